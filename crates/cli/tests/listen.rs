@@ -273,7 +273,7 @@ fn a_file_of_another_user_is_no_secret() {
         eprintln!("skipped: only root can make a file of another user");
         return;
     }
-    // Root may use files owned by root or the file's own user.
+    // The server runs as root too, and must still refuse the file.
     let place = Place::new();
     let path = secret(&place, "token", "a-token", 0o600);
     std::os::unix::fs::chown(&path, Some(65534), None).unwrap();

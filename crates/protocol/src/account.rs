@@ -1,4 +1,4 @@
-//! The account at the hosted service: logging in and out, plan and limits.
+//! The account at the hosted service: login, logout, plan and limits.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::wire;
 methods! {
     Account, AccountMethods;
 
-    /// Who is logged in.
+    /// Returns the account that is logged in.
     AccountRead = "account/read",
         account_read(AccountReadParams) -> AccountReadResponse,
         Stable, Unimplemented, [];
@@ -19,17 +19,17 @@ methods! {
         account_login_start(AccountLoginStartParams) -> AccountLoginStartResponse,
         Stable, Unimplemented, [];
 
-    /// Gives a login up.
+    /// Cancels a login in progress.
     AccountLoginCancel = "account/login/cancel",
         account_login_cancel(AccountLoginCancelParams) -> AccountLoginCancelResponse,
         Stable, Unimplemented, [];
 
-    /// Forgets the credentials.
+    /// Logs out and deletes the credentials.
     AccountLogout = "account/logout",
         account_logout(Empty) -> Empty,
         Stable, Unimplemented, [];
 
-    /// Limits and what is used of them.
+    /// Returns rate limits and their usage.
     AccountRateLimitsRead = "account/rateLimits/read",
         account_rate_limits_read(Empty) -> AccountRateLimitsReadResponse,
         Stable, Unimplemented, [];
@@ -41,7 +41,7 @@ methods! {
 }
 
 server_requests! {
-    /// Asks the client for fresh tokens.
+    /// Requests fresh tokens from the client.
     AccountHostedAuthTokensRefresh = "account/hostedAuthTokens/refresh",
         HostedAuthTokensRefreshParams => HostedAuthTokensRefreshResponse, Stable;
 }
@@ -49,13 +49,13 @@ server_requests! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// Somebody logged in or out.
+    /// A user logged in or out.
     AccountUpdated = "account/updated", AccountUpdatedNotification, Stable;
 
-    /// A login ended.
+    /// A login succeeded or failed.
     AccountLoginCompleted = "account/login/completed", AccountLoginCompletedNotification, Stable;
 
-    /// Limits changed.
+    /// Rate limits changed.
     AccountRateLimitsUpdated = "account/rateLimits/updated", AccountRateLimitsUpdatedNotification, Stable;
 }
 
@@ -82,7 +82,7 @@ pub struct AccountReadResponse {
     pub requires_default_auth: bool,
 }
 
-/// Who is logged in.
+/// The account that is logged in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -119,7 +119,7 @@ pub enum AccountLoginStartParams {
     ApiKey {
         api_key: String,
     },
-    /// In a browser.
+    /// Login in a browser.
     Hosted {
         #[serde(
             default,
@@ -128,9 +128,9 @@ pub enum AccountLoginStartParams {
         )]
         agent_streamlined_login: bool,
     },
-    /// With a code typed on another device.
+    /// Login with a code entered on another device.
     HostedDeviceCode,
-    /// With tokens that the client has.
+    /// Login with tokens that the client provides.
     HostedAuthTokens {
         access_token: String,
         hosted_account_id: String,
@@ -165,7 +165,7 @@ pub struct AccountLoginCancelResponse {
     pub status: AccountLoginCancelStatus,
 }
 
-/// Whether there was a login to give up.
+/// Whether a login was in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -203,7 +203,7 @@ pub struct RateLimitSnapshot {
     pub rate_limit_reached_type: Option<RateLimitReachedType>,
 }
 
-/// A limit over a span of time.
+/// A limit over a period of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -227,7 +227,7 @@ pub struct CreditsSnapshot {
     pub balance: Option<String>,
 }
 
-/// Which limit stops the account.
+/// Which limit blocks the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -247,7 +247,7 @@ pub struct AccountSendAddCreditsNudgeEmailParams {
     pub credit_type: AddCreditsNudgeCreditType,
 }
 
-/// What ran out.
+/// What is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -263,7 +263,7 @@ pub struct AccountSendAddCreditsNudgeEmailResponse {
     pub status: AddCreditsNudgeEmailStatus,
 }
 
-/// Whether a mail went out.
+/// Whether an email was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -290,7 +290,7 @@ pub enum HostedAuthTokensRefreshReason {
     Unauthorized,
 }
 
-/// The client's answer to `account/hostedAuthTokens/refresh`.
+/// The client's response to `account/hostedAuthTokens/refresh`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,7 @@ use crate::wire;
 methods! {
     App, AppMethods;
 
-    /// Apps that can be connected.
+    /// Lists the apps that can be connected.
     AppList = "app/list",
         app_list(AppListParams) -> AppListResponse,
         Stable, Unimplemented, [];
@@ -32,7 +32,7 @@ pub struct AppListParams {
     pub cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Uses the features of that thread.
+    /// Uses the features of this thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     #[serde(
@@ -83,7 +83,7 @@ pub struct AppInfo {
     pub plugin_display_names: Vec<String>,
 }
 
-/// Who stands behind an app.
+/// The publisher of an app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -101,7 +101,7 @@ pub struct AppBranding {
     pub terms_of_service: Option<String>,
 }
 
-/// What the directory says of an app.
+/// The directory's description of an app.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -139,7 +139,7 @@ pub struct AppReview {
     pub status: String,
 }
 
-/// A picture of an app.
+/// A screenshot of an app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -151,7 +151,7 @@ pub struct AppScreenshot {
     pub file_id: Option<String>,
 }
 
-/// An app in brief.
+/// A summary of an app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

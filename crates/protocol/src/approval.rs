@@ -1,4 +1,4 @@
-//! What the server asks the client before a command, a file change or a wider permission.
+//! Requests for the client's approval of a command, a file change or additional permissions.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ use crate::table::server_requests;
 use crate::wire;
 
 server_requests! {
-    /// May this command run?
+    /// Requests approval of a command.
     ItemCommandExecutionRequestApproval = "item/commandExecution/requestApproval",
         CommandExecutionRequestApprovalParams => CommandExecutionRequestApprovalResponse, Stable;
 
-    /// May this patch be applied?
+    /// Requests approval of a patch.
     ItemFileChangeRequestApproval = "item/fileChange/requestApproval",
         FileChangeRequestApprovalParams => FileChangeRequestApprovalResponse, Stable;
 
-    /// May the agent do more than the sandbox allows?
+    /// Requests permissions beyond the sandbox policy.
     ItemPermissionsRequestApproval = "item/permissions/requestApproval",
         PermissionsRequestApprovalParams => PermissionsRequestApprovalResponse, Stable;
 }
@@ -32,12 +32,12 @@ pub struct CommandExecutionRequestApprovalParams {
     pub item_id: String,
     /// Unix time in milliseconds.
     pub started_at_ms: i64,
-    /// Tells several requests for one item apart.
+    /// Distinguishes several requests for one item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Set when the question is about the network.
+    /// Present when the request concerns the network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_approval_context: Option<NetworkApprovalContext>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,11 +46,11 @@ pub struct CommandExecutionRequestApprovalParams {
     pub cwd: Option<AbsolutePath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_actions: Option<Vec<CommandAction>>,
-    /// Rights that the command asks for.
+    /// Permissions that the command requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub additional_permissions: Option<AdditionalPermissionProfile>,
-    /// Command prefix that could be allowed from now on.
+    /// Command prefix that the client can allow from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposed_execpolicy_amendment: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct CommandExecutionRequestApprovalParams {
     pub available_decisions: Option<Vec<CommandExecutionApprovalDecision>>,
 }
 
-/// The host that a command wants to reach.
+/// The host that a command connects to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NetworkApprovalContext {
@@ -78,7 +78,7 @@ pub enum NetworkApprovalProtocol {
     Socks5Udp,
 }
 
-/// A host rule for the future.
+/// A proposed host rule for later connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -87,7 +87,7 @@ pub struct NetworkPolicyAmendment {
     pub action: NetworkPolicyRuleAction,
 }
 
-/// What a host rule does.
+/// Effect of a host rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -96,7 +96,7 @@ pub enum NetworkPolicyRuleAction {
     Deny,
 }
 
-/// The client's answer to `item/commandExecution/requestApproval`.
+/// The client's response to `item/commandExecution/requestApproval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommandExecutionRequestApprovalResponse {
@@ -109,19 +109,19 @@ pub struct CommandExecutionRequestApprovalResponse {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum CommandExecutionApprovalDecision {
     Accept,
-    /// Also for the same command later in the session.
+    /// Accepts, also for the same command later in the session.
     AcceptForSession,
-    /// And allow the command prefix from now on.
+    /// Accepts, and allows the command prefix from now on.
     AcceptWithExecpolicyAmendment {
         execpolicy_amendment: Vec<String>,
     },
-    /// And keep the host rule.
+    /// Applies and stores the host rule.
     ApplyNetworkPolicyAmendment {
         network_policy_amendment: NetworkPolicyAmendment,
     },
-    /// Do not; the turn goes on.
+    /// Declines; the turn continues.
     Decline,
-    /// Do not; the turn ends.
+    /// Declines; the turn ends.
     Cancel,
 }
 
@@ -142,7 +142,7 @@ pub struct FileChangeRequestApprovalParams {
     pub grant_root: Option<String>,
 }
 
-/// The client's answer to `item/fileChange/requestApproval`.
+/// The client's response to `item/fileChange/requestApproval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileChangeRequestApprovalResponse {
@@ -155,11 +155,11 @@ pub struct FileChangeRequestApprovalResponse {
 #[serde(rename_all = "camelCase")]
 pub enum FileChangeApprovalDecision {
     Accept,
-    /// Also for the same files later in the session.
+    /// Accepts, also for the same files later in the session.
     AcceptForSession,
-    /// Do not; the turn goes on.
+    /// Declines; the turn continues.
     Decline,
-    /// Do not; the turn ends.
+    /// Declines; the turn ends.
     Cancel,
 }
 
@@ -179,12 +179,12 @@ pub struct PermissionsRequestApprovalParams {
     pub permissions: AdditionalPermissionProfile,
 }
 
-/// The client's answer to `item/permissions/requestApproval`.
+/// The client's response to `item/permissions/requestApproval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PermissionsRequestApprovalResponse {
-    /// What is granted of it; nothing when empty.
+    /// The permissions granted; empty grants nothing.
     pub permissions: AdditionalPermissionProfile,
     #[serde(
         default,

@@ -1,5 +1,5 @@
-//! The committed JSON Schema and TypeScript files, as the released program carries them: compressed by
-//! the build script. `cargo xtask generate` makes them; a test compares.
+//! The committed JSON Schema and TypeScript files, embedded in the released program in compressed
+//! form. `cargo xtask generate` generates them; a test checks that they are current.
 
 use miniz_oxide::inflate::decompress_to_vec;
 

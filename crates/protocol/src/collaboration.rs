@@ -9,7 +9,7 @@ use crate::table::methods;
 methods! {
     Collaboration, CollaborationMethods;
 
-    /// Presets that `turn/start` understands.
+    /// Lists the presets that `turn/start` accepts.
     CollaborationModeList = "collaborationMode/list",
         collaboration_mode_list(Empty) -> CollaborationModeListResponse,
         Experimental, Ordered, [];
@@ -49,7 +49,7 @@ pub struct CollaborationMode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum ModeKind {
-    /// Plan before acting.
+    /// Plans before acting.
     Plan,
     Default,
 }

@@ -13,7 +13,7 @@ use crate::wire;
 methods! {
     Command, CommandMethods;
 
-    /// Runs a command and answers when it has ended.
+    /// Runs a command and returns after its end.
     CommandExec = "command/exec",
         command_exec(CommandExecParams) -> CommandExecResponse,
         Stable, Begins, ["permissionProfile"], StartsWork;
@@ -50,7 +50,7 @@ pub struct CommandExecParams {
     pub command: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables to set, or with null to unset.
+    /// Variables to set; null unsets one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, Option<String>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct CommandExecParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub permission_profile: Option<PermissionProfile>,
-    /// The server's default when absent.
+    /// The server's default applies when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
     #[serde(
@@ -67,7 +67,7 @@ pub struct CommandExecParams {
         skip_serializing_if = "wire::is_false"
     )]
     pub disable_timeout: bool,
-    /// Most bytes kept of each stream.
+    /// Maximum number of bytes kept of each stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes_cap: Option<u64>,
     #[serde(
@@ -76,7 +76,7 @@ pub struct CommandExecParams {
         skip_serializing_if = "wire::is_false"
     )]
     pub disable_output_cap: bool,
-    /// The client's name for the session; needed for `tty`, streaming and follow-up calls.
+    /// The client's name for the session; required for `tty`, streaming and follow-up calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
     /// Runs on a pseudo-terminal.
@@ -86,17 +86,17 @@ pub struct CommandExecParams {
         skip_serializing_if = "wire::is_false"
     )]
     pub tty: bool,
-    /// Of that terminal.
+    /// Size of that terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<TerminalSize>,
-    /// Takes input with `command/exec/write`.
+    /// Accepts input from `command/exec/write`.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
     pub stream_stdin: bool,
-    /// Sends output as it comes.
+    /// Sends output as it arrives.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -119,7 +119,7 @@ pub struct TerminalSize {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecResponse {
-    /// 124 after a timeout, -1 after a termination.
+    /// 124 after a timeout, -1 after `command/exec/terminate`.
     pub exit_code: i32,
     /// Empty when streamed.
     pub stdout: String,
@@ -168,7 +168,7 @@ pub struct CommandExecOutputDeltaNotification {
     pub process_id: String,
     pub stream: OutputStream,
     pub delta_base64: String,
-    /// Nothing more of this stream follows.
+    /// No more output of this stream follows.
     pub cap_reached: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Shapes that several resources share: empty objects, request ids, sort order, paths.
+//! Types that several resources share: empty objects, request ids, sort order, paths.
 
 use serde::{Deserialize, Serialize};
 
-/// An object without members: parameters or result of methods that need none.
+/// An object without members, for methods without parameters or result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Empty {}
@@ -22,7 +22,7 @@ pub(crate) enum RequestIdShape {
     String(String),
 }
 
-/// Direction of a page through a list.
+/// Order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -13,7 +13,7 @@ use crate::wire;
 methods! {
     Config, ConfigMethods;
 
-    /// The configuration in force, and where each value comes from.
+    /// Returns the effective configuration and the origin of each value.
     ConfigRead = "config/read",
         config_read(ConfigReadParams) -> ConfigReadResponse,
         Stable, Ordered, [];
@@ -23,12 +23,12 @@ methods! {
         config_value_write(ConfigValueWriteParams) -> ConfigWriteResponse,
         Stable, Ordered, [];
 
-    /// Writes several values at once, or none.
+    /// Writes several values atomically.
     ConfigBatchWrite = "config/batchWrite",
         config_batch_write(ConfigBatchWriteParams) -> ConfigWriteResponse,
         Stable, Ordered, [];
 
-    /// What the administrator requires.
+    /// Returns the administrator's requirements.
     ConfigRequirementsRead = "configRequirements/read",
         config_requirements_read(Empty) -> ConfigRequirementsReadResponse,
         Stable, Ordered, [];
@@ -39,7 +39,7 @@ methods! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigReadParams {
-    /// Adds the project layers that apply there.
+    /// Adds the project layers that apply to this folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     #[serde(
@@ -48,7 +48,8 @@ pub struct ConfigReadParams {
         skip_serializing_if = "wire::is_false"
     )]
     pub include_layers: bool,
-    /// Adds the defaults of what is not set: `config` is then what is in force, with absolute paths.
+    /// Adds the defaults of unset keys: `config` is then the effective configuration, with absolute
+    /// paths.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -65,7 +66,7 @@ pub struct ConfigReadResponse {
     pub config: BTreeMap<String, Value>,
     /// Layer of each value, by dotted key.
     pub origins: BTreeMap<String, ConfigLayerMetadata>,
-    /// Highest first.
+    /// Layers, highest priority first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Vec<ConfigLayer>>,
 }
@@ -76,22 +77,22 @@ pub struct ConfigReadResponse {
 #[serde(rename_all = "camelCase")]
 pub struct ConfigLayer {
     pub name: ConfigLayerSource,
-    /// Changes with the content.
+    /// Changes whenever the content does.
     pub version: String,
     pub config: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_reason: Option<String>,
 }
 
-/// Which layer, in which version.
+/// A layer and its version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigLayerMetadata {
     pub name: ConfigLayerSource,
     pub version: String,
-    /// Why what is written there is not in force: the part of the program that it is about is
-    /// missing. A feature that is held off is shown as `false`.
+    /// Why the written value has no effect: the program does not contain the part that it
+    /// configures. A feature disabled for that reason is shown as `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_off: Option<String>,
 }
@@ -101,7 +102,7 @@ pub struct ConfigLayerMetadata {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ConfigLayerSource {
-    /// Device management.
+    /// Mobile device management.
     Mdm {
         domain: String,
         key: String,
@@ -121,7 +122,7 @@ pub enum ConfigLayerSource {
         file: AbsolutePath,
     },
     LegacyManagedConfigTomlFromMdm,
-    /// Not set anywhere; only with `includeDefaults`. Its version is the program's.
+    /// Not set in any layer; only with `includeDefaults`. Its version is the program's.
     Default,
 }
 
@@ -138,12 +139,12 @@ pub struct ConfigValueWriteParams {
     /// The user's file when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_path: Option<String>,
-    /// Refuses the write when the file is another.
+    /// The write is refused if the file has another version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<String>,
 }
 
-/// What happens to a table that is there already.
+/// How to treat an existing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -162,7 +163,7 @@ pub struct ConfigBatchWriteParams {
     pub file_path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<String>,
-    /// Loaded threads take the new values.
+    /// Applies the new values to loaded threads.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -187,13 +188,13 @@ pub struct ConfigEdit {
 #[serde(rename_all = "camelCase")]
 pub struct ConfigWriteResponse {
     pub status: ConfigWriteStatus,
-    /// Of the file as it is now.
+    /// New version of the file.
     pub version: String,
     pub file_path: AbsolutePath,
     pub overridden_metadata: Option<ConfigOverriddenMetadata>,
 }
 
-/// Whether the value written is the one in force.
+/// Whether the written value is effective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -202,7 +203,7 @@ pub enum ConfigWriteStatus {
     OkOverridden,
 }
 
-/// What keeps the value written from being in force.
+/// Why the written value is not effective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

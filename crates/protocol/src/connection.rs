@@ -1,4 +1,4 @@
-//! The handshake: who the client is, what it can do, where the server lives.
+//! The handshake: the client's identity and capabilities, and the server's environment.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,16 +27,16 @@ notifications! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// Something in the configuration was ignored or looks wrong.
+    /// A part of the configuration was ignored or looks wrong.
     ConfigWarning = "configWarning", ConfigWarningNotification, Stable;
 
-    /// The client uses something that will go away.
+    /// The client uses a deprecated feature.
     DeprecationNotice = "deprecationNotice", DeprecationNoticeNotification, Stable;
 
-    /// Something went wrong that does not end the work.
+    /// An error that does not stop the work.
     Warning = "warning", WarningNotification, Stable;
 
-    /// The remote-control link changed its state.
+    /// The state of the remote-control link changed.
     RemoteControlStatusChanged = "remoteControl/status/changed", RemoteControlStatusChangedNotification, Stable;
 
     /// A pending server request was answered or cleared.
@@ -57,28 +57,28 @@ pub struct InitializeParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClientInfo {
-    /// Must be able to stand in an HTTP header.
+    /// Must be valid in an HTTP header.
     pub name: String,
-    /// Name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     pub version: String,
 }
 
-/// What the client asks of its connection.
+/// Capabilities that the client requests for its connection.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeCapabilities {
-    /// Opens experimental methods and fields.
+    /// Enables experimental methods and fields.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
         skip_serializing_if = "wire::is_false"
     )]
     pub experimental_api: bool,
-    /// Notifications about a thread carry `eventCursor` beside `method` and `params`: their place,
-    /// from which `thread/resume` can go on. Experimental.
+    /// Notifications about a thread carry `eventCursor` beside `method` and `params`: their
+    /// position, from which `thread/resume` can continue. Experimental.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -86,7 +86,7 @@ pub struct InitializeCapabilities {
     )]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub event_cursor: bool,
-    /// Exact method names of notifications not to send; unknown names are ignored.
+    /// Exact method names of notifications to suppress; unknown names are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opt_out_notification_methods: Option<Vec<String>>,
 }
@@ -96,9 +96,9 @@ pub struct InitializeCapabilities {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResponse {
-    /// What the server presents to model providers.
+    /// The user agent that the server sends to model providers.
     pub user_agent: String,
-    /// Folder of configuration and stored threads.
+    /// Folder of the configuration and the stored threads.
     pub agent_home: AbsolutePath,
     /// `unix` or `windows`.
     pub platform_family: String,
@@ -113,10 +113,10 @@ pub struct ConfigWarningNotification {
     pub summary: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-    /// File that the warning is about.
+    /// File that the warning concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Place in that file.
+    /// Position in that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<TextRange>,
 }
@@ -129,7 +129,7 @@ pub struct TextRange {
     pub end: TextPosition,
 }
 
-/// A place in a text file; line and column count from 1.
+/// A position in a text file; line and column count from 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TextPosition {

@@ -1,5 +1,5 @@
-//! From a request's name and raw parameters to its handler, and from the handler's result to
-//! bytes. Scheduling, gating and the response's envelope are the server's.
+//! Routes a request, by its name and raw parameters, to its handler, and encodes the handler's
+//! result. The server does the scheduling, the gating and the response's envelope.
 
 use std::pin::Pin;
 
@@ -12,22 +12,22 @@ use serde_json::value::RawValue;
 use crate::registry::{self, AllMethods};
 use crate::turn::TURN_OVERRIDES;
 
-/// A running request: resolves to the serialised `result` member or to the error.
+/// A running request, which resolves to the serialized `result` member or to the error.
 pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Bytes, ErrorObject>> + Send + 'a>>;
 
-/// A server as far as all resources share it.
+/// The part of a server that all resources share.
 pub trait Handlers {
-    /// What its handlers fail with; the conversion decides the code and the data on the wire.
+    /// The error of its handlers; the conversion determines code and data on the wire.
     type Error: Into<ErrorObject> + Send;
 }
 
-/// Decodes the parameters and calls the handler. Absent and null parameters are read as `{}`, so
-/// that they may be left out where all members are optional. The parameters are decoded before
-/// this returns; the future borrows the server only.
+/// Decodes the parameters and calls the handler. Absent and null parameters decode as `{}`, so a
+/// client can omit them if all members are optional. The parameters are decoded before this
+/// returns; the future borrows only the server.
 ///
 /// # Errors
-/// The future resolves to -32601 for an unknown method, to -32602 naming the member for
-/// parameters that do not fit, to what the handler answers otherwise.
+/// The future resolves to -32601 for an unknown method, to -32602 with the name of the member for
+/// parameters that do not fit, and otherwise to the handler's error.
 pub fn dispatch<'a, S, Cx>(
     server: &'a S,
     cx: Cx,
@@ -46,8 +46,8 @@ where
     called.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))))
 }
 
-/// The error of a method, or of a part of one, that this version does not have: -32601 with
-/// `data.reason` = `notImplemented`. One that the specification reserves will never be there.
+/// The error for a method, or a part of one, that this version does not support: -32601 with
+/// `data.reason` = `notImplemented`. A method that the specification reserves is never supported.
 #[must_use]
 pub fn unimplemented(what: &str) -> ErrorObject {
     if what == "thread/turns/items/list" {
@@ -59,7 +59,7 @@ pub fn unimplemented(what: &str) -> ErrorObject {
         .with_data(serde_json::json!({ "reason": "notImplemented" }))
 }
 
-/// Reads the parameters of a method.
+/// Decodes the parameters of a method.
 pub(crate) fn params<T: DeserializeOwned>(
     method: &str,
     params: Option<&RawValue>,
@@ -71,7 +71,7 @@ pub(crate) fn params<T: DeserializeOwned>(
     })
 }
 
-/// Why a member that another method has does not stand in this one.
+/// Explains why a member of another method does not belong in this one.
 fn misplaced(method: &str, member: &str) -> Option<String> {
     let is = |known: &&&str| jsonrpc::same_name(member, known);
     match method {
@@ -122,7 +122,7 @@ pub(crate) mod tests {
     use crate::METHODS;
     use crate::table::{MethodInfo, Ordering};
 
-    /// A server that answers every request with an error naming the handler reached.
+    /// A server that returns for every request an error with the name of the handler reached.
     pub(crate) struct Probe;
 
     impl Handlers for Probe {
@@ -243,8 +243,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// What the decoder makes of `{}` differs from method to method; that it is the right one's
-    /// does not.
+    /// The decoder's error for `{}` differs between methods; the test checks that the right decoder
+    /// is used.
     #[test]
     fn every_method_reaches_its_handler() {
         for info in METHODS {

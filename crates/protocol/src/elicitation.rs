@@ -1,4 +1,4 @@
-//! Questions that MCP servers ask the user.
+//! Requests for user input from MCP servers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::table::server_requests;
 
 server_requests! {
-    /// An MCP server asks the user something.
+    /// An MCP server requests input from the user.
     McpServerElicitationRequest = "mcpServer/elicitation/request",
         McpServerElicitationRequestParams => McpServerElicitationRequestResponse, Stable;
 }
@@ -25,19 +25,19 @@ pub struct McpServerElicitationRequestParams {
     pub request: McpServerElicitationRequestMode,
 }
 
-/// How the server asks.
+/// How the server requests input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "mode", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum McpServerElicitationRequestMode {
-    /// With a form.
+    /// In a form.
     Form {
         message: String,
         requested_schema: McpElicitationSchema,
         #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
-    /// On a page of its own.
+    /// On a separate page.
     Url {
         message: String,
         url: String,
@@ -47,19 +47,19 @@ pub enum McpServerElicitationRequestMode {
     },
 }
 
-/// The client's answer to `mcpServer/elicitation/request`.
+/// The client's response to `mcpServer/elicitation/request`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct McpServerElicitationRequestResponse {
     pub action: McpServerElicitationAction,
-    /// Filled-in form.
+    /// Values of the form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Value>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
 }
 
-/// What the user did.
+/// The user's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -93,7 +93,7 @@ pub enum McpElicitationPrimitiveSchema {
     Boolean(McpElicitationBooleanSchema),
 }
 
-/// A field with given choices.
+/// A field with fixed choices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -102,7 +102,7 @@ pub enum McpElicitationEnumSchema {
     SingleSelect(McpElicitationSingleSelectEnumSchema),
 }
 
-/// A choice of several.
+/// A multiple choice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -111,7 +111,7 @@ pub enum McpElicitationMultiSelectEnumSchema {
     Titled(McpElicitationTitledMultiSelectEnumSchema),
 }
 
-/// A choice of one.
+/// A single choice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -120,7 +120,7 @@ pub enum McpElicitationSingleSelectEnumSchema {
     Untitled(McpElicitationUntitledSingleSelectEnumSchema),
 }
 
-/// One of several values, with titles beside them in the older form.
+/// A single choice of values, with titles beside them in the older form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -139,7 +139,7 @@ pub struct McpElicitationUntitledSingleSelectEnumSchema {
     pub default: Option<String>,
 }
 
-/// One of several titled values.
+/// A single choice of titled values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -164,7 +164,7 @@ pub struct McpElicitationConstOption {
     pub title: String,
 }
 
-/// Several of several values.
+/// A multiple choice of values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -184,7 +184,7 @@ pub struct McpElicitationUntitledMultiSelectEnumSchema {
     pub default: Option<Vec<String>>,
 }
 
-/// The values to choose from.
+/// The available values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct McpElicitationUntitledEnumItems {
@@ -194,7 +194,7 @@ pub struct McpElicitationUntitledEnumItems {
     pub values: Vec<String>,
 }
 
-/// Several of several titled values.
+/// A multiple choice of titled values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -214,7 +214,7 @@ pub struct McpElicitationTitledMultiSelectEnumSchema {
     pub default: Option<Vec<String>>,
 }
 
-/// The titled values to choose from.
+/// The available titled values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -272,7 +272,7 @@ pub struct McpElicitationNumberSchema {
     pub default: Option<f64>,
 }
 
-/// A yes-or-no field.
+/// A boolean field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct McpElicitationBooleanSchema {

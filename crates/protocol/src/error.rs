@@ -1,4 +1,4 @@
-//! Why a turn failed. Errors of requests are `jsonrpc`'s.
+//! Why a turn failed. Errors of requests are in `jsonrpc`.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnError {
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// For programs.
+    /// Kind of the error, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_error_info: Option<AgentErrorInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_details: Option<String>,
 }
 
-/// Kind of a turn's error (specification, "Errors"). On the wire it is the name, or, where there
-/// is something to add, `{name: {httpStatusCode}}`. The names are also read in camel case.
+/// Kind of a turn's error (specification, "Errors"). On the wire it is the name, or `{name:
+/// {httpStatusCode}}` if there is a status. Names in camel case are accepted too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentErrorInfo {
     /// The history no longer fits the model's context window.
     ContextWindowExceeded,
-    /// The account's limit is used up.
+    /// The account's usage limit is reached.
     UsageLimitExceeded,
-    /// The upstream answered 4xx or 5xx.
+    /// The upstream responded with 4xx or 5xx.
     HttpConnectionFailed { http_status_code: Option<u16> },
     /// The response stream could not be opened.
     ResponseStreamConnectionFailed { http_status_code: Option<u16> },
-    /// The response stream was cut.
+    /// The response stream was interrupted.
     ResponseStreamDisconnected { http_status_code: Option<u16> },
     /// The last retry failed too.
     ResponseTooManyFailedAttempts { http_status_code: Option<u16> },
@@ -41,21 +41,21 @@ pub enum AgentErrorInfo {
     Unauthorized,
     /// The sandbox could not be set up.
     SandboxError,
-    /// A fault of the server.
+    /// An internal error of the server.
     InternalServerError,
     /// The upstream is overloaded.
     ServerOverloaded,
-    /// The request was held back by a cyber-security policy.
+    /// A cyber-security policy blocked the request.
     CyberPolicy,
-    /// A rollback could not be done.
+    /// A rollback failed.
     ThreadRollbackFailed,
-    /// The running turn takes no further input.
+    /// The turn in progress accepts no further input.
     ActiveTurnNotSteerable { turn_kind: NonSteerableTurnKind },
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
-/// Kind of a turn that takes no further input.
+/// Kind of a turn that accepts no further input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -65,7 +65,7 @@ pub enum NonSteerableTurnKind {
 }
 
 impl AgentErrorInfo {
-    /// The same kind of error with the upstream's status, where the kind has one.
+    /// Returns the same kind of error with the upstream's status, if the kind has one.
     #[must_use]
     pub fn with_http_status(self, status: Option<u16>) -> Self {
         let http_status_code = status;
@@ -121,7 +121,7 @@ impl AgentErrorInfo {
 
     fn from_parts(name: &str, detail: &Detail) -> Option<Self> {
         let http_status_code = detail.http_status_code;
-        // Upper-casing the first letter reads both spellings.
+        // Upper-casing the first letter accepts both spellings.
         let (first, rest) = name.split_at_checked(1)?;
         Some(match (first.to_ascii_uppercase().as_str(), rest) {
             ("C", "ontextWindowExceeded") => Self::ContextWindowExceeded,

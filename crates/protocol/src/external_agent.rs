@@ -1,4 +1,4 @@
-//! Taking over the configuration of another agent.
+//! Importing the configuration of another agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::wire;
 methods! {
     ExternalAgent, ExternalAgentMethods;
 
-    /// What there is to take over.
+    /// Detects what can be imported.
     ExternalAgentConfigDetect = "externalAgentConfig/detect",
         external_agent_config_detect(ExternalAgentConfigDetectParams) -> ExternalAgentConfigDetectResponse,
         Stable, Unimplemented, [];
 
-    /// Takes it over.
+    /// Imports it.
     ExternalAgentConfigImport = "externalAgentConfig/import",
         external_agent_config_import(ExternalAgentConfigImportParams) -> Empty,
         Stable, Unimplemented, [];
@@ -32,7 +32,7 @@ notifications! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalAgentConfigDetectParams {
-    /// Projects to look in.
+    /// Projects to search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwds: Option<Vec<String>>,
     #[serde(
@@ -58,21 +58,21 @@ pub struct ExternalAgentConfigImportParams {
     pub migration_items: Vec<ExternalAgentConfigMigrationItem>,
 }
 
-/// Something to take over.
+/// An item to import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalAgentConfigMigrationItem {
     pub item_type: ExternalAgentConfigMigrationItemType,
     pub description: String,
-    /// Of a project; absent for the home folder.
+    /// The project's folder; absent for the home folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<MigrationDetails>,
 }
 
-/// Kind of thing to take over.
+/// Kind of item to import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -88,7 +88,7 @@ pub enum ExternalAgentConfigMigrationItemType {
     Sessions,
 }
 
-/// The single things.
+/// Details of an item.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -107,7 +107,7 @@ pub struct MigrationDetails {
     pub sessions: Vec<SessionMigration>,
 }
 
-/// A thing that its name describes.
+/// An entity identified by its name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedMigration {

@@ -1,4 +1,4 @@
-//! Experimental features, and the method that proves the experimental gate.
+//! Experimental features, and a method for testing the experimental gate.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::table::methods;
 methods! {
     Features, FeaturesMethods;
 
-    /// Features and whether they are on.
+    /// Lists features and whether they are enabled.
     ExperimentalFeatureList = "experimentalFeature/list",
         experimental_feature_list(ExperimentalFeatureListParams) -> ExperimentalFeatureListResponse,
         Stable, Ordered, [];
 
-    /// Switches features for this process.
+    /// Enables or disables features in this process.
     ExperimentalFeatureEnablementSet = "experimentalFeature/enablement/set",
         experimental_feature_enablement_set(ExperimentalFeatureEnablementSetParams) -> ExperimentalFeatureEnablementSetResponse,
         Stable, Ordered, [];
 
-    /// Echoes; lets a client test the experimental gate.
+    /// Echoes its parameters, so that a client can test the experimental gate.
     MockExperimentalMethod = "mock/experimentalMethod",
         mock_experimental_method(MockExperimentalMethodParams) -> MockExperimentalMethodResponse,
         Experimental, Ordered, [];
@@ -44,7 +44,7 @@ pub struct ExperimentalFeatureListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// A feature that can be switched.
+/// A feature that can be enabled or disabled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -83,7 +83,7 @@ pub struct ExperimentalFeatureEnablementSetParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentalFeatureEnablementSetResponse {
-    /// As it is now.
+    /// The new state, by feature name.
     pub enablement: BTreeMap<String, bool>,
 }
 

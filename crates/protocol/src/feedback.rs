@@ -1,4 +1,4 @@
-//! Reports from users to the makers.
+//! Feedback from users to the developers.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +37,6 @@ pub struct FeedbackUploadParams {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackUploadResponse {
-    /// Id to quote.
+    /// Id to quote in further communication.
     pub thread_id: String,
 }

@@ -1,4 +1,4 @@
-//! Files of the server's machine. All paths are absolute.
+//! Files on the server's machine. All paths are absolute.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,17 +19,17 @@ methods! {
         fs_write_file(FsWriteFileParams) -> Empty,
         Stable, Unimplemented, [];
 
-    /// Makes a folder.
+    /// Creates a folder.
     FsCreateDirectory = "fs/createDirectory",
         fs_create_directory(FsCreateDirectoryParams) -> Empty,
         Stable, Unimplemented, [];
 
-    /// Kind and times of a path.
+    /// Returns kind and times of a path.
     FsGetMetadata = "fs/getMetadata",
         fs_get_metadata(FsGetMetadataParams) -> FsGetMetadataResponse,
         Stable, Unimplemented, [];
 
-    /// Entries of a folder.
+    /// Lists the entries of a folder.
     FsReadDirectory = "fs/readDirectory",
         fs_read_directory(FsReadDirectoryParams) -> FsReadDirectoryResponse,
         Stable, Unimplemented, [];
@@ -58,7 +58,7 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A watched path changed, was replaced or renamed.
+    /// A watched path was changed, replaced or renamed.
     FsChanged = "fs/changed", FsChangedNotification, Stable;
 }
 
@@ -92,7 +92,7 @@ pub struct FsWriteFileParams {
 #[serde(deny_unknown_fields)]
 pub struct FsCreateDirectoryParams {
     pub path: AbsolutePath,
-    /// On when absent.
+    /// Defaults to `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recursive: Option<bool>,
 }
@@ -147,10 +147,10 @@ pub struct FsReadDirectoryEntry {
 #[serde(deny_unknown_fields)]
 pub struct FsRemoveParams {
     pub path: AbsolutePath,
-    /// On when absent.
+    /// Defaults to `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recursive: Option<bool>,
-    /// On when absent: a missing path is no error.
+    /// Defaults to `true`: a missing path is not an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 }
@@ -162,7 +162,7 @@ pub struct FsRemoveParams {
 pub struct FsCopyParams {
     pub source_path: AbsolutePath,
     pub destination_path: AbsolutePath,
-    /// Needed to copy a folder.
+    /// Required to copy a folder.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -185,7 +185,7 @@ pub struct FsWatchParams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FsWatchResponse {
-    /// The path as it is watched.
+    /// The path under watch.
     pub path: AbsolutePath,
 }
 

@@ -13,17 +13,17 @@ methods! {
         fuzzy_file_search(FuzzyFileSearchParams) -> FuzzyFileSearchResponse,
         Stable, Unimplemented, [];
 
-    /// Opens a search that follows typing.
+    /// Starts a search session, whose query can change.
     FuzzyFileSearchSessionStart = "fuzzyFileSearch/sessionStart",
         fuzzy_file_search_session_start(FuzzyFileSearchSessionStartParams) -> Empty,
         Experimental, Unimplemented, [];
 
-    /// Changes its query.
+    /// Changes the session's query.
     FuzzyFileSearchSessionUpdate = "fuzzyFileSearch/sessionUpdate",
         fuzzy_file_search_session_update(FuzzyFileSearchSessionUpdateParams) -> Empty,
         Experimental, Unimplemented, [];
 
-    /// Closes it.
+    /// Ends the session.
     FuzzyFileSearchSessionStop = "fuzzyFileSearch/sessionStop",
         fuzzy_file_search_session_stop(FuzzyFileSearchSessionStopParams) -> Empty,
         Experimental, Unimplemented, [];
@@ -32,7 +32,7 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// Results for the query so far.
+    /// Results for the current query.
     FuzzyFileSearchSessionUpdated = "fuzzyFileSearch/sessionUpdated", FuzzyFileSearchSessionUpdatedNotification, Experimental;
 
     /// The results are complete.
@@ -46,7 +46,7 @@ notifications! {
 pub struct FuzzyFileSearchParams {
     pub query: String,
     pub roots: Vec<String>,
-    /// A later search with the same token ends this one.
+    /// A later search with the same token cancels this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancellation_token: Option<String>,
 }
@@ -58,7 +58,7 @@ pub struct FuzzyFileSearchResponse {
     pub files: Vec<FuzzyFileSearchResult>,
 }
 
-/// A match; the best come first.
+/// A match; results are sorted best first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FuzzyFileSearchResult {
@@ -68,12 +68,12 @@ pub struct FuzzyFileSearchResult {
     pub match_type: FuzzyFileSearchMatchType,
     pub file_name: String,
     pub score: u32,
-    /// Characters of `path` that matched.
+    /// Indices of the characters of `path` that matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub indices: Option<Vec<u32>>,
 }
 
-/// What was found.
+/// Kind of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -1,5 +1,5 @@
-//! The experimental gate: what a connection without `experimentalApi` may not send. Whether a
-//! connection has the capability is the server's to know.
+//! The experimental gate: what a connection without `experimentalApi` may not send. The server
+//! knows which connections have the capability.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use crate::table::{MethodInfo, Stability};
 
-/// The message to refuse a request with, when its connection lacks `experimentalApi`: the method
-/// is experimental, or a member of its parameters is and is neither absent nor null
-/// (specification, "Errors"). Parameters that are no object pass: decoding words that better.
+/// Returns the error message for a connection without `experimentalApi`, if the method is
+/// experimental, or an experimental member of its parameters is neither absent nor null
+/// (specification, "Errors"). Parameters that are not an object pass: decoding reports them better.
 #[must_use]
 pub fn experimental_violation(info: &MethodInfo, params: Option<&RawValue>) -> Option<String> {
     if info.stability == Stability::Experimental {
@@ -52,7 +52,7 @@ impl<'de> Visitor<'de> for Present {
         while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
             let value = map.next_value::<Option<IgnoredAny>>()?;
             if found.is_none() && value.is_some() {
-                // What is read in another spelling is gated in it too.
+                // A member accepted in another spelling is gated in that spelling too.
                 found = self.fields.iter().copied().find(|field| jsonrpc::same_name(field, &key));
             }
         }
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for Present {
     }
 }
 
-/// A member name: borrowed, unless escapes had to be undone.
+/// A member name: borrowed, unless it contains escapes.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> de::Deserialize<'de> for Key<'de> {

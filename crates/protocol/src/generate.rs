@@ -22,7 +22,7 @@ pub use validate::{Validator, validator};
 /// A file to write: its name and its content.
 pub type GeneratedFile = (&'static str, String);
 
-/// A message of the tables, with references into the definitions.
+/// A message of the tables, with references to the definitions.
 pub(crate) struct MessageSchema {
     pub(crate) method: &'static str,
     pub(crate) doc: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct MessageSchema {
 
 /// The parameters or the result of a message.
 pub(crate) struct Part {
-    /// Refers into the definitions.
+    /// Refers to the definitions.
     pub(crate) schema: Value,
     recode: fn(&str) -> Result<Value, SchemaError>,
 }
@@ -55,7 +55,7 @@ impl Part {
     }
 }
 
-/// The JSON Schema bundle and the table of methods; `experimental` adds the gated ones.
+/// Returns the JSON Schema bundle and the table of methods; `experimental` adds the gated ones.
 #[must_use]
 pub fn json_schema(experimental: bool) -> Vec<GeneratedFile> {
     let surface = surface::Surface::cached(experimental);
@@ -65,15 +65,15 @@ pub fn json_schema(experimental: bool) -> Vec<GeneratedFile> {
     ]
 }
 
-/// The TypeScript declarations; `experimental` adds the gated ones.
+/// Returns the TypeScript declarations; `experimental` adds the gated ones.
 #[must_use]
 pub fn typescript(experimental: bool) -> Vec<GeneratedFile> {
     let surface = surface::Surface::cached(experimental);
     vec![("protocol.ts", typescript::render(surface))]
 }
 
-/// Every generated file, which `cargo xtask generate` writes: its path below the `schema` folder and
-/// its content.
+/// Returns every generated file for `cargo xtask generate` to write: its path below the `schema`
+/// folder and its content.
 #[must_use]
 pub fn all_files() -> Vec<(String, String)> {
     let mut files = Vec::new();
@@ -88,7 +88,7 @@ pub fn all_files() -> Vec<(String, String)> {
     files
 }
 
-/// The name of the definition that a schema refers to.
+/// Returns the name of the definition that a schema refers to.
 pub(crate) fn definition_name(schema: &Value) -> Option<&str> {
     schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
 }

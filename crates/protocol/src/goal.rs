@@ -29,14 +29,14 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A goal was set, or its usage grew.
+    /// A goal was set, or its usage increased.
     ThreadGoalUpdated = "thread/goal/updated", ThreadGoalUpdatedNotification, Experimental, Newest;
 
     /// A goal was removed.
     ThreadGoalCleared = "thread/goal/cleared", ThreadIdNotification, Experimental;
 }
 
-/// What a thread works towards, and what it used so far.
+/// A thread's goal and its usage so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -75,7 +75,7 @@ pub struct ThreadGoalSetParams {
     pub objective: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ThreadGoalStatus>,
-    /// At least 1; null lifts the budget.
+    /// At least 1; null removes the budget.
     #[serde(
         default,
         deserialize_with = "wire::double_option",
@@ -102,7 +102,7 @@ pub struct ThreadGoalGetResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadGoalClearResponse {
-    /// Whether there was a goal.
+    /// Whether the thread had a goal.
     pub cleared: bool,
 }
 

@@ -10,13 +10,13 @@ use crate::table::notifications;
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// An automatic review began.
+    /// An automatic review started.
     ItemAutoApprovalReviewStarted = "item/autoApprovalReview/started", ItemAutoApprovalReviewStartedNotification, Stable;
 
     /// An automatic review ended.
     ItemAutoApprovalReviewCompleted = "item/autoApprovalReview/completed", ItemAutoApprovalReviewCompletedNotification, Stable;
 
-    /// The automatic reviewer warns.
+    /// A warning of the automatic reviewer.
     GuardianWarning = "guardianWarning", GuardianWarningNotification, Stable;
 }
 
@@ -53,7 +53,7 @@ pub struct ItemAutoApprovalReviewCompletedNotification {
     pub action: GuardianApprovalReviewAction,
 }
 
-/// Who decided.
+/// Source of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -61,7 +61,7 @@ pub enum AutoReviewDecisionSource {
     Agent,
 }
 
-/// What the reviewer found.
+/// The reviewer's findings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -98,7 +98,7 @@ pub enum GuardianRiskLevel {
     Critical,
 }
 
-/// How clearly the user asked for it.
+/// How clearly the user authorized the action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -109,7 +109,7 @@ pub enum GuardianUserAuthorization {
     High,
 }
 
-/// What is under review.
+/// The action under review.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -152,7 +152,7 @@ pub enum GuardianApprovalReviewAction {
     },
 }
 
-/// How a command was to be run.
+/// How a command was to be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

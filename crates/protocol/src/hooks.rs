@@ -1,4 +1,4 @@
-//! Hooks: programs of the user that run at set points of a turn.
+//! Hooks: programs of the user that run at defined points of a turn.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::wire;
 methods! {
     Hooks, HooksMethods;
 
-    /// Hooks that apply in the folders given.
+    /// Lists the hooks that apply in the given folders.
     HooksList = "hooks/list",
         hooks_list(HooksListParams) -> HooksListResponse,
         Stable, Unimplemented, [];
@@ -18,7 +18,7 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A hook began.
+    /// A hook started.
     HookStarted = "hook/started", HookRunNotification, Stable;
 
     /// A hook ended.
@@ -29,7 +29,7 @@ notifications! {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HooksListParams {
-    /// The server's own folder when empty.
+    /// The server's working folder when empty.
     #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub cwds: Vec<String>,
 }
@@ -92,7 +92,7 @@ pub enum HookEventName {
     Stop,
 }
 
-/// What a hook runs.
+/// Type of a hook's handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -131,7 +131,7 @@ pub enum HookTrustStatus {
     Modified,
 }
 
-/// A hook that could not be read.
+/// A hook that could not be loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HookErrorInfo {
@@ -185,7 +185,7 @@ pub enum HookExecutionMode {
     Async,
 }
 
-/// What a hook belongs to.
+/// Scope of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -206,7 +206,7 @@ pub enum HookRunStatus {
     Stopped,
 }
 
-/// Something that a hook said.
+/// Output of a hook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HookOutputEntry {
@@ -214,7 +214,7 @@ pub struct HookOutputEntry {
     pub text: String,
 }
 
-/// What the text is for.
+/// Purpose of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! What a user can put into a turn.
+//! The user's input of a turn.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::wire;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum UserInput {
-    /// Plain text; `$name` in it invokes a skill.
+    /// Plain text; `$name` invokes a skill.
     Text {
         text: String,
         #[serde(
@@ -30,18 +30,18 @@ pub enum UserInput {
     Mention { name: String, path: String },
 }
 
-/// A span of the text with a meaning of its own.
+/// A span of the text with a special meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TextElement {
     pub byte_range: ByteRange,
-    /// What to show in its place.
+    /// Text to display in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
 }
 
-/// Byte offsets, the end exclusive.
+/// Byte offsets; the end is exclusive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ByteRange {

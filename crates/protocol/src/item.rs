@@ -1,4 +1,4 @@
-//! Items: what a turn consists of. Their streamed increments are in `item_event`.
+//! Items, the parts of a turn. Their streamed deltas are in `item_event`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub enum ThreadItem {
     ContextCompaction(ContextCompactionItem),
 }
 
-/// What the user sent.
+/// The user's input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UserMessageItem {
@@ -47,7 +47,7 @@ pub struct HookPromptItem {
     pub fragments: Vec<HookPromptFragment>,
 }
 
-/// One hook's contribution.
+/// Text from one hook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -56,7 +56,7 @@ pub struct HookPromptFragment {
     pub text: String,
 }
 
-/// A message of the model.
+/// A message from the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -69,7 +69,7 @@ pub struct AgentMessageItem {
     pub memory_citation: Option<MemoryCitation>,
 }
 
-/// Whether a message is on the way or the answer.
+/// Whether a message is a comment during the work or the final answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -78,7 +78,7 @@ pub enum MessagePhase {
     FinalAnswer,
 }
 
-/// Remembered sources that a message draws on.
+/// Memory sources that a message uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -98,7 +98,7 @@ pub struct MemoryCitationEntry {
     pub note: String,
 }
 
-/// The plan proposed; the text of `item/completed` is authoritative.
+/// The proposed plan; the text of `item/completed` is authoritative.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanItem {
@@ -111,21 +111,21 @@ pub struct PlanItem {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReasoningItem {
     pub id: String,
-    /// Summary sections.
+    /// Sections of the summary.
     #[serde(default)]
     pub summary: Vec<String>,
-    /// Raw reasoning blocks.
+    /// Blocks of raw reasoning.
     #[serde(default)]
     pub content: Vec<String>,
 }
 
-/// A command that was run, or waits for approval.
+/// A command that was run or awaits approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecutionItem {
     pub id: String,
-    /// As shown to people.
+    /// The command as displayed to people.
     pub command: String,
     pub cwd: AbsolutePath,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ pub struct CommandExecutionItem {
     pub status: CommandExecutionStatus,
     /// What the command appears to do.
     pub command_actions: Vec<CommandAction>,
-    /// Both streams, in order of arrival.
+    /// Output of both streams, in order of arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregated_output: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +144,7 @@ pub struct CommandExecutionItem {
     pub duration_ms: Option<i64>,
 }
 
-/// Who ran a command.
+/// Source of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -153,9 +153,9 @@ pub enum CommandExecutionSource {
     Agent,
     /// The user, with `thread/shellCommand`.
     UserShell,
-    /// The agent, starting an interactive session.
+    /// The agent, when it starts an interactive session.
     UnifiedExecStartup,
-    /// The agent, typing into one.
+    /// The agent, when it types into one.
     UnifiedExecInteraction,
 }
 
@@ -204,7 +204,7 @@ pub struct FileChangeItem {
     pub id: String,
     pub changes: Vec<FileUpdateChange>,
     pub status: PatchApplyStatus,
-    /// Why it failed or was declined, unless the user said no.
+    /// Why it failed or was declined, unless the user declined it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -215,7 +215,7 @@ pub struct FileChangeItem {
 pub struct FileUpdateChange {
     pub path: String,
     pub kind: PatchChangeKind,
-    /// Unified diff; the plain content for an added file.
+    /// Unified diff; the whole content of an added file.
     pub diff: String,
 }
 
@@ -226,7 +226,7 @@ pub struct FileUpdateChange {
 pub enum PatchChangeKind {
     Add,
     Delete,
-    /// Changed in place, or moved.
+    /// Changed, and possibly moved.
     Update {
         #[serde(skip_serializing_if = "Option::is_none")]
         move_path: Option<String>,
@@ -274,7 +274,7 @@ pub enum McpToolCallStatus {
     Failed,
 }
 
-/// What an MCP tool answered.
+/// Result of an MCP tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -322,7 +322,7 @@ pub enum DynamicToolCallStatus {
     Failed,
 }
 
-/// A call between agents.
+/// A tool call between agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -333,7 +333,7 @@ pub struct CollabToolCallItem {
     pub sender_thread_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver_thread_id: Option<String>,
-    /// Of a spawned agent.
+    /// Thread of a spawned agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_thread_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -390,12 +390,12 @@ pub struct WebSearchItem {
     pub query: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<WebSearchAction>,
-    /// Why it came to nothing; absent from one that succeeded.
+    /// Why it failed; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What a web search did.
+/// Action of a web search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase")]
@@ -419,18 +419,18 @@ pub enum WebSearchAction {
     Other,
 }
 
-/// An image that the agent looked at.
+/// An image that the agent viewed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImageViewItem {
     pub id: String,
     pub path: AbsolutePath,
-    /// Why it could not be looked at; absent from one that was.
+    /// Why it could not be viewed; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// An image that the model made.
+/// An image that the model generated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -439,7 +439,7 @@ pub struct ImageGenerationItem {
     pub status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revised_prompt: Option<String>,
-    /// Base64 of the image.
+    /// The image in base64.
     pub result: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_path: Option<AbsolutePath>,
@@ -453,12 +453,12 @@ pub struct ReviewModeItem {
     pub review: String,
 }
 
-/// The history was replaced by a summary, or `reason` says why not.
+/// A compaction of the history. With `reason`, the history was not replaced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextCompactionItem {
     pub id: String,
-    /// Why the history stayed as it was; absent from a compaction that succeeded.
+    /// Why the history was not replaced; absent if the compaction succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

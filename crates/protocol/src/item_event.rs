@@ -1,4 +1,4 @@
-//! Notifications about items, the streamed deltas among them.
+//! Notifications about items, including their streamed deltas.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use crate::table::notifications;
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// Work on an item begins.
+    /// Work on an item started.
     ItemStarted = "item/started", ItemStartedNotification, Stable;
 
-    /// The final, authoritative item.
+    /// An item in its final, authoritative form.
     ItemCompleted = "item/completed", ItemCompletedNotification, Stable;
 
     /// More text of a message.
@@ -23,7 +23,7 @@ notifications! {
     /// More text of a reasoning summary.
     ItemReasoningSummaryTextDelta = "item/reasoning/summaryTextDelta", ReasoningSummaryTextDeltaNotification, Stable;
 
-    /// A new summary section opens.
+    /// A new summary section starts.
     ItemReasoningSummaryPartAdded = "item/reasoning/summaryPartAdded", ReasoningSummaryPartAddedNotification, Stable;
 
     /// More raw reasoning.
@@ -32,16 +32,16 @@ notifications! {
     /// More output of a command.
     ItemCommandExecutionOutputDelta = "item/commandExecution/outputDelta", CommandExecutionOutputDeltaNotification, Stable;
 
-    /// The agent typed into a session.
+    /// The agent typed into an interactive session.
     ItemCommandExecutionTerminalInteraction = "item/commandExecution/terminalInteraction", TerminalInteractionNotification, Stable;
 
     /// Deprecated: no longer sent.
     ItemFileChangeOutputDelta = "item/fileChange/outputDelta", FileChangeOutputDeltaNotification, Stable;
 
-    /// A patch grew while the model writes it.
+    /// More of a patch, while the model writes it.
     ItemFileChangePatchUpdated = "item/fileChange/patchUpdated", FileChangePatchUpdatedNotification, Stable;
 
-    /// An MCP tool reports progress.
+    /// Progress of an MCP tool.
     ItemMcpToolCallProgress = "item/mcpToolCall/progress", McpToolCallProgressNotification, Stable;
 }
 
@@ -100,7 +100,7 @@ pub struct ReasoningSummaryTextDeltaNotification {
     pub turn_id: String,
     pub item_id: String,
     pub delta: String,
-    /// Counts the sections from 0.
+    /// Index of the section, from 0.
     pub summary_index: i64,
 }
 
@@ -124,7 +124,7 @@ pub struct ReasoningTextDeltaNotification {
     pub turn_id: String,
     pub item_id: String,
     pub delta: String,
-    /// Counts the blocks from 0.
+    /// Index of the block, from 0.
     pub content_index: i64,
 }
 

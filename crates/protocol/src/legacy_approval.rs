@@ -1,4 +1,4 @@
-//! Approval requests in the older shape, for clients that still answer them.
+//! Approval requests in the older form, for clients that still use them.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::approval::NetworkPolicyAmendment;
 use crate::table::server_requests;
 
 server_requests! {
-    /// May this patch be applied?
+    /// Requests approval of a patch.
     ApplyPatchApproval = "applyPatchApproval",
         ApplyPatchApprovalParams => LegacyApprovalResponse, Stable;
 
-    /// May this command run?
+    /// Requests approval of a command.
     ExecCommandApproval = "execCommandApproval",
         ExecCommandApprovalParams => LegacyApprovalResponse, Stable;
 }
@@ -24,7 +24,7 @@ server_requests! {
 pub struct ApplyPatchApprovalParams {
     pub conversation_id: String,
     pub call_id: String,
-    /// By path.
+    /// Changes by path.
     pub file_changes: BTreeMap<String, LegacyFileChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -93,14 +93,14 @@ pub enum ParsedCommand {
     },
 }
 
-/// The client's answer.
+/// The client's response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LegacyApprovalResponse {
     pub decision: ReviewDecision,
 }
 
-/// Decision in the older shape.
+/// Decision in the older form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,7 +1,7 @@
-//! The wire protocol: every message's type, the tables of methods and notifications, and their
-//! JSON Schema and TypeScript. It decides what a message looks like, never what the server does.
+//! The wire protocol: the type of every message, the tables of methods and notifications, and their
+//! JSON Schema and TypeScript. It defines the messages, and contains no behavior of the server.
 //!
-//! One file per resource holds its types and its table entries. Adding a method takes one entry
+//! Each resource has one file, with its types and table entries. Adding a method takes one entry
 //! there and one handler in the server: the table yields the marker for typed calls, the trait
 //! method that the server must implement, the decoder, the experimental gate and the schema.
 
@@ -13,7 +13,7 @@ mod registry;
 mod table;
 mod wire;
 
-// Plain declarations, so that rustfmt visits every file.
+// Written out, because rustfmt does not visit modules declared by a macro.
 pub mod account;
 pub mod app;
 pub mod approval;

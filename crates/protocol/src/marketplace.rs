@@ -1,4 +1,4 @@
-//! Marketplaces that plugins come from.
+//! Marketplaces, which are sources of plugins.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ methods! {
         marketplace_add(MarketplaceAddParams) -> MarketplaceAddResponse,
         Stable, Unimplemented, [];
 
-    /// Removes one.
+    /// Removes a marketplace.
     MarketplaceRemove = "marketplace/remove",
         marketplace_remove(MarketplaceRemoveParams) -> MarketplaceRemoveResponse,
         Stable, Unimplemented, [];
 
-    /// Fetches the newest state of one, or of all.
+    /// Updates one marketplace or all of them.
     MarketplaceUpgrade = "marketplace/upgrade",
         marketplace_upgrade(MarketplaceUpgradeParams) -> MarketplaceUpgradeResponse,
         Stable, Unimplemented, [];
@@ -34,7 +34,7 @@ pub struct MarketplaceAddParams {
     /// Branch, tag or commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ref_name: Option<String>,
-    /// Folders to check out, when not all.
+    /// Folders to check out; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse_paths: Option<Vec<String>>,
 }
@@ -72,7 +72,7 @@ pub struct MarketplaceRemoveResponse {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MarketplaceUpgradeParams {
-    /// All when absent.
+    /// The marketplace to update; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marketplace_name: Option<String>,
 }

@@ -11,7 +11,7 @@ use crate::table::{methods, notifications};
 methods! {
     Mcp, McpMethods;
 
-    /// Configured servers and what they offer.
+    /// Lists the configured servers with their tools and resources.
     McpServerStatusList = "mcpServerStatus/list",
         mcp_server_status_list(McpServerStatusListParams) -> McpServerStatusListResponse,
         Stable, Unimplemented, [];
@@ -31,7 +31,7 @@ methods! {
         mcp_server_tool_call(McpServerToolCallParams) -> McpServerToolCallResponse,
         Stable, Unimplemented, [];
 
-    /// Reads the servers' configuration again.
+    /// Reloads the servers' configuration.
     ConfigMcpServerReload = "config/mcpServer/reload",
         config_mcp_server_reload(Empty) -> Empty,
         Stable, Concurrent, [];
@@ -40,7 +40,7 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A server started, or failed to.
+    /// A server's startup status changed.
     McpServerStartupStatusUpdated = "mcpServer/startupStatus/updated", McpServerStartupStatusUpdatedNotification, Stable;
 
     /// A login at a server ended.
@@ -60,7 +60,7 @@ pub struct McpServerStatusListParams {
     pub detail: Option<McpServerStatusDetail>,
 }
 
-/// How much to ask the servers for.
+/// How much to request from the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -78,13 +78,13 @@ pub struct McpServerStatusListResponse {
     pub next_cursor: Option<String>,
 }
 
-/// A server and what it offers.
+/// A server with its tools and resources.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatus {
     pub name: String,
-    /// By name.
+    /// Tools by name.
     pub tools: BTreeMap<String, McpTool>,
     pub resources: Vec<McpResource>,
     pub resource_templates: Vec<McpResourceTemplate>,
@@ -146,7 +146,7 @@ pub struct McpResource {
     pub meta: Option<Value>,
 }
 
-/// A family of resources.
+/// A template of resource URIs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -190,7 +190,7 @@ pub struct McpServerOauthLoginResponse {
 pub struct McpServerResourceReadParams {
     pub server: String,
     pub uri: String,
-    /// Uses that thread's connection to the server.
+    /// Uses this thread's connection to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
 }
@@ -274,7 +274,7 @@ pub struct McpServerStartupStatusUpdatedNotification {
     pub error: Option<String>,
 }
 
-/// How far a server's start is.
+/// Progress of a server's startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

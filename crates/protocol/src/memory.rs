@@ -6,7 +6,7 @@ use crate::table::methods;
 methods! {
     Memory, MemoryMethods;
 
-    /// Forgets what was remembered across threads.
+    /// Deletes the memory shared by threads.
     MemoryReset = "memory/reset",
         memory_reset(Empty) -> Empty,
         Experimental, Unimplemented, [];

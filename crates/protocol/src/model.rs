@@ -1,4 +1,4 @@
-//! Models, and what their provider can do.
+//! Models, and the capabilities of their provider.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,12 @@ use crate::table::{methods, notifications};
 methods! {
     Model, ModelMethods;
 
-    /// Models to choose from.
+    /// Lists the available models.
     ModelList = "model/list",
         model_list(ModelListParams) -> ModelListResponse,
         Stable, Ordered, [];
 
-    /// What the configured provider can do.
+    /// Returns the capabilities of the configured provider.
     ModelProviderCapabilitiesRead = "modelProvider/capabilities/read",
         model_provider_capabilities_read(Empty) -> ModelProviderCapabilitiesReadResponse,
         Experimental, Unimplemented, [];
@@ -22,10 +22,10 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A request went to another model.
+    /// A request was routed to another model.
     ModelRerouted = "model/rerouted", ModelReroutedNotification, Stable;
 
-    /// The provider wants the user verified.
+    /// The provider requires the user's verification.
     ModelVerificationRequested = "model/verification", ModelVerificationNotification, Stable;
 }
 
@@ -62,18 +62,18 @@ pub struct Model {
     pub display_name: String,
     #[serde(default)]
     pub description: String,
-    /// Not in the default picker.
+    /// Hidden in the default picker.
     pub hidden: bool,
     pub supported_reasoning_efforts: Vec<ReasoningEffortOption>,
     pub default_reasoning_effort: ReasoningEffort,
-    /// Text and image when missing.
+    /// Text and image when absent.
     #[serde(default = "both_modalities")]
     pub input_modalities: Vec<InputModality>,
     #[serde(default)]
     pub supports_personality: bool,
-    /// The recommended one.
+    /// Whether this is the recommended model.
     pub is_default: bool,
-    /// Id of the model recommended in its place.
+    /// Id of the model recommended as a replacement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ fn both_modalities() -> Vec<InputModality> {
     vec![InputModality::Text, InputModality::Image]
 }
 
-/// How much a model thinks before it answers.
+/// How much reasoning a model does before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -103,7 +103,7 @@ pub enum ReasoningEffort {
     Xhigh,
 }
 
-/// How much of its reasoning a model sums up.
+/// How detailed the summary of the reasoning is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -114,7 +114,7 @@ pub enum ReasoningSummary {
     None,
 }
 
-/// An effort that a model supports.
+/// A reasoning effort that a model supports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -132,7 +132,7 @@ pub enum InputModality {
     Image,
 }
 
-/// About the recommended upgrade.
+/// Details of the recommended upgrade.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -146,7 +146,7 @@ pub struct ModelUpgradeInfo {
     pub migration_markdown: Option<String>,
 }
 
-/// What to tell users who see a model for the first time.
+/// Notice for users who see a model for the first time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelAvailabilityNux {
@@ -202,7 +202,7 @@ pub struct ModelVerificationNotification {
     pub verifications: Vec<ModelVerification>,
 }
 
-/// A verification that the provider asks for.
+/// A verification that the provider requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -1,11 +1,11 @@
-//! Permission profiles: named or inline sets of file-system and network rights.
+//! Permission profiles: named or inline sets of file-system and network permissions.
 
 use serde::{Deserialize, Serialize};
 
 use crate::common::AbsolutePath;
 use crate::wire;
 
-/// A complete set of rights.
+/// A complete set of permissions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -19,7 +19,7 @@ pub enum PermissionProfile {
     Managed { file_system: FileSystemPermissions, network: NetworkPermissions },
     /// No sandbox.
     Disabled {},
-    /// Confined by the caller.
+    /// Sandboxed by the caller.
     External { network: NetworkPermissions },
 }
 
@@ -33,13 +33,13 @@ pub enum PermissionProfile {
     deny_unknown_fields
 )]
 pub enum FileSystemPermissions {
-    /// Only what the entries allow.
+    /// Only the access in the entries.
     Restricted {
         entries: Vec<FileSystemSandboxEntry>,
         #[serde(skip_serializing_if = "Option::is_none")]
         glob_scan_max_depth: Option<u64>,
     },
-    /// Everything.
+    /// Full access.
     Unrestricted {},
 }
 
@@ -51,7 +51,7 @@ pub struct NetworkPermissions {
     pub enabled: bool,
 }
 
-/// One rule: a place and the access to it.
+/// One rule: a location and the access to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -60,7 +60,7 @@ pub struct FileSystemSandboxEntry {
     pub access: FileSystemAccessMode,
 }
 
-/// Access to a place.
+/// Access to a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -70,7 +70,7 @@ pub enum FileSystemAccessMode {
     None,
 }
 
-/// A place in the file system.
+/// A location in the file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
@@ -80,25 +80,25 @@ pub enum FileSystemPath {
     Special { value: FileSystemSpecialPath },
 }
 
-/// A place that each machine or project resolves by itself.
+/// A location that depends on the machine or the project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileSystemSpecialPath {
     /// The whole file system.
     Root {},
-    /// What a program needs to start.
+    /// The files that a program needs to start.
     Minimal {},
     /// The detected project roots.
     ProjectRoots {
         #[serde(skip_serializing_if = "Option::is_none")]
         subpath: Option<String>,
     },
-    /// The folder that `TMPDIR` names.
+    /// The folder named by `TMPDIR`.
     Tmpdir {},
     /// `/tmp`.
     SlashTmp {},
-    /// A token of a newer version.
+    /// A location defined by a newer version.
     Unknown {
         path: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ pub enum FileSystemSpecialPath {
     },
 }
 
-/// Chooses a configured profile, with changes to it.
+/// Selects a configured profile, with modifications.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -127,28 +127,28 @@ pub enum PermissionProfileSelectionType {
     Profile,
 }
 
-/// A change on top of a profile.
+/// A modification of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum PermissionProfileModification {
-    /// One more folder that may be written.
+    /// An additional writable folder.
     AdditionalWritableRoot { path: AbsolutePath },
 }
 
-/// The profile in force on a thread.
+/// The profile in effect for a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivePermissionProfile {
     pub id: String,
-    /// Profile that it builds on.
+    /// Profile that this one extends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extends: Option<String>,
     #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub modifications: Vec<PermissionProfileModification>,
 }
 
-/// Rights beyond those in force, asked for or granted.
+/// Permissions beyond those in effect, requested or granted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -159,7 +159,7 @@ pub struct AdditionalPermissionProfile {
     pub network: Option<AdditionalNetworkPermissions>,
 }
 
-/// Further file-system rights.
+/// Additional file-system permissions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -174,7 +174,7 @@ pub struct AdditionalFileSystemPermissions {
     pub write: Option<Vec<AbsolutePath>>,
 }
 
-/// Further network rights.
+/// Additional network permissions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Plugins: finding, reading, installing and removing them.
+//! Plugins: listing, reading, installing and removing them.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +12,17 @@ use crate::table::methods;
 methods! {
     Plugin, PluginMethods;
 
-    /// Marketplaces and their plugins.
+    /// Lists marketplaces and their plugins.
     PluginList = "plugin/list",
         plugin_list(PluginListParams) -> PluginListResponse,
         Stable, Unimplemented, [];
 
-    /// All about one plugin.
+    /// Returns the details of a plugin.
     PluginRead = "plugin/read",
         plugin_read(PluginReadParams) -> PluginReadResponse,
         Stable, Unimplemented, [];
 
-    /// Text of a remote plugin's skill.
+    /// Returns the text of a remote plugin's skill.
     PluginSkillRead = "plugin/skill/read",
         plugin_skill_read(PluginSkillReadParams) -> PluginSkillReadResponse,
         Stable, Unimplemented, [];
@@ -72,7 +72,7 @@ pub struct PluginListResponse {
     pub featured_plugin_ids: Vec<String>,
 }
 
-/// A marketplace that could not be read.
+/// A marketplace that could not be loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -86,14 +86,14 @@ pub struct MarketplaceLoadErrorInfo {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PluginMarketplaceEntry {
     pub name: String,
-    /// Null for a remote one.
+    /// Null for a remote marketplace.
     pub path: Option<AbsolutePath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<MarketplaceInterface>,
     pub plugins: Vec<PluginSummary>,
 }
 
-/// How to show a marketplace.
+/// Display information of a marketplace.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -102,7 +102,7 @@ pub struct MarketplaceInterface {
     pub display_name: Option<String>,
 }
 
-/// A plugin in brief.
+/// A summary of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -124,7 +124,7 @@ pub struct PluginSummary {
     pub share_context: Option<PluginShareContext>,
 }
 
-/// Where a plugin's files are.
+/// Location of a plugin's files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -144,7 +144,7 @@ pub enum PluginInstallPolicy {
     InstalledByDefault,
 }
 
-/// When a plugin's apps need a login.
+/// When a plugin's apps require a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -163,7 +163,7 @@ pub enum PluginAvailability {
     DisabledByAdmin,
 }
 
-/// How to show a plugin.
+/// Display information of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -209,7 +209,7 @@ pub struct PluginReadParams {
     pub plugin_name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marketplace_path: Option<AbsolutePath>,
-    /// In place of `marketplacePath` for a remote one.
+    /// Replaces `marketplacePath` for a remote marketplace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_marketplace_name: Option<String>,
 }
@@ -221,7 +221,7 @@ pub struct PluginReadResponse {
     pub plugin: PluginDetail,
 }
 
-/// All about a plugin.
+/// Details of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -237,7 +237,7 @@ pub struct PluginDetail {
     pub mcp_servers: Vec<String>,
 }
 
-/// A hook that a plugin brings.
+/// A hook that a plugin contains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -271,7 +271,7 @@ pub struct PluginInstallParams {
     pub plugin_name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marketplace_path: Option<AbsolutePath>,
-    /// In place of `marketplacePath` for a remote one.
+    /// Replaces `marketplacePath` for a remote marketplace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_marketplace_name: Option<String>,
 }

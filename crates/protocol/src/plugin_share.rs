@@ -9,7 +9,7 @@ use crate::table::methods;
 methods! {
     PluginShare, PluginShareMethods;
 
-    /// Plugins that this account shares.
+    /// Lists the plugins that this account shares.
     PluginShareList = "plugin/share/list",
         plugin_share_list(Empty) -> PluginShareListResponse,
         Stable, Unimplemented, [];
@@ -19,12 +19,12 @@ methods! {
         plugin_share_save(PluginShareSaveParams) -> PluginShareSaveResponse,
         Stable, Unimplemented, [];
 
-    /// Changes with whom it is shared.
+    /// Changes with whom a plugin is shared.
     PluginShareUpdateTargets = "plugin/share/updateTargets",
         plugin_share_update_targets(PluginShareUpdateTargetsParams) -> PluginShareUpdateTargetsResponse,
         Stable, Unimplemented, [];
 
-    /// Ends the sharing.
+    /// Stops sharing a plugin.
     PluginShareDelete = "plugin/share/delete",
         plugin_share_delete(PluginShareDeleteParams) -> Empty,
         Stable, Unimplemented, [];
@@ -54,7 +54,7 @@ pub struct PluginShareListItem {
 #[serde(rename_all = "camelCase")]
 pub struct PluginShareSaveParams {
     pub plugin_path: AbsolutePath,
-    /// Replaces that one.
+    /// Id of the shared plugin to replace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_plugin_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,7 +108,7 @@ pub enum PluginShareDiscoverability {
     Private,
 }
 
-/// What the discoverability can be changed to.
+/// Values that the discoverability can be changed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -117,7 +117,7 @@ pub enum PluginShareUpdateDiscoverability {
     Private,
 }
 
-/// With whom to share.
+/// A principal to share with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -136,7 +136,7 @@ pub enum PluginSharePrincipalType {
     Workspace,
 }
 
-/// With whom a plugin is shared.
+/// A principal that a plugin is shared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -146,7 +146,7 @@ pub struct PluginSharePrincipal {
     pub name: String,
 }
 
-/// How a plugin is shared.
+/// Sharing state of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -1,33 +1,33 @@
-//! Approval policy, sandbox mode and sandbox policy. Both spellings are read, the specification's
-//! is written.
+//! Approval policy, sandbox mode and sandbox policy. Both spellings are accepted; the
+//! specification's is written.
 
 use serde::{Deserialize, Serialize};
 
 use crate::common::AbsolutePath;
 use crate::wire;
 
-/// When the agent pauses to ask.
+/// When the agent asks for approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", schemars(extend("x-aliases" = ["untrusted", "unless-trusted", "on-failure", "on-request"])))]
 pub enum AskForApproval {
-    /// Ask for everything but commands known to be harmless.
+    /// Asks for everything but commands known to be harmless.
     #[serde(alias = "untrusted", alias = "unless-trusted")]
     UnlessTrusted,
-    /// Deprecated: ask only after a sandboxed command failed.
+    /// Deprecated: asks only after a sandboxed command failed.
     #[serde(alias = "on-failure")]
     OnFailure,
     /// The model decides when to ask.
     #[serde(alias = "on-request")]
     OnRequest,
-    /// Never ask.
+    /// Never asks.
     Never,
-    /// Each kind of prompt on its own.
+    /// Controls each kind of prompt separately.
     Granular(GranularApproval),
 }
 
-/// Which kinds of prompt may surface; those switched off are refused without asking.
+/// Which kinds of prompt are shown; the others are refused without asking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -70,9 +70,9 @@ pub enum SandboxMode {
     DangerFullAccess,
 }
 
-/// What commands may touch (specification, "Sandbox policy"). Like every type that decides what may
-/// be done, it refuses members that it does not know: to pass one over could allow more than the
-/// client meant. A variant without members is written `{}`, as serde checks no others.
+/// What commands may access (specification, "Sandbox policy"). Like every type that grants
+/// permissions, it refuses unknown members: ignoring one could allow more than the client meant.
+/// Variants without members are written `{}`, because serde checks for unknown members only there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -85,7 +85,7 @@ pub enum SandboxPolicy {
     /// No sandbox.
     #[serde(alias = "danger-full-access")]
     DangerFullAccess {},
-    /// Read files, write none.
+    /// Reads files and writes none.
     #[serde(alias = "read-only")]
     ReadOnly {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub enum SandboxPolicy {
         #[serde(default, deserialize_with = "wire::or_default")]
         network_access: bool,
     },
-    /// Write in the working directory, the roots given and the temporary folders not excluded.
+    /// Writes in the working directory, the given roots and the temporary folders not excluded.
     #[serde(alias = "workspace-write")]
     WorkspaceWrite {
         #[serde(default, deserialize_with = "wire::or_default")]
@@ -107,7 +107,7 @@ pub enum SandboxPolicy {
         #[serde(default, deserialize_with = "wire::or_default")]
         exclude_slash_tmp: bool,
     },
-    /// The caller has confined the server already.
+    /// The caller has already sandboxed the server.
     #[serde(alias = "external-sandbox")]
     ExternalSandbox {
         #[serde(default, deserialize_with = "wire::or_default")]
@@ -115,7 +115,7 @@ pub enum SandboxPolicy {
     },
 }
 
-/// What may be read.
+/// Which files may be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -125,9 +125,9 @@ pub enum SandboxPolicy {
     deny_unknown_fields
 )]
 pub enum ReadAccess {
-    /// Every file.
+    /// All files.
     FullAccess {},
-    /// Only the roots given.
+    /// Only files in the given roots.
     Restricted {
         #[serde(default, deserialize_with = "wire::or_default")]
         include_platform_defaults: bool,

@@ -17,17 +17,17 @@ methods! {
         process_spawn(ProcessSpawnParams) -> Empty,
         Experimental, Begins, [], StartsWork;
 
-    /// Writes to its stdin, or closes it.
+    /// Writes to a process's stdin, or closes it.
     ProcessWriteStdin = "process/writeStdin",
         process_write_stdin(ProcessWriteStdinParams) -> Empty,
         Experimental, Ordered, [];
 
-    /// Resizes its terminal.
+    /// Resizes a process's terminal.
     ProcessResizePty = "process/resizePty",
         process_resize_pty(ProcessResizePtyParams) -> Empty,
         Experimental, Ordered, [];
 
-    /// Ends it.
+    /// Kills a process.
     ProcessKill = "process/kill",
         process_kill(ProcessKillParams) -> Empty,
         Experimental, Ordered, [];
@@ -53,10 +53,10 @@ pub struct ProcessSpawnParams {
     /// The client's name for the process.
     pub process_handle: String,
     pub cwd: AbsolutePath,
-    /// Variables to set, or with null to unset.
+    /// Variables to set; null unsets one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, Option<String>>>,
-    /// Most bytes kept of each stream.
+    /// Maximum number of bytes kept of each stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes_cap: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,12 +68,12 @@ pub struct ProcessSpawnParams {
         skip_serializing_if = "wire::is_false"
     )]
     pub tty: bool,
-    /// Of that terminal.
+    /// Size of that terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<TerminalSize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_stdin: Option<bool>,
-    /// On when absent.
+    /// Defaults to `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_stdout_stderr: Option<bool>,
 }
@@ -119,7 +119,7 @@ pub struct ProcessOutputDeltaNotification {
     pub process_handle: String,
     pub stream: OutputStream,
     pub delta_base64: String,
-    /// Nothing more of this stream follows.
+    /// No more output of this stream follows.
     pub cap_reached: bool,
 }
 
@@ -130,10 +130,10 @@ pub struct ProcessOutputDeltaNotification {
 pub struct ProcessExitedNotification {
     pub process_handle: String,
     pub exit_code: i32,
-    /// What was captured.
+    /// The captured output.
     pub stdout: String,
     pub stdout_cap_reached: bool,
-    /// What was captured.
+    /// The captured output.
     pub stderr: String,
     pub stderr_cap_reached: bool,
 }

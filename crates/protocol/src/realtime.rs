@@ -10,27 +10,27 @@ use crate::thread::ThreadIdParams;
 methods! {
     Realtime, RealtimeMethods;
 
-    /// Opens a realtime session.
+    /// Starts a realtime session.
     ThreadRealtimeStart = "thread/realtime/start",
         thread_realtime_start(ThreadRealtimeStartParams) -> Empty,
         Experimental, Unimplemented, [];
 
-    /// Adds sound.
+    /// Appends audio.
     ThreadRealtimeAppendAudio = "thread/realtime/appendAudio",
         thread_realtime_append_audio(ThreadRealtimeAppendAudioParams) -> Empty,
         Experimental, Unimplemented, [];
 
-    /// Adds text.
+    /// Appends text.
     ThreadRealtimeAppendText = "thread/realtime/appendText",
         thread_realtime_append_text(ThreadRealtimeAppendTextParams) -> Empty,
         Experimental, Unimplemented, [];
 
-    /// Closes the session.
+    /// Ends the session.
     ThreadRealtimeStop = "thread/realtime/stop",
         thread_realtime_stop(ThreadIdParams) -> Empty,
         Experimental, Unimplemented, [];
 
-    /// Voices to choose from.
+    /// Lists the available voices.
     ThreadRealtimeListVoices = "thread/realtime/listVoices",
         thread_realtime_list_voices(Empty) -> ThreadRealtimeListVoicesResponse,
         Experimental, Unimplemented, [];
@@ -39,28 +39,28 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A session is open.
+    /// A session started.
     ThreadRealtimeStarted = "thread/realtime/started", ThreadRealtimeStartedNotification, Experimental;
 
     /// An item of the realtime API.
     ThreadRealtimeItemAdded = "thread/realtime/itemAdded", ThreadRealtimeItemAddedNotification, Experimental;
 
-    /// More transcript.
+    /// More text of a transcript.
     ThreadRealtimeTranscriptDelta = "thread/realtime/transcript/delta", ThreadRealtimeTranscriptDeltaNotification, Experimental;
 
     /// A complete transcript.
     ThreadRealtimeTranscriptDone = "thread/realtime/transcript/done", ThreadRealtimeTranscriptDoneNotification, Experimental;
 
-    /// More sound.
+    /// More audio.
     ThreadRealtimeOutputAudioDelta = "thread/realtime/outputAudio/delta", ThreadRealtimeOutputAudioDeltaNotification, Experimental;
 
-    /// The WebRTC answer.
+    /// The SDP answer of WebRTC.
     ThreadRealtimeSdp = "thread/realtime/sdp", ThreadRealtimeSdpNotification, Experimental;
 
-    /// The session met an error.
+    /// An error of the session.
     ThreadRealtimeError = "thread/realtime/error", ThreadRealtimeErrorNotification, Experimental;
 
-    /// The session is closed.
+    /// The session ended.
     ThreadRealtimeClosed = "thread/realtime/closed", ThreadRealtimeClosedNotification, Experimental;
 }
 
@@ -81,7 +81,7 @@ pub struct ThreadRealtimeStartParams {
     pub voice: Option<RealtimeVoice>,
 }
 
-/// How the model answers.
+/// Output modality of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -90,7 +90,7 @@ pub enum RealtimeOutputModality {
     Audio,
 }
 
-/// How sound travels.
+/// Transport of the audio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase")]
@@ -134,12 +134,12 @@ pub struct ThreadRealtimeAppendAudioParams {
     pub audio: ThreadRealtimeAudioChunk,
 }
 
-/// A piece of sound.
+/// A chunk of audio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRealtimeAudioChunk {
-    /// Base64 of 16-bit samples.
+    /// 16-bit samples in base64.
     pub data: String,
     pub sample_rate: u32,
     pub num_channels: u16,

@@ -1,8 +1,8 @@
-//! The whole tables, put together from the resources', and the search in them.
+//! The complete tables, joined from those of the resources, and lookup in them.
 
 use crate::table::{MessageInfo, MethodInfo};
 
-/// Ties a resource's name to its module and trait.
+/// Associates each resource's name with its module and trait.
 macro_rules! resource_methods {
     ($($resource:ident: $module:ident::$trait:ident,)+) => {
         /// A group of methods: one module, one trait.
@@ -14,14 +14,14 @@ macro_rules! resource_methods {
             )+
         }
 
-        /// Everything that a server must handle.
+        /// All methods that a server must implement.
         pub trait AllMethods<Cx>: $(crate::$module::$trait<Cx> +)+ {}
 
         impl<S, Cx> AllMethods<Cx> for S where S: $(crate::$module::$trait<Cx> +)+ {}
 
         const METHOD_PARTS: &[&[MethodInfo]] = &[$(crate::$module::METHODS),+];
 
-        /// Hands the request to its resource, which decodes it and calls the handler.
+        /// Passes the request to its resource, which decodes it and calls the handler.
         pub(crate) fn route<'a, S, Cx>(
             resource: Resource,
             server: &'a S,
@@ -49,7 +49,7 @@ macro_rules! resource_methods {
     };
 }
 
-/// Ties the modules that have notifications to the table of all.
+/// Adds the notifications of these modules to the complete table.
 macro_rules! resource_messages {
     ($parts:ident = $table:ident, $schemas:ident: $($module:ident)+) => {
         const $parts: &[&[MessageInfo]] = &[$(crate::$module::$table),+];
@@ -124,20 +124,20 @@ pub static CLIENT_NOTIFICATIONS: &[MessageInfo] =
 pub static SERVER_REQUESTS: &[MessageInfo] =
     &join::<_, { count(SERVER_REQUEST_PARTS) }>(SERVER_REQUEST_PARTS);
 
-/// The row of a client's request.
+/// Returns the row of a client's request.
 #[must_use]
 pub fn lookup(method: &str) -> Option<&'static MethodInfo> {
-    // Comparing lengths first makes this shorter than hashing the name.
+    // Comparing lengths first makes this faster than hashing the name.
     METHODS.iter().find(|info| info.name == method)
 }
 
-/// The row of a notification of the server.
+/// Returns the row of a notification of the server.
 #[must_use]
 pub fn lookup_notification(method: &str) -> Option<&'static MessageInfo> {
     NOTIFICATIONS.iter().find(|info| info.name == method)
 }
 
-/// The row of a request of the server.
+/// Returns the row of a request of the server.
 #[must_use]
 pub fn lookup_server_request(method: &str) -> Option<&'static MessageInfo> {
     SERVER_REQUESTS.iter().find(|info| info.name == method)

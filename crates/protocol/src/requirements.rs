@@ -1,4 +1,4 @@
-//! What an administrator requires of the configuration.
+//! The administrator's requirements on the configuration.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct ConfigRequirements {
     pub allowed_web_search_modes: Option<Vec<WebSearchMode>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforce_residency: Option<ResidencyRequirement>,
-    /// By feature name.
+    /// Required state, by feature name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_requirements: Option<BTreeMap<String, bool>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ pub struct ConfigRequirements {
     pub network: Option<NetworkRequirements>,
 }
 
-/// How the web is searched.
+/// Mode of web search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -49,7 +49,7 @@ pub enum WebSearchMode {
     Live,
 }
 
-/// Where data must stay.
+/// Where data must remain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -57,7 +57,7 @@ pub enum ResidencyRequirement {
     Us,
 }
 
-/// Limits on the network of commands.
+/// Restrictions on the network access of commands.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -135,7 +135,7 @@ pub struct ManagedHooksRequirements {
     pub stop: Vec<ConfiguredHookMatcherGroup>,
 }
 
-/// Hooks behind one matcher.
+/// Hooks with the same matcher.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfiguredHookMatcherGroup {
@@ -144,7 +144,7 @@ pub struct ConfiguredHookMatcherGroup {
     pub hooks: Vec<ConfiguredHookHandler>,
 }
 
-/// What a hook runs.
+/// Handler of a hook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]

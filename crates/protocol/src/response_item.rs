@@ -1,5 +1,5 @@
-//! Items of the model API, as a client may hand them over to resume from. Not what a turn consists
-//! of.
+//! Items of the model API, which a client may pass as the history of a resumed thread. They are not
+//! the items of a turn.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ pub enum ResponseItem {
         #[serde(skip_serializing_if = "Option::is_none")]
         encrypted_content: Option<String>,
     },
-    /// An item of a newer API; its members are not kept.
+    /// An item of a newer API; its members are discarded.
     #[serde(other)]
     Other,
 }
@@ -154,7 +154,7 @@ pub enum ReasoningItemContent {
     Text { text: String },
 }
 
-/// What a shell call does.
+/// Action of a shell call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase")]
@@ -182,7 +182,7 @@ pub enum LocalShellStatus {
     Incomplete,
 }
 
-/// Output of a tool, plain or in parts.
+/// Output of a tool, as text or in parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -206,7 +206,7 @@ pub enum FunctionCallOutputContentItem {
     },
 }
 
-/// What a web search did.
+/// Action of a web search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -1,4 +1,4 @@
-//! Reviews: asking the agent to judge changes.
+//! Reviews of changes by the agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,18 +33,18 @@ pub struct ReviewStartParams {
 pub enum ReviewTarget {
     /// Staged, unstaged and untracked changes.
     UncommittedChanges {},
-    /// Everything since the branch was left.
+    /// All changes since the branch diverged from this one.
     BaseBranch { branch: String },
     Commit {
         sha: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
-    /// What the instructions say.
+    /// The changes that the instructions describe.
     Custom { instructions: String },
 }
 
-/// Where the review takes place.
+/// Where the review runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

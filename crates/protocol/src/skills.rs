@@ -1,4 +1,4 @@
-//! Skills: instructions that the agent loads when it needs them.
+//! Skills: instructions that the agent loads on demand.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::wire;
 methods! {
     Skills, SkillsMethods;
 
-    /// Skills that apply in the folders given.
+    /// Lists the skills that apply in the given folders.
     SkillsList = "skills/list",
         skills_list(SkillsListParams) -> SkillsListResponse,
         Stable, Unimplemented, [];
 
-    /// Switches a skill on or off.
+    /// Enables or disables a skill.
     SkillsConfigWrite = "skills/config/write",
         skills_config_write(SkillsConfigWriteParams) -> SkillsConfigWriteResponse,
         Stable, Unimplemented, [];
@@ -32,10 +32,10 @@ notifications! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SkillsListParams {
-    /// The server's own folder when empty.
+    /// The server's working folder when empty.
     #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub cwds: Vec<String>,
-    /// Reads the files again.
+    /// Reloads the files.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -47,7 +47,7 @@ pub struct SkillsListParams {
     pub per_cwd_extra_user_roots: Option<Vec<SkillsListExtraUserRoots>>,
 }
 
-/// Further skill folders for a working directory.
+/// Additional skill folders for a working directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -101,7 +101,7 @@ pub enum SkillScope {
     Admin,
 }
 
-/// How to show a skill.
+/// Display information of a skill.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -120,7 +120,7 @@ pub struct SkillInterface {
     pub icon_small: Option<AbsolutePath>,
 }
 
-/// What a skill needs.
+/// Dependencies of a skill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkillDependencies {
@@ -146,7 +146,7 @@ pub struct SkillToolDependency {
     pub command: Option<String>,
 }
 
-/// A skill that could not be read.
+/// A skill that could not be loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkillErrorInfo {
@@ -154,7 +154,7 @@ pub struct SkillErrorInfo {
     pub message: String,
 }
 
-/// A skill in brief.
+/// A summary of a skill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -170,7 +170,7 @@ pub struct SkillSummary {
     pub enabled: bool,
 }
 
-/// Parameters of `skills/config/write`: the skill by path or by name.
+/// Parameters of `skills/config/write`: a skill by path or by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkillsConfigWriteParams {

@@ -1,5 +1,5 @@
-//! What a table entry says of a message, and the macros that turn entries into markers, traits,
-//! rows and decoders. The whole tables are put together in `registry`.
+//! The entries of the message tables, and the macros that turn them into markers, traits, rows and
+//! decoders. `registry` joins them to the complete tables.
 
 use crate::registry::Resource;
 
@@ -8,15 +8,15 @@ use crate::registry::Resource;
 pub struct MethodInfo {
     /// The `method` member.
     pub name: &'static str,
-    /// The file and the trait that it belongs to.
+    /// The module and the trait that it belongs to.
     pub resource: Resource,
-    /// Whether it needs the `experimentalApi` capability.
+    /// Whether it requires the `experimentalApi` capability.
     pub stability: Stability,
     /// How it is scheduled on its connection.
     pub ordering: Ordering,
-    /// What it costs the server beyond a short answer.
+    /// Its cost for the server beyond a short response.
     pub load: Load,
-    /// Members of `params` that need the `experimentalApi` capability.
+    /// Members of `params` that require the `experimentalApi` capability.
     pub experimental_fields: &'static [&'static str],
 }
 
@@ -25,46 +25,46 @@ pub struct MethodInfo {
 pub struct MessageInfo {
     /// The `method` member.
     pub name: &'static str,
-    /// Whether it is only for connections with the `experimentalApi` capability.
+    /// Whether it requires the `experimentalApi` capability.
     pub stability: Stability,
-    /// Which of a thread's notifications of this method a client that reconnects is sent.
+    /// Which of a thread's notifications of this method are sent to a client that reconnects.
     pub retention: Retention,
 }
 
-/// Whether a message is open to every connection (specification, "Versioning").
+/// Whether a message is available to every connection (specification, "Versioning").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stability {
-    /// Open to every connection.
+    /// Available to every connection.
     Stable,
-    /// Only with `capabilities.experimentalApi`.
+    /// Available only with `capabilities.experimentalApi`.
     Experimental,
 }
 
 /// When a request is handled, relative to the others of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
-    /// In order of arrival, before the next one is looked at. Its handler must not wait for the
-    /// outside world, or the connection waits with it.
+    /// In order of arrival: the next request starts after this one. Its handler must not wait for
+    /// anything outside the server, because the connection waits with it.
     Ordered,
-    /// Beside the others: it may take long.
+    /// Concurrently with other requests, because it may take long.
     Concurrent,
-    /// Beside the others, but the next one is looked at only once it has begun: what follows may
-    /// speak of what it began.
+    /// Concurrently with other requests, but the next request starts only after this one has begun,
+    /// because it may refer to what this one creates.
     Begins,
-    /// Not at all: this version has no handler. The parameters are not decoded, and the answer is
+    /// Not handled in this version. The parameters are not decoded, and the response is
     /// [`crate::unimplemented`].
     Unimplemented,
 }
 
-/// What a request costs the server.
+/// Cost of a request for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
-    /// An answer of bounded length.
+    /// A response of bounded length.
     Light,
-    /// An answer as long as a thread: a server makes few of them at a time.
+    /// A response as long as a thread: a server handles only a few at a time.
     LongAnswer,
-    /// Work that outlives the answer, such as a turn, a command or a loaded thread: a server that
-    /// shuts down refuses it.
+    /// Work that outlives the response, such as a turn, a command or a loaded thread: a server that
+    /// is shutting down refuses it.
     StartsWork,
 }
 
@@ -73,11 +73,11 @@ pub enum Load {
 pub enum Retention {
     /// All of them.
     Every,
-    /// The newest of each turn, or of the thread when it names no turn: it replaces earlier ones.
+    /// The newest of each turn, or of the thread if it names no turn: it replaces earlier ones.
     Newest,
 }
 
-/// The load of an entry: light unless the entry says otherwise.
+/// The load of an entry; light by default.
 macro_rules! load {
     () => {
         crate::table::Load::Light
@@ -87,7 +87,7 @@ macro_rules! load {
     };
 }
 
-/// The retention of an entry: every one unless the entry says otherwise.
+/// The retention of an entry; every notification by default.
 macro_rules! retention {
     () => {
         crate::table::Retention::Every
@@ -97,7 +97,7 @@ macro_rules! retention {
     };
 }
 
-/// The method of a resource's trait that handles a request, unless this version has none.
+/// The method of a resource's trait that handles a request, unless the request is unimplemented.
 macro_rules! handler {
     (Unimplemented, $($rest:tt)*) => {};
     (
@@ -124,7 +124,7 @@ macro_rules! probe_handler {
     };
 }
 
-/// Decodes a request's parameters and calls its handler, if there is one.
+/// Decodes a request's parameters and calls its handler, if it has one.
 macro_rules! call {
     (Unimplemented, $name:literal, $($rest:tt)*) => {
         Err(crate::dispatch::unimplemented($name))
@@ -138,7 +138,7 @@ macro_rules! call {
     }};
 }
 
-/// Requests of the client, one resource a call. An entry reads
+/// Requests of the client; one invocation for each resource. An entry has the form
 ///
 /// ```text
 /// /// What it does.
@@ -172,7 +172,7 @@ macro_rules! methods {
             }
         )+
 
-        /// Handlers of this resource; `Cx` is what the server knows of the caller.
+        /// Handlers of this resource; `Cx` is the server's knowledge of the caller.
         pub trait $trait<Cx>: crate::dispatch::Handlers {
             $(
                 crate::table::handler! {
@@ -238,7 +238,7 @@ macro_rules! methods {
     };
 }
 
-/// Requests that the server sends. An entry reads `Marker = "wire/name", Params -> Result,
+/// Requests that the server sends. An entry has the form `Marker = "wire/name", Params -> Result,
 /// Stable | Experimental;` and yields the marker for typed calls and a row of the table.
 macro_rules! server_requests {
     ($(
@@ -282,9 +282,9 @@ macro_rules! server_requests {
     };
 }
 
-/// Notifications. An entry reads `Marker = "wire/name", Params, Stable | Experimental;`, with
-/// `, Newest` at its end where a newer one replaces an older one; the two names in front are those
-/// of the table and of the function that lists the schemas.
+/// Notifications. An entry has the form `Marker = "wire/name", Params, Stable | Experimental;`,
+/// with `, Newest` at its end if a newer one replaces an older one. The two names before the
+/// entries are those of the table and of the function that lists the schemas.
 macro_rules! notifications {
     ($table:ident, $schemas:ident; $(
         $(#[doc = $doc:literal])+

@@ -1,5 +1,5 @@
 //! Threads: their methods and notifications, and reading a thread. The record itself and the
-//! parameters of starting, listing and editing are in the `thread_*` modules beside it.
+//! parameters of starting, listing and editing are in the `thread_*` modules.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ methods! {
             "persistExtendedHistory",
         ], StartsWork;
 
-    /// Branches a thread into a new one.
+    /// Creates a new thread from an existing one.
     ThreadFork = "thread/fork",
         thread_fork(ThreadForkParams) -> ThreadStartResponse,
         Stable, Ordered, [
@@ -68,12 +68,12 @@ methods! {
         thread_read(ThreadReadParams) -> ThreadReadResponse,
         Stable, Ordered, [], LongAnswer;
 
-    /// Pages through stored threads, newest first.
+    /// Lists stored threads, newest first.
     ThreadList = "thread/list",
         thread_list(ThreadListParams) -> ThreadListResponse,
         Stable, Ordered, [];
 
-    /// Pages through a thread's turns, newest first.
+    /// Lists a thread's turns, newest first.
     ThreadTurnsList = "thread/turns/list",
         thread_turns_list(ThreadTurnsListParams) -> ThreadTurnsListResponse,
         Stable, Ordered, [], LongAnswer;
@@ -83,12 +83,12 @@ methods! {
         thread_turns_items_list(ThreadTurnsItemsListParams) -> ThreadTurnsItemsListResponse,
         Stable, Unimplemented, [];
 
-    /// Pages through a thread's items, across its turns or in one.
+    /// Lists the items of a thread, or of one of its turns.
     ThreadItemsList = "thread/items/list",
         thread_items_list(ThreadItemsListParams) -> ThreadItemsListResponse,
         Experimental, Ordered, [], LongAnswer;
 
-    /// Ids of the threads in memory.
+    /// Lists the ids of loaded threads.
     ThreadLoadedList = "thread/loaded/list",
         thread_loaded_list(ThreadLoadedListParams) -> ThreadLoadedListResponse,
         Stable, Ordered, [];
@@ -108,27 +108,27 @@ methods! {
         thread_unarchive(ThreadIdParams) -> ThreadReadResponse,
         Stable, Ordered, [];
 
-    /// Removes a thread and its log for good.
+    /// Deletes a thread and its log permanently.
     ThreadDelete = "thread/delete",
         thread_delete(ThreadIdParams) -> Empty,
         Experimental, Ordered, [];
 
-    /// Gives a thread its title.
+    /// Sets a thread's title.
     ThreadNameSet = "thread/name/set",
         thread_name_set(ThreadNameSetParams) -> Empty,
         Stable, Ordered, [];
 
-    /// Changes stored facts about a thread.
+    /// Changes the metadata of a stored thread.
     ThreadMetadataUpdate = "thread/metadata/update",
         thread_metadata_update(ThreadMetadataUpdateParams) -> ThreadReadResponse,
         Stable, Ordered, [];
 
-    /// Starts compaction; progress arrives as turn and item events.
+    /// Starts compaction; progress is reported in turn and item notifications.
     ThreadCompactStart = "thread/compact/start",
         thread_compact_start(ThreadIdParams) -> Empty,
         Stable, Ordered, [], StartsWork;
 
-    /// Runs the user's own command, outside the sandbox.
+    /// Runs a command of the user, outside the sandbox.
     ThreadShellCommand = "thread/shellCommand",
         thread_shell_command(ThreadShellCommandParams) -> Empty,
         Stable, Ordered, [], StartsWork;
@@ -138,7 +138,7 @@ methods! {
         thread_background_terminals_clean(ThreadIdParams) -> Empty,
         Experimental, Ordered, [];
 
-    /// Drops the last turns from the context.
+    /// Removes the last turns from the context.
     ThreadRollback = "thread/rollback",
         thread_rollback(ThreadRollbackParams) -> ThreadReadResponse,
         Stable, Ordered, [];
@@ -153,7 +153,7 @@ methods! {
         thread_approve_guardian_denied_action(ThreadApproveGuardianDeniedActionParams) -> Empty,
         Stable, Unimplemented, [];
 
-    /// Pauses timeouts while a prompt outside the server is open.
+    /// Pauses timeouts while the client shows a prompt of its own.
     ThreadIncrementElicitation = "thread/increment_elicitation",
         thread_increment_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
         Experimental, Unimplemented, [];
@@ -163,7 +163,7 @@ methods! {
         thread_decrement_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
         Experimental, Unimplemented, [];
 
-    /// Lets memory be drawn from a thread, or not.
+    /// Allows or forbids memory to use a thread.
     ThreadMemoryModeSet = "thread/memoryMode/set",
         thread_memory_mode_set(ThreadMemoryModeSetParams) -> Empty,
         Experimental, Unimplemented, [];
@@ -172,16 +172,16 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A thread was started, forked or made for a review.
+    /// A thread was started, forked or created for a review.
     ThreadStarted = "thread/started", ThreadStartedNotification, Stable;
 
-    /// A thread went to the archive.
+    /// A thread was archived.
     ThreadArchived = "thread/archived", ThreadIdNotification, Stable;
 
-    /// A thread came back from the archive.
+    /// A thread was restored from the archive.
     ThreadUnarchived = "thread/unarchived", ThreadIdNotification, Stable;
 
-    /// A thread was removed for good.
+    /// A thread was deleted permanently.
     ThreadDeleted = "thread/deleted", ThreadIdNotification, Experimental;
 
     /// A thread was unloaded.
@@ -190,17 +190,17 @@ notifications! {
     /// A thread's runtime status changed.
     ThreadStatusChanged = "thread/status/changed", ThreadStatusChangedNotification, Stable, Newest;
 
-    /// A thread got a title.
+    /// A thread's title changed.
     ThreadNameUpdated = "thread/name/updated", ThreadNameUpdatedNotification, Stable, Newest;
 
-    /// Token usage of the running turn.
+    /// Token usage of the turn in progress.
     ThreadTokenUsageUpdated = "thread/tokenUsage/updated", ThreadTokenUsageUpdatedNotification, Stable, Newest;
 
     /// Deprecated: see the `contextCompaction` item.
     ThreadCompacted = "thread/compacted", ThreadCompactedNotification, Stable;
 }
 
-/// Parameters of the methods that need a thread and nothing else.
+/// Parameters of methods that take only a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -222,7 +222,7 @@ pub struct ThreadReadParams {
     pub include_turns: bool,
 }
 
-/// Result of the methods that answer with a thread.
+/// Result of methods that return a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadReadResponse {

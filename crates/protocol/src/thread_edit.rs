@@ -12,7 +12,7 @@ pub struct ThreadUnsubscribeResponse {
     pub status: ThreadUnsubscribeStatus,
 }
 
-/// What the connection's subscription was.
+/// State of the connection's subscription before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -41,7 +41,7 @@ pub struct ThreadMetadataUpdateParams {
     pub git_info: Option<ThreadMetadataGitInfoUpdate>,
 }
 
-/// Changes to `gitInfo`: an absent member stays, a null one is cleared.
+/// Changes to `gitInfo`: an absent member is unchanged, a null member is cleared.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -90,7 +90,7 @@ pub struct ThreadRollbackParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadInjectItemsParams {
     pub thread_id: String,
-    /// Message items of the model API, as they are.
+    /// Message items of the model API, unchanged.
     pub items: Vec<Value>,
 }
 
@@ -100,11 +100,11 @@ pub struct ThreadInjectItemsParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadApproveGuardianDeniedActionParams {
     pub thread_id: String,
-    /// The review as it was reported.
+    /// The review as reported.
     pub event: Value,
 }
 
-/// Prompts open outside the server.
+/// Number of open prompts outside the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadElicitationResponse {
@@ -121,7 +121,7 @@ pub struct ThreadMemoryModeSetParams {
     pub mode: ThreadMemoryMode,
 }
 
-/// Whether memory may be drawn from a thread.
+/// Whether memory may use a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

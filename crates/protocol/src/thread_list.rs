@@ -1,4 +1,4 @@
-//! Paging through threads, their turns and their items.
+//! Lists of threads, turns and items, in pages.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,30 +13,30 @@ use crate::wire;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadListParams {
-    /// From the page before; null for the first.
+    /// Cursor of the previous page; null for the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort_key: Option<ThreadSortKey>,
-    /// Newest first when absent.
+    /// Defaults to newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort_direction: Option<SortDirection>,
-    /// Absent or empty: all.
+    /// All providers when absent or empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_providers: Option<Vec<String>>,
-    /// Absent or empty: `cli` and `editor`.
+    /// `cli` and `editor` when absent or empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_kinds: Option<Vec<ThreadSourceKind>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
-    /// Exact match.
+    /// Must match exactly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<ThreadListCwdFilter>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_term: Option<String>,
-    /// Does not look for logs that the database does not know.
+    /// Does not search for logs that the database does not contain.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -45,7 +45,7 @@ pub struct ThreadListParams {
     pub use_state_db_only: bool,
 }
 
-/// Time that orders the list.
+/// Timestamp that the list is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -71,7 +71,7 @@ pub enum ThreadSourceKind {
     Unknown,
 }
 
-/// One working directory or several.
+/// One or several working directories.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -88,7 +88,7 @@ pub struct ThreadListResponse {
     pub data: Vec<Thread>,
     /// Null on the last page.
     pub next_cursor: Option<String>,
-    /// Pass with the other direction to go back.
+    /// Cursor for reading in the opposite direction.
     pub backwards_cursor: Option<String>,
 }
 
@@ -102,7 +102,7 @@ pub struct ThreadTurnsListParams {
     pub cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Newest first when absent.
+    /// Defaults to newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort_direction: Option<SortDirection>,
     /// `summary` when absent.
@@ -118,7 +118,7 @@ pub struct ThreadTurnsListResponse {
     pub data: Vec<Turn>,
     /// Null on the last page.
     pub next_cursor: Option<String>,
-    /// Pass with `sortDirection: asc` for newer turns.
+    /// Cursor for newer turns, with `sortDirection: asc`.
     pub backwards_cursor: Option<String>,
 }
 
@@ -160,7 +160,7 @@ pub struct ThreadItemsListParams {
     pub cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Newest first when absent.
+    /// Defaults to newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort_direction: Option<SortDirection>,
 }

@@ -1,4 +1,4 @@
-//! The thread record and its notifications; methods on threads live beside it.
+//! The thread record and its notifications. Methods on threads are in `thread`.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct Thread {
     pub id: String,
     /// Root of the live session tree; a fork keeps its root's.
     pub session_id: String,
-    /// The first text of the user.
+    /// The user's first text.
     pub preview: String,
     pub ephemeral: bool,
     pub model_provider: String,
@@ -23,7 +23,7 @@ pub struct Thread {
     /// Unix time in seconds of the last turn's start.
     pub updated_at: i64,
     pub status: ThreadStatus,
-    /// Where the log is kept.
+    /// Path of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     pub cwd: AbsolutePath,
@@ -32,18 +32,18 @@ pub struct Thread {
     pub source: SessionSource,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_source: Option<ThreadSource>,
-    /// Of a sub-agent's thread.
+    /// Nickname of a sub-agent's thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_nickname: Option<String>,
-    /// Of a sub-agent's thread.
+    /// Role of a sub-agent's thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_role: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from_id: Option<String>,
-    /// Title, once set.
+    /// Title, if set.
     pub name: Option<String>,
     pub git_info: Option<GitInfo>,
-    /// Filled in where the method promises turns, else empty.
+    /// Filled only by methods documented to return turns.
     #[serde(default)]
     pub turns: Vec<Turn>,
 }
@@ -55,11 +55,11 @@ pub struct Thread {
 pub enum ThreadStatus {
     /// Not in memory.
     NotLoaded,
-    /// Loaded, at rest.
+    /// Loaded, without a turn in progress.
     Idle,
     /// The last turn failed.
     SystemError,
-    /// At work.
+    /// Loaded, with a turn in progress.
     Active { active_flags: Vec<ThreadActiveFlag> },
 }
 
@@ -82,13 +82,13 @@ pub enum SessionSource {
     Exec,
     AppServer,
     Unknown,
-    /// Another product, by name.
+    /// Another product, identified by name.
     Custom(String),
     /// The server itself.
     SubAgent(SubAgentSource),
 }
 
-/// Why the server started a thread of its own.
+/// Why the server started a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -115,7 +115,7 @@ pub struct ThreadSpawnSource {
     pub agent_role: Option<String>,
 }
 
-/// State of the repository when the thread was last touched.
+/// State of the repository when the thread was last used.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -132,7 +132,7 @@ pub struct ThreadStartedNotification {
     pub thread: Thread,
 }
 
-/// Payload of notifications that name a thread and nothing else.
+/// Payload of notifications that name only a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -175,7 +175,7 @@ pub struct ThreadTokenUsageUpdatedNotification {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTokenUsage {
     pub total: TokenUsageBreakdown,
-    /// By the last model request.
+    /// Used by the last model request.
     pub last: TokenUsageBreakdown,
     pub model_context_window: Option<i64>,
 }

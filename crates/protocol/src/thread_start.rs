@@ -17,7 +17,7 @@ use crate::tool::DynamicToolSpec;
 use crate::turn::TurnEnvironmentParams;
 use crate::wire;
 
-/// Parameters of `thread/start`; what is absent comes from the configuration.
+/// Parameters of `thread/start`; absent members are taken from the configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -47,15 +47,15 @@ pub struct ThreadStartParams {
     /// Replaces the built-in instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_instructions: Option<String>,
-    /// Added to the instructions.
+    /// Text added to the instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<Personality>,
-    /// Tags the metrics of the thread.
+    /// Label of the thread's metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
-    /// Keeps no log.
+    /// The thread is not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<bool>,
     /// Tools that the client runs.
@@ -97,7 +97,7 @@ pub enum ThreadStartSource {
     Clear,
 }
 
-/// On whose behalf a thread exists.
+/// For whom a thread was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -117,8 +117,8 @@ pub enum Personality {
     Pragmatic,
 }
 
-/// Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its settings in
-/// force.
+/// Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its effective
+/// settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -128,7 +128,7 @@ pub struct ThreadStartResponse {
     pub model_provider: String,
     pub service_tier: Option<String>,
     pub cwd: AbsolutePath,
-    /// Instruction files that were read.
+    /// Instruction files that were loaded.
     #[serde(default, deserialize_with = "wire::or_default")]
     pub instruction_sources: Vec<AbsolutePath>,
     pub approval_policy: AskForApproval,
@@ -141,53 +141,53 @@ pub struct ThreadStartResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub permission_profile: Option<PermissionProfile>,
-    /// The place of this response among the thread's events, with `capabilities.eventCursor`.
+    /// The position of this response among the thread's events, with `capabilities.eventCursor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub event_cursor: Option<String>,
-    /// How this client learns what it missed, with `eventCursor` in the parameters.
+    /// How this client receives what it missed, with `eventCursor` in the parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub event_replay: Option<EventReplay>,
 }
 
-/// How a client that comes back learns what it missed.
+/// How a client that reconnects receives what it missed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum EventReplay {
-    /// Everything that was missed follows as notifications, the text of a stream in one piece.
+    /// All missed events follow as notifications, with the deltas of a stream merged into one.
     Replayed {
-        /// How many notifications, those that the client opted out of included.
+        /// Number of notifications, including methods that the client opted out of.
         events: u64,
-        /// Ids of the server's requests that are shown again after them. Every other one that the
-        /// client has open is resolved.
+        /// Ids of the server's requests that are sent again after them. Every other request that
+        /// the client has open is resolved.
         open_request_ids: Vec<i64>,
     },
-    /// What was missed is not there any more as events: `thread.turns` holds how things stand.
+    /// The missed events are no longer available: `thread.turns` contains the current state.
     Snapshot {
-        /// Why.
+        /// Why they are not available.
         reason: SnapshotReason,
-        /// `thread.turns` replaces this turn and all after it; `null`: everything that the client
-        /// knows of the thread.
+        /// `thread.turns` replaces this turn and all later ones; `null`: all turns that the client
+        /// knows.
         from_turn_id: Option<String>,
-        /// Whether `thread.turns` holds everything from there on. If not, it holds the newest turns,
-        /// and the rest is to be read with `thread/turns/list`.
+        /// Whether `thread.turns` contains all turns from there on. If not, it contains the newest
+        /// turns; read the others with `thread/turns/list`.
         is_complete: bool,
-        /// Ids of the server's requests that are shown again after the response. Every other one
+        /// Ids of the server's requests that are sent again after the response. Every other request
         /// that the client has open is resolved.
         open_request_ids: Vec<i64>,
     },
 }
 
-/// Why events cannot be told again.
+/// Why events cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum SnapshotReason {
-    /// The thread was unloaded since, or the server started anew.
+    /// The thread was unloaded or the server restarted in the meantime.
     Reloaded,
-    /// More has happened than the server keeps, or turns were rolled back.
+    /// The event log no longer contains the events, or turns were rolled back.
     TooOld,
 }
 
@@ -231,12 +231,12 @@ pub struct ThreadResumeParams {
     )]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub exclude_turns: bool,
-    /// Starts a thread with these items as its history; `threadId` is not looked at.
+    /// Starts a thread with these items as its history; `threadId` is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub history: Option<Vec<ResponseItem>>,
-    /// An exported file that holds the thread, which is stored now unless it is already;
-    /// `threadId` is not looked at.
+    /// An exported file with the thread, which is imported unless it is already stored; `threadId`
+    /// is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub path: Option<String>,
@@ -247,8 +247,8 @@ pub struct ThreadResumeParams {
     )]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub persist_extended_history: bool,
-    /// The last `eventCursor` that this client saw of the thread: what it missed since is told
-    /// again, after the response. Needs `capabilities.eventCursor`.
+    /// The last `eventCursor` of the thread that this client received: later events are replayed
+    /// after the response. Requires `capabilities.eventCursor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub event_cursor: Option<String>,
@@ -284,7 +284,7 @@ pub struct ThreadForkParams {
     pub base_instructions: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
-    /// Keeps no log.
+    /// The fork is not stored.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -293,7 +293,7 @@ pub struct ThreadForkParams {
     pub ephemeral: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_source: Option<ThreadSource>,
-    /// The fork ends with this turn; absent, with the last one that has ended.
+    /// The last turn of the fork; the last completed turn when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub last_turn_id: Option<String>,
@@ -305,7 +305,7 @@ pub struct ThreadForkParams {
     )]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub exclude_turns: bool,
-    /// An exported file that holds the thread to fork; `threadId` is not looked at.
+    /// An exported file with the thread to fork; `threadId` is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub path: Option<String>,

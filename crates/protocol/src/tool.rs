@@ -1,4 +1,4 @@
-//! Tools that the client provides, and questions to the user.
+//! Tools that the client provides, and questions for the user.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct DynamicToolSpec {
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// Shows the tool to the model only when searched for.
+    /// Offers the tool to the model only in search results.
     #[serde(
         default,
         deserialize_with = "wire::or_default",
@@ -52,7 +52,7 @@ pub struct DynamicToolCallParams {
     pub arguments: Value,
 }
 
-/// The client's answer to `item/tool/call`.
+/// The client's response to `item/tool/call`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -89,17 +89,17 @@ pub struct ToolRequestUserInputQuestion {
     pub id: String,
     pub header: String,
     pub question: String,
-    /// Offers a free-form answer.
+    /// Allows a free-form answer.
     #[serde(default, deserialize_with = "wire::or_default")]
     pub is_other: bool,
-    /// Hides what is typed.
+    /// Hides the typed text.
     #[serde(default, deserialize_with = "wire::or_default")]
     pub is_secret: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<ToolRequestUserInputOption>>,
 }
 
-/// An answer to choose.
+/// A predefined answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolRequestUserInputOption {
@@ -107,11 +107,11 @@ pub struct ToolRequestUserInputOption {
     pub description: String,
 }
 
-/// The client's answer to `item/tool/requestUserInput`.
+/// The client's response to `item/tool/requestUserInput`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolRequestUserInputResponse {
-    /// By question id.
+    /// Answers by question id.
     pub answers: BTreeMap<String, ToolRequestUserInputAnswer>,
 }
 

@@ -1,4 +1,4 @@
-//! Turns: one request of the user and the work that follows it.
+//! Turns: one input of the user and the work that follows it.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::wire;
 methods! {
     Turn, TurnMethods;
 
-    /// Begins a turn.
+    /// Starts a turn.
     TurnStart = "turn/start",
         turn_start(TurnStartParams) -> TurnStartResponse,
         Stable, Ordered, [
@@ -29,12 +29,12 @@ methods! {
             "responsesapiClientMetadata",
         ], StartsWork;
 
-    /// Adds input to the running turn.
+    /// Adds input to the turn in progress.
     TurnSteer = "turn/steer",
         turn_steer(TurnSteerParams) -> TurnSteerResponse,
         Stable, Ordered, ["responsesapiClientMetadata"];
 
-    /// Ends the running turn.
+    /// Interrupts the turn in progress.
     TurnInterrupt = "turn/interrupt",
         turn_interrupt(TurnInterruptParams) -> Empty,
         Stable, Ordered, [];
@@ -43,10 +43,10 @@ methods! {
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A turn began.
+    /// A turn started.
     TurnStarted = "turn/started", TurnStartedNotification, Stable;
 
-    /// A turn ended; sent once a turn.
+    /// A turn ended; sent exactly once for each turn.
     TurnCompleted = "turn/completed", TurnCompletedNotification, Stable;
 
     /// Unified diff of all file changes so far.
@@ -55,21 +55,21 @@ notifications! {
     /// The agent changed its plan.
     TurnPlanUpdated = "turn/plan/updated", TurnPlanUpdatedNotification, Stable, Newest;
 
-    /// A turn met an error; the turn's end follows unless it is tried again.
+    /// A turn had an error; the turn's end follows unless the request is retried.
     TurnErrorEvent = "error", ErrorNotification, Stable;
 }
 
-/// One request of the user and its outcome.
+/// One input of the user and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     pub id: String,
     pub status: TurnStatus,
-    /// Empty in the start response and in events.
+    /// Empty in the response of `turn/start` and in notifications.
     #[serde(default, deserialize_with = "wire::or_default")]
     pub items: Vec<ThreadItem>,
-    /// How much of the items is shown.
+    /// How much of the items is included.
     #[serde(default, deserialize_with = "wire::or_default")]
     pub items_view: TurnItemsView,
     pub error: Option<TurnError>,
@@ -94,21 +94,21 @@ pub enum TurnStatus {
     Failed,
 }
 
-/// How much of a turn's items to show.
+/// How much of a turn's items to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum TurnItemsView {
-    /// None.
+    /// No items.
     NotLoaded,
-    /// The messages at both ends.
+    /// The first message of the user and the last of the agent.
     Summary,
-    /// All.
+    /// All items.
     #[default]
     Full,
 }
 
-/// Parameters of `turn/start`. Overrides stay in force for later turns, except `outputSchema`.
+/// Parameters of `turn/start`. Overrides also apply to later turns, except `outputSchema`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -128,7 +128,7 @@ pub struct TurnStartParams {
     pub permissions: Option<PermissionProfileSelectionParams>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Null returns to the default tier.
+    /// Null selects the default tier.
     #[serde(
         default,
         deserialize_with = "wire::double_option",
@@ -154,7 +154,7 @@ pub struct TurnStartParams {
     pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
 }
 
-/// Members of `turn/start` that set something: a running turn takes none of them.
+/// Members of `turn/start` that change settings: a turn in progress accepts none of them.
 pub const TURN_OVERRIDES: &[&str] = &[
     "cwd",
     "approvalPolicy",
@@ -194,7 +194,7 @@ pub struct TurnStartResponse {
 pub struct TurnSteerParams {
     pub thread_id: String,
     pub input: Vec<UserInput>,
-    /// Must be the running turn.
+    /// Must be the turn in progress.
     pub expected_turn_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]

@@ -8,7 +8,7 @@ use crate::table::{methods, notifications};
 methods! {
     Windows, WindowsMethods;
 
-    /// Whether the sandbox is set up.
+    /// Returns whether the sandbox is set up.
     WindowsSandboxReadiness = "windowsSandbox/readiness",
         windows_sandbox_readiness(Empty) -> WindowsSandboxReadinessResponse,
         Stable, Ordered, [];
@@ -25,7 +25,7 @@ notifications! {
     /// The setup ended.
     WindowsSandboxSetupCompleted = "windowsSandbox/setupCompleted", WindowsSandboxSetupCompletedNotification, Stable;
 
-    /// Folders that everybody can write.
+    /// Folders that every user can write to.
     WindowsWorldWritableWarning = "windows/worldWritableWarning", WindowsWorldWritableWarningNotification, Stable;
 }
 
@@ -55,14 +55,14 @@ pub struct WindowsSandboxSetupStartParams {
     pub cwd: Option<AbsolutePath>,
 }
 
-/// How to set the sandbox up.
+/// How to set up the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum WindowsSandboxSetupMode {
     /// With administrator rights.
     Elevated,
-    /// The older preflight, without.
+    /// Without administrator rights; the older preflight.
     Unelevated,
 }
 
@@ -88,7 +88,7 @@ pub struct WindowsSandboxSetupCompletedNotification {
 #[serde(rename_all = "camelCase")]
 pub struct WindowsWorldWritableWarningNotification {
     pub sample_paths: Vec<String>,
-    /// How many more there are.
+    /// Number of further folders.
     pub extra_count: u64,
     pub failed_scan: bool,
 }

@@ -1,8 +1,8 @@
-//! How members are written and read where plain serde would do it another way.
+//! Encoding and decoding of members where serde's default does not fit.
 
 use serde::{Deserialize, Deserializer};
 
-/// Tells null (`Some(None)`) from an absent member (`None`).
+/// Distinguishes null (`Some(None)`) from an absent member (`None`).
 pub(crate) fn double_option<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,
@@ -11,7 +11,7 @@ where
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Reads null as the default: for a member that may be left out, null says the same.
+/// Decodes null as the default, because for an optional member null means the same as absence.
 pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Deserialize<'de> + Default,

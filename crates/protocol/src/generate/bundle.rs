@@ -1,5 +1,5 @@
-//! The JSON files of a surface: one schema with every definition and the unions of messages, and
-//! one table that says which definition each method takes and answers with.
+//! The JSON files of a surface: a schema with all definitions and the unions of messages, and a
+//! table of the definitions of each method's parameters and result.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::table::Stability;
 use super::surface::Surface;
 use super::{MessageSchema, definition_name};
 
-/// The bundle, JSON Schema draft 2020-12.
+/// Returns the bundle, JSON Schema draft 2020-12.
 pub(crate) fn schema(surface: &Surface) -> Value {
     let mut definitions: Map<String, Value> =
         surface.definitions.iter().map(|(name, schema)| (name.clone(), schema.clone())).collect();
@@ -49,7 +49,7 @@ pub(crate) fn schema(surface: &Surface) -> Value {
     })
 }
 
-/// The table of methods.
+/// Returns the table of methods.
 pub(crate) fn methods(surface: &Surface) -> Value {
     json!({
         "clientRequests": rows(&surface.client_requests),
@@ -80,14 +80,14 @@ fn envelope(message: &MessageSchema, has_id: bool, surface: &Surface) -> Value {
     })
 }
 
-/// The place of a notification about a thread, for clients with `capabilities.eventCursor`.
+/// Adds the position of a notification about a thread, for clients with `capabilities.eventCursor`.
 fn with_place(mut envelope: Value) -> Value {
     let description = "Its place among the thread's events, with `capabilities.eventCursor`.";
     envelope["properties"]["eventCursor"] = json!({"type": "string", "description": description});
     envelope
 }
 
-/// Whether `params` has members that must be given.
+/// Whether `params` has required members.
 pub(crate) fn needs_params(message: &MessageSchema, surface: &Surface) -> bool {
     let definition =
         definition_name(&message.params.schema).and_then(|n| surface.definitions.get(n));

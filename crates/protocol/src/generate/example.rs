@@ -1,15 +1,15 @@
-//! The smallest value that a definition allows, for tests that want one of each.
+//! The smallest value that a definition allows, for tests that need one of each.
 
 use serde_json::{Map, Value, json};
 
 use super::definition_name;
 use super::surface::Surface;
 
-/// Depth at which a definition that contains itself is given up.
+/// Nesting depth at which a recursive definition is abandoned.
 const MAX_DEPTH: usize = 32;
 
-/// The smallest value of a definition, given by its name, on the experimental surface: members
-/// that may be absent are. `None` for an unknown name.
+/// Returns the smallest value of the named definition on the experimental surface, without optional
+/// members. `None` for an unknown name.
 #[must_use]
 pub fn minimal_example(definition: &str) -> Option<Value> {
     let surface = Surface::cached(true);
@@ -17,7 +17,8 @@ pub fn minimal_example(definition: &str) -> Option<Value> {
     example(schema, surface, 0)
 }
 
-/// The smallest parameters of a method or notification of either side. `None` for an unknown name.
+/// Returns the smallest parameters of a method or notification of either side. `None` for an
+/// unknown name.
 #[must_use]
 pub fn minimal_params(method: &str) -> Option<Value> {
     let surface = Surface::cached(true);
@@ -25,7 +26,7 @@ pub fn minimal_params(method: &str) -> Option<Value> {
     example(&message.params.schema, surface, 0)
 }
 
-/// The smallest result of a method of either side. `None` for an unknown name.
+/// Returns the smallest result of a method of either side. `None` for an unknown name.
 #[must_use]
 pub fn minimal_result(method: &str) -> Option<Value> {
     let surface = Surface::cached(true);
@@ -33,7 +34,8 @@ pub fn minimal_result(method: &str) -> Option<Value> {
     example(&message.result.as_ref()?.schema, surface, 0)
 }
 
-/// The smallest value of a schema of the experimental surface, with references into its definitions.
+/// Returns the smallest value of a schema of the experimental surface, with references to its
+/// definitions.
 #[must_use]
 pub fn example_of(schema: &Value) -> Option<Value> {
     example(schema, Surface::cached(true), 0)
@@ -58,7 +60,8 @@ fn example(schema: &Value, surface: &Surface, depth: usize) -> Option<Value> {
     Some(merge(parts))
 }
 
-/// What the schema's own keywords ask for; the inner `None` means that they cannot be met.
+/// Returns a value for the schema's own keywords; the inner `None` means that they cannot be
+/// satisfied.
 fn own_example(schema: &Value, surface: &Surface, depth: usize) -> Option<Option<Value>> {
     if let Some(value) = schema.get("const") {
         return Some(Some(value.clone()));
@@ -90,7 +93,7 @@ fn object(schema: &Value, surface: &Surface, depth: usize) -> Option<Value> {
     Some(Value::Object(members))
 }
 
-/// Objects are joined; of other values the last one counts.
+/// Joins objects; of other values the last one is used.
 fn merge(parts: Vec<Value>) -> Value {
     parts.into_iter().fold(Value::Null, |merged, part| match (merged, part) {
         (Value::Object(mut merged), Value::Object(part)) => {

@@ -1,5 +1,5 @@
-//! What a connection can see: the messages and the types they reach, with or without the
-//! experimental ones. Rendering them is for `bundle` and `typescript`.
+//! The messages available to a connection and the types that they use, with or without the
+//! experimental ones. `bundle` and `typescript` render them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use crate::table::Stability;
 
 use super::{MessageSchema, definition_name};
 
-/// The messages of one surface and the definitions they refer to.
+/// The messages of one surface and the definitions that they refer to.
 pub(crate) struct Surface {
     pub(crate) experimental: bool,
     pub(crate) definitions: BTreeMap<String, Value>,
@@ -24,7 +24,7 @@ pub(crate) struct Surface {
 
 impl Surface {
     fn new(experimental: bool) -> Self {
-        // The contract of serialising says which members are always present.
+        // The contract for serialization states which members are always present.
         let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut surface = Self {
             experimental,
@@ -46,13 +46,13 @@ impl Surface {
         surface
     }
 
-    /// The same, made once a process.
+    /// Like `new`, computed once per process.
     pub(crate) fn cached(experimental: bool) -> &'static Self {
         static SURFACES: [OnceLock<Surface>; 2] = [const { OnceLock::new() }; 2];
         SURFACES[usize::from(experimental)].get_or_init(|| Self::new(experimental))
     }
 
-    /// Every message, of either side.
+    /// Returns every message of either side.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &MessageSchema> {
         let requests = self.client_requests.iter().chain(&self.server_requests);
         requests.chain(&self.client_notifications).chain(&self.server_notifications)
@@ -82,7 +82,7 @@ impl Surface {
         }
     }
 
-    /// A client may leave out what has a default, although the server always writes it.
+    /// Makes members with a default optional for clients, although the server always writes them.
     fn relax_sent_by_client(&mut self) {
         let requests = self.client_requests.iter().chain(&self.client_notifications);
         let answers = self.server_requests.iter().filter_map(|message| message.result.as_ref());
@@ -147,7 +147,7 @@ fn relax_defaults(schema: &mut Map<String, Value>) {
     require(schema, |name| !defaults.contains(name));
 }
 
-/// Keeps of `required` what `keep` says, and no empty list.
+/// Keeps the names in `required` that `keep` accepts, and removes an empty list.
 fn require(schema: &mut Map<String, Value>, keep: impl Fn(&str) -> bool) {
     let Some(Value::Array(required)) = schema.get_mut("required") else { return };
     required.retain(|name| name.as_str().is_some_and(&keep));
@@ -156,8 +156,8 @@ fn require(schema: &mut Map<String, Value>, keep: impl Fn(&str) -> bool) {
     }
 }
 
-/// Adds the older spellings of an enumeration as a deprecated alternative. The TypeScript leaves
-/// it out: the server never writes it, and new clients should not either.
+/// Adds the older spellings of an enumeration as a deprecated alternative. The TypeScript omits it:
+/// the server never writes them, and new clients should not either.
 fn spell_aliases(definition: &mut Value) {
     let Some(members) = definition.as_object_mut() else { return };
     let Some(aliases) = members.remove("x-aliases") else { return };
@@ -176,7 +176,7 @@ fn spell_aliases(definition: &mut Value) {
     *definition = json!({"description": description, "oneOf": [current, older]});
 }
 
-/// Names of the definitions that the roots refer to, directly or not.
+/// Returns the names of definitions that the roots refer to, directly or indirectly.
 pub(crate) fn reachable<'a>(
     roots: impl Iterator<Item = &'a Value>,
     definitions: &BTreeMap<String, Value>,

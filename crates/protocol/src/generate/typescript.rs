@@ -1,5 +1,5 @@
-//! TypeScript from the JSON Schema of a surface, so that the two cannot disagree. It knows the
-//! part of JSON Schema that the types use; `validate` refuses any other.
+//! Generates TypeScript from the JSON Schema of a surface, so that the two cannot disagree. It
+//! supports the part of JSON Schema that the types use; `validate` refuses any other.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::surface::Surface;
 use super::{MessageSchema, bundle, definition_name};
 
-/// One file with every type and the maps of messages.
+/// Returns one file with every type and the maps of messages.
 pub(crate) fn render(surface: &Surface) -> String {
     let mut out = String::from("// Generated from the protocol's types. Do not edit.\n");
     for (name, schema) in &surface.definitions {
@@ -48,7 +48,7 @@ pub(crate) fn render(surface: &Surface) -> String {
     out
 }
 
-/// The envelopes, in terms of the maps.
+/// The envelopes, defined in terms of the maps.
 const UNIONS: &str = r#"
 type Request<M> = {
   [K in keyof M]: { id: RequestId; method: K } & Omit<M[K], "result">;
@@ -68,13 +68,13 @@ export type ClientNotification = Notification<ClientNotifications>;
 export type ServerRequest = Request<ServerRequests>;
 "#;
 
-/// Notifications as all clients get them.
+/// Notifications for clients without `capabilities.eventCursor`.
 const NOTIFICATION: &str = r#"
 /** A notification of the server. */
 export type ServerNotification = Notification<ServerNotifications>;
 "#;
 
-/// Notifications as clients that come back get them.
+/// Notifications for clients with `capabilities.eventCursor`.
 const PLACED_NOTIFICATION: &str = r#"
 /** A notification of the server. With `capabilities.eventCursor`, those about a thread tell their place. */
 export type ServerNotification = Notification<ServerNotifications> & { eventCursor?: string };
@@ -123,7 +123,7 @@ fn declaration(out: &mut String, name: &str, schema: &Value) {
     }
 }
 
-/// A type expression; `depth` indents the members of an object literal.
+/// Returns a type expression; `depth` is the indentation of an object literal's members.
 fn expression(schema: &Value, depth: usize) -> String {
     let Value::Object(members) = schema else { return "unknown".to_owned() };
     let mut parts = Vec::new();
@@ -143,7 +143,7 @@ fn expression(schema: &Value, depth: usize) -> String {
     }
 }
 
-/// What the schema itself says, its references and alternatives aside.
+/// Returns the type of the schema's own keywords, without references and alternatives.
 fn own_type(members: &Map<String, Value>, schema: &Value, depth: usize) -> Option<String> {
     if let Some(value) = members.get("const") {
         return Some(value.to_string());
@@ -204,7 +204,7 @@ fn is_required(schema: &Value, name: &str) -> bool {
     required.is_some_and(|names| names.iter().any(|required| required == name))
 }
 
-/// The alternatives that are not deprecated.
+/// Returns the alternatives that are not deprecated.
 fn variants(schema: &Value) -> Option<Vec<&Value>> {
     let all = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
     Some(all.iter().filter(|variant| variant.get("deprecated").is_none()).collect())
@@ -220,7 +220,7 @@ fn union(parts: impl Iterator<Item = String>) -> String {
     unique.join(" | ")
 }
 
-/// In brackets where `&` would otherwise bind closer than `|`.
+/// Adds parentheses where `&` would otherwise bind tighter than `|`.
 fn grouped(part: &str) -> String {
     if part.contains(" | ") { format!("({part})") } else { part.to_owned() }
 }
@@ -232,7 +232,7 @@ fn description(schema: &Value) -> Option<&str> {
 fn comment(out: &mut String, depth: usize, text: Option<&str>) {
     let Some(text) = text else { return };
     let indent = "  ".repeat(depth);
-    // Nothing in our docs ends a comment, but a doc must never be able to.
+    // No current doc comment contains `*/`, but none may be able to end the comment.
     let text = text.replace("*/", "* /");
     if !text.contains('\n') {
         let _ = writeln!(out, "{indent}/** {text} */");

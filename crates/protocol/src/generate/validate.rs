@@ -1,5 +1,5 @@
 //! Checks a message against the generated schema, for tests. It supports the keywords that the
-//! generated schema uses and fails on any other, so that no constraint is skipped.
+//! generated schema uses and returns an error for any other, so that no constraint is skipped.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ pub struct Validator {
     surface: &'static Surface,
 }
 
-/// A validator for the stable or the experimental surface.
+/// Creates a validator for the stable or the experimental surface.
 #[must_use]
 pub fn validator(experimental: bool) -> Validator {
     Validator { surface: Surface::cached(experimental) }
@@ -22,10 +22,10 @@ const ANNOTATIONS: &[&str] =
     &["description", "title", "default", "deprecated", "format", "x-experimental"];
 
 impl Validator {
-    /// Checks the parameters of a method or notification, of either side.
+    /// Checks the parameters of a method or notification of either side.
     ///
     /// # Errors
-    /// When a member does not fit, with its path, or when the name is unknown.
+    /// If a member does not fit, with its path, or the name is unknown.
     pub fn check_params(&self, method: &str, params: &Value) -> Result<(), SchemaError> {
         self.check(&self.message(method)?.params.schema, params, "params")
     }
@@ -41,7 +41,7 @@ impl Validator {
     /// Decodes parameters into their type and encodes them again.
     ///
     /// # Errors
-    /// When they do not fit the type, or when the name is unknown.
+    /// If they do not fit the type, or the name is unknown.
     pub fn recode_params(&self, method: &str, params: &Value) -> Result<Value, SchemaError> {
         (self.message(method)?.params.recode)(&params.to_string())
     }
@@ -54,7 +54,7 @@ impl Validator {
         (self.result(method)?.recode)(&result.to_string())
     }
 
-    /// Checks a value against a definition, given by its name.
+    /// Checks a value against the named definition.
     ///
     /// # Errors
     /// As for [`Self::check_params`].
@@ -185,7 +185,7 @@ impl Validator {
         Ok(())
     }
 
-    /// The number of alternatives that fit; an error when none does.
+    /// Returns the number of alternatives that fit; an error if none does.
     fn check_variants(
         &self,
         variants: &Value,
@@ -234,7 +234,7 @@ fn check_required(names: &Value, value: &Value, path: &str) -> Result<(), Schema
     Ok(())
 }
 
-/// The value as a number. Any other value is infinite, so that no minimum excludes it.
+/// Returns the value as a number. Any other value is infinite, so that no minimum excludes it.
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::INFINITY)
 }
