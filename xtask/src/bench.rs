@@ -1,6 +1,7 @@
-//! `cargo xtask bench`: measures a server of this protocol as a client sees it, beside other servers.
-//! It drives each over stdio with a scripted model, so that only the server's own cost remains, and
-//! agentd also with many clients over WebSocket. It prints goals beside the figures and judges none.
+//! `cargo xtask bench`: measures a server of this protocol from a client's side, next to other
+//! servers. It drives each over stdio with a scripted model, so that only the server's own cost
+//! remains, and agentd also with many clients over WebSocket. It prints goals beside the figures,
+//! without a verdict.
 
 mod client;
 mod config_read;
@@ -86,7 +87,7 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<()> {
     }
 }
 
-/// The arguments after `cargo xtask bench`, as they were given.
+/// Returns the arguments after `cargo xtask bench`, unchanged.
 fn given_arguments() -> Vec<String> {
     std::env::args().skip(2).collect()
 }
@@ -135,7 +136,7 @@ fn publish(root: &Path, options: &Options, columns: &[Column]) -> Result<()> {
     Ok(())
 }
 
-/// The `dist` build of this checkout: the default server, and always the scripted model.
+/// Returns the `dist` build of this checkout: the default server, and always the scripted model.
 fn own_binary(root: &Path, options: &Options) -> Result<std::path::PathBuf> {
     if let Some(binary) = &options.model_server {
         return Ok(binary.clone());

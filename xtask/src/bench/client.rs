@@ -1,5 +1,6 @@
-//! A light client of the protocol over blocking pipes: one reader thread that stamps messages as
-//! they arrive and only counts streamed deltas, so that the client's own cost does not distort.
+//! A light client of the protocol over blocking pipes: one reader thread that timestamps messages
+//! as they arrive and only counts streamed deltas, so that the client's own cost does not distort
+//! the figures.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// Messages between the reader thread and the scenario; past it the server feels a slow client.
+/// Capacity between the reader thread and the scenario, in messages; beyond it the client reads
+/// slowly.
 const QUEUE: usize = 4096;
 /// Longest wait for one message.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -22,11 +24,11 @@ pub(crate) struct Client {
     arriving: Receiver<Arrived>,
     deltas: Arc<AtomicU64>,
     next_id: u64,
-    /// Notifications that arrived while an answer was awaited.
+    /// Notifications received during a wait for a response.
     waiting: Vec<Arrived>,
 }
 
-/// A message that is not a delta, and when its last byte was read.
+/// A message other than a delta, and when its last byte was read.
 #[derive(Debug)]
 struct Arrived {
     message: Value,
@@ -34,7 +36,7 @@ struct Arrived {
 }
 
 impl Client {
-    /// A client on the two ends of a server's pipes.
+    /// Creates a client on the two ends of a server's pipes.
     pub(crate) fn over(
         output: impl Read + Send + 'static,
         input: impl Write + Send + 'static,
@@ -46,7 +48,7 @@ impl Client {
         Client { input: Some(Box::new(input)), arriving, deltas, next_id: 1, waiting: Vec::new() }
     }
 
-    /// The handshake; returns when `initialize` was answered.
+    /// Performs the handshake; returns the time of the response to `initialize`.
     pub(crate) fn initialize(&mut self) -> Result<Instant> {
         let params = json!({
             "clientInfo": {"name": "bench", "title": "Benchmark", "version": "1"},
@@ -56,7 +58,8 @@ impl Client {
         Ok(at)
     }
 
-    /// Starts a thread; its id, and the time from writing the request to reading the answer.
+    /// Starts a thread; returns its id, and the time from writing the request to reading the
+    /// response.
     pub(crate) fn start_thread(&mut self, cwd: &Path) -> Result<(String, Duration)> {
         let began = Instant::now();
         let (result, at) = self.request("thread/start", json!({"cwd": cwd}))?;
@@ -64,14 +67,14 @@ impl Client {
         Ok((id.to_owned(), at.duration_since(began)))
     }
 
-    /// Runs one turn; the time from writing `turn/start` to reading `turn/completed`.
+    /// Runs one turn; returns the time from writing `turn/start` to reading `turn/completed`.
     pub(crate) fn turn(&mut self, thread: &str) -> Result<Duration> {
         let began = Instant::now();
         let turn = self.start_turn(thread)?;
         Ok(self.completed(&turn)?.duration_since(began))
     }
 
-    /// Starts a turn and does not wait for its end; its id.
+    /// Starts a turn without waiting for its end; returns its id.
     pub(crate) fn start_turn(&mut self, thread: &str) -> Result<String> {
         let input = json!([{"type": "text", "text": "go on"}]);
         let params = json!({"threadId": thread, "input": input});
@@ -80,7 +83,7 @@ impl Client {
         Ok(id.to_owned())
     }
 
-    /// Waits for the end of a turn, which must have gone well; when it was read.
+    /// Waits for the successful end of a turn; returns when it was read.
     pub(crate) fn completed(&mut self, turn: &str) -> Result<Instant> {
         let ends = |arrived: &Arrived| {
             arrived.message["method"] == "turn/completed"
@@ -104,17 +107,17 @@ impl Client {
         Ok(ended.at)
     }
 
-    /// Streamed deltas of messages read so far.
+    /// Number of message deltas read so far.
     pub(crate) fn deltas(&self) -> u64 {
         self.deltas.load(Ordering::Acquire)
     }
 
-    /// Ends the server's input.
+    /// Closes the server's input.
     pub(crate) fn close(&mut self) {
         self.input = None;
     }
 
-    /// Sends a request and waits for its answer; the result, and when it was read.
+    /// Sends a request and waits for its response; returns the result, and when it was read.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Result<(Value, Instant)> {
         let id = self.next_id;
         self.next_id += 1;
@@ -132,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Sends requests all at once; their results, in the same order.
+    /// Sends all requests at once; returns their results in the same order.
     pub(crate) fn requests(&mut self, calls: Vec<(&str, Value)>) -> Result<Vec<Value>> {
         let first = self.next_id;
         let mut results = vec![None; calls.len()];
@@ -155,7 +158,7 @@ impl Client {
         Ok(results.into_iter().flatten().collect())
     }
 
-    /// Only ends of turns are waited for later; anything else has been measured by arriving.
+    /// Keeps ends of turns, the only notifications that are waited for later.
     fn keep(&mut self, arrived: Arrived) {
         if arrived.message["method"] == "turn/completed" {
             self.waiting.push(arrived);
@@ -184,7 +187,7 @@ impl Client {
     }
 }
 
-/// The reader thread: ends with the server's output.
+/// The reader thread, which ends with the server's output.
 fn read_messages(output: impl Read, sender: &SyncSender<Arrived>, deltas: &AtomicU64) {
     let mut output = BufReader::with_capacity(64 * 1024, output);
     let mut line = Vec::new();
@@ -201,8 +204,8 @@ fn read_messages(output: impl Read, sender: &SyncSender<Arrived>, deltas: &Atomi
     }
 }
 
-/// Whether a line is a delta of a message, without reading it as JSON: there are 50,000 in a row.
-/// The method's name can only stand in quotes as the value of `method`, as quotes within text are
+/// Whether a line is a message delta, without parsing it as JSON, because there are 50,000 in a
+/// row. The quoted method name can only be the value of `method`, because quotes within text are
 /// escaped.
 fn is_delta(line: &[u8]) -> bool {
     const NAME: &[u8] = b"\"item/agentMessage/delta\"";
@@ -217,7 +220,7 @@ mod tests {
 
     type Answer = fn(&Value) -> Vec<Value>;
 
-    /// A client whose server answers each line with the lines that `answer` makes of it.
+    /// Creates a client whose server responds to each line with the lines that `answer` returns.
     fn client(answer: Answer) -> Client {
         let (requests, to_server) = std::io::pipe().unwrap();
         let (from_server, mut answers) = std::io::pipe().unwrap();
@@ -242,7 +245,7 @@ mod tests {
         if request["method"] == "turn/start" {
             let delta = json!({"method": "item/agentMessage/delta", "params": {"delta": "x"}});
             lines.extend([delta.clone(), delta]);
-            // The end may overtake the answer: nothing orders them.
+            // The end of the turn may arrive before the response, because they are not ordered.
             let turn = json!({"id": "u1", "status": "completed"});
             lines.insert(0, json!({"method": "turn/completed", "params": {"turn": turn}}));
         }

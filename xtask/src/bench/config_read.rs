@@ -1,5 +1,5 @@
 //! `config/read` of a configuration with every key, from five layers: the user's file, its profile,
-//! a trusted project's, one of a folder in it, and features switched in the process.
+//! a trusted project's file, one of a folder in it, and features enabled in the process.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         let (_, answered) = server.client.request("config/read", read.clone())?;
         times.push(milliseconds(answered.duration_since(begun)));
     }
-    // The first reads the files.
+    // The first request reads the files.
     times.remove(0);
     server.finish()?;
     let what = "`config/read`, every key, five layers, warm";

@@ -1,4 +1,4 @@
-//! CPU of the server for one streamed delta, over 50,000 in one message.
+//! CPU time of the server for one streamed delta, over 50,000 in one message.
 
 use anyhow::{Result, ensure};
 
@@ -24,7 +24,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         let before = process::cpu(server.pid())?;
         server.client.turn(&thread)?;
         let used = process::cpu(server.pid())?.saturating_sub(before);
-        // A server may merge deltas; the cost is per delta of the model's all the same.
+        // A server may merge deltas; the cost is still computed per delta of the model.
         ensure!(server.client.deltas() > 0, "the turn ended without a single delta");
         costs.push(used.as_secs_f64() * 1e6 / DELTAS as f64);
         server.finish()?;

@@ -1,4 +1,4 @@
-//! What 300 threads of one turn and one thread of 300 turns take on disk.
+//! Disk usage of 300 threads of one turn, and of one thread of 300 turns.
 
 use anyhow::Result;
 

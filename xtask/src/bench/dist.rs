@@ -1,11 +1,11 @@
-//! Builds of what is shipped.
+//! Builds with the `dist` profile, which is also that of releases.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Builds a package with the profile of what is shipped; gives its program.
+/// Builds a package with the `dist` profile; returns the path of its program.
 pub(super) fn dist_build(root: &Path, package: &str, program: &str) -> Result<std::path::PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)

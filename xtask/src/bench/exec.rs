@@ -1,4 +1,4 @@
-//! Commands of the client: what starting `true` costs, what a thousand leave behind, how many run
+//! Commands of the client: the cost of starting `true`, what a thousand leave behind, how many run
 //! at once, and ten thousand of all kinds in a row.
 
 use std::time::Instant;
@@ -19,12 +19,12 @@ pub(crate) const SCENARIO: Scenario =
 pub(crate) const SOAK: Scenario =
     Scenario { name: "soak", script: Script::Deltas { count: 1, delay_ms: 0 }, measure: soak };
 
-/// Commands before anything is measured: what is made once is made.
+/// Commands before the measurement, so that one-time initialization is not counted.
 const WARM: usize = 50;
 const IN_A_ROW: usize = 1000;
 const AT_ONCE: usize = 32;
 const SOAKED: usize = 10_000;
-/// Commands of the soak between two looks at what the server holds.
+/// Commands of the soak between two samples of the server's resources.
 const LOOK_EVERY: usize = 1000;
 
 fn exec(command: &Value, sandboxed: bool) -> (&'static str, Value) {
@@ -74,7 +74,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The times of so many commands, one after the other.
+/// Runs commands one after the other; returns the time of each.
 fn in_a_row(
     client: &mut Client,
     count: usize,
@@ -99,8 +99,8 @@ fn succeeded(results: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// Commands as they come, eight at a time: good ones and bad ones, with much output and none, on
-/// terminals, stopped at their timeout, leaving others behind.
+/// Runs commands of all kinds, eight at a time: successful and failing ones, with much output and
+/// none, on terminals, stopped at their timeout, leaving processes behind.
 fn soak(run: &Run<'_>) -> Result<Vec<Figure>> {
     let commands = [
         json!(["true"]),
@@ -113,7 +113,7 @@ fn soak(run: &Run<'_>) -> Result<Vec<Figure>> {
         json!(["cat", "/etc/passwd"]),
     ];
     let (mut server, _) = run.start_initialized()?;
-    // Memory goes up and down with what the allocator keeps: the least of each half counts.
+    // Memory fluctuates with what the allocator keeps, so the minimum of each half is compared.
     let mut halves = [Left::MOST, Left::MOST];
     let began = Instant::now();
     let mut done = 0;
@@ -147,7 +147,7 @@ fn soak(run: &Run<'_>) -> Result<Vec<Figure>> {
     ])
 }
 
-/// What a server holds.
+/// Resources that a server holds.
 struct Left {
     processes: f64,
     files: f64,
@@ -164,7 +164,7 @@ impl Left {
     }
 }
 
-/// The least of several looks: what is ending just now is not left.
+/// Returns the minimum of several samples, so that processes about to end are not counted.
 fn left(server: &Server) -> Result<Left> {
     let mut least = Left::MOST;
     for _ in 0..20 {

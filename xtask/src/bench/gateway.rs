@@ -1,6 +1,6 @@
 //! `cargo xtask bench gateway`: measures the gateway from outside, side by side with nginx and
-//! LiteLLM's proxy, on cores that are given to each. It judges nothing; the goals are printed beside
-//! the figures.
+//! LiteLLM's proxy, on cores assigned to each. It prints the goals beside the figures, without a
+//! verdict.
 
 mod admin;
 mod answers;
@@ -30,7 +30,7 @@ use stage::Bench;
 pub(crate) use options::Options;
 pub(crate) use running::{Part, Running, Starter};
 
-/// Percent of the cores in use; a machine where more is in use before it starts is not idle.
+/// A machine with a larger percentage of its cores in use before the start is not idle.
 const MOST_BUSY: f64 = 5.0;
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
@@ -122,7 +122,7 @@ fn programs(root: &Path, options: &Options) -> Result<Programs> {
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Debian keeps nginx where only root looks.
+    // Debian installs nginx in a folder that is only on root's path.
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     folders.map(|folder| folder.join(name)).find(|program| program.is_file())
 }

@@ -1,5 +1,5 @@
-//! A thousand WebSocket clients that have initialized and say nothing: what each holds of the
-//! server, and what they leave.
+//! A thousand WebSocket clients that have initialized and are idle: what each costs the server, and
+//! what remains after they leave.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ pub(crate) const SCENARIO: Scenario =
     Scenario { name: "idle-clients", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
 
 const CLIENTS: usize = 1000;
-/// Clients before anything is measured: what is made once is made.
+/// Clients before the measurement, so that one-time initialization is not counted.
 const WARM: usize = 20;
-/// The server is to have forgotten clients this long after they left.
+/// Most time until the server has released clients that left.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
@@ -44,7 +44,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     drop(clients);
     let left_files = gone();
     let left = settled(pid)?;
-    // What is kept for the next ones is no leak.
+    // Memory kept for reuse is not a leak.
     drop(load::connect(CLIENTS, address, &[])?);
     gone();
     let again = settled(pid)?;
@@ -62,7 +62,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Memory, once neither it nor the number of descriptors changes any more.
+/// Returns the memory once both it and the number of descriptors are stable.
 fn settled(pid: u32) -> Result<u64> {
     let look = || -> Result<(u64, usize)> { Ok((process::private(pid)?, process::held(pid).1)) };
     let mut last: (u64, usize) = (0, 0);

@@ -1,6 +1,7 @@
-//! Load from many WebSocket clients at once, made and measured by one thread: with so many requests
-//! waiting for each client, or at set times, whatever the server does (then a slow server does not
-//! slow its load down, and its delay is counted from when a request was due).
+//! Load from many WebSocket clients at once, generated and measured by one thread. Either each
+//! client keeps a number of requests in flight, or requests are made at set times regardless of the
+//! server: then a slow server does not slow its load down, and delays count from when a request was
+//! due.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,15 +12,15 @@ use anyhow::{Result, bail, ensure};
 use super::report::milliseconds;
 use super::socket::{Answer, Room, Socket, wait};
 
-/// The server has too much to do; retry later.
+/// The server's queue is full; retry later.
 const OVERLOADED: i64 = -32001;
-/// A client whose socket takes nothing has no more than this ready for it; what is due beyond is
-/// left out and counted.
+/// Most bytes waiting for a client whose socket accepts none; requests due beyond it are skipped
+/// and counted.
 const MOST_READY: u64 = 64 << 10;
-/// The most time without an answer when answers are missing.
+/// Longest wait without a response while responses are missing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Results of each client whose ids are remembered.
+/// Accepted requests of each client whose ids are kept.
 const REMEMBERED: usize = 256;
 
 /// The clients.
@@ -30,44 +31,44 @@ pub(crate) struct Load<F> {
     began: Instant,
     room: Room,
     text: Vec<u8>,
-    /// Called every now and then while the load runs.
+    /// Called at intervals during the load.
     pub(crate) watch: Option<Box<dyn FnMut() -> Result<()>>>,
     next_watch: Instant,
 }
 
 struct Client {
     socket: Socket,
-    /// Not answered, or behind one that is not; the first has the id `first`.
+    /// Requests without a response, or after one without; the id of the first is `first`.
     asked: VecDeque<Asked>,
     first: u64,
-    /// How many of `asked` are known to be written.
+    /// Number of `asked` that are known to be written.
     written: usize,
     unanswered: usize,
-    /// Requests that had a result, the last ones.
+    /// The last requests that had a result.
     accepted: VecDeque<u64>,
 }
 
 /// A request.
 struct Asked {
     due: Instant,
-    /// Where its last byte is among all that the client writes.
+    /// Position of its last byte in the client's output.
     end: u64,
     written: Option<Instant>,
     is_answered: bool,
 }
 
-/// What came of it.
+/// Result of a load.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// From when a request was due to its result.
     pub(crate) accepted: Times,
-    /// From when the system had taken a request to its refusal.
+    /// From when the system accepted a request to its refusal.
     pub(crate) refused: Times,
-    /// From when a request was due to when the system had taken it.
+    /// From when a request was due to when the system accepted it.
     pub(crate) blocked: Times,
     /// From when a request was due to when the generator made it.
     pub(crate) lag: Times,
-    /// Requests that were due while the client's socket took nothing, and were not made.
+    /// Requests that were skipped because the client's socket accepted no bytes when they were due.
     pub(crate) left_out: u64,
     pub(crate) took: Duration,
 }
@@ -89,18 +90,18 @@ impl Times {
         self.0.len()
     }
 
-    /// In milliseconds; 1.0 gives the longest.
+    /// Returns a quantile in milliseconds; 1.0 returns the maximum.
     pub(crate) fn quantile(&mut self, share: f64) -> f64 {
         self.0.sort_unstable();
         let Some(last) = self.0.len().checked_sub(1) else { return f64::NAN };
-        // Rounded up: the value that so large a share does not pass.
+        // Rounded up: the smallest value that at least this share does not exceed.
         let at = (self.0.len() as f64 * share).ceil() as usize;
         milliseconds(Duration::from_micros(self.0[at.saturating_sub(1).min(last)].into()))
     }
 }
 
 impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
-    /// `request` writes the request of a client with an id.
+    /// Creates a load; `request` writes the request of a client with an id.
     pub(crate) fn over(sockets: Vec<Socket>, request: F) -> Load<F> {
         let client = |mut socket: Socket| Client {
             first: socket.take_id(),
@@ -116,12 +117,12 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
         Load { clients, request, began: now, room, text, watch: None, next_watch: now }
     }
 
-    /// Ends the load; the ids of each client's requests that had a result, the last ones only.
+    /// Ends the load; returns the ids of each client's last requests that had a result.
     pub(crate) fn accepted(self) -> Vec<VecDeque<u64>> {
         self.clients.into_iter().map(|client| client.accepted).collect()
     }
 
-    /// One request of each client.
+    /// Sends one request from each client.
     pub(crate) fn once(&mut self) -> Result<Outcome> {
         let outcome = self.begin();
         for at in 0..self.clients.len() {
@@ -130,7 +131,7 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
         self.end(outcome)
     }
 
-    /// For `time`, each client has `depth` requests waiting.
+    /// Keeps `depth` requests of each client in flight for `time`.
     pub(crate) fn closed(&mut self, depth: usize, time: Duration) -> Result<Outcome> {
         let mut outcome = self.begin();
         while self.began.elapsed() < time {
@@ -145,7 +146,8 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
         self.end(outcome)
     }
 
-    /// For `time`, `rate` requests a second from all clients together, made every `tick`.
+    /// Sends `rate` requests per second, from all clients together, for `time`; makes them every
+    /// `tick`.
     pub(crate) fn open(&mut self, rate: f64, tick: Duration, time: Duration) -> Result<Outcome> {
         let mut outcome = self.begin();
         let all = (rate * time.as_secs_f64()) as u64;
@@ -207,7 +209,7 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
         Ok(any)
     }
 
-    /// Waits for the answers that are missing.
+    /// Waits for the missing responses.
     fn end(&mut self, mut outcome: Outcome) -> Result<Outcome> {
         outcome.took = self.began.elapsed();
         let mut last = Instant::now();
@@ -222,7 +224,7 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
     }
 }
 
-/// How often [`Load::watch`] is called.
+/// Interval of the calls to [`Load::watch`].
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
 impl Client {
@@ -285,12 +287,12 @@ impl Client {
     }
 }
 
-/// So many clients.
+/// Connects `count` clients.
 pub(crate) fn connect(count: usize, address: SocketAddr, not: &[&str]) -> Result<Vec<Socket>> {
     (0..count).map(|_| Socket::connect(address, not)).collect()
 }
 
-/// Reads what comes on a socket until it has ended, for `most` at most.
+/// Reads from a socket until it has ended, for `most` at most.
 pub(crate) fn read_to_end(
     socket: &mut Socket,
     most: Duration,

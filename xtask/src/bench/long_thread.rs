@@ -1,5 +1,5 @@
-//! A stored thread of 10,000 turns: resumed, gone on with, forked. Made by `cargo xtask fill`, so
-//! only for the program of this checkout.
+//! A stored thread of 10,000 turns: resumed, continued, forked. `cargo xtask fill` creates it, so
+//! only the program of this checkout is measured.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! The scripted model as a server: our own binary with a script of the scenario's. The same one
-//! answers every server that is measured.
+//! The scripted model as a server: our own binary with a scenario's script. Every measured server
+//! uses the same one.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,14 +9,15 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-/// What the model answers to each request of a thread, in turn and then from the start again.
+/// The model's responses to the requests of a thread, in order and repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Script {
     /// One message in this many deltas, with this many milliseconds after each.
     Deltas { count: usize, delay_ms: u64 },
-    /// So many messages of so many deltas of so many bytes, with so many milliseconds after each.
+    /// This many messages of this many deltas of this many bytes, with a delay in milliseconds
+    /// after each.
     Messages { messages: usize, deltas: usize, bytes: usize, delay_ms: u64 },
-    /// A turn that runs `true` and says so, then a turn that only says so.
+    /// A turn that runs `true` and then answers, then a turn that only answers.
     ToolThenNone,
 }
 
@@ -40,7 +41,7 @@ impl ModelServer {
             .spawn()
             .with_context(|| agentd.display().to_string())?;
         let output = child.stdout.take().context("its output")?;
-        // From here on `Drop` ends the child, whatever goes wrong.
+        // From here on `Drop` stops the child, even after an error.
         let mut server = ModelServer { base_url: String::new(), child, _script: file };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("its first line")?;
@@ -54,14 +55,14 @@ impl ModelServer {
 
 impl Drop for ModelServer {
     fn drop(&mut self) {
-        // It has nothing to lose, and one that has ended already is fine too.
+        // It has no state to save, and may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Script {
-    /// In the format of `docs/model-server.md`.
+    /// Returns the script in the format of `docs/model-server.md`.
     fn json(&self) -> Value {
         let responses = match *self {
             Script::Deltas { count, delay_ms } => {

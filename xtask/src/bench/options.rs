@@ -9,8 +9,8 @@ use super::target::Target;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The server to measure, and the variable that names its home folder [default: a `dist` build of
-    /// this checkout, with AGENT_HOME]
+    /// The server to measure, and the variable that names its home folder [default: a `dist` build
+    /// of this checkout, with AGENT_HOME]
     #[arg(long, value_name = "BINARY:HOME_ENV", value_parser = server)]
     pub(crate) server: Option<Target>,
     /// Another server to compare with; may be repeated
@@ -35,7 +35,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Refuses a scenario that is not among `known`.
+    /// Returns an error for a scenario that is not in `known`.
     pub(crate) fn check_scenarios(&self, known: &[&str]) -> Result<()> {
         check_scenarios(&self.scenarios, known)
     }
@@ -45,8 +45,8 @@ impl Options {
     }
 }
 
-/// The command that repeats this run, with programs by their file names: folders differ between
-/// machines. `arguments` are those after `cargo xtask bench`.
+/// Returns the command that repeats this run, with programs by their file names, because folders
+/// differ between machines. `arguments` are those after `cargo xtask bench`.
 pub(crate) fn command_line(arguments: &[String]) -> String {
     let short = arguments.iter().map(|argument| {
         let (name, path) = argument.split_once('=').map_or(("", argument.as_str()), |pair| pair);
@@ -68,7 +68,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration> {
     seconds.map(Duration::from_secs).context("expected a whole number from 1 to 3600")
 }
 
-/// Refuses a scenario in `given` that is not among `known`.
+/// Returns an error for a scenario in `given` that is not in `known`.
 pub(crate) fn check_scenarios(given: &[String], known: &[&str]) -> Result<()> {
     match given.iter().find(|name| !known.contains(&name.as_str())) {
         Some(name) => bail!("no scenario is named `{name}`; known ones: {}", known.join(", ")),

@@ -1,6 +1,6 @@
-//! Ten times the durable requests that the server can take, from many WebSocket clients that do not
-//! wait for each other: refusals come at once, what was accepted is stored, memory stays flat, and
-//! others are still served.
+//! Ten times the durable requests that the server can handle, from many WebSocket clients that do
+//! not wait for each other: refusals are immediate, accepted requests are stored, memory is stable,
+//! and other clients are still served.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -26,16 +26,17 @@ pub(crate) const SCENARIO: Scenario =
     Scenario { name: "overload", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
 
 const CLIENTS: usize = 64;
-/// Threads that each client gives names to, in turn.
+/// Threads that each client renames in rotation.
 const THREADS: usize = 4;
-/// Requests that each client has waiting when the server's limit is looked for: as many as are not
-/// refused.
+/// Requests that each client keeps in flight while the server's limit is measured: as many as are
+/// not refused.
 const DEPTH: usize = 16;
 const TIMES_TOO_MUCH: f64 = 10.0;
 const TICK: Duration = Duration::from_millis(1);
-/// How often the client that is no part of the load asks something.
+/// Interval between requests of the client outside the load.
 const OTHER_EVERY: Duration = Duration::from_millis(20);
-/// Notifications about threads go to all clients, and would drown the rest.
+/// Suppressed, because notifications about threads go to all clients and would outnumber the
+/// responses.
 const NOT: &[&str] = &["thread/started", "thread/name/updated", "thread/status/changed"];
 
 fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
@@ -52,7 +53,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let names = threads.clone();
     let mut load = Load::over(sockets, move |client, id, text: &mut Vec<u8>| {
         let thread = &names[client][id as usize % THREADS];
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = write!(
             text,
             r#"{{"id":{id},"method":"thread/name/set","params":{{"threadId":"{thread}","name":"{id}"}}}}"#
@@ -127,7 +128,7 @@ fn figures(
     ]
 }
 
-/// Threads of each client.
+/// Starts the threads of each client.
 fn start_threads(sockets: &mut [Socket], work: &Path) -> Result<Vec<Vec<String>>> {
     let start = |socket: &mut Socket| {
         let started = socket.call("thread/start", &json!({"cwd": work}))?;
@@ -140,7 +141,7 @@ fn start_threads(sockets: &mut [Socket], work: &Path) -> Result<Vec<Vec<String>>
         .collect()
 }
 
-/// How many threads do not have the last name that was accepted, in the eyes of another process.
+/// Returns how many threads lack the last accepted name, as another process reads them.
 fn lost(
     run: &Run<'_>,
     home: &Path,
@@ -163,7 +164,7 @@ fn lost(
     Ok(lost)
 }
 
-/// By how much the mean of the last `part` is more than that of the first, in MB.
+/// Returns by how much the mean of the last `part` exceeds that of the first, in MB.
 fn grown(memory: &[(Duration, u64)], part: Duration) -> f64 {
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     let end = memory.last().map_or(Duration::ZERO, |(at, _)| *at);
@@ -173,7 +174,7 @@ fn grown(memory: &[(Duration, u64)], part: Duration) -> f64 {
     of(&|at| at + part >= end) - of(&|at| at <= part)
 }
 
-/// A client that is no part of the load, and asks for something small now and then.
+/// A client outside the load that sends a small request at intervals.
 struct Other {
     ends: Arc<AtomicBool>,
     thread: JoinHandle<Result<OtherSaw>>,
@@ -181,7 +182,7 @@ struct Other {
 
 struct OtherSaw {
     times: Times,
-    /// The share of its requests.
+    /// Share of its requests that were refused.
     refused: f64,
 }
 
@@ -192,7 +193,7 @@ impl Other {
         let thread = std::thread::spawn(move || {
             let socket = Socket::connect(address, NOT)?;
             let mut load = Load::over(vec![socket], |_, id, text: &mut Vec<u8>| {
-                // Writing to memory does not fail.
+                // Writing to memory cannot fail.
                 let _ =
                     write!(text, r#"{{"id":{id},"method":"thread/loaded/list","params":{{}}}}"#);
             });

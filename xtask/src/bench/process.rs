@@ -1,15 +1,16 @@
-//! What Linux says of a running process: CPU time and memory, its children included. Reads `/proc`
-//! only.
+//! CPU time and memory of a running process and its children, as reported by Linux. Reads only
+//! `/proc`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Nanoseconds of one tick of `/proc/<pid>/stat`; Linux shows a hundred a second to every program.
+/// Nanoseconds of one tick of `/proc/<pid>/stat`; Linux reports a hundred per second to every
+/// program.
 const TICK: u64 = 10_000_000;
 
-/// CPU time that a process and its children have used so far.
+/// Returns the CPU time that a process and its children have used so far.
 pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     let mut total = 0;
     for process in family(pid) {
@@ -17,40 +18,40 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
         let stat = std::fs::read_to_string(folder.join("stat"));
         let ticks = match stat {
             Ok(stat) => stat_ticks(&stat).with_context(|| format!("/proc/{process}/stat"))?,
-            // A child may have ended since the list was made.
+            // A child may have ended since the list was read.
             Err(_) if process != pid => continue,
             Err(error) => return Err(error).context("the server is gone"),
         };
-        // Ticks are coarse but count threads that ended; the scheduler's figures are exact but only
-        // of threads that live. The larger is the closer one.
+        // Ticks are coarse and include ended threads; the scheduler's figures are exact and cover
+        // only live threads. The larger value is the more accurate.
         total += scheduled(&folder).max(ticks * TICK);
     }
     Ok(Duration::from_nanos(total))
 }
 
-/// Resident memory now, in bytes.
+/// Returns the current resident memory, in bytes.
 pub(crate) fn resident(pid: u32) -> Result<u64> {
     memory(pid, "VmRSS")
 }
 
-/// Resident memory now that no file stands behind, in bytes.
+/// Returns the current resident memory that is not backed by a file, in bytes.
 pub(crate) fn anonymous(pid: u32) -> Result<u64> {
     memory(pid, "RssAnon")
 }
 
-/// The most resident memory so far, in bytes; children count with what they have now.
+/// Returns the peak resident memory so far, in bytes; children count with their current memory.
 pub(crate) fn peak(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM")
 }
 
-/// Memory of a process alone that it shares with nobody, in bytes, without the system's rounding.
+/// Returns the unshared memory of a single process, in bytes, without the kernel's rounding.
 pub(crate) fn private(pid: u32) -> Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let of = |name| status_field(&text, name).with_context(|| format!("no {name}"));
     Ok(of("Private_Clean")? + of("Private_Dirty")?)
 }
 
-/// How many processes a process and its children are, and how many descriptors they hold.
+/// Returns the number of processes, the process and its children, and of their descriptors.
 pub(crate) fn held(pid: u32) -> (usize, usize) {
     let processes = family(pid);
     let files = |process: &u32| {
@@ -59,7 +60,7 @@ pub(crate) fn held(pid: u32) -> (usize, usize) {
     (processes.len(), processes.iter().map(files).sum())
 }
 
-/// Cores, processor, memory and kernel; nothing that names the machine.
+/// Returns cores, processor, memory and kernel; nothing that identifies the machine.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
@@ -72,7 +73,7 @@ pub(crate) fn machine() -> String {
     format!("{cores} cores ({model}), {gigabytes} GB memory, Linux {kernel}")
 }
 
-/// The share of all cores' time that was in use over a while, from 0 to 1.
+/// Returns the share of all cores' time in use during `over`, from 0 to 1.
 pub(crate) fn busy(over: Duration) -> Result<f64> {
     let before = core_ticks()?;
     std::thread::sleep(over);
@@ -81,12 +82,12 @@ pub(crate) fn busy(over: Duration) -> Result<f64> {
     Ok(used as f64 / (all as f64).max(1.0))
 }
 
-/// Ticks of all cores since the machine's start: in use, and altogether.
+/// Returns ticks of all cores since boot: in use, and in total.
 fn core_ticks() -> Result<(u64, u64)> {
     let stat = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|t| t.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user too.
+    // user, nice, system, idle, iowait, irq, softirq, steal; later fields are also counted in user.
     let all: u64 = ticks.iter().take(8).sum();
     let idle: u64 = ticks.iter().skip(3).take(2).sum();
     Ok((all - idle, all))
@@ -96,7 +97,7 @@ fn memory(pid: u32, field: &str) -> Result<u64> {
     let mut total = 0;
     for process in family(pid) {
         let status = std::fs::read_to_string(format!("/proc/{process}/status"));
-        // Of children, the most so far would be of another time.
+        // A child's peak may be from another time.
         let name = if process == pid || field != "VmHWM" { field } else { "VmRSS" };
         match status.ok().as_deref().and_then(|text| status_field(text, name)) {
             Some(bytes) => total += bytes,
@@ -107,7 +108,7 @@ fn memory(pid: u32, field: &str) -> Result<u64> {
     Ok(total)
 }
 
-/// A process and all below it, itself first.
+/// Returns a process and its descendants, itself first.
 fn family(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut at = 0;
@@ -126,7 +127,7 @@ fn tasks(process: &Path) -> Vec<PathBuf> {
     entries.flatten().map(|entry| entry.path()).collect()
 }
 
-/// Nanoseconds on a processor, of the threads that live.
+/// Returns the CPU time of the live threads, in nanoseconds.
 fn scheduled(process: &Path) -> u64 {
     let of_task = |task: PathBuf| -> Option<u64> {
         std::fs::read_to_string(task.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
@@ -134,14 +135,14 @@ fn scheduled(process: &Path) -> u64 {
     tasks(process).into_iter().filter_map(of_task).sum()
 }
 
-/// `utime` + `stime`; the program's name before them may hold spaces and brackets.
+/// Returns `utime` + `stime`; the program's name before them may contain spaces and parentheses.
 fn stat_ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// A field like `VmRSS:  1234 kB`, in bytes.
+/// Returns a field such as `VmRSS:  1234 kB`, in bytes.
 fn status_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;

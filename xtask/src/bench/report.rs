@@ -1,25 +1,26 @@
-//! Figures to a table, and the table to the page in `docs/`.
+//! Formats figures as a table, and the table as the page in `docs/`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// One measured value, in the unit that its goal is written in.
+/// One measured value, in the unit of its goal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) what: &'static str,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// The largest value that is good enough; `None` where the design sets none.
+    /// The largest acceptable value; `None` where the design sets none.
     pub(crate) goal: Option<f64>,
 }
 
-/// What one server showed, in the order of the scenarios.
+/// Figures of one server, in the order of the scenarios.
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) figures: Vec<Figure>,
 }
 
-/// A Markdown table: a row a figure, our column first, then each peer's with its ratio.
+/// Returns a Markdown table: a row for each figure, our column first, then each peer's with its
+/// ratio.
 pub(crate) fn table(columns: &[Column]) -> String {
     let Some((ours, peers)) = columns.split_first() else { return String::new() };
     let mut table = format!("| what | goal | {} |", ours.name);
@@ -54,7 +55,7 @@ pub(crate) fn table(columns: &[Column]) -> String {
     table
 }
 
-/// The page around the table.
+/// Returns the page around the table.
 pub(crate) fn page(table: &str, machine: &str, command: &str) -> String {
     format!(
         "# Benchmarks\n\n\
@@ -68,7 +69,7 @@ pub(crate) fn page(table: &str, machine: &str, command: &str) -> String {
     )
 }
 
-/// The middle value; of an even number, the mean of the two in the middle.
+/// Returns the median; of an even number of values, the mean of the two in the middle.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -87,7 +88,7 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// About three digits that mean something.
+/// Formats a value with about three significant digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "–".to_owned(),

@@ -1,5 +1,5 @@
-//! Small requests from many WebSocket clients: how long each takes at 10,000 a second, and how many
-//! the server can take.
+//! Small requests from many WebSocket clients: how long each takes at 10,000 per second, and how
+//! many the server can handle.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -18,9 +18,9 @@ pub(crate) const SCENARIO: Scenario =
 
 const CLIENTS: usize = 50;
 const RATE: f64 = 10_000.0;
-/// The generator's own part of each time is half of this.
+/// Half of this is the generator's share of each measured time.
 const TICK: Duration = Duration::from_micros(100);
-/// Requests that each client has waiting when the server's limit is looked for.
+/// Requests that each client keeps in flight while the server's limit is measured.
 const DEPTH: usize = 8;
 
 fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
@@ -30,7 +30,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let (mut server, address) = run.start_listening(None)?;
     let sockets = load::connect(CLIENTS, address, &[])?;
     let mut load = Load::over(sockets, |_, id, text: &mut Vec<u8>| {
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = write!(text, r#"{{"id":{id},"method":"thread/loaded/list","params":{{}}}}"#);
     });
     load.closed(1, Duration::from_millis(500))?;

@@ -1,4 +1,4 @@
-//! One thing that is measured.
+//! The definition of a scenario.
 
 use anyhow::Result;
 
@@ -6,10 +6,10 @@ use super::model_server::Script;
 use super::report::Figure;
 use super::target::Run;
 
-/// What is measured: one file each, in this folder.
+/// A scenario; each has one file in this folder.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// What the scripted model answers.
+    /// Responses of the scripted model.
     pub(crate) script: Script,
     pub(crate) measure: fn(&Run<'_>) -> Result<Vec<Figure>>,
 }

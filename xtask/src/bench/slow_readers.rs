@@ -1,6 +1,6 @@
-//! Part of `stalled-client`: a client that reads a megabyte a second through 200 MB of answers and
-//! streams, which must get every byte; and ten clients that ask for much and read nothing, which must
-//! cost little memory and which others must hardly notice.
+//! Part of `stalled-client`: a client that reads 200 MB of responses and streams at a megabyte per
+//! second and must receive every byte; and ten clients that request much and read nothing, which
+//! must cost little memory and hardly affect others.
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -16,13 +16,13 @@ use super::report::{Figure, median};
 use super::socket::{Room, Socket, wait};
 use super::stalled_client::{idle, narrow, one_turn};
 
-/// Bytes a second.
+/// Bytes per second.
 const RATE: f64 = 1e6;
-/// What the slow reader gets, in bytes on the wire: about as much of each kind.
+/// Bytes that the slow reader receives as responses; the streams add about as many.
 const ANSWERS: usize = 100_000_000;
-/// Bytes of output, which is base64 on the wire.
+/// Bytes of output, which the wire carries as base64.
 const STREAMED: usize = 75_000_000;
-/// Answers that are asked for before the first of them is read.
+/// Requests in flight before the first response is read.
 const AHEAD: usize = 16;
 /// A line of the streamed output.
 const PATTERN: &[u8] = b"0123456789abcdef\n";
@@ -30,14 +30,14 @@ const PATTERN: &[u8] = b"0123456789abcdef\n";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const STUCK: usize = 10;
-/// Answers that each of those who read nothing asks for.
+/// Requests of each client that reads nothing.
 const UNREAD: usize = 50;
-/// Turns with them and without: they are dropped after 30 s.
+/// Pairs of turns with and without these clients, which are dropped after 30 s.
 const PAIRS: usize = 4;
 
-/// Measures both kinds, at the same time. Nothing happens in the thread `quiet`, which the slow client
-/// reads again and again; the others have turns on `without`, and on `with`, which the clients follow
-/// that read nothing.
+/// Measures both kinds concurrently. The thread `quiet` stays unchanged, and the slow client reads
+/// it repeatedly. The others have turns on `without`, and on `with`, to which the clients that read
+/// nothing are subscribed.
 pub(crate) fn measure(
     healthy: &mut [Socket],
     address: SocketAddr,
@@ -80,16 +80,16 @@ pub(crate) fn measure(
     ])
 }
 
-/// What the slow reader saw.
+/// Observations of the slow reader.
 #[derive(Debug, Default, PartialEq)]
 struct Received {
-    /// Bytes of answers and of output that are wrong or missing.
+    /// Bytes of responses and of output that are wrong or missing.
     missing: usize,
     bytes: usize,
     seconds: f64,
 }
 
-/// Reads in a thread of its own, from now on.
+/// Starts to read in a separate thread.
 fn read_slowly(
     address: SocketAddr,
     thread: &str,
@@ -102,7 +102,7 @@ fn read_slowly(
     })
 }
 
-/// The `result` that every `thread/read` of this thread is answered with, while nothing happens in it.
+/// Returns the `result` of every `thread/read` of this thread while it is unchanged.
 fn reference(socket: &mut Socket, thread: &str) -> Result<Vec<u8>> {
     let id = socket.take_id();
     socket.queue(read_request(id, thread).as_bytes());
@@ -125,7 +125,7 @@ fn read_request(id: u64, thread: &str) -> String {
     .to_string()
 }
 
-/// The result of an answer to `thread/read`.
+/// Returns the result in a response to `thread/read`.
 fn result_of(text: &[u8]) -> Option<&[u8]> {
     let text = text.strip_prefix(br#"{"id":"#)?;
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -133,7 +133,7 @@ fn result_of(text: &[u8]) -> Option<&[u8]> {
     result.starts_with(br#"{"thread":"#).then_some(result)
 }
 
-/// Compares what comes with what must come.
+/// Compares received with expected bytes.
 struct Checked {
     reference: Vec<u8>,
     wanted: usize,
@@ -178,7 +178,7 @@ impl Checked {
     }
 }
 
-/// Whether this answers the command.
+/// Whether this is the response to the command.
 fn is_exit(text: &[u8]) -> bool {
     const MEMBER: &[u8] = br#""exitCode":"#;
     text.len() < 1000 && text.windows(MEMBER.len()).any(|window| window == MEMBER)
@@ -227,16 +227,17 @@ impl Reader {
     }
 }
 
-/// What ten that read nothing cost.
+/// Cost of the ten clients that read nothing.
 struct Cost {
-    /// Bytes of resident memory at most, more than before they came.
+    /// Peak of resident memory above the value before they connected, in bytes.
     memory: u64,
-    /// A delta's arrival at the others, with them against without them, turn by turn.
+    /// Arrival time of a delta at the others, with these clients relative to without, for each pair
+    /// of turns.
     ratios: Vec<f64>,
 }
 
-/// Ten clients follow `with`, ask for much and read nothing, while the others have turns on both
-/// threads by turns.
+/// Ten clients subscribe to `with`, request much and read nothing, while the others have turns on
+/// both threads alternately.
 fn stop_reading(
     healthy: &mut [Socket],
     address: SocketAddr,

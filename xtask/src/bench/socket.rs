@@ -1,6 +1,6 @@
-//! A WebSocket client for scenarios with many of them: sockets that do not block, frames written by
-//! hand, messages that are looked at and not read as JSON. The client's own cost must stay far
-//! below the server's: they share a machine.
+//! A WebSocket client for scenarios with many of them: non-blocking sockets, frames written by
+//! hand, messages searched instead of parsed as JSON. The client's own cost must stay far below the
+//! server's, because they share a machine.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-/// Longest wait for an answer when nothing is measured.
+/// Longest wait for a response outside of measurements.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// One read brings so much at most.
+/// Most bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 
 /// How the server ended a connection.
@@ -20,30 +20,30 @@ const READ_BYTES: usize = 256 << 10;
 pub(crate) enum Ended {
     /// With a close frame.
     Closed { code: u16, words: String },
-    /// Without.
+    /// Without a close frame.
     Gone(String),
 }
 
-/// A client that is connected.
+/// A connected client.
 pub(crate) struct Socket {
     stream: TcpStream,
-    /// Frames; `out[written..]` is not written yet.
+    /// Frames; `out[written..]` is still to be written.
     out: Vec<u8>,
     written: usize,
-    /// Bytes that were ever queued, and written.
+    /// Total bytes queued, including those written.
     queued_bytes: u64,
     written_bytes: u64,
-    /// Bytes that were ever read.
+    /// Total bytes read.
     received_bytes: u64,
-    /// The beginning of a frame.
+    /// The beginning of an incomplete frame.
     input: Vec<u8>,
     ended: Option<Ended>,
     next_id: u64,
 }
 
 impl Socket {
-    /// Connects and completes the upgrade and the handshake, as a client that does not want to hear
-    /// the notifications in `not`.
+    /// Connects and completes the upgrade and the handshake, as a client that opts out of the
+    /// notifications in `not`.
     pub(crate) fn connect(address: SocketAddr, not: &[&str]) -> Result<Socket> {
         Socket::over(TcpStream::connect(address).context("connecting to the server")?, not)
     }
@@ -89,7 +89,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// The id of the next request.
+    /// Returns the id of the next request.
     pub(crate) fn take_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id - 1
@@ -100,7 +100,7 @@ impl Socket {
         self.queue_frame(0x81, text);
     }
 
-    /// Writes what is queued, as far as the system takes it.
+    /// Writes queued bytes until the system accepts no more.
     pub(crate) fn flush(&mut self) -> Result<()> {
         while self.written < self.out.len() && self.ended.is_none() {
             match self.stream.write(&self.out[self.written..]) {
@@ -109,7 +109,7 @@ impl Socket {
                     self.written_bytes += count as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Whoever is cut off still has to read why.
+                // A client that is cut off can still read the reason.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
                 Err(error) => return Err(error).context("writing to the server"),
             }
@@ -119,27 +119,27 @@ impl Socket {
         Ok(())
     }
 
-    /// Bytes that were ever queued.
+    /// Total bytes queued.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
 
-    /// Bytes that the system has taken.
+    /// Total bytes that the system has accepted.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Bytes that were ever read.
+    /// Total bytes read.
     pub(crate) fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// How the server ended the connection, as far as was read.
+    /// How the server ended the connection, if the end was read.
     pub(crate) fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }
 
-    /// Reads what has come, and gives each text message; whether there was anything.
+    /// Reads available bytes and passes each text message on; returns whether there were any.
     pub(crate) fn receive(&mut self, room: &mut Room, mut each: impl FnMut(&[u8])) -> Result<bool> {
         if self.ended.is_some() {
             return Ok(false);
@@ -171,7 +171,7 @@ impl Socket {
         Ok(true)
     }
 
-    /// Calls a method and waits for its result, while nothing is measured.
+    /// Calls a method and waits for its result, outside of measurements.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
         let id = self.take_id();
         self.queue(json!({"id": id, "method": method, "params": params}).to_string().as_bytes());
@@ -211,13 +211,13 @@ impl Socket {
                 self.out.extend((payload.len() as u64).to_be_bytes());
             }
         }
-        // A key of zeros changes nothing here and costs the server the same.
+        // A zero mask leaves the bytes unchanged, and costs the server the same.
         self.out.extend([0; 4]);
         self.out.extend_from_slice(payload);
         self.queued_bytes += (self.out.len() - before) as u64;
     }
 
-    /// Takes the whole frames at the beginning of `bytes`; how long they are.
+    /// Takes the complete frames at the beginning of `bytes`; returns their length.
     fn take_frames(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) -> Result<usize> {
         let mut taken = 0;
         while let Some((first, payload)) = frame(&bytes[taken..]) {
@@ -239,7 +239,7 @@ impl Socket {
     }
 }
 
-/// Where many sockets read to, one after the other.
+/// A read buffer that many sockets share, one after the other.
 pub(crate) struct Room(Vec<u8>);
 
 impl Default for Room {
@@ -248,7 +248,7 @@ impl Default for Room {
     }
 }
 
-/// Waits until one of the sockets can be read, or written where it has something to write.
+/// Waits until a socket is readable, or writable if it has bytes to write.
 pub(crate) fn wait<'s>(sockets: impl Iterator<Item = &'s Socket>, most: Duration) -> Result<()> {
     let open = sockets.filter(|socket| socket.ended.is_none());
     let mut polled: Vec<PollFd<'_>> = open
@@ -265,7 +265,7 @@ pub(crate) fn wait<'s>(sockets: impl Iterator<Item = &'s Socket>, most: Duration
     }
 }
 
-/// What matters of an answer.
+/// The relevant parts of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) id: u64,
@@ -274,7 +274,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// `None` for any other message. Needs the order of members that our server writes.
+    /// Returns `None` for any other message. Relies on the order of members in our server's output.
     pub(crate) fn read(text: &[u8]) -> Option<Answer> {
         let (id, rest) = number(text.strip_prefix(br#"{"id":"#)?)?;
         if rest.starts_with(br#","result":"#) {
@@ -295,7 +295,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     (length > 0).then(|| (value, &text[length..]))
 }
 
-/// The first byte of the frame at the beginning of `bytes`, and where its payload is.
+/// Returns the first byte of the frame at the beginning of `bytes`, and the range of its payload.
 fn frame(bytes: &[u8]) -> Option<(u8, std::ops::Range<usize>)> {
     let (&[first, length], rest) = bytes.split_first_chunk::<2>()?;
     let (begin, length) = match length {

@@ -1,8 +1,8 @@
-//! A busy thread that a hundred WebSocket clients follow, one of which stops reading: what the
-//! others notice, and what becomes of it. Then `slow_readers`.
+//! A busy thread with a hundred subscribed WebSocket clients, one of which stops reading: how it
+//! affects the others, and what happens to it. Then `slow_readers`.
 //!
-//! Turns with it and without it alternate, on two threads that the same 99 follow, so that whatever
-//! else happens on the machine happens to both.
+//! Turns with and without it alternate, on two threads to which the same 99 are subscribed, so that
+//! other activity on the machine affects both equally.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,24 +22,24 @@ use super::{Run, Scenario, load, process, slow_readers};
 const HEALTHY: usize = 99;
 const MESSAGES: usize = 16;
 const DELTAS: usize = 16;
-/// Text of a delta. A message is sent twice: in deltas, and whole when it is complete.
+/// Bytes of text in a delta. A message is sent twice: in deltas, and whole when it is complete.
 const BYTES: usize = 4096;
 
-/// Turns of 2.6 s, 2.2 MB to each client.
+/// Turns of 2.6 s, with 2.2 MB to each client.
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "stalled-client",
     script: Script::Messages { messages: MESSAGES, deltas: DELTAS, bytes: BYTES, delay_ms: 10 },
     measure,
 };
 
-/// Pairs of turns, at most: they end when the one that does not read is cut off, 30 s after it was
-/// last sent something.
+/// Most pairs of turns: they end when the client that does not read is cut off, 30 s after the
+/// server could last send to it.
 const PAIRS: usize = 12;
-/// Receive buffer of the one that stops reading: what it leaves unread waits in the server.
+/// Receive buffer of the client that stops reading, so that unread bytes wait in the server.
 const SMALL: usize = 16 << 10;
-/// How often it is looked whether it is still there.
+/// Interval of the checks whether it is still connected.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
-/// Longest wait for the end of a turn, and for the server's giving up a client.
+/// Longest wait for the end of a turn, and for the server to drop a client.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
@@ -58,7 +58,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let sign = Sign::of(&mut stalled, server.pid())?;
     let (mut cut_off, began) = (None, Instant::now());
     for _ in 0..PAIRS {
-        // Both are watched in the same way: watching costs too.
+        // Both are watched in the same way, because watching has a cost too.
         let alone = one_turn(&mut healthy, &without, &mut |_| {
             sign.is_gone();
             Ok(())
@@ -111,7 +111,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A thread that all of them follow.
+/// Starts a thread to which all of them are subscribed.
 fn start_thread(sockets: &mut [Socket], work: &Path) -> Result<String> {
     let (first, others) = sockets.split_first_mut().context("a client")?;
     let started = first.call("thread/start", &json!({"cwd": work}))?;
@@ -122,7 +122,7 @@ fn start_thread(sockets: &mut [Socket], work: &Path) -> Result<String> {
     Ok(thread.to_owned())
 }
 
-/// A client for which the system keeps little.
+/// Creates a client with a small receive buffer.
 pub(crate) fn narrow(address: SocketAddr) -> Result<Socket> {
     let stream = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     sockopt::set_socket_recv_buffer_size(&stream, SMALL)?;
@@ -130,12 +130,12 @@ pub(crate) fn narrow(address: SocketAddr) -> Result<Socket> {
     Socket::over(stream.into(), &[])
 }
 
-/// What the clients saw of turns: one value a turn.
+/// Observations of the clients, one value for each turn.
 #[derive(Default)]
 struct Seen {
-    /// How much later than at the first client a delta arrives: 99th percentiles, in ms.
+    /// 99th percentile of the delay of a delta relative to the first client, in ms.
     latest: Vec<f64>,
-    /// Longest times between a delta and the next one, in ms.
+    /// Longest time between two deltas, in ms.
     pauses: Vec<f64>,
 }
 
@@ -150,7 +150,7 @@ fn longest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::max)
 }
 
-/// One turn, read by all to its end; `watch` is called now and then.
+/// Runs one turn, read by all to its end; calls `watch` at intervals.
 pub(crate) fn one_turn(
     sockets: &mut [Socket],
     thread: &str,
@@ -195,7 +195,7 @@ pub(crate) fn one_turn(
     Ok((later.quantile(0.99), pauses.quantile(1.0)))
 }
 
-/// How far a client has read a turn.
+/// Progress of a client in a turn.
 #[derive(Clone, Default)]
 struct Progress {
     deltas: usize,
@@ -205,14 +205,14 @@ struct Progress {
 impl Progress {
     fn see(&mut self, text: &[u8]) {
         if text.starts_with(br#"{"method":"item/agentMessage/delta""#) {
-            // Merged ones count as many: their frame is shorter than one text.
+            // A merged message counts as its deltas: its frame adds less than one text.
             self.deltas += text.len() / BYTES;
         }
         self.is_done |= text.starts_with(br#"{"method":"turn/completed""#);
     }
 }
 
-/// Reads what is left of a connection that was cut off: how many bytes came.
+/// Reads the rest of a connection that was cut off; returns the number of bytes.
 fn what_came(socket: &mut Socket) -> Result<usize> {
     let mut bytes = 0;
     load::read_to_end(socket, Duration::from_secs(10), |text| bytes += text.len())?;
@@ -220,7 +220,8 @@ fn what_came(socket: &mut Socket) -> Result<usize> {
     Ok(bytes)
 }
 
-/// A client that reads nothing for two turns, and then everything: how many deltas it misses.
+/// A client that reads nothing for two turns, and then everything; returns how many deltas it
+/// misses.
 fn pause(sockets: &mut [Socket], address: SocketAddr, thread: &str) -> Result<f64> {
     let mut late = narrow(address)?;
     late.call("thread/resume", &json!({"threadId": thread}))?;
@@ -244,8 +245,8 @@ fn pause(sockets: &mut [Socket], address: SocketAddr, thread: &str) -> Result<f6
     Ok((2 * MESSAGES * DELTAS) as f64 - progress.deltas as f64)
 }
 
-/// A client that asks for much, within its budget, and never reads it: when the server gives it
-/// up, in seconds.
+/// A client that requests much, within its budget, and never reads it; returns after how many
+/// seconds the server drops it.
 fn stop_reading(
     healthy: &mut [Socket],
     server: &Server,
@@ -266,7 +267,7 @@ fn stop_reading(
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// Reads what comes to clients that wait for nothing, for a moment: they answer pings.
+/// Reads for a moment on idle clients, so that they answer pings.
 pub(crate) fn idle(sockets: &mut [Socket]) -> Result<()> {
     wait(sockets.iter(), Duration::from_millis(20))?;
     let mut room = Room::default();
@@ -276,11 +277,11 @@ pub(crate) fn idle(sockets: &mut [Socket]) -> Result<()> {
     Ok(())
 }
 
-/// A command that a client has run and that ends with its connection: how the end is seen from
+/// A command that a client runs and that ends with its connection: makes the end visible from
 /// outside.
 struct Sign {
     pid: u32,
-    /// Processes of the server while it runs.
+    /// Number of server processes while it runs.
     processes: usize,
 }
 
@@ -298,7 +299,7 @@ impl Sign {
             ensure!(began.elapsed() < PATIENCE, "the command of a client does not start");
             std::thread::sleep(Duration::from_millis(200));
             let processes = process::held(pid).0;
-            // Besides the command, what starts commands may have started.
+            // A process that starts commands may have been created besides the command.
             if processes > before && processes == process::held(pid).0 {
                 return Ok(Sign { pid, processes });
             }

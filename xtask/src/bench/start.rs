@@ -1,4 +1,4 @@
-//! From starting the process to the answer to `initialize`, and its memory then.
+//! Time from starting the process to the response to `initialize`, and memory at that moment.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use super::target::Run;
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "start", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
 
-/// Fewer starts than this say little: the first ones read the program from disk.
+/// Fewer starts are not meaningful, because the first ones read the program from disk.
 const LEAST_RUNS: usize = 20;
 
 fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {

@@ -1,5 +1,5 @@
-//! A home with 100,000 stored threads: starting, listing and searching. Made by `cargo xtask fill`,
-//! so only for the program of this checkout.
+//! A home with 100,000 stored threads: starting, listing and searching. `cargo xtask fill` creates
+//! it, so only the program of this checkout is measured.
 
 use anyhow::Result;
 use serde_json::{Value, json};

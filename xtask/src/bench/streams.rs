@@ -1,4 +1,4 @@
-//! A hundred threads that stream at once: peak memory, CPU and time.
+//! A hundred concurrently streaming threads: peak memory, CPU time and duration.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::target::Run;
 
 const THREADS: usize = 100;
 
-/// The pauses keep all hundred streams open together, whatever a server's pace.
+/// The delays keep all hundred streams open together, whatever a server's speed.
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "streams", script: Script::Deltas { count: 100, delay_ms: 10 }, measure };
 

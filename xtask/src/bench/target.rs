@@ -1,4 +1,4 @@
-//! A server to be measured, and the fresh home and workspace that it is started in.
+//! A measured server, and the new home and workspace that it starts in.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::client::Client;
 use super::model_server::ModelServer;
 
-/// A program that speaks the protocol on stdio when it is started as `BINARY app-server`.
+/// A program that serves the protocol on stdio when started as `BINARY app-server`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) name: String,
@@ -21,29 +21,29 @@ pub(crate) struct Target {
     pub(crate) home_env: String,
 }
 
-/// What a scenario is given.
+/// The input of a scenario.
 pub(crate) struct Run<'r> {
     pub(crate) target: &'r Target,
     pub(crate) model: &'r ModelServer,
-    /// How often a quick measurement is repeated.
+    /// Number of repeats of a quick measurement.
     pub(crate) repeats: usize,
-    /// How long load is kept up.
+    /// Duration of a load.
     pub(crate) time: Duration,
 }
 
-/// A running server with a home of its own, which goes away with it.
+/// A running server with a separate home, which is removed with it.
 pub(crate) struct Server {
     pub(crate) client: Client,
     child: Child,
     /// Holds `home`, `work`, `user` and `stderr`.
     folder: TempDir,
     spawned: Instant,
-    /// Where it listens, in its own words; then the end of its input does not end it.
+    /// Its address, in its own words; such a server does not end with its input.
     told: String,
 }
 
 const ANY_PORT: &str = "ws://127.0.0.1:0";
-/// A server that has not ended by itself this long after its input was closed is stopped.
+/// Longest wait for the server's exit after its input is closed; then it is killed.
 const EXIT_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Target {
@@ -51,25 +51,25 @@ impl Target {
         Target { name: name.to_owned(), binary: binary.into(), home_env: home_env.to_owned() }
     }
 
-    /// Whether it reads the homes that this checkout writes.
+    /// Whether it can read homes written by this checkout.
     pub(crate) fn is_own(&self) -> bool {
         self.home_env == "AGENT_HOME"
     }
 }
 
 impl Run<'_> {
-    /// Starts the server in a fresh home that selects the scripted model.
+    /// Starts the server in a new home that selects the scripted model.
     pub(crate) fn start(&self) -> Result<Server> {
         self.start_in(None, None)
     }
 
-    /// Starts the server on a home that is there, and completes the handshake; also how long that
-    /// took. The home gets a configuration that selects the scripted model.
+    /// Starts the server on an existing home and completes the handshake; also returns how long
+    /// that took. The home gets a configuration that selects the scripted model.
     pub(crate) fn start_on(&self, home: &Path) -> Result<(Server, Duration)> {
         Self::initialized(self.start_in(Some(home), None)?)
     }
 
-    /// Starts the server as one that listens for WebSockets and nothing else; gives the address.
+    /// Starts the server with only a WebSocket listener; returns the address.
     pub(crate) fn start_listening(&self, home: Option<&Path>) -> Result<(Server, SocketAddr)> {
         let server = self.start_in(home, Some(ANY_PORT))?;
         let address = server.told.strip_prefix("listening on ws://").map(str::trim);
@@ -111,7 +111,7 @@ impl Run<'_> {
         Ok(Server { client, child, folder, spawned, told })
     }
 
-    /// Starts the server and completes the handshake; also how long that took.
+    /// Starts the server and completes the handshake; also returns how long that took.
     pub(crate) fn start_initialized(&self) -> Result<(Server, Duration)> {
         Self::initialized(self.start()?)
     }
@@ -131,7 +131,7 @@ impl Server {
         self.child.id()
     }
 
-    /// The folder that threads work in.
+    /// The working folder of threads.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
@@ -146,7 +146,7 @@ impl Server {
         self.folder.path().join("home")
     }
 
-    /// Closes the server's input and waits for its end, which must be a good one.
+    /// Closes the server's input and waits for a successful exit.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.client.close();
         if !self.told.is_empty() {
@@ -184,13 +184,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that ended already, or never will: both are all the same to what comes after.
+        // It may already have exited; an error has no further effect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The same for every server: keys that the specification names.
+/// Returns the configuration, which is the same for every server: keys from the specification.
 fn config(base_url: &str) -> String {
     format!(
         r#"model = "scripted"
@@ -209,7 +209,7 @@ stream_max_retries = 0
     )
 }
 
-/// Bytes that the files below `folder` take on disk.
+/// Returns the disk usage of the files below `folder`, in bytes.
 pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut total = 0;

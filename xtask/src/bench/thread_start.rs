@@ -1,4 +1,4 @@
-//! `thread/start` on a server that is warm.
+//! `thread/start` on a warmed-up server.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! One sandboxed command (`true`) in a turn: the difference between a turn with it and one without.
+//! One sandboxed command (`true`) in a turn: the difference between a turn with and without it.
 
 use anyhow::Result;
 

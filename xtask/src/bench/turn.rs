@@ -1,5 +1,5 @@
-//! What a turn itself costs, with a model that answers one delta at once: the first turn of a
-//! thread, and the 200th.
+//! The cost of a turn, with a model that sends one delta at once: the first turn of a thread, and
+//! the 200th.
 
 use anyhow::Result;
 
@@ -26,7 +26,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     }
     let (first_wall, first_cpu) = turns(&mut server, &threads)?;
 
-    // The measured turns lie around the 200th.
+    // The measured turns are centered on the 200th.
     let before = LATE.saturating_sub(run.repeats / 2).saturating_sub(1);
     for _ in 1..before {
         server.client.turn(&warm)?;
@@ -43,7 +43,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     ])
 }
 
-/// One turn in each thread: the median time, and the mean CPU, in milliseconds.
+/// Runs one turn in each thread; returns the median time and the mean CPU time, in milliseconds.
 fn turns(server: &mut Server, threads: &[String]) -> Result<(f64, f64)> {
     let before = process::cpu(server.pid())?;
     let mut times = Vec::new();

@@ -1,5 +1,5 @@
-//! A client of the gateway's admin API that knows enough to make a key with limits on everything.
-//! Blocking, one connection a request.
+//! A minimal client of the gateway's admin API, which creates a key with limits on everything.
+//! Blocking, one connection per request.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use super::message::Response;
 
-/// More than any request here takes.
+/// Longest wait for a response; more than any request here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// More than any benchmark uses, of whatever is limited.
+/// A limit that no benchmark reaches, in any unit.
 pub(crate) const PLENTY: u64 = 1_000_000_000;
 
-/// Where the admin API is, and the token for it.
+/// Address and token of the admin API.
 pub(crate) struct Admin<'a> {
     pub(crate) address: SocketAddr,
     pub(crate) token: &'a str,
 }
 
 impl Admin<'_> {
-    /// A key of a new project with limits of its own on `model`, under a hard spend limit of the
-    /// organization and of the project.
+    /// Creates a key of a new project with its own limits on `model`, under a hard spend limit of
+    /// the organization and of the project.
     pub(crate) fn make_key(&self, model: &str) -> Result<String> {
         let project = self.post("/v1/organization/projects", &json!({ "name": "bench" }))?;
         let project = text(&project, "/id")?;
@@ -55,7 +55,7 @@ fn text(value: &Value, pointer: &str) -> Result<String> {
     Ok(found.with_context(|| format!("no {pointer} in {value}"))?.to_owned())
 }
 
-/// A POST of JSON, head and body.
+/// Returns a POST request of JSON, head and body.
 pub(crate) fn request(path: &str, host: SocketAddr, bearer: Option<&str>, body: &str) -> String {
     let key =
         bearer.map(|bearer| format!("authorization: Bearer {bearer}\r\n")).unwrap_or_default();
@@ -66,7 +66,7 @@ pub(crate) fn request(path: &str, host: SocketAddr, bearer: Option<&str>, body: 
     )
 }
 
-/// Sends a request and gives the answer's status and body.
+/// Sends a request and returns the response's status and body.
 pub(crate) fn exchange(address: SocketAddr, request: &str) -> Result<(u16, Vec<u8>)> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;

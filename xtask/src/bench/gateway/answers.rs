@@ -1,14 +1,14 @@
-//! What the upstream answers: a chat or a response of the usual size with its usage, whole or as a
-//! stream of events. Made once; every answer of a kind is the same.
+//! The upstream's responses: a chat completion or a response of the usual size with its usage,
+//! whole or as a stream of events. Created once; every response of a kind is identical.
 
 use serde_json::{Value, json};
 
-/// Pieces of a stream between its first and its last.
+/// Chunks of a stream between its first and its last.
 const PIECES: usize = 5;
 const TEXT: &str = "A token bucket holds as many tokens as its limit and is refilled all the time. A \
                     request takes what it needs, or learns how long it has to wait.";
 
-/// The pieces of each kind of answer. A piece is sent at once, the next one later.
+/// The chunks of each kind of response. A chunk is sent at once, the next one after a delay.
 pub(crate) struct Answers {
     chat: Vec<&'static [u8]>,
     chat_stream: Vec<&'static [u8]>,
@@ -19,7 +19,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Made once a process, which keeps them to its end.
+    /// Creates the responses once per process, which keeps them to its end.
     pub(crate) fn new() -> Answers {
         Answers {
             chat: whole("200 OK", &chat()),
@@ -59,13 +59,13 @@ fn whole(status: &str, body: &Value) -> Vec<&'static [u8]> {
     vec![kept(head + &body)]
 }
 
-/// The head goes with the first event, the end with the last.
+/// Sends the head with the first event, and the end with the last.
 fn stream(events: Vec<String>) -> Vec<&'static [u8]> {
     let last = events.len().saturating_sub(1);
     let piece = |(at, event): (usize, String)| {
         let mut piece = String::new();
         if at == 0 {
-            // The last field asks a proxy that collects answers not to.
+            // The last field asks a buffering proxy not to collect the response.
             piece.push_str(
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                  transfer-encoding: chunked\r\nx-accel-buffering: no\r\n\r\n",

@@ -1,6 +1,6 @@
-//! What is measured side by side, each started on its core with a configuration of its own: the
-//! gateway with limits and without, nginx and LiteLLM as plain proxies, and the way straight to the
-//! upstream.
+//! The contestants of the measurement, each started on its core with its own configuration: the
+//! gateway with and without limits, nginx and LiteLLM as plain proxies, and the direct connection
+//! to the upstream.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::admin::{Admin, PLENTY, exchange};
 use super::running::{Running, Starter};
 
-/// The columns of the report, in their order.
+/// The columns of the report, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Who {
     #[value(name = "agentd")]
@@ -41,27 +41,27 @@ impl Who {
     }
 }
 
-/// The programs of the others.
+/// The programs of the other contestants.
 pub(crate) struct Programs {
     pub(crate) agentd: PathBuf,
     pub(crate) nginx: Option<PathBuf>,
     pub(crate) litellm: Option<PathBuf>,
 }
 
-/// One that runs, or the upstream itself.
+/// A running contestant, or the upstream itself.
 pub(crate) struct Contestant {
     pub(crate) who: Who,
     pub(crate) address: SocketAddr,
     pub(crate) key: Option<String>,
     pub(crate) process: Option<Running>,
-    /// From its start to the line that says where it listens; the gateway's only.
+    /// From the start to the line with its address; only for the gateway.
     pub(crate) started_in: Duration,
-    /// Its configuration and whatever it writes.
+    /// Contains its configuration and the files that it writes.
     folder: TempDir,
 }
 
 impl Contestant {
-    /// Asks the process to end, waits until it has, and gives its folder.
+    /// Asks the process to exit, waits for the exit, and returns its folder.
     pub(crate) fn end(mut self) -> Result<TempDir> {
         if let Some(process) = &mut self.process {
             process.end(END_PATIENCE)?;
@@ -70,21 +70,21 @@ impl Contestant {
     }
 }
 
-/// What requests name; the gateway resolves it to a dated snapshot.
+/// The model in requests; the gateway resolves it to a dated snapshot.
 pub(crate) const MODEL: &str = "bench";
 const SNAPSHOT: &str = "bench-2026-08-01";
 const TOKEN: &str = "admin-token-of-the-benchmark-0123456789";
 const UPSTREAM_KEY: &str = "key-of-the-upstream";
-/// It refuses to start without one; its requests then need it.
+/// LiteLLM requires a key at startup and in its requests.
 const LITELLM_KEY: &str = "sk-4be7a1c09d35f2681e7c50b9da83f461296e0d74bc18a5f3";
-/// A gateway with a million keys may take a while when something is wrong.
+/// A gateway with a million keys may start slowly when something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longer than the gateway waits for requests that are under way.
+/// Longer than the gateway waits for requests in progress.
 const END_PATIENCE: Duration = Duration::from_secs(40);
-/// It loads for ten seconds and more.
+/// LiteLLM takes more than ten seconds to start.
 const LITELLM_PATIENCE: Duration = Duration::from_secs(180);
 
-/// `None` when it is not on this machine.
+/// Returns `None` when the program is not installed.
 pub(crate) fn start(
     who: Who,
     starter: &Starter,
@@ -118,7 +118,7 @@ pub(crate) fn start(
     started.map(Some).with_context(|| format!("{} does not start", who.name()))
 }
 
-/// The gateway in a folder, whose database may be there already; makes no key.
+/// Starts the gateway in a folder, which may contain a database; creates no key.
 pub(crate) fn start_gateway(
     who: Who,
     starter: &Starter,
@@ -143,7 +143,7 @@ pub(crate) fn start_gateway(
     Ok(Contestant { who, address, key: None, process: Some(process), started_in, folder })
 }
 
-/// Every limit there is, and none that is ever reached.
+/// Returns a configuration with every kind of limit, none of which is reached.
 fn gateway_config(folder: &Path, limits: &str, upstream: SocketAddr) -> String {
     let folder = folder.display();
     format!(
@@ -207,7 +207,7 @@ fn start_nginx(
     Ok(Contestant { who, address, key: None, process: Some(process), started_in, folder })
 }
 
-/// One process, connections kept on both sides, nothing written to disk.
+/// One process, persistent connections on both sides, no writes to disk.
 fn nginx_config(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> String {
     let folder = folder.display();
     format!(
@@ -261,7 +261,7 @@ fn start_litellm(
     let mut command = Command::new(program);
     command.arg("--config").arg(&file).args(["--host", "127.0.0.1", "--num_workers", "1"]);
     command.args(["--port", &address.port().to_string(), "--telemetry", "False"]);
-    // Its list of prices comes with it; it would fetch a newer one.
+    // Uses the bundled price list; otherwise LiteLLM downloads a newer one.
     command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_LOG", "ERROR");
     command.env("LITELLM_MASTER_KEY", LITELLM_KEY);
     command.current_dir(folder.path());
@@ -272,7 +272,7 @@ fn start_litellm(
     Ok(Contestant { who, address, key, process: Some(process), started_in, folder })
 }
 
-/// A port that was free just now, for programs that do not tell which one they took.
+/// Returns a port that was free a moment ago, for programs that do not report which one they use.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -1,5 +1,5 @@
-//! Fills a gateway's SQLite database with many organizations and keys, as the admin API would have
-//! made them one by one. Knows the tables of `crates/gateway-store/src/database/schema`.
+//! Fills a gateway's SQLite database with many organizations and keys, as if created through the
+//! admin API. Depends on the tables of `crates/gateway-store/src/database/schema`.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use sha2::{Digest, Sha256};
 
 const MADE_AT: i64 = 1_790_000_000;
 
-/// Adds so many organizations with a project each, and so many keys of these; gives one of the keys.
-/// No gateway may have the database open.
+/// Adds `organizations`, each with a project, and `keys` distributed over them; returns one of the
+/// keys. No gateway may have the database open.
 pub(crate) fn database(file: &Path, keys: u64, organizations: u64) -> Result<String> {
     let place = || file.display().to_string();
     ensure!(file.is_file(), "{}: the gateway has made no database", place());
     let mut connection = Connection::open(file).with_context(place)?;
-    // Made in the order of chance, so that all of an index is in use all the time.
+    // Keys are inserted in random order, so the whole index is in use all the time.
     connection.pragma_update(None, "cache_size", -512 * 1024)?;
     let key = fill(&mut connection, keys, organizations).with_context(place)?;
-    // The gateway is to start on a database at rest.
+    // The gateway must not start with a write-ahead log to process.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(key)
 }
@@ -64,12 +64,12 @@ fn add_keys(transaction: &Transaction<'_>, count: u64, projects: u64) -> Result<
     Ok(())
 }
 
-/// As long as the gateway's own ids.
+/// Returns an id as long as the gateway's own.
 fn id(prefix: &str, number: u64) -> String {
     format!("{prefix}{number:032x}")
 }
 
-/// A key's text: its kind, what makes it one of many, and the sum of both.
+/// Returns a key's text: its prefix, a unique part, and the checksum of both.
 fn key_text(number: u64) -> String {
     let body = format!("sk-proj-{number:040x}");
     let sum = Sha256::new().chain_update("gateway key ").chain_update(&body).finalize();

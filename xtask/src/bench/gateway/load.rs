@@ -1,6 +1,6 @@
-//! The load generator: one thread with so many connections, each of which sends its next request as
-//! soon as the last one is answered. Runs as a process of its own, so that it can have its core, and
-//! prints what it measured as one line of JSON.
+//! The load generator: one thread with many connections, each of which sends its next request as
+//! soon as it has received a response. Runs as a separate process with its own core, and prints its
+//! measurements as one line of JSON.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,37 +14,37 @@ use serde::{Deserialize, Serialize};
 
 use super::message::Response;
 
-/// What is to be sent, how often and for how long.
+/// What to send, over how many connections and for how long.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
-    /// A whole request, head and body.
+    /// The whole request, head and body.
     pub(crate) request: String,
     pub(crate) connections: usize,
-    /// Not measured; then what is.
+    /// Time without measurement, then time with it.
     pub(crate) warm_up: Duration,
     pub(crate) time: Duration,
-    /// Times are taken to the first byte of the answer's body, not to its end.
+    /// Measures up to the first byte of the response's body instead of its end.
     pub(crate) to_first_byte: bool,
 }
 
-/// What came of it. Times in microseconds.
+/// The result. Times in microseconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// Answers a second.
+    /// Responses per second.
     pub(crate) rate: f64,
     pub(crate) median: f64,
     pub(crate) p99: f64,
     pub(crate) longest: f64,
 }
 
-/// Nothing at all for so long ends the measurement.
+/// Without any progress for this time, the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Answers are no longer than this, and most of one is shown when it is bad.
+/// Longest response, in bytes. A longer one is an error.
 const MOST_ANSWER: usize = 16 << 20;
 const MOST_SHOWN: usize = 500;
 
-/// Any answer but a good one is an error: figures of anything else would mean nothing.
+/// Any response other than a success is an error, because its figures would be meaningless.
 pub(crate) fn run(load: &Load) -> Result<Measured> {
     let poll = epoll::create(CreateFlags::CLOEXEC)?;
     let mut generator = Generator {
@@ -67,9 +67,9 @@ struct Generator<'l> {
     load: &'l Load,
     poll: OwnedFd,
     clients: Vec<Client>,
-    /// When measuring begins.
+    /// Start of the measurement.
     begin: Instant,
-    /// In nanoseconds, of the answers that were measured.
+    /// Times of the measured responses, in nanoseconds.
     times: Vec<u64>,
     room: Vec<u8>,
     content: Vec<u8>,
@@ -78,14 +78,14 @@ struct Generator<'l> {
 struct Client {
     stream: TcpStream,
     sent_at: Instant,
-    /// How much of the request is written.
+    /// Bytes of the request written.
     written: usize,
     input: Vec<u8>,
     reading: Option<Response>,
     first_byte: Option<Instant>,
 }
 
-/// How far the answer is.
+/// Progress of the response.
 enum Progress {
     Waiting,
     Answered,
@@ -131,7 +131,7 @@ impl Generator<'_> {
                     self.times.push(u64::try_from(took.as_nanos())?);
                 }
             }
-            // Between two answers a server may close.
+            // A server may close a connection between two responses.
             Progress::Closed => self.clients[at] = self.connect(at)?,
         }
         self.send(at)
@@ -165,7 +165,7 @@ impl Generator<'_> {
     fn measured(mut self) -> Measured {
         self.times.sort_unstable();
         let quantile = |share: f64| {
-            // Rounded up: the value that so large a share does not pass.
+            // Rounded up: the smallest value that at least this share does not exceed.
             let at = (self.times.len() as f64 * share).ceil() as usize;
             let nanoseconds = self.times.get(at.saturating_sub(1));
             nanoseconds.map_or(f64::NAN, |&nanoseconds| nanoseconds as f64 / 1e3)
@@ -185,7 +185,7 @@ impl Client {
             match self.stream.write(&request[self.written..]) {
                 Ok(length) => self.written += length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // What it had to say before it closed is worth more.
+                // A response sent before the close says more than this error.
                 Err(error) if is_closed(&error) => return Ok(()),
                 Err(error) => return Err(error).context("sending a request"),
             }
@@ -219,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Whether the answer that is being read is whole now.
+    /// Whether the response in progress is now complete.
     fn take(&mut self, content: &mut Vec<u8>) -> Result<bool> {
         let mut used = 0;
         if self.reading.is_none() {

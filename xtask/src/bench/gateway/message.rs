@@ -1,9 +1,9 @@
-//! HTTP/1.1 messages as the upstream, the load generator and the client of the admin API see them:
-//! heads are read by `httparse`, bodies by length, by chunks or to the end of the connection.
+//! HTTP/1.1 messages for the upstream, the load generator and the client of the admin API:
+//! `httparse` parses heads; bodies end by length, by chunks or with the connection.
 
 use anyhow::{Context, Result, ensure};
 
-/// Heads are no longer than this.
+/// Longest head, in bytes.
 const MOST_HEAD: usize = 64 << 10;
 /// More fields than any program here sends.
 const MOST_FIELDS: usize = 64;
@@ -23,7 +23,7 @@ pub(crate) struct Request {
 }
 
 impl Response {
-    /// The head that `bytes` begin with and its length; `None` while it is not whole.
+    /// Returns the head at the beginning of `bytes` and its length; `None` while it is incomplete.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Response, usize)>> {
         let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
@@ -39,7 +39,7 @@ impl Response {
 }
 
 impl Request {
-    /// The head that `bytes` begin with and its length; `None` while it is not whole.
+    /// Returns the head at the beginning of `bytes` and its length; `None` while it is incomplete.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Request, usize)>> {
         let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
@@ -53,28 +53,28 @@ impl Request {
     }
 }
 
-/// A body that is being read.
+/// A body in progress.
 #[derive(Debug, PartialEq, Clone)]
 pub(crate) enum Body {
-    /// So many bytes are missing.
+    /// Number of missing bytes.
     Length(u64),
     Chunked(Chunk),
-    /// What comes until the connection's end.
+    /// Ends with the connection.
     UntilEnd,
 }
 
-/// Where in a chunked body.
+/// Position in a chunked body.
 #[derive(Debug, PartialEq, Clone, Copy)]
 pub(crate) enum Chunk {
-    /// In a chunk's length; what was read of it.
+    /// In the length of a chunk; the value read so far.
     Size(u64),
-    /// Behind a chunk's length, of which the chunk has so many bytes.
+    /// After the length of a chunk with this many bytes.
     Extension(u64),
-    /// So many bytes of the chunk are missing.
+    /// In a chunk, of which this many bytes are missing.
     Data(u64),
-    /// At the end of a chunk's line.
+    /// In the line break after a chunk.
     After,
-    /// In a line of the trailer that is still empty, or not.
+    /// In a line of the trailer, which is empty so far or not.
     Trailer {
         empty: bool,
     },
@@ -104,8 +104,8 @@ impl Body {
         matches!(self, Body::Length(0) | Body::Chunked(Chunk::Done))
     }
 
-    /// Takes what belongs to the body from the front of `bytes`, adds its content to `content`, and
-    /// gives how many bytes that were.
+    /// Removes the body's bytes from the front of `bytes`, appends their content to `content`, and
+    /// returns how many bytes were removed.
     pub(crate) fn take(&mut self, bytes: &[u8], content: &mut Vec<u8>) -> Result<usize> {
         match self {
             Body::UntilEnd => {
@@ -129,7 +129,7 @@ impl Body {
 }
 
 impl Chunk {
-    /// Takes at least one byte; `bytes` are not empty.
+    /// Takes at least one byte; `bytes` must not be empty.
     fn take(&mut self, bytes: &[u8], content: &mut Vec<u8>) -> Result<usize> {
         let byte = bytes[0];
         let digit = char::from(byte).to_digit(16);

@@ -35,7 +35,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Refuses a scenario that is not among `known`.
+    /// Returns an error for a scenario that is not in `known`.
     pub(crate) fn check_scenarios(&self, known: &[&str]) -> Result<()> {
         check_scenarios(&self.scenarios, known)
     }

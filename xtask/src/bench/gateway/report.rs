@@ -1,12 +1,12 @@
-//! The report of the gateway's benchmark: a row a figure, a column a contestant, and the page around
-//! it.
+//! The report of the gateway's benchmark: a table with a row for each figure and a column for each
+//! contestant, and the page around it.
 
 use std::fmt::Write as _;
 
 use super::contestant::Who;
 use crate::bench::report::short;
 
-/// What is good enough, for the gateway's own figure.
+/// The goal of the gateway's own figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     None,
@@ -14,7 +14,7 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// One figure of everybody who has it.
+/// One figure of every contestant that has it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) what: String,
@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<(Who, f64)>,
 }
 
-/// What the scenarios found.
+/// Results of the scenarios.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
@@ -50,7 +50,7 @@ impl Goal {
         }
     }
 
-    /// What cannot be compared has missed it.
+    /// Whether the goal is missed; a value that cannot be compared misses it.
     fn is_missed(self, value: f64) -> bool {
         match self {
             Goal::None => false,
@@ -60,7 +60,7 @@ impl Goal {
     }
 }
 
-/// A Markdown table with a column for each contestant that has a figure.
+/// Returns a Markdown table with a column for each contestant that has a figure.
 pub(crate) fn table(rows: &[Row]) -> String {
     let has = |who: &Who| rows.iter().any(|row| row.cells.iter().any(|(of, _)| of == who));
     let columns: Vec<Who> = Who::ALL.into_iter().filter(has).collect();
@@ -86,7 +86,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     table
 }
 
-/// The page around the table.
+/// Returns the page around the table.
 pub(crate) fn page(report: &Report, machine: &str, command: &str) -> String {
     let mut page = format!(
         "# Benchmarks of the gateway\n\n\

@@ -1,5 +1,5 @@
-//! Processes of a measurement: each on the core it is given, and gone when the measurement is, however
-//! that ends.
+//! Processes of a measurement, each on its assigned core. They end with the measurement, however it
+//! ends.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tempfile::NamedTempFile;
 
-/// A process that was started, and is killed when this is dropped.
+/// A started process, which is killed on drop.
 pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -27,10 +27,10 @@ pub(crate) struct Starter {
     pub(crate) parts: PathBuf,
 }
 
-/// The subcommand whose parts [`Part`] lists.
+/// The subcommand with the parts in [`Part`].
 const PART: &str = "gateway-part";
 
-/// A process of a measurement. Values that are structures are passed as JSON.
+/// A process of a measurement. Structured values are passed as JSON.
 #[derive(clap::Subcommand)]
 pub(crate) enum Part {
     /// Serves as the upstream
@@ -47,12 +47,12 @@ pub(crate) enum Part {
 }
 
 impl Starter {
-    /// A part of the benchmark itself.
+    /// Starts a part of the benchmark itself.
     pub(crate) fn part(&self, core: usize, name: &str, arguments: &str) -> Result<Running> {
         self.start(core, Command::new(&self.parts).args(["bench", PART, name, arguments]))
     }
 
-    /// Starts it with the same program, arguments and environment on one core.
+    /// Starts a program with its arguments and environment on one core.
     pub(crate) fn start(&self, core: usize, command: &Command) -> Result<Running> {
         let errors = NamedTempFile::new().context("a file for its standard error")?;
         let mut pinned = Command::new(&self.parts);
@@ -78,7 +78,7 @@ impl Starter {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // Nobody may listen any more; the pipe is still to be emptied.
+                // The receiver may be gone, but the pipe must still be drained.
                 let _ = sender.send(line);
             }
         });
@@ -91,7 +91,8 @@ impl Running {
         self.child.id()
     }
 
-    /// Its next line on standard output that `wanted` wants, and how long after its start that came.
+    /// Waits for the next line on standard output that `wanted` accepts; returns its value and the
+    /// time since the start.
     pub(crate) fn line<T>(
         &mut self,
         patience: Duration,
@@ -120,7 +121,7 @@ impl Running {
         }
     }
 
-    /// Whether it ended by itself, which none should.
+    /// Returns an error if the process has exited, which none should do by itself.
     pub(crate) fn still_runs(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -128,7 +129,7 @@ impl Running {
         }
     }
 
-    /// Asks it to end and waits until it has.
+    /// Asks the process to exit and waits until it has.
     pub(crate) fn end(&mut self, patience: Duration) -> Result<()> {
         rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let deadline = Instant::now() + patience;
@@ -150,14 +151,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended already is fine too.
+        // The process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Makes this process that program, on that core, killed when the one that started it ends, and with
-/// as many open files as it may have.
+/// Replaces this process by the program, on that core, with the most open files allowed. The
+/// program is killed when the process that started it ends.
 pub(crate) fn become_pinned(core: usize, program: &Path, arguments: &[OsString]) -> Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);

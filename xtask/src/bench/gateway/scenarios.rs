@@ -1,4 +1,4 @@
-//! What is measured: throughput, latency, the first streamed token, start and memory, the cost of a
+//! The scenarios: throughput, latency, the first streamed token, start and memory, the cost of a
 //! decision.
 
 use std::process::Command;
@@ -33,11 +33,11 @@ const CONNECTIONS: usize = 512;
 const TURNS: u32 = 5;
 const AT_ONCE: Pace = Pace { delay_us: 0, piece_us: 1000 };
 const IN_20_MS: Pace = Pace { delay_us: 20_000, piece_us: 1000 };
-/// LiteLLM computes now and then when nobody asks it: it has a stage of its own.
+/// LiteLLM works from time to time even without requests, so it has a separate stage.
 const QUICK: &[Who] = &[Who::Straight, Who::Gateway, Who::Nginx, Who::LimitsOff];
 const SLOW: &[Who] = &[Who::LiteLlm];
 
-/// What each shows: first those that stand together, then each of the others alone.
+/// Measures the contestants that run together first, then each of the others alone.
 fn show(
     bench: &Bench<'_>,
     placement: Placement,
@@ -53,7 +53,8 @@ fn show(
     };
     let mut showings =
         Stage::set(bench, placement, pace, QUICK)?.go_round(ask, connections, quick)?;
-    // It takes seconds to answer so many connections once, and loads much when first asked.
+    // LiteLLM takes seconds for the first response on each connection, and loads modules with the
+    // first request.
     let slow = Turns { count: 1, warm_up: Duration::from_secs(5), time };
     showings.extend(Stage::set(bench, placement, pace, SLOW)?.go_round(ask, connections, slow)?);
     Ok(showings)
@@ -112,7 +113,7 @@ fn first_token(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// How long it takes with each, and how much of that each adds to the way straight.
+/// Reports the latency with each contestant, and how much it adds to the direct connection.
 fn compare(title: &str, showings: &[Showing], goals: [Goal; 2], report: &mut Report) {
     for (what, of) in quantiles() {
         let cells = cells(showings, |showing| over_turns(showing, of));
@@ -127,7 +128,7 @@ fn compare(title: &str, showings: &[Showing], goals: [Goal; 2], report: &mut Rep
     }
 }
 
-/// A name, and which of the measured values has it.
+/// A name, and the function that returns the quantile.
 type Quantile = (&'static str, fn(&Measured) -> f64);
 
 fn quantiles() -> [Quantile; 2] {
@@ -171,7 +172,7 @@ fn idle(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Start and memory with as many keys as the largest organizations together have.
+/// Start and memory with as many keys as the largest organizations have together.
 fn million_keys(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     if !bench.options.has(Who::Gateway) {
         return Ok(());
@@ -181,7 +182,7 @@ fn million_keys(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let (starter, agentd) = (&bench.starter, &bench.programs.agentd);
         contestant::start_gateway(Who::Gateway, starter, agentd, 0, address, folder)
     };
-    // Its first start makes the tables.
+    // The first start creates the tables.
     let folder = start(tempfile::tempdir()?)?.end()?;
     let key = fill::database(&folder.path().join("gateway.db"), 1_000_000, 10_000)?;
     let mut gateway = start(folder)?;
@@ -201,7 +202,7 @@ fn million_keys(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The example of the crate itself, whose output is passed on as it is.
+/// Runs the example in the crate itself, and passes its output on unchanged.
 fn decision(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     const EXAMPLE: &str = "crates/ratelimit/examples/decision_cost.rs";
     if !bench.options.has(Who::Gateway) {

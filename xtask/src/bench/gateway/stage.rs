@@ -1,5 +1,5 @@
-//! Where the contestants stand: which cores they and the load have, the upstream behind them, and
-//! measurements that go round among them.
+//! The environment of the contestants: the cores for them and for the load, the upstream behind
+//! them, and measurements in rotation.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::upstream::Pace;
 use crate::bench::process;
 use crate::bench::report::median;
 
-/// What every scenario is given.
+/// The input of every scenario.
 pub(crate) struct Bench<'b> {
     pub(crate) root: &'b Path,
     pub(crate) options: &'b Options,
@@ -24,12 +24,12 @@ pub(crate) struct Bench<'b> {
     pub(crate) programs: Programs,
 }
 
-/// Which cores.
+/// Assignment of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// Everything on one.
+    /// All processes share one core.
     Together,
-    /// The proxy on one, the load generator and the upstream on the other.
+    /// The proxy has one core, the load generator and the upstream share the other.
     Apart,
 }
 
@@ -53,7 +53,7 @@ impl Placement {
     }
 }
 
-/// Contestants that run, and their upstream.
+/// Running contestants, and their upstream.
 pub(crate) struct Stage<'b> {
     bench: &'b Bench<'b>,
     placement: Placement,
@@ -61,23 +61,23 @@ pub(crate) struct Stage<'b> {
     _upstream: Running,
 }
 
-/// Which request.
+/// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
     Whole,
-    /// Times are taken to its first byte.
+    /// Times are measured to the first byte.
     Streamed,
 }
 
-/// What one contestant showed in each turn.
+/// Measurements of one contestant, one for each round.
 pub(crate) struct Showing {
     pub(crate) who: Who,
     pub(crate) turns: Vec<Measured>,
-    /// Processor time of the proxy for one request, in microseconds, in each turn.
+    /// CPU time of the proxy per request, in microseconds, for each round.
     pub(crate) cpu: Vec<f64>,
 }
 
-/// How often it goes round, and how long each is not measured and then is.
+/// Number of rounds, and the durations of the warm-up and of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turns {
     pub(crate) count: u32,
@@ -101,7 +101,7 @@ pub(crate) fn upstream(
 }
 
 impl<'b> Stage<'b> {
-    /// Starts those of `who` that are wanted and there.
+    /// Starts the contestants in `who` that are selected and installed.
     pub(crate) fn set(
         bench: &'b Bench<'b>,
         placement: Placement,
@@ -118,7 +118,7 @@ impl<'b> Stage<'b> {
         Ok(Stage { bench, placement, contestants, _upstream: upstream })
     }
 
-    /// Measures each in turn, several times.
+    /// Measures each contestant in turn, for several rounds.
     pub(crate) fn go_round(
         &mut self,
         ask: Ask,
@@ -133,7 +133,7 @@ impl<'b> Stage<'b> {
         let mut showings: Vec<Showing> = self.contestants.iter().map(showing).collect();
         for turn in 0..turns.count as usize {
             for step in 0..showings.len() {
-                // Not always behind the same one.
+                // Rotates the order, so that no contestant always follows the same one.
                 let at = (turn + step) % showings.len();
                 let name = showings[at].who.name();
                 self.measure((ask, connections), turns, at, &mut showings[at])
@@ -165,7 +165,7 @@ impl<'b> Stage<'b> {
         let measured = self.run(&load)?;
         if let (Some(pid), Some(before)) = (pid, before) {
             let used = process::cpu(pid)?.saturating_sub(before);
-            // The warm-up's requests are not counted, but cost the same.
+            // Requests of the warm-up are not counted in the rate, but use the same CPU time.
             let requests = measured.rate * (time + warm_up).as_secs_f64();
             showing.cpu.push(used.as_secs_f64() * 1e6 / requests);
         }
@@ -182,7 +182,7 @@ impl<'b> Stage<'b> {
     }
 }
 
-/// The same for everybody, but for the key and the stream.
+/// Returns a request that is the same for every contestant, except for the key and the stream.
 pub(crate) fn request(contestant: &Contestant, ask: Ask) -> String {
     let mut body = serde_json::json!({
         "model": MODEL,
@@ -202,12 +202,12 @@ pub(crate) fn request(contestant: &Contestant, ask: Ask) -> String {
     admin::request("/v1/chat/completions", contestant.address, key, &body.to_string())
 }
 
-/// The median over the turns of something measured.
+/// Returns the median of a measured value over the rounds.
 pub(crate) fn over_turns(showing: &Showing, of: fn(&Measured) -> f64) -> f64 {
     median(showing.turns.iter().map(of).collect())
 }
 
-/// The median over the turns of how much more one showed than another in the same turn.
+/// Returns the median over the rounds of the difference between two contestants in the same round.
 pub(crate) fn more_than(showing: &Showing, other: &Showing, of: fn(&Measured) -> f64) -> f64 {
     let turns = showing.turns.iter().zip(&other.turns);
     median(turns.map(|(one, other)| of(one) - of(other)).collect())

@@ -1,5 +1,5 @@
-//! The upstream that everything under test calls: one thread that answers chats and responses, whole
-//! or streamed, after a set time. Runs as a process of its own, so that it can have its core.
+//! The upstream of everything under test: one thread that responds to chats and responses, whole or
+//! streamed, after a fixed time. Runs as a separate process with its own core.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,24 +19,24 @@ use serde::{Deserialize, Serialize};
 use super::answers::Answers;
 use super::message::Request;
 
-/// How it answers.
+/// Timing of its responses.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Pace {
-    /// From a request's end to the answer, or to the stream's first piece.
+    /// From the end of a request to the response, or to the first chunk of a stream.
     pub(crate) delay_us: u64,
-    /// From one piece of a stream to the next.
+    /// Between two chunks of a stream.
     pub(crate) piece_us: u64,
 }
 
-/// It serves no more connections at once; more are closed.
+/// Most concurrent connections; more are closed.
 const MOST_CONNECTIONS: usize = 8192;
-/// Longer requests are refused by closing the connection.
+/// Longest request, in bytes; the connection of a longer one is closed.
 const MOST_REQUEST: usize = 16 << 20;
 
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Serves until the process is ended. Prints `listening on http://ADDRESS` first.
+/// Serves until the process is killed. Prints `listening on http://ADDRESS` first.
 pub(crate) fn serve(pace: Pace) -> Result<()> {
     let upstream = Upstream::bind(pace)?;
     println!("listening on http://{}", upstream.listener.local_addr()?);
@@ -49,12 +49,12 @@ struct Upstream {
     poll: OwnedFd,
     listener: TcpListener,
     timer: OwnedFd,
-    /// When the timer goes off.
+    /// When the timer fires.
     armed: Option<Instant>,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
-    /// Which connection has a piece to send at what time; the last number tells it from others that
-    /// had its place.
+    /// When which connection has a chunk to send; the last number distinguishes it from earlier
+    /// connections in the same slot.
     due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     room: Vec<u8>,
 }
@@ -65,7 +65,7 @@ struct Connection {
     input: Vec<u8>,
     reading: Option<Request>,
     content: Vec<u8>,
-    /// Pieces of the answer that are still to be sent, the next one last.
+    /// Remaining chunks of the response, the next one last.
     pieces: Vec<&'static [u8]>,
     output: Vec<u8>,
 }
@@ -73,7 +73,7 @@ struct Connection {
 impl Upstream {
     fn bind(pace: Pace) -> Result<Upstream> {
         let listener = TcpListener::bind("127.0.0.1:0").context("a port for the upstream")?;
-        // Many connections come at once; the standard library's queue for them is short.
+        // Many connections arrive at once, and the standard library's backlog is short.
         rustix::net::listen(&listener, 4096)?;
         listener.set_nonblocking(true)?;
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -137,7 +137,8 @@ impl Upstream {
         }
     }
 
-    /// Reads what has come and takes up the request; closes the connection when it is over or bad.
+    /// Reads the available bytes and handles the request; closes the connection on its end or on an
+    /// error.
     fn serve_one(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at).and_then(Option::as_mut) else {
             return;
@@ -176,7 +177,7 @@ impl Upstream {
                 self.free.push(at);
             } else if connection.pieces.is_empty() {
                 connection.serial = 0;
-                // The next request may be there already.
+                // The next request may already be in the buffer.
                 self.serve_one(at);
             } else {
                 let next = due + Duration::from_micros(self.pace.piece_us);
@@ -190,7 +191,7 @@ impl Upstream {
         if self.armed.is_some_and(|armed| armed <= *due) {
             return Ok(());
         }
-        // A time of zero would disarm it.
+        // A time of zero would disarm the timer.
         let wait = due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let value = Timespec {
             tv_sec: i64::try_from(wait.as_secs())?,
@@ -216,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Reads all that is there; false when the client has closed.
+    /// Reads all available bytes; `false` when the client has closed.
     fn fill(&mut self, room: &mut [u8]) -> std::io::Result<bool> {
         loop {
             match self.stream.read(room) {
@@ -226,7 +227,7 @@ impl Connection {
                     if self.input.len() > MOST_REQUEST {
                         return Ok(false);
                     }
-                    // Less than there was room for is all; an end is told by an event of its own.
+                    // A short read means that no more is available; the end has its own event.
                     if length < room.len() {
                         return Ok(true);
                     }
@@ -237,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Reads the request, unless an answer is still being sent; a whole one gets its answer.
+    /// Handles a complete request, unless a response is still in progress.
     fn take_up(&mut self, answers: &Answers) -> Result<()> {
         if !self.pieces.is_empty() || self.input.is_empty() {
             return Ok(());
@@ -259,7 +260,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The mark of an answer that was found just now.
+    /// Assigns a serial number to a response that has just started; `None` if none has.
     fn begun(&mut self) -> Option<u64> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -305,7 +306,7 @@ mod tests {
     fn started(pace: Pace) -> std::net::SocketAddr {
         let upstream = Upstream::bind(pace).unwrap();
         let address = upstream.listener.local_addr().unwrap();
-        // It serves for as long as the tests run.
+        // Runs for as long as the tests.
         std::thread::spawn(move || upstream.run());
         address
     }
@@ -316,7 +317,7 @@ mod tests {
         for (path, body, to_first_byte, least) in [
             ("/v1/chat/completions", "{}", false, 3000.0),
             ("/v1/responses", r#"{"stream":true}"#, true, 3000.0),
-            // Six more pieces follow the first.
+            // Six more chunks follow the first.
             ("/v1/chat/completions", r#"{"stream":true}"#, false, 9000.0),
         ] {
             let load = Load {
