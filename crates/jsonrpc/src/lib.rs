@@ -5,8 +5,8 @@
 //! The path of a message:
 //!
 //! ```text
-//! bytes ─▶ LineReader, MessageReader ─▶ decode ─▶ Inbox ─▶ whoever handles it
-//! bytes ◀─ OutboxReceiver::run ◀── Outbox ◀─ encode_* ◀─────┘
+//! bytes ─▶ LineReader, MessageReader ─▶ decode ─▶ Inbox ─▶ handlers
+//! bytes ◀─ OutboxReceiver::run ◀── Outbox ◀─ encode_* ◀───┘
 //! ```
 //!
 //! Every queue has a bound, stated in [`Limits`].
