@@ -133,7 +133,7 @@ fn invalid(id: Option<RequestId>, why: impl fmt::Display) -> Malformed {
     malformed(id, ErrorObject::invalid_request(format!("Invalid request: {why}")))
 }
 
-#[allow(clippy::needless_pass_by_value)] // the shape that `map_err` wants
+#[allow(clippy::needless_pass_by_value)] // the signature that `map_err` requires
 fn not_json(error: serde_json::Error) -> Malformed {
     malformed(None, ErrorObject::parse_error(format_args!("not JSON: {error}")))
 }

@@ -153,7 +153,7 @@ methods! {
         thread_approve_guardian_denied_action(ThreadApproveGuardianDeniedActionParams) -> Empty,
         Stable, Unimplemented, [];
 
-    /// Pauses timeouts while the client shows a prompt of its own.
+    /// Pauses timeouts while a prompt outside the server is open.
     ThreadIncrementElicitation = "thread/increment_elicitation",
         thread_increment_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
         Experimental, Unimplemented, [];
