@@ -43,8 +43,8 @@ pub enum Stability {
 /// When a request is handled, relative to the others of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
-    /// In order of arrival: the next request starts when this one is done. Its handler must not wait
-    /// for anything outside the server, because the connection waits with it.
+    /// In order of arrival: the next request starts when this one is done. Its handler must not
+    /// wait for anything outside the server, because the connection waits with it.
     Ordered,
     /// Concurrently with other requests, because it may take long.
     Concurrent,
