@@ -8,9 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// A line, or the report that one was skipped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// The line without its `
-    /// ` or `\r
-    /// `; never blank, possibly not UTF-8.
+    /// The line without its `\n` or `\r\n`; never blank, possibly not UTF-8.
     Text(&'a [u8]),
     /// A line exceeded the bound. Reported once, as soon as it happens; the rest of the line is
     /// discarded too.
@@ -120,8 +118,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if rest.is_empty() { Step::End } else { Step::Line(rest) }
     }
 
-    /// Removes the `\r` of `\r
-    /// `; returns an empty range for a line of white space only.
+    /// Removes the `\r` of `\r\n`; returns an empty range for a line of white space only.
     fn trim(&self, range: Range<usize>) -> Range<usize> {
         let line = &self.buffer[range.clone()];
         if line.trim_ascii().is_empty() {

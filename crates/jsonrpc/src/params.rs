@@ -8,8 +8,8 @@ use crate::ErrorObject;
 use crate::decode_error::DecodeError;
 use crate::respell::respelled;
 
-/// Decodes the parameters of a method. Absent parameters decode as `{}`, so a method whose members
-/// are all optional accepts none; `()` decodes from `{}`.
+/// Decodes the parameters of a method. Absent parameters decode as `{}`, so they may be left
+/// out if all members are optional; `()` decodes from `{}`.
 ///
 /// # Errors
 /// -32602; the message names the member and what was expected.
