@@ -123,8 +123,8 @@ impl Queued {
         Self { entry: Entry::Whole(bytes), pushes }
     }
 
-    /// Creates a part of a message. `message` is the length of the whole message, and is `Some` only
-    /// for its first part; `pushes` counts with its last part.
+    /// Creates a part of a message. `message` is the length of the whole message, and is `Some`
+    /// only for its first part; `pushes` counts with its last part.
     pub(crate) fn part(bytes: Bytes, message: Option<u64>, is_last: bool, pushes: u32) -> Self {
         let pushes = if is_last { pushes } else { 0 };
         Self { entry: Entry::Part { bytes, message, is_last }, pushes }

@@ -119,7 +119,7 @@ pub struct TerminalSize {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecResponse {
-    /// 124 after a timeout, -1 after `command/exec/terminate`.
+    /// 124 after a timeout, -1 if the command was terminated.
     pub exit_code: i32,
     /// Empty when streamed.
     pub stdout: String,

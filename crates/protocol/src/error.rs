@@ -19,8 +19,9 @@ pub struct TurnError {
     pub additional_details: Option<String>,
 }
 
-/// Kind of a turn's error (specification, "Errors"). On the wire it is the name, or `{name:
-/// {httpStatusCode}}` if there is a status. Names in camel case are accepted too.
+/// Kind of a turn's error (specification, "Errors"). On the wire it is the name, or, if
+/// the kind has a value, an object such as `{name: {httpStatusCode}}`. Names in camel case are
+/// accepted too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentErrorInfo {
     /// The history no longer fits the model's context window.
