@@ -38,7 +38,7 @@ notifications! {
     /// Deprecated: no longer sent.
     ItemFileChangeOutputDelta = "item/fileChange/outputDelta", FileChangeOutputDeltaNotification, Stable;
 
-    /// More of a patch, while the model writes it.
+    /// A patch that the model is writing has grown.
     ItemFileChangePatchUpdated = "item/fileChange/patchUpdated", FileChangePatchUpdatedNotification, Stable;
 
     /// Progress of an MCP tool.

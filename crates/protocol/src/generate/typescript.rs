@@ -68,13 +68,13 @@ export type ClientNotification = Notification<ClientNotifications>;
 export type ServerRequest = Request<ServerRequests>;
 "#;
 
-/// Notifications for clients without `capabilities.eventCursor`.
+/// Notifications on the stable surface.
 const NOTIFICATION: &str = r#"
 /** A notification of the server. */
 export type ServerNotification = Notification<ServerNotifications>;
 "#;
 
-/// Notifications for clients with `capabilities.eventCursor`.
+/// Notifications on the experimental surface, which has `capabilities.eventCursor`.
 const PLACED_NOTIFICATION: &str = r#"
 /** A notification of the server. With `capabilities.eventCursor`, those about a thread tell their place. */
 export type ServerNotification = Notification<ServerNotifications> & { eventCursor?: string };
