@@ -68,7 +68,7 @@ fn rules_are_explained() {
     assert!(stdout(&doctor).contains("sandbox: seccomp"), "{}", stdout(&doctor));
 }
 
-/// The commands in `docs/sandbox.md` are valid.
+/// The examples in `docs/sandbox.md` are valid.
 #[test]
 fn the_page_about_the_sandbox_holds() {
     let page = include_str!("../../../docs/sandbox.md");

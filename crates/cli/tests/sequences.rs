@@ -124,7 +124,8 @@ impl Thread {
         self.parts.iter().filter_map(|part| part.turn.clone()).collect()
     }
 
-    /// Keeps the unconfirmed texts that the provider received; the others must be all it received.
+    /// Removes unconfirmed texts that the provider did not receive. With the confirmed ones, the
+    /// others must be all that it received.
     fn reconcile(&mut self, sent: &[String]) {
         let mut sent = sent.iter().peekable();
         for part in &mut self.parts {

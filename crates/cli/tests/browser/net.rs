@@ -19,7 +19,8 @@ pub(crate) fn serve_files(folder: PathBuf) -> u16 {
     port
 }
 
-/// Returns a port that refuses connections, and that no other program can take meanwhile.
+/// Returns a port that closes each connection at once, and that no other program can take
+/// meanwhile.
 pub(crate) fn hang_up() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -27,7 +28,7 @@ pub(crate) fn hang_up() -> u16 {
     port
 }
 
-/// Answers one request. An error means that the browser went away and needs no response.
+/// Answers one request. `None` means that the browser went away and needs no response.
 fn serve_file(mut stream: &TcpStream, folder: &Path) -> Option<()> {
     let mut lines = BufReader::new(stream).lines();
     let request = lines.next()?.ok()?;
