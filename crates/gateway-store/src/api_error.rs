@@ -1,4 +1,4 @@
-//! What a client of the API sees of an error of the store.
+//! Maps errors of the store to responses of the API.
 
 use gateway_policy::error::ApiError;
 use hyper::StatusCode;
@@ -10,7 +10,7 @@ impl From<DatabaseError> for ApiError {
         if error.is_unavailable() {
             return Self::store_unavailable();
         }
-        // Only administrators get here, and may read the cause.
+        // Only administrators receive this error, and they may read the cause.
         let message = format!("The gateway's store failed to run a statement: {error}.");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "store_error", message)
     }

@@ -1,9 +1,10 @@
-//! The store: one thin layer over an embedded SQLite file and over PostgreSQL, which take the same
-//! SQL. It knows statements and rows; what they mean is said in `records`.
+//! The store: one thin layer over an embedded SQLite file and over PostgreSQL, which accept the
+//! same SQL. It handles statements and rows; `records` gives them their meaning.
 //!
-//! Every call is bounded: at most [`MAX_WAITING`] wait at once and none longer than [`PATIENCE`]
-//! (a report: [`REPORT_PATIENCE`]). A store that is away is an error, and is tried again by the next
-//! call. Placeholders are `$1`, `$2` …; sums are cast (`CAST(SUM(x) AS BIGINT)`).
+//! Every call is bounded: at most [`MAX_WAITING`] calls wait at a time, none longer than
+//! [`PATIENCE`] (reports: [`REPORT_PATIENCE`]). When the store is unreachable, a call returns an
+//! error and the next call tries again. Placeholders are `$1`, `$2` …; sums are cast (`CAST(SUM(x)
+//! AS BIGINT)`).
 
 mod error;
 mod lane;
@@ -24,7 +25,7 @@ use lane::Lane;
 
 use gateway_policy::settings::StoreUrl;
 
-/// A store. Cheap to share behind an `Arc`; all calls may run at once.
+/// A store. Cheap to share behind an `Arc`; calls may run concurrently.
 #[derive(Debug)]
 pub struct Database(Backend);
 
@@ -35,11 +36,11 @@ enum Backend {
 }
 
 impl Database {
-    /// Opens it and brings its tables to the version of this program; several nodes may do so at
-    /// once. The folder of a SQLite file must exist.
+    /// Opens the store and migrates its tables to the version of this program; several nodes may do
+    /// so at once. The folder of a SQLite file must exist.
     ///
     /// # Errors
-    /// It is away, is no store of this kind, or a later version's.
+    /// The store is unreachable, is not a store of this kind, or was written by a later version.
     pub async fn open(url: &StoreUrl) -> Result<Self, DatabaseError> {
         Ok(Self(match url {
             StoreUrl::Sqlite(file) => Backend::Sqlite(sqlite::Sqlite::open(file).await?),
@@ -47,7 +48,7 @@ impl Database {
         }))
     }
 
-    /// Reads.
+    /// Runs a query.
     ///
     /// # Errors
     /// See [`DatabaseError`].
@@ -55,7 +56,8 @@ impl Database {
         self.only(Lane::Read, statement).await
     }
 
-    /// Reads what may take long, without keeping others waiting.
+    /// Runs a query that may take long, in a lane of its own, so that it does not delay other
+    /// calls.
     ///
     /// # Errors
     /// See [`DatabaseError`].
@@ -63,10 +65,11 @@ impl Database {
         self.only(Lane::Report, statement).await
     }
 
-    /// Runs all statements or none, in order, and again if another transaction was in the way.
+    /// Runs all statements or none, in order. Retries after a conflict with another transaction.
     ///
     /// # Errors
-    /// See [`DatabaseError`]. After `Unavailable` it is not known whether it happened.
+    /// See [`DatabaseError`]. After `Unavailable`, the transaction may or may not have been
+    /// committed.
     pub async fn transact(
         &self,
         statements: Vec<Statement>,

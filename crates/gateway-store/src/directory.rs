@@ -1,10 +1,10 @@
-//! Who presents a key: the hot path's cache over the store. What was used lately answers without
-//! the store and without an allocation; what is not known is one query, shared by all who ask for
-//! it at once.
+//! Finds the caller behind a key: the hot path's cache over the store. Recently used keys are
+//! answered without the store and without an allocation; an unknown key costs one query, which
+//! concurrent requests for the key share.
 //!
-//! Every node reads the store's list of changes four times a second, and at once after a change of
-//! its own. While the store is away, keys that are known go on as they are; of others nothing is
-//! known, and they are refused as unavailable. Keys that do not exist are remembered for a second.
+//! Every node reads the store's list of changes four times a second, and immediately after a change
+//! of its own. While the store is unreachable, known keys keep working and unknown keys are refused
+//! as unavailable. Keys that do not exist are remembered for a second.
 
 mod changes;
 mod load;
@@ -27,25 +27,26 @@ use gateway_policy::dates::seconds;
 use gateway_policy::environment::Clock;
 use gateway_policy::tenants::Caller;
 
-/// Keys kept, unless said otherwise: some 60 MB.
+/// Default number of cached keys: some 60 MB.
 pub const CAPACITY: usize = 131_072;
-/// How often the list of changes is read.
+/// Interval between reads of the list of changes.
 pub const POLL: Duration = Duration::from_millis(250);
-/// Keys that are looked up in the store at once; more are refused as unavailable.
+/// Most concurrent look-ups of keys in the store; further keys are refused as unavailable.
 const MAX_LOADING: usize = 512;
-/// How long a key that does not exist is remembered, and how many of them.
+/// How long a key that does not exist is remembered, and how many such keys.
 const UNKNOWN: (Micros, usize) = (1_000_000, 4096);
-/// Polls between two times of upkeep: a minute.
+/// Polls between two runs of upkeep: one minute.
 const UPKEEP_EVERY: u32 = 240;
 const SHARDS: usize = 64;
 
-/// Why a key opens nothing.
+/// Why a key is refused.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Refusal {
-    /// It does not exist, was revoked, has ended, or its project or organization has.
+    /// The key does not exist, was revoked or has expired, or its project or organization has
+    /// ended.
     #[error("the key is not valid")]
     Unknown,
-    /// The store is away, and the key is not known here.
+    /// The store is unreachable, and the key is not cached.
     #[error("the key cannot be checked now: {0}")]
     Unavailable(DatabaseError),
 }
@@ -58,8 +59,8 @@ pub struct Directory {
     slots: Mutex<Slots>,
     unknown: Mutex<HashMap<[u8; 32], Micros>>,
     loading: Mutex<HashMap<[u8; 32], Arc<Loading>>>,
-    /// The number of the last change that was applied. Held while changes are applied: what is
-    /// read again is read in their order.
+    /// The number of the last applied change. Locked while changes are applied, so that slots are
+    /// reloaded in the order of changes.
     applied: tokio::sync::Mutex<u64>,
     in_touch: AtomicBool,
 }
@@ -67,11 +68,11 @@ pub struct Directory {
 type Loading = OnceCell<Result<Arc<Caller>, Refusal>>;
 
 impl Directory {
-    /// Begins with nothing, and follows the store in a task of the current runtime until it is
-    /// dropped. `capacity` bounds how many keys are kept.
+    /// Opens an empty directory and follows the store's changes in a task of the current runtime
+    /// until the directory is dropped. `capacity` bounds the number of cached keys.
     ///
     /// # Errors
-    /// The store is away.
+    /// The store is unreachable.
     pub async fn open(
         database: Arc<Database>,
         clock: Arc<dyn Clock>,
@@ -93,16 +94,16 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Whom that text stands for, if that is known here. Never waits; allocates only when something
-    /// of the caller has changed since.
+    /// The caller with that key, if cached. Never waits; allocates only when something of the
+    /// caller has changed since.
     ///
     /// # Errors
-    /// Inside: it was known, and has ended since.
+    /// Inside: the key was cached, and has ended since.
     pub fn cached(&self, text: &str) -> Option<Result<Arc<Caller>, Refusal>> {
         self.cached_hash(&key_text::hash(text), self.clock.now())
     }
 
-    /// Whom that text stands for.
+    /// The caller with that key.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -121,10 +122,10 @@ impl Directory {
         self.load_once(hash).await
     }
 
-    /// Someone who asks on behalf of a project, when the key that began it may be gone: a batch.
+    /// The caller for work on behalf of a project whose original key may be gone: a batch.
     ///
     /// # Errors
-    /// The project is archived or its organization ended, or the store is away.
+    /// The project is archived, its organization has ended, or the store is unreachable.
     pub async fn on_behalf(&self, key: &str, project: &str) -> Result<Arc<Caller>, Refusal> {
         let slot = self.project(project).await?;
         let (organization, project) = slot.now().ok_or(Refusal::Unknown)?;
@@ -132,39 +133,39 @@ impl Directory {
         Ok(Arc::new(Caller { key: key.into(), organization, project, derived }))
     }
 
-    /// Applies all changes that the store has: after a change of this node, so that it holds here
-    /// at once.
+    /// Applies all changes in the store. Called after a change of this node, so that the change
+    /// takes effect here immediately.
     ///
     /// # Errors
-    /// The store is away; the changes are applied when it is back.
+    /// The store is unreachable; the changes are applied when it is back.
     pub async fn catch_up(&self) -> Result<(), DatabaseError> {
         let result = self.apply_changes().await;
         self.in_touch.store(result.is_ok(), Ordering::Relaxed);
         result
     }
 
-    /// Whether the last look at the store succeeded.
+    /// Whether the last poll of the store succeeded.
     #[must_use]
     pub fn is_in_touch(&self) -> bool {
         self.in_touch.load(Ordering::Relaxed)
     }
 
-    /// How many keys are kept.
+    /// Number of cached keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Whether no key is kept.
+    /// Whether no key is cached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes down when keys were last used: now and then, and at the end.
+    /// Persists the times of last use. Called every minute and at shutdown.
     ///
     /// # Errors
-    /// The store is away; what was not written is tried again the next time.
+    /// The store is unreachable; the next call writes what was not written.
     pub async fn write_last_used(&self) -> Result<(), DatabaseError> {
         let mut used = Vec::new();
         for shard in &self.shards {
@@ -178,7 +179,7 @@ impl Directory {
         Ok(())
     }
 
-    /// What is due every minute: last uses are written, and what is too old is forgotten.
+    /// Runs the upkeep of every minute: persists last uses and prunes old rows.
     async fn keep_up(&self) -> Result<(), DatabaseError> {
         self.write_last_used().await?;
         crate::records::prune(&self.database, self.clock.now()).await
@@ -215,7 +216,7 @@ impl std::fmt::Debug for Directory {
     }
 }
 
-/// Reads the list of changes for as long as the directory is used.
+/// Polls the list of changes for as long as the directory is used.
 async fn follow(directory: Weak<Directory>) {
     let mut polls: u32 = 0;
     loop {
@@ -225,7 +226,7 @@ async fn follow(directory: Weak<Directory>) {
         let _ = directory.catch_up().await;
         polls = polls.wrapping_add(1);
         if polls.is_multiple_of(UPKEEP_EVERY) {
-            // What was not done is done the next time.
+            // The next upkeep does what this one did not.
             let _ = directory.keep_up().await;
         }
     }

@@ -1,11 +1,11 @@
-//! The usage ledger: a row a request, from which usage, costs and exports are read, and the sums of
-//! each month beside them, in the same transaction.
+//! The usage ledger: one row per request, from which usage, costs and exports are computed, and
+//! monthly sums, updated in the same transaction.
 //!
-//! Recording never waits. Rows are written in groups, some fifty milliseconds after they were
-//! recorded; a process that is killed loses those. While the store is away they wait in memory.
-//! Beyond [`MAX_ROWS`], requests of one minute, key, model and status are folded into one row, so
-//! that every sum stays exact; beyond [`MAX_FOLDED`] of these they are lost, which is counted and
-//! told. Who asks [`Ledger::has_room`] before it serves a request never loses one.
+//! Recording never waits. Rows are written in groups, some 50 ms after they were recorded; a
+//! process that is killed loses those. While the store is unreachable, rows wait in memory. Beyond
+//! [`MAX_ROWS`], requests of one minute, key, model and status are folded into one row, so that
+//! every sum stays exact; beyond [`MAX_FOLDED`] of these, rows are lost, counted and reported. A
+//! caller that checks [`Ledger::has_room`] before it serves a request never loses one.
 
 mod entry;
 mod export;
@@ -34,31 +34,31 @@ pub struct Ledger(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// There is something to write.
+    /// Notified when there are rows to write.
     filled: Notify,
-    /// Somebody waits for all to be written: groups are not gathered.
+    /// Notified when a flush waits: the writer does not gather a group.
     hurry: Notify,
-    /// How many requests are written or lost.
+    /// Number of requests that are written or lost.
     done: watch::Sender<u64>,
     error: Mutex<Option<String>>,
 }
 
-/// How it goes.
+/// The state of the writer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Rows not yet written.
     pub waiting: usize,
-    /// Requests that were lost, because the store was away for too long.
+    /// Requests that were lost because the store was unreachable for too long.
     pub lost_requests: u64,
-    /// What they cost, in micro-dollars.
+    /// The cost of the lost requests, in micro-dollars.
     pub lost_cost: u64,
-    /// Why the last group is not written; `None`: it is.
+    /// Why the last group is not written; `None` after a success.
     pub error: Option<String>,
 }
 
 impl Ledger {
-    /// Begins to write, in a task of the current runtime that ends with the last clone and what is
-    /// recorded. `writer` is another text for each process.
+    /// Starts the writer, in a task of the current runtime that ends when the last clone is dropped
+    /// and all rows are written. `writer` is unique to each process.
     #[must_use]
     pub fn start(database: Arc<Database>, writer: Box<str>) -> Self {
         let shared = Arc::new(Shared {
@@ -72,21 +72,21 @@ impl Ledger {
         Self(shared)
     }
 
-    /// Takes an entry down. Never waits.
+    /// Records an entry. Never waits.
     pub fn record(&self, entry: Entry) {
         // The queue counts lost entries; [`Ledger::state`] reports them.
         let _ = self.0.queue().push(entry);
         self.0.filled.notify_one();
     }
 
-    /// Whether an entry would be kept as a row of its own. Where not, the store has been away for
-    /// long: a request should be refused rather than served.
+    /// Whether a new entry would be kept as a row of its own. If not, the store has been
+    /// unreachable for long, and requests should be refused.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.0.queue().has_room()
     }
 
-    /// How it goes.
+    /// The state of the writer.
     #[must_use]
     pub fn state(&self) -> State {
         let error = self.0.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -94,10 +94,10 @@ impl Ledger {
         State { error, ..queue.state() }
     }
 
-    /// Waits until all that was recorded before is written, for so long at most.
+    /// Waits until all entries recorded so far are written, at most for `patience`.
     ///
     /// # Errors
-    /// What is left, when that took too long.
+    /// The timeout passed; the state reports the remaining rows.
     pub async fn flush(&self, patience: Duration) -> Result<(), State> {
         let recorded = self.0.queue().recorded();
         let mut done = self.0.done.subscribe();

@@ -1,5 +1,5 @@
-//! What the gateway keeps: statements over SQLite or PostgreSQL, typed records, the directory of keys,
-//! and the usage ledger. It decides nothing about requests.
+//! Stored state of the gateway: statements over SQLite or PostgreSQL, typed records, the directory
+//! of keys, and the usage ledger. It makes no decisions about requests.
 
 pub mod database;
 pub mod directory;

@@ -1,6 +1,5 @@
-//! What the store keeps, a file for each resource: typed functions over statements. A change that
-//! caches must see writes its line of `changes` in the same transaction. Nothing is cached here,
-//! nothing is decided about requests.
+//! Typed functions over statements, one file per resource. A change that caches must see adds its
+//! row to `changes` in the same transaction. This module neither caches nor decides about requests.
 
 pub mod admin_keys;
 pub mod batch_lines;
@@ -29,11 +28,11 @@ use ratelimit::Micros;
 use crate::database::{Database, DatabaseError, Statement};
 use gateway_policy::dates::seconds;
 
-/// The default organization: it exists from the first start.
+/// The default organization, which exists from the first start.
 pub const DEFAULT_ORGANIZATION: &str = "org-default";
 
-/// Forgets what is too old: responses, files that have expired, and the numbers of ledger writers
-/// that ended a week ago. Little at once; to be called every minute or so, by any node.
+/// Deletes old rows: responses, expired files, and the numbers of ledger writers that ended a week
+/// ago. Deletes few rows per call; call it about once a minute, on any node.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -46,7 +45,7 @@ pub async fn prune(database: &Database, now: Micros) -> Result<(), DatabaseError
     database.transact(vec![delete]).await.map(drop)
 }
 
-/// Turns "the statement found no such row" into `None`.
+/// Turns the error "the statement affected no row" into `None`.
 fn found<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
     match result {
         Ok(value) => Ok(Some(value)),

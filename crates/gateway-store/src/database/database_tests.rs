@@ -1,4 +1,4 @@
-//! The store, SQLite and PostgreSQL alike: statements, transactions, bounds, and a store that goes away.
+//! SQLite and PostgreSQL alike: statements, transactions, bounds, and loss of the store.
 
 #![allow(clippy::unwrap_used)]
 use std::time::Duration;

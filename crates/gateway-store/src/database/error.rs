@@ -1,30 +1,30 @@
-//! Why a call to the store has no result, and what errors of the two backends mean.
+//! Why a call to the store has no result, and how errors of the two backends map to the causes.
 
 use rusqlite::ErrorCode;
 
-/// What a call answers instead.
+/// Why a call failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DatabaseError {
-    /// It is away, too slow, or has too much to do. A change that was under way may have happened.
+    /// The store is unreachable, too slow or overloaded. A change in progress may have been made.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// The statement of that index did not touch as many rows as expected: nothing was changed.
+    /// The statement of that index did not affect the expected number of rows; nothing was changed.
     #[error("statement {0} of a transaction did not affect the expected rows")]
     Unmet(usize),
-    /// There is such a row already, or one that is referred to is missing.
+    /// The row exists already, or a row that it refers to is missing.
     #[error("the store rejects a row: {0}")]
     Conflict(String),
-    /// Anything else: the statement, the file or its contents are wrong.
+    /// Any other error: in the statement, the file or its contents.
     #[error("the store reports an error: {0}")]
     Failed(String),
-    /// A later version has written it.
+    /// A later version of the program wrote the store.
     #[error(
         "the store has version {found}, and this program supports up to {known}; run the newer program, or restore a backup"
     )]
     Newer {
-        /// The store's.
+        /// Schema version of the store.
         found: i64,
-        /// Ours.
+        /// Schema version of this program.
         known: i64,
     },
 }
@@ -37,7 +37,7 @@ impl DatabaseError {
     }
 }
 
-/// What an error of SQLite means.
+/// Classifies an error of SQLite.
 pub(super) fn sqlite_error(error: rusqlite::Error) -> DatabaseError {
     let rusqlite::Error::SqliteFailure(failure, _) = &error else {
         return DatabaseError::Failed(error.to_string());

@@ -1,17 +1,17 @@
-//! The lanes of calls to the store, and their bounds.
+//! The lanes of calls to the store, and their time limits.
 
 use std::time::Duration;
 
-/// How long a call may take in all.
+/// Longest duration of a call, its wait included.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a report may take.
+/// Longest duration of a report.
 pub const REPORT_PATIENCE: Duration = Duration::from_secs(30);
-/// Most calls that wait; the next one is refused.
+/// Most calls that wait; further calls are refused.
 pub const MAX_WAITING: usize = 1024;
-/// How often a transaction that lost against another one is tried.
+/// Attempts of a transaction that loses conflicts.
 pub(super) const ATTEMPTS: u32 = 6;
 
-/// Which of the lanes takes a call.
+/// The lane that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     Read,

@@ -1,7 +1,8 @@
-//! The tables, as steps that only go forward. A step that was released is never edited: what is to
-//! be changed becomes another one. Nodes that start at once wait for each other.
+//! The tables, as migration steps that only go forward. A released step is never edited: a change
+//! is a new step. Nodes that start at the same time wait for each other.
 //!
-//! `{id}` is a text compared byte by byte, `{serial}` a key that grows by itself, `{bytes}` bytes.
+//! `{id}` is a text that is compared byte by byte, `{serial}` an auto-incremented key, `{bytes}`
+//! binary data.
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::Client;
@@ -9,12 +10,12 @@ use tokio_postgres::Client;
 use super::error::{DatabaseError, sqlite_error};
 use super::postgres_error::postgres_error;
 
-/// The steps, the first one first.
+/// The steps, oldest first.
 const STEPS: &[&str] =
     &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
-/// What nodes lock while they migrate; any number that nobody else uses.
+/// The advisory lock that nodes hold while they migrate; any number that is otherwise unused.
 const LOCK: i64 = 0x6761_7465_7761_7901;
-/// How long nodes wait for each other, and a step may take.
+/// Longest wait of a node for another one, and longest duration of a step.
 const PATIENCE: &str = "SET LOCAL statement_timeout = 60000";
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 const FIND: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_version";

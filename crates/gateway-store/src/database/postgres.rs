@@ -1,6 +1,6 @@
-//! PostgreSQL, for nodes on several machines: a pool of connections, made again when they break.
-//! Transactions run at READ COMMITTED: statements state what they expect, and rows are locked by
-//! the update that checks them.
+//! PostgreSQL, for nodes on several machines: a pool of connections, which are replaced when they
+//! break. Transactions run at READ COMMITTED: statements state what they expect, and the update
+//! that checks rows also locks them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use super::statement::{Statement, StatementResult};
 use super::value::{Row, Value};
 use super::{migrations, tls};
 
-/// Connections a node.
+/// Connections per node.
 const CONNECTIONS: usize = 8;
-/// Reports at once: the other connections are left to what is quick.
+/// Most concurrent reports: the other connections stay available for quick calls.
 const REPORTS: usize = 2;
-/// How long a connection may take to come up: below the patience of a call.
+/// Time limit for opening a connection: below the time limit of a call.
 const CONNECT: Duration = Duration::from_millis(1500);
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Postgres {
             config.application_name("gateway");
         }
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        // Without `sslmode=require` there is no certificate to trust: the connection is plain.
+        // Without `sslmode=require` the connection is plain, as there is no certificate to verify.
         let manager = match config.get_ssl_mode() {
             SslMode::Require => Manager::from_config(config, tls::Connector::new()?, recycling),
             _ => Manager::from_config(config, NoTls, recycling),
@@ -120,8 +120,8 @@ impl Postgres {
     }
 }
 
-/// A connection in use. When the call is given up in its midst, what it still does must not hold
-/// up the next one: then the connection is closed, not reused.
+/// A connection in use. When a call is abandoned halfway, the connection is closed, not reused:
+/// otherwise the rest of that call would delay the next one.
 struct Lent(Option<Object>);
 
 impl Lent {
@@ -138,7 +138,7 @@ impl Drop for Lent {
     }
 }
 
-/// The server gives a statement up a little after its caller did.
+/// The server's timeout of a statement, a little longer than the caller's.
 fn bound(lane: Lane) -> String {
     format!("SET statement_timeout = {}", lane.patience().as_millis())
 }
@@ -231,7 +231,7 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
-/// PostgreSQL's texts have no NUL: the replacement character stands for it.
+/// PostgreSQL's texts cannot contain NUL: the replacement character is stored instead.
 fn without_nul(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         true => Cow::Owned(text.replace('\0', "\u{fffd}")),

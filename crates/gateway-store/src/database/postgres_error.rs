@@ -1,11 +1,11 @@
-//! What errors of PostgreSQL mean.
+//! Classifies errors of PostgreSQL.
 
 use tokio_postgres::error::SqlState;
 
 use super::error::DatabaseError;
 
 pub(super) enum Failure {
-    /// Another transaction was in the way: the whole one may be run again.
+    /// A conflict with another transaction: the whole transaction may be retried.
     Conflict(String),
     Other(DatabaseError),
 }
@@ -30,7 +30,8 @@ impl From<tokio_postgres::Error> for Failure {
         let Some(told) = error.as_db_error() else {
             let told = std::error::Error::source(&error).map(ToString::to_string);
             let why = told.map_or_else(|| error.to_string(), |told| format!("{error}: {told}"));
-            // A value of the wrong type is our fault; all else is the connection's.
+            // A value of the wrong type is a bug of this program; all other errors concern the
+            // connection.
             let is_ours = why.contains("serializing parameter") || why.contains("deserializing");
             return Self::Other(match is_ours {
                 true => DatabaseError::Failed(why),
@@ -43,8 +44,8 @@ impl From<tokio_postgres::Error> for Failure {
         {
             return Self::Conflict(why);
         }
-        // Classes: 08 connection, 23 constraint, 53 resources, 55 not now, 57 intervention, 58 I/O,
-        // 25006 a standby.
+        // Classes: 08 connection, 23 constraint, 53 resources, 55 object not in the required state,
+        // 57 operator intervention, 58 I/O; code 25006: the server is a standby.
         Self::Other(match told.code().code() {
             "25006" => DatabaseError::Unavailable(why),
             code => match &code[..2] {
@@ -56,7 +57,7 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
-/// What an error outside of a transaction means.
+/// Classifies an error outside of a transaction.
 pub(super) fn postgres_error(error: tokio_postgres::Error) -> DatabaseError {
     Failure::from(error).into()
 }

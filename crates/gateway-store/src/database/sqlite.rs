@@ -1,6 +1,6 @@
 //! The embedded store: a SQLite file in WAL mode, which two processes of one machine may share. One
-//! thread writes, one reads, one makes reports; each has a connection of its own. A commit is on
-//! disk before it is answered.
+//! thread writes, one reads, one runs reports; each has its own connection. A commit is on disk
+//! before the call returns.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ use super::migrations;
 use super::statement::{Statement, StatementResult};
 use super::value::{Row, Value};
 
-/// How long a lock of another process is waited for: below the patience of a call.
+/// Longest wait for a lock of another process: below the time limit of a call.
 const BUSY: Duration = Duration::from_millis(1500);
-/// The first version whose WAL never loses a reset.
+/// The first version whose WAL never loses a reset (a bug of earlier versions).
 const OLDEST: i32 = 3_051_003;
-/// Prepared statements kept a connection.
+/// Prepared statements cached per connection.
 const PREPARED: usize = 128;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Worker {
     current: Arc<Mutex<Current>>,
 }
 
-/// What a worker does now, and how to end it.
+/// The current job of a worker, and the handle that interrupts it.
 #[derive(Default)]
 struct Current {
     job: Option<Arc<()>>,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Current {
 
 #[derive(Debug)]
 struct Job {
-    /// Tells it from others.
+    /// Identifies the job.
     identity: Arc<()>,
     statements: Vec<Statement>,
     reply: oneshot::Sender<Result<Vec<StatementResult>, DatabaseError>>,
@@ -117,7 +117,7 @@ impl Worker {
         Ok(Self { jobs, current })
     }
 
-    /// Interrupts the job if it is running: its caller has given up.
+    /// Interrupts the job if it is running, because its caller has given up.
     fn interrupt(&self, job: &Arc<()>) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(running), Some(handle)) = (&current.job, &current.interrupt)
@@ -148,11 +148,11 @@ fn work(file: &Path, lane: Lane, mut queue: mpsc::Receiver<Job>, current: &Mutex
             }),
         };
         show(None, None);
-        // What failed below SQL may be healed by opening the file again.
+        // Reopening the file may repair failures below SQL.
         if result.as_ref().is_err_and(DatabaseError::is_unavailable) {
             connection = None;
         }
-        // The caller may have gone in the meantime.
+        // The caller may be gone already.
         drop(job.reply.send(result));
     }
 }
@@ -247,7 +247,7 @@ fn value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => Value::Integer(value),
-        // No column and no expression of ours is fractional.
+        // No column or expression has a fractional value.
         ValueRef::Real(value) => Value::Integer(value as i64),
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into()),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::value::{Row, Value};
 
-/// A statement with its values.
+/// A statement and its values.
 #[derive(Clone, Debug)]
 pub struct Statement {
     pub(super) sql: Cow<'static, str>,
@@ -13,19 +13,19 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Of a text that is always the same: it is prepared once a connection.
+    /// A statement with constant text, prepared once per connection.
     #[must_use]
     pub fn new(sql: &'static str, values: impl Into<Vec<Value>>) -> Self {
         Self { sql: Cow::Borrowed(sql), values: values.into(), expected: None }
     }
 
-    /// Of a text put together for this call; never from what a client said.
+    /// A statement with text that is composed for this call, never from a client's input.
     #[must_use]
     pub fn composed(sql: String, values: Vec<Value>) -> Self {
         Self { sql: Cow::Owned(sql), values, expected: None }
     }
 
-    /// Fails the transaction unless it touches or yields that many rows.
+    /// Fails the transaction unless the statement changes or returns that many rows.
     #[must_use]
     pub fn expecting(mut self, rows: u64) -> Self {
         self.expected = Some(rows);
@@ -40,8 +40,8 @@ impl Statement {
 /// A statement's result.
 #[derive(Debug, Default)]
 pub struct StatementResult {
-    /// Rows changed, or yielded.
+    /// Rows changed or returned.
     pub affected: u64,
-    /// Rows yielded.
+    /// Rows returned.
     pub rows: Vec<Row>,
 }

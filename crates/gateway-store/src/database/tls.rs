@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL, for `sslmode=require`: certificates are verified against the public roots.
+//! TLS to PostgreSQL, for `sslmode=require`: verifies certificates against the public roots.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokio_rustls::client;
 
 use super::error::DatabaseError;
 
-/// Makes connections to one kind of server.
+/// Opens TLS connections with one configuration.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<ClientConfig>);
 
@@ -35,7 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for C
     }
 }
 
-/// One connection to make.
+/// A connector for one host.
 pub(super) struct ToHost(Arc<ClientConfig>, ServerName<'static>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for ToHost {

@@ -1,5 +1,5 @@
-//! Values that go into statements and come out of rows. Booleans are 0 and 1, moments are
-//! microseconds or seconds as the column says.
+//! Values of statements and rows. Booleans are 0 and 1; moments are microseconds or seconds, as the
+//! column's name says.
 
 use super::error::DatabaseError;
 
@@ -28,7 +28,7 @@ impl From<u32> for Value {
     }
 }
 
-/// What does not fit is stored as the largest that does: 9.2 · 10¹⁸.
+/// A value that does not fit is stored as the largest one that does: 9.2 · 10¹⁸.
 impl From<u64> for Value {
     fn from(value: u64) -> Self {
         Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
@@ -88,7 +88,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 pub struct Row(pub(super) Vec<Value>);
 
 impl Row {
-    /// A whole number.
+    /// An integer.
     ///
     /// # Errors
     /// The column is missing, null or of another type.
@@ -96,7 +96,7 @@ impl Row {
         self.optional_integer(column)?.ok_or_else(|| wrong(column, "a number"))
     }
 
-    /// A whole number, or null.
+    /// An integer, or null.
     ///
     /// # Errors
     /// The column is missing or of another type.
@@ -108,7 +108,7 @@ impl Row {
         }
     }
 
-    /// A count or a sum: what is below zero reads as zero.
+    /// A count or a sum; negative values read as zero.
     ///
     /// # Errors
     /// The column is missing, null or of another type.
@@ -124,7 +124,7 @@ impl Row {
         Ok(self.optional_integer(column)?.map(|value| u64::try_from(value).unwrap_or(0)))
     }
 
-    /// Yes or no.
+    /// A boolean.
     ///
     /// # Errors
     /// The column is missing, null or of another type.

@@ -1,5 +1,5 @@
-//! Changes are applied in their order, one look at the list at a time. One that cannot be applied,
-//! because the store went away, is applied by the next look.
+//! Applies changes in their order, one poll at a time. A change that cannot be applied, because the
+//! store is unreachable, is applied by the next poll.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -10,9 +10,9 @@ use crate::records::changes::{self, Change};
 use crate::records::{ids, organizations, projects};
 use gateway_policy::dates::seconds;
 
-/// Changes read at once.
+/// Changes per read.
 const PART: u32 = 1000;
-/// One in so many applied changes also takes old ones off the list.
+/// One in this many applied changes also prunes old changes.
 const PRUNE_EVERY: u64 = 256;
 
 impl Directory {
@@ -25,7 +25,8 @@ impl Directory {
                 true => behind.last == *applied,
                 false => next == *applied + 1,
             };
-            // Changes are missing: this node was away for long, or the store was put back.
+            // Changes are missing: this node was away too long, or the store was restored from a
+            // backup.
             if !is_whole {
                 self.forget_all();
                 *applied = behind.last;

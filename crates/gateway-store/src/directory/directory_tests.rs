@@ -1,4 +1,4 @@
-//! What the directory knows, forgets and follows.
+//! Tests of what the directory caches, forgets and follows.
 
 #![allow(clippy::unwrap_used)]
 use std::sync::atomic::AtomicU64;

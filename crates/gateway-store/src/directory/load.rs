@@ -1,5 +1,5 @@
-//! What is not known is read from the store: once for all who ask at the same time, and again when
-//! something changed in between, so that nothing outdated is ever kept.
+//! Loads unknown keys from the store: once for all concurrent requests, and again when a change was
+//! applied in the meantime, so that nothing outdated is ever cached.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -13,11 +13,11 @@ use crate::records::{keys, organizations, projects};
 use gateway_policy::dates::seconds;
 use gateway_policy::tenants::Caller;
 
-/// How often something is read again because of changes in between, before it is refused for now.
+/// Most reloads because of concurrent changes, before the key is refused for now.
 const ATTEMPTS: u32 = 16;
 
 impl Directory {
-    /// One query for all who ask for that key now.
+    /// Runs one query for all concurrent requests for that key.
     pub(super) async fn load_once(&self, hash: [u8; 32]) -> Result<Arc<Caller>, Refusal> {
         let loading = {
             let mut loading = lock(&self.loading);
@@ -30,7 +30,7 @@ impl Directory {
             }
         };
         let _forget = Forget { directory: self, hash };
-        // Whoever comes first looks it up; if he goes away, the next one does.
+        // The first request runs the look-up; if it is cancelled, the next one takes over.
         loading.get_or_init(|| self.load(hash)).await.clone()
     }
 
@@ -118,7 +118,7 @@ impl Directory {
     }
 }
 
-/// Takes a look-up off the list, also when whoever waits for it goes away.
+/// Removes a look-up from the list, also when the waiting request is cancelled.
 struct Forget<'a> {
     directory: &'a Directory,
     hash: [u8; 32],
@@ -127,7 +127,8 @@ struct Forget<'a> {
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         let mut loading = lock(&self.directory.loading);
-        // The list's, and ours that is still alive: others wait, and the last one of them forgets.
+        // The list holds one reference and this guard another; the last waiting request removes the
+        // entry.
         let is_last = loading
             .get(&self.hash)
             .is_some_and(|loading| loading.initialized() || Arc::strong_count(loading) <= 2);

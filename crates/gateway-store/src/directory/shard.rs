@@ -1,5 +1,5 @@
-//! A part of the known keys, bounded: beyond it goes the first key that was not used since the hand
-//! last passed (the clock algorithm).
+//! A bounded part of the cached keys. When full, the clock algorithm evicts: the first key that was
+//! not used since the hand last passed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,13 +68,13 @@ impl Shard {
         self.ring.len()
     }
 
-    /// Keys whose last use is not written down, with that use.
+    /// Keys whose last use is not persisted, with that use.
     pub(super) fn used(&self) -> Vec<(Arc<KeySlot>, i64)> {
         let unwritten = |place: &Place| Some((Arc::clone(&place.key), place.key.unwritten()?));
         self.ring.iter().filter_map(unwritten).collect()
     }
 
-    /// Where the next one goes. Ends after two turns at most.
+    /// The index of the slot to replace. Ends after two turns at most.
     fn victim(&mut self) -> usize {
         loop {
             self.hand = (self.hand + 1) % self.ring.len();

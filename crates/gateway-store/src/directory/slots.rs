@@ -1,6 +1,6 @@
-//! What is kept of keys, projects and organizations. A project is one slot for all its keys, and an
-//! organization one for all its projects: when one changes, its slot gets the new state, and each
-//! caller is put together anew when it is next asked for.
+//! Cached state of keys, projects and organizations. A project has one slot for all its keys, and
+//! an organization one for all its projects: a change updates one slot, and each caller is rebuilt
+//! at its next request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,10 +11,11 @@ use ratelimit::Micros;
 
 use gateway_policy::tenants::{Caller, Organization, Project};
 
-/// Slots in use, by id. Slots that no key uses are removed when their number has doubled.
+/// Slots in use, by id. Unreferenced slots are removed when the number of slots has doubled.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    /// Grows with each change that is applied: what was read before must not be kept after.
+    /// Grows with each applied change: state that was read before a change must not be cached after
+    /// it.
     pub(super) epoch: u64,
     pub(super) organizations: HashMap<Box<str>, Weak<OrganizationSlot>>,
     pub(super) projects: HashMap<Box<str>, Weak<ProjectSlot>>,
@@ -24,7 +25,7 @@ pub(super) struct Slots {
 #[derive(Debug)]
 pub(super) struct OrganizationSlot {
     pub(super) id: Box<str>,
-    /// `None`: it has ended.
+    /// `None`: the organization has ended.
     pub(super) current: ArcSwapOption<Organization>,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct KeySlot {
 }
 
 impl Slots {
-    /// Forgets slots that nobody uses, when there are many.
+    /// Removes unreferenced slots when there are many.
     pub(super) fn sweep(&mut self) {
         if self.organizations.len() + self.projects.len() < self.swept * 2 + 1024 {
             return;
@@ -60,7 +61,7 @@ impl Slots {
 }
 
 impl ProjectSlot {
-    /// Both, if requests may be made with them.
+    /// The organization and the project, if both are active.
     pub(super) fn now(&self) -> Option<(Arc<Organization>, Arc<Project>)> {
         let project = self.current.load_full();
         let organization = self.organization.current.load_full()?;
@@ -82,7 +83,7 @@ impl KeySlot {
         Some(Self { hash, id, project, expires_at, caller, used, written })
     }
 
-    /// The caller as things are now; `None`: it has ended.
+    /// The caller's current state; `None` when its key has ended.
     pub(super) fn caller(&self, now: Micros, second: i64) -> Option<Arc<Caller>> {
         if self.expires_at.is_some_and(|end| end <= now) {
             return None;
@@ -110,7 +111,7 @@ impl KeySlot {
         Some(caller)
     }
 
-    /// The last use, if it is not written down.
+    /// The last use, if it is not persisted yet.
     pub(super) fn unwritten(&self) -> Option<i64> {
         let used = self.used.load(Ordering::Relaxed);
         (used > self.written.load(Ordering::Relaxed)).then_some(used)

@@ -1,10 +1,10 @@
-//! One line of the ledger: a request that was answered, and what it took.
+//! An entry of the ledger: an answered request and its usage.
 
 use ratelimit::Micros;
 
 use gateway_policy::tenants::MicroDollars;
 
-/// See the module. Names are shared, not copied.
+/// An entry. Names are shared, not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// When it was settled.
@@ -15,27 +15,27 @@ pub struct Entry {
     pub organization: Box<str>,
     /// `proj_…`.
     pub project: Box<str>,
-    /// `key_…`; empty for what no key asked for.
+    /// `key_…`; empty for work that no key requested.
     pub key: Box<str>,
     /// The snapshot that served it; `*` for requests without a model.
     pub model: Box<str>,
-    /// Which usage page counts it.
+    /// The usage page that counts it.
     pub endpoint: Endpoint,
-    /// The status that was answered.
+    /// The status of the response.
     pub status: u16,
-    /// Whether a batch ran it.
+    /// Whether it is a line of a batch.
     pub batch: bool,
     /// Input tokens, cached ones among them.
     pub input_tokens: u64,
-    /// Of these, those that were cached.
+    /// Of these, cached tokens.
     pub cached_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
-    /// Images made.
+    /// Images generated.
     pub images: u64,
     /// Milliseconds of audio.
     pub audio_milliseconds: u64,
-    /// What it cost.
+    /// Its cost.
     pub cost: MicroDollars,
 }
 
@@ -66,7 +66,7 @@ impl Endpoint {
         Self::Other,
     ];
 
-    /// As in the path, and in exports.
+    /// The name in paths and in exports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Endpoint {
         }
     }
 
-    /// The one of that name.
+    /// The endpoint of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|endpoint| endpoint.name() == name)

@@ -1,12 +1,12 @@
-//! The ledger row by row, in parts: for exports that hold one part in memory.
+//! Reads the ledger row by row, in parts, so that an export holds only one part in memory.
 
 use super::entry::{Endpoint, Entry};
 use crate::database::{Database, DatabaseError, Row, Statement};
 
-/// Rows of a part.
+/// Rows per part.
 const PART: u32 = 1000;
 
-/// Where an export goes on. Moments are in microseconds.
+/// Position at which an export continues. Moments are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     at: u64,
@@ -15,7 +15,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The beginning of `start <= at < end`, in seconds.
+    /// The start of an export of `start <= at < end`, in seconds.
     #[must_use]
     pub fn new(start: u64, end: u64) -> Self {
         let micros = |seconds: u64| seconds.saturating_mul(1_000_000);
@@ -26,13 +26,13 @@ impl Cursor {
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
-    /// What was recorded; for a folded row, the sums.
+    /// The recorded entry; for a folded row, the sums.
     pub entry: Entry,
-    /// How many requests it stands for: 1, or more where rows were folded.
+    /// Number of requests in the row: 1, or more in a folded row.
     pub requests: u64,
 }
 
-/// The next rows, by time, and where to go on; no rows: that was all.
+/// The next rows, by time, and the cursor behind them. No rows: the export is complete.
 ///
 /// # Errors
 /// See [`DatabaseError`].

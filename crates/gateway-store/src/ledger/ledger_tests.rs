@@ -1,4 +1,4 @@
-//! Rows and sums of the ledger, and what happens while the store is away.
+//! Rows and sums of the ledger, also while the store is unreachable.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -53,7 +53,7 @@ async fn a_group_whose_answer_was_lost_is_not_written_twice() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(&folder).await;
     for _ in 0..2 {
-        // The same writer begins anew at the same number, as after a commit without an answer.
+        // The same writer restarts at the same number, as after a commit whose response was lost.
         let ledger = Ledger::start(Arc::clone(&database), "one".into());
         ledger.record(entry(1));
         ledger.flush(PATIENCE).await.unwrap();

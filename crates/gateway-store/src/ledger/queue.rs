@@ -1,16 +1,16 @@
-//! What waits to be written: rows, and beyond their bound rows folded by what every sum is grouped
-//! by, so that no sum is ever wrong.
+//! Rows that wait to be written. Beyond the bound, rows are folded by every column that sums are
+//! grouped by, so that no sum is ever wrong.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::State;
 use super::entry::{Endpoint, Entry};
 
-/// Most rows that wait as they are: some 20 MB.
+/// Most rows that wait unfolded: some 20 MB.
 pub const MAX_ROWS: usize = 65_536;
 /// Most folded rows.
 pub const MAX_FOLDED: usize = 16_384;
-/// Rows are folded within a minute: the narrowest bucket of usage.
+/// Rows are folded within one minute: the narrowest bucket of usage.
 const MINUTE: u64 = ratelimit::MINUTE;
 
 /// An entry, or several folded into one.
@@ -39,12 +39,12 @@ pub(super) struct Queue {
     recorded: u64,
     lost_requests: u64,
     lost_cost: u64,
-    /// Rows that were taken and are not written yet.
+    /// Rows that were taken and are not settled yet.
     taken: usize,
 }
 
 impl Queue {
-    /// Adds an entry, or tells what it cost when it is lost.
+    /// Adds an entry. Returns its cost when it is lost.
     pub(super) fn push(&mut self, entry: Entry) -> Result<(), u64> {
         if self.has_room() {
             self.recorded += 1;
@@ -77,7 +77,7 @@ impl Queue {
             let keys = std::mem::take(&mut self.folded);
             let mut folded = keys.into_values();
             rows.extend(folded.by_ref().take(most));
-            // What is left waits as rows: at most MAX_FOLDED of them.
+            // The rest waits as rows: at most MAX_FOLDED of them.
             self.rows.extend(folded);
         }
         if self.rows.is_empty() {
@@ -87,7 +87,7 @@ impl Queue {
         rows
     }
 
-    /// Rows that were taken are written, or lost.
+    /// Removes rows that are written or lost from the count.
     pub(super) fn settle(&mut self, rows: usize) {
         self.taken -= rows.min(self.taken);
     }
@@ -101,7 +101,7 @@ impl Queue {
         self.rows.is_empty() && self.folded.is_empty()
     }
 
-    /// Requests that were taken down so far.
+    /// Number of requests recorded so far.
     pub(super) fn recorded(&self) -> u64 {
         self.recorded
     }

@@ -1,23 +1,23 @@
-//! What was spent in a month, as the ledger has it.
+//! Spend per month, from the ledger.
 
 use std::collections::HashMap;
 
 use crate::database::{Database, DatabaseError, Row, Statement, Value};
 use gateway_policy::tenants::MicroDollars;
 
-/// What was spent in one month.
+/// Spend of one month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonthSpend {
     /// `None`: the organization's sum, over all its projects.
     pub project: Option<Box<str>>,
-    /// What was spent.
+    /// The cost.
     pub cost: MicroDollars,
-    /// With so many requests.
+    /// Number of requests.
     pub requests: u64,
 }
 
-/// The sums of an organization and its projects; `month` as in [`gateway_policy::dates::month`]. Limits are
-/// seeded with them. At most 100,000 projects, the organization's sum first.
+/// Sums of an organization and of its projects; `month` as in [`gateway_policy::dates::month`].
+/// They seed the spend limits. At most 100,000 projects, after the organization's sum.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -49,7 +49,7 @@ pub async fn month_spend_of(
     rows.first().map_or(Ok(0), |row| Ok(read(row)?.cost))
 }
 
-/// The sums of some organizations; one that spent nothing is not among them.
+/// The sums of several organizations; those without spend are omitted.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,5 +1,5 @@
-//! Sums over the ledger: by buckets of time, and by what they are grouped by. Buckets lie on whole
-//! minutes, hours and days of UTC; those at the edges are cut where the query begins and ends.
+//! Sums over the ledger, by buckets of time and by group. Buckets align with whole minutes, hours
+//! and days of UTC; the first and last are cut where the query begins and ends.
 
 use std::fmt::Write;
 
@@ -7,35 +7,35 @@ use super::entry::Endpoint;
 use super::writer::number;
 use crate::database::{Database, DatabaseError, Row, Statement, Value};
 
-/// Most sums that a query may have.
+/// Most sums in the result of a query.
 pub const MAX_SUMS: usize = 20_000;
 
-/// What to sum up. Moments are Unix seconds.
+/// A query. Moments are Unix seconds.
 #[derive(Clone, Debug, Default)]
 pub struct UsageQuery {
-    /// Whose.
+    /// Id of the organization.
     pub organization: Box<str>,
-    /// From then on.
+    /// Start, inclusive.
     pub start: u64,
-    /// Until before then.
+    /// End, exclusive.
     pub end: u64,
-    /// Seconds of a bucket, at least 1.
+    /// Width of a bucket in seconds, at least 1.
     pub width: u64,
-    /// Of one page of usage; `None`: of all.
+    /// The usage page; `None`: all pages.
     pub endpoint: Option<Endpoint>,
-    /// Of batches only, or of all else.
+    /// `true`: only batches; `false`: all but batches.
     pub batch: Option<bool>,
-    /// Of these projects; none: of all.
+    /// Ids of projects; empty: all projects.
     pub projects: Vec<Box<str>>,
-    /// Of these keys.
+    /// Ids of keys; empty: all keys.
     pub keys: Vec<Box<str>>,
-    /// Of these models.
+    /// Names of models; empty: all models.
     pub models: Vec<Box<str>>,
-    /// What has a sum of its own.
+    /// The dimensions to group by.
     pub group_by: GroupBy,
 }
 
-/// What sums are told apart by, beside their bucket.
+/// Dimensions that sums are grouped by, beside the bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct GroupBy {
@@ -46,7 +46,7 @@ pub struct GroupBy {
     pub endpoint: bool,
 }
 
-/// A sum. What it is not grouped by is `None`.
+/// A sum. Dimensions that are not grouped by are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Sum {
@@ -63,7 +63,7 @@ pub struct Sum {
     pub output_tokens: u64,
     pub images: u64,
     pub audio_milliseconds: u64,
-    /// In micro-dollars.
+    /// Cost in micro-dollars.
     pub cost: u64,
 }
 
@@ -71,10 +71,10 @@ pub struct Sum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
-/// Sums up, in the order of buckets.
+/// Computes the sums, in the order of buckets.
 ///
 /// # Errors
-/// See [`DatabaseError`]; inside, when there are too many.
+/// See [`DatabaseError`]. The inner error: there are too many sums.
 pub async fn sums(
     database: &Database,
     query: &UsageQuery,
@@ -86,21 +86,21 @@ pub async fn sums(
     rows.iter().map(|row| read(row, query.group_by)).collect::<Result<_, _>>().map(Ok)
 }
 
-/// What an organization used of a model.
+/// An organization's use of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelUse {
     /// `org-…`.
     pub organization: Box<str>,
-    /// What people call it.
+    /// Display name of the organization.
     pub name: Box<str>,
-    /// How often.
+    /// Number of requests.
     pub requests: u64,
-    /// Unix seconds of the last time.
+    /// Last use, in Unix seconds.
     pub last: i64,
 }
 
-/// Which organizations used a model since `start` (Unix seconds), the heaviest first, at most
-/// `limit`. It reads the ledger of all organizations, which may take long.
+/// Organizations that used a model since `start` (Unix seconds), heaviest users first, at most
+/// `limit`. Reads the ledger of all organizations, which may take long.
 ///
 /// # Errors
 /// See [`DatabaseError`].

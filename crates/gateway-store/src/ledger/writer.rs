@@ -1,5 +1,6 @@
-//! Writes what waits: groups of rows with the sums of their months, each group once. A group whose
-//! commit was not answered is tried again under its number and finds itself written.
+//! Writes waiting rows: groups of rows with their monthly sums, each group exactly once. A group
+//! whose commit got no response is retried under the same number, which shows whether it was
+//! written.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -11,20 +12,20 @@ use super::queue::Row;
 use crate::database::{Database, DatabaseError, Statement, Value};
 use gateway_policy::dates::{month, seconds};
 
-/// Most rows of a group.
+/// Most rows per group.
 const GROUP: usize = 4096;
-/// How long rows are gathered.
+/// How long a group is gathered.
 const GATHER: Duration = Duration::from_millis(50);
-/// How long to wait after a failure: at first, and at most.
+/// Delay after a failure: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// Rows of one statement.
+/// Rows per statement.
 const ROWS: usize = 64;
 const COLUMNS: usize = 16;
 
 static INSERT_ONE: LazyLock<String> = LazyLock::new(|| insert(1));
 static INSERT_MANY: LazyLock<String> = LazyLock::new(|| insert(ROWS));
 
-/// Runs until all clones of the ledger are gone and all is written.
+/// Runs until all clones of the ledger are dropped and all rows are written.
 pub(super) async fn run(database: Arc<Database>, writer: Box<str>, ledger: Arc<Shared>) {
     let mut sequence = 0;
     loop {
@@ -49,7 +50,7 @@ pub(super) async fn run(database: Arc<Database>, writer: Box<str>, ledger: Arc<S
     }
 }
 
-/// Writes one group, however long the store is away.
+/// Writes one group; retries for as long as the store is unreachable.
 async fn write(
     database: &Database,
     writer: &str,
@@ -61,7 +62,7 @@ async fn write(
     let mut pause = RETRY.0;
     loop {
         let result = match database.transact(statements.clone()).await {
-            // It was written, and the answer was lost.
+            // The group was written, and the response was lost.
             Err(DatabaseError::Unmet(0)) => Ok(()),
             other => other.map(drop),
         };
@@ -76,7 +77,7 @@ async fn write(
     }
 }
 
-/// A group that the store refuses is halved, down to the row that it refuses.
+/// Halves a group that the store rejects, down to the rejected row.
 fn give_up(ledger: &Shared, mut rows: Vec<Row>, error: &DatabaseError) -> Vec<Vec<Row>> {
     if rows.len() > 1 {
         let rest = rows.split_off(rows.len() / 2);
@@ -120,8 +121,7 @@ fn statements(writer: &str, sequence: u64, rows: &[Row]) -> Vec<Statement> {
     statements
 }
 
-/// The sums of months, in one order for all nodes, so that they wait for each other and never
-/// crosswise.
+/// Updates of the monthly sums, in the same order on all nodes, which prevents deadlocks.
 fn sums(rows: &[Row]) -> impl Iterator<Item = Statement> {
     let mut sums: BTreeMap<(&str, u32, &str), (u64, u64)> = BTreeMap::new();
     for Row { entry, requests } in rows {
@@ -179,7 +179,7 @@ fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
     ]);
 }
 
-/// An endpoint as the store has it.
+/// The stored number of an endpoint.
 pub(super) fn number(endpoint: Endpoint) -> i64 {
     endpoint as i64
 }

@@ -1,5 +1,5 @@
-//! Admin keys: each opens the administration of one organization. They are looked up in the store
-//! for each request, so that a revoked one is refused at once.
+//! Admin keys: each grants the administration of one organization. Every request looks its key up
+//! in the store, so that a revoked key is refused at once.
 
 use ratelimit::Micros;
 
@@ -12,26 +12,27 @@ use gateway_policy::settings::Secret;
 
 const COLUMNS: &str = "id, organization, name, redacted, created_at, expires_at, last_used_at";
 
-/// An admin key as the store has it.
+/// A stored admin key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminKey {
     /// `key_…`.
     pub id: Box<str>,
-    /// What it opens.
+    /// The organization that it administers.
     pub organization: Box<str>,
-    /// What people call it.
+    /// Display name.
     pub name: Box<str>,
-    /// What may be shown of it.
+    /// Redacted text, safe to show.
     pub redacted: Box<str>,
     /// Unix seconds.
     pub created_at: i64,
-    /// From then on it opens nothing.
+    /// When it expires.
     pub expires_at: Option<Micros>,
     /// Unix seconds, up to a minute late.
     pub last_used_at: Option<i64>,
 }
 
-/// Makes one, and its text, which cannot be had again. `None`: there is no such organization.
+/// Creates an admin key. Returns it with its text, which is not stored. Returns `None` if the
+/// organization does not exist.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -70,8 +71,7 @@ pub async fn create(
     Ok(found(database.transact(vec![insert.expecting(1)]).await)?.map(|_| (key, text)))
 }
 
-/// The admin key of that text, if it opens anything now. Its use is written down when a minute has
-/// passed since the last one.
+/// The admin key with that text, if it is valid now. Its use is recorded at most once a minute.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -114,7 +114,7 @@ pub async fn get(
     rows.first().map(read).transpose()
 }
 
-/// A part of an organization's admin keys.
+/// A page of an organization's admin keys.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -128,7 +128,7 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-/// Revokes one. `None`: the organization has no such admin key.
+/// Revokes an admin key. Returns `None` if the organization has no such key.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,5 +1,5 @@
-//! The lines of batches. A line is run by the node that holds its lease, and its result is taken
-//! once: from the holder, and together with the batch's counts.
+//! The lines of batches. The node that holds a line's lease runs the line. Its result is accepted
+//! once, only from the holder, and in one transaction with the batch's counts.
 
 use ratelimit::Micros;
 
@@ -10,28 +10,28 @@ use crate::database::{Database, DatabaseError, Row, Statement};
 /// A line of a batch's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its place in the file, from 0.
+    /// Its index in the file, from 0.
     pub number: u64,
-    /// The client's name for it.
+    /// The client's id of the line.
     pub custom_id: Box<str>,
-    /// The request's body, JSON.
+    /// The request's body, as JSON.
     pub body: Box<str>,
-    /// Its estimate of input tokens.
+    /// Estimated input tokens.
     pub tokens: u64,
 }
 
-/// What became of a line.
+/// The result of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether it goes to the error file.
+    /// Whether it goes into the error file.
     pub failed: bool,
-    /// The line of the output or error file, JSON.
+    /// The line of the output or error file, as JSON.
     pub text: Box<str>,
-    /// What it took.
+    /// Its token usage.
     pub usage: Usage,
 }
 
-/// Stores lines of a batch; doing it again does nothing. At most 1000 at once.
+/// Inserts lines of a batch, at most 1000 per call. Idempotent.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -52,7 +52,7 @@ pub async fn insert(database: &Database, batch: &str, lines: &[Line]) -> Result<
     database.transact(lines.iter().map(insert).collect()).await.map(drop)
 }
 
-/// Takes at most `limit` lines that nobody runs, until that moment.
+/// Leases at most `limit` lines that no node holds, until that moment.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -64,8 +64,8 @@ pub async fn claim(
     until: Micros,
     now: Micros,
 ) -> Result<Vec<Line>, DatabaseError> {
-    // The outer condition is checked again under the row's lock: what another node has taken in
-    // the meantime is left to it.
+    // The outer condition is checked again under the row's lock, which excludes lines that another
+    // node has claimed in the meantime.
     let update = Statement::new(
         "UPDATE batch_lines SET state = 1, lease_owner = $1, lease_until = $2 \
          WHERE batch = $3 AND line IN (SELECT line FROM batch_lines WHERE batch = $3 \
@@ -80,7 +80,7 @@ pub async fn claim(
     Ok(lines)
 }
 
-/// Gives a line back, not run. `None`: the owner does not hold it.
+/// Releases a line that was not run. Returns `None` if the owner does not hold it.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -98,7 +98,7 @@ pub async fn release(
     found(database.transact(vec![update.expecting(1)]).await.map(drop))
 }
 
-/// Keeps all lines that a node runs for longer.
+/// Extends the leases of all lines that a node holds.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -116,7 +116,7 @@ pub async fn renew(
     database.transact(vec![update]).await.map(drop)
 }
 
-/// Gives all lines back that a node holds; none of them may be run any more. Answers how many.
+/// Releases all lines that a node holds; the node must run none of them. Returns their number.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -134,8 +134,8 @@ pub async fn release_all(
     Ok(done.first().map_or(0, |done| done.affected))
 }
 
-/// Writes down what became of a line, and counts it. `None`: the owner does not hold it any more,
-/// and the result is another node's.
+/// Records the result of a line and counts it. Returns `None` if the owner no longer holds the
+/// line: the result is then another node's.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -165,9 +165,9 @@ pub async fn finish(
     found(database.transact(statements).await.map(drop))
 }
 
-/// Ends at most 100 lines that nobody runs with one outcome, when a batch is cancelled or expires
-/// or has spent its money. `text` makes the result of a line from its number and `custom_id`.
-/// Answers how many; 0: all lines are done or running.
+/// Finishes at most 100 lines that no node holds with one outcome, when a batch is cancelled,
+/// expires or exceeds its spend limit. `text` creates the result of a line from its number and
+/// `custom_id`. Returns the number of lines; 0 means that all lines are finished or running.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -203,7 +203,7 @@ pub async fn end_rest(
     Ok(lines.len())
 }
 
-/// How many lines are not done.
+/// Number of unfinished lines.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -213,7 +213,7 @@ pub async fn left(database: &Database, batch: &str) -> Result<u64, DatabaseError
     rows.first().map_or(Ok(0), |row| row.count(0))
 }
 
-/// Results behind line `after` (-1: from the first), for the output or the error file.
+/// Results behind line `after` (-1: from the first line), for the output or the error file.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -231,8 +231,8 @@ pub async fn results(
     rows.iter().map(|row| Ok((row.integer(0)?, row.text(1)?))).collect()
 }
 
-/// Forgets the lines of a batch that has ended: its files have them. Answers whether some are
-/// left.
+/// Deletes lines of a batch that has ended, because its files contain them. Returns whether lines
+/// are left.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,6 +1,7 @@
-//! The queue of batches: the input tokens of those that have not ended, which is their sum in the
-//! store and nothing beside it. So it is the same for all nodes, and a batch that ends gives its
-//! tokens back in the moment it ends, whoever dies (specification: What the service does, item 4).
+//! The queue of batches: the input tokens of the batches that have not ended. It is computed as a
+//! sum in the store, with no counter beside it. So it is the same on all nodes, and a batch
+//! releases its tokens the moment it ends, whichever node fails (specification: What the service
+//! does, item 4).
 
 use super::found;
 use crate::database::{Database, DatabaseError, Statement, Value};
@@ -8,9 +9,9 @@ use crate::database::{Database, DatabaseError, Statement, Value};
 /// A limit of queued tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What is added up.
+    /// The batches that count towards the limit.
     pub scope: Scope,
-    /// The most of it.
+    /// Largest sum of tokens.
     pub most: u64,
 }
 
@@ -19,39 +20,39 @@ pub struct Limit {
 pub enum Scope {
     /// The organization's batches for these models that have not ended.
     Queued(Vec<Box<str>>),
-    /// The project's batches for this model that were accepted behind that second, ended or not.
+    /// The project's batches for this model that were accepted after that second, ended or not.
     Since(Box<str>, i64),
 }
 
-/// A batch that was checked, and is to be run.
+/// A validated batch that is ready to be queued.
 #[derive(Clone, Debug)]
 pub struct Checked<'a> {
     /// Its id.
     pub id: &'a str,
-    /// Whose it is.
+    /// Id of its organization.
     pub organization: &'a str,
-    /// Whose it is.
+    /// Id of its project.
     pub project: &'a str,
-    /// The snapshot that its lines are for.
+    /// The model snapshot of its lines.
     pub model: &'a str,
-    /// The sum of its lines' estimates.
+    /// The sum of its lines' token estimates.
     pub tokens: u64,
-    /// Its lines.
+    /// Number of its lines.
     pub total: u64,
 }
 
-/// What became of a batch that asked to be queued.
+/// The outcome of queueing a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is in progress.
+    /// The batch is in progress.
     Queued,
     /// The limit of that index has no room.
     Full(usize),
-    /// It is not being validated any more.
+    /// The batch is no longer being validated.
     Gone,
 }
 
-/// Puts a batch into the queue if it fits into all limits, in one step.
+/// Queues a batch if it fits into all limits, atomically.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -61,7 +62,7 @@ pub async fn admit(
     limits: &[Limit],
     now: i64,
 ) -> Result<Admission, DatabaseError> {
-    // What another node ends between the two looks makes room: then it is tried again.
+    // A batch of another node that ends between the two reads makes room: then it is tried again.
     for _ in 0..4 {
         if try_admit(database, batch, limits, now).await?.is_some() {
             return Ok(Admission::Queued);
@@ -79,7 +80,7 @@ pub async fn admit(
     Err(DatabaseError::Unavailable("the queue of batches changes too quickly".to_owned()))
 }
 
-/// What counts towards a limit.
+/// The tokens that count towards a limit.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -101,7 +102,7 @@ async fn try_admit(
     limits: &[Limit],
     now: i64,
 ) -> Result<Option<()>, DatabaseError> {
-    // Whoever queues something in this organization waits here for whoever does so already.
+    // Serializes the admissions of one organization.
     let lock = "UPDATE organizations SET name = name WHERE id = $1";
     let lock = Statement::new(lock, [batch.organization.into()]).expecting(1);
     let mut values: Vec<Value> = vec![
@@ -128,7 +129,7 @@ async fn is_validating(database: &Database, id: &str) -> Result<bool, DatabaseEr
     Ok(!database.query(Statement::new(sql, [id.into()])).await?.is_empty())
 }
 
-/// The statement of a sum; its values are added to `values`.
+/// The statement that computes a sum; appends its values to `values`.
 fn sum(organization: &str, project: &str, scope: &Scope, values: &mut Vec<Value>) -> String {
     let mut place = |value: Value| {
         values.push(value);

@@ -1,5 +1,5 @@
-//! Batches: their state, counts and moments, and which node runs one. What a line of a batch says
-//! and became is in `batch_lines`; nothing here runs anything.
+//! Batches: their state, counts and timestamps, and the node that runs each. Their lines are in
+//! `batch_lines`; this module runs nothing.
 
 use ratelimit::Micros;
 
@@ -38,7 +38,7 @@ impl Status {
         Self::Cancelled,
     ];
 
-    /// As on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl Status {
         }
     }
 
-    /// Whether nothing happens to it any more.
+    /// Whether the state is final.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Failed | Self::Completed | Self::Expired | Self::Cancelled)
     }
 
-    /// The column of the moment at which it begins.
+    /// The column with the timestamp at which the state begins.
     fn moment(self) -> Option<&'static str> {
         match self {
             Self::Validating => None,
@@ -71,14 +71,14 @@ impl Status {
     }
 }
 
-/// A batch. Moments are Unix seconds.
+/// A batch. Timestamps are Unix seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of the wire")]
 pub struct Batch {
     pub id: Box<str>,
     pub organization: Box<str>,
     pub project: Box<str>,
-    /// The id of the key that made it.
+    /// The id of the key that created it.
     pub key: Box<str>,
     pub endpoint: Box<str>,
     pub model: Box<str>,
@@ -90,7 +90,7 @@ pub struct Batch {
     pub metadata: Option<Box<str>>,
     /// JSON: the list of errors of a failed batch.
     pub errors: Option<Box<str>>,
-    /// What it draws on the queue until it ends.
+    /// The tokens that it holds in the queue until it ends.
     pub queued_tokens: u64,
     pub total: u64,
     pub completed: u64,
@@ -100,29 +100,29 @@ pub struct Batch {
     pub in_progress_at: Option<i64>,
     pub finalizing_at: Option<i64>,
     pub cancelling_at: Option<i64>,
-    /// When it was completed, failed, expired or cancelled.
+    /// When it completed, failed, expired or was cancelled.
     pub ended_at: Option<i64>,
-    /// How long its files stay, in seconds; `None`: until they are deleted.
+    /// Lifetime of its output files, in seconds; `None`: until they are deleted.
     pub output_expires_after: Option<i64>,
-    /// When its time was over before all of its lines were run.
+    /// When its time ran out before all of its lines were run.
     pub expiring_at: Option<i64>,
-    /// What its lines took.
+    /// Token usage of its lines.
     pub usage: Usage,
 }
 
-/// Tokens that lines of a batch took.
+/// Token usage of a batch's lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of the wire")]
 pub struct Usage {
     pub input_tokens: u64,
-    /// Of the input.
+    /// Part of the input tokens.
     pub cached_tokens: u64,
     pub output_tokens: u64,
-    /// Of the output.
+    /// Part of the output tokens.
     pub reasoning_tokens: u64,
 }
 
-/// Stores a new one, which `owner` works at until that moment.
+/// Inserts a batch, leased to `owner` until that moment.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -176,7 +176,7 @@ pub async fn get(
     database.query(statement).await?.first().map(read).transpose()
 }
 
-/// A part of a project's batches.
+/// A page of a project's batches.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -190,7 +190,7 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-/// The batch of that id, whosever it is.
+/// The batch of that id, in any project.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -200,7 +200,7 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<Batch>, Databa
     rows.first().map(read).transpose()
 }
 
-/// Whether there is a batch that has not ended and that no node works at.
+/// Whether there is an unfinished batch that no node holds.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -209,8 +209,8 @@ pub async fn waits(database: &Database, now: Micros) -> Result<bool, DatabaseErr
     Ok(!database.query(Statement::new(sql, [now.into()])).await?.is_empty())
 }
 
-/// Notes that the time of a batch is over before all of its lines were run. `None`: it is not in
-/// progress.
+/// Records that the time of a batch ran out before all of its lines were run. Returns `None` if it
+/// is not in progress.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -223,8 +223,8 @@ pub async fn expire(database: &Database, id: &str, at: i64) -> Result<Option<()>
     found(database.transact(vec![update.expecting(1)]).await.map(drop))
 }
 
-/// Forgets lines of batches that have ended: their files have them. A few thousand at a time;
-/// answers whether there may be more.
+/// Deletes lines of batches that have ended, because their files contain them. A few thousand per
+/// call; returns whether there may be more.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -241,8 +241,8 @@ pub async fn tidy(database: &Database) -> Result<bool, DatabaseError> {
     Ok(true)
 }
 
-/// An organization's tokens in the queue by model, as batches name it, and how many batches hold
-/// them. The models with most tokens first, at most a thousand.
+/// An organization's queued tokens and batches by model, as batches name it. Models with most
+/// tokens first, at most a thousand.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -257,7 +257,7 @@ pub async fn queued(database: &Database, organization: &str) -> Result<Vec<Queue
     rows.iter().map(read).collect()
 }
 
-/// What waits in the queue for one model.
+/// The queue of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Queued {
@@ -266,8 +266,8 @@ pub struct Queued {
     pub batches: u64,
 }
 
-/// Takes the oldest batch that has not ended and that no other node works at, until that moment.
-/// The owner calls again before to go on with it.
+/// Leases the oldest unfinished batch that no other node holds, until that moment. The owner renews
+/// the lease before it expires.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -287,8 +287,8 @@ pub async fn claim(
     done.first().and_then(|done| done.rows.first()).map(read).transpose()
 }
 
-/// Keeps a batch for longer; with a moment that is past it is given back. `None`: another node has
-/// taken it, or it has ended.
+/// Extends the lease of a batch; a moment in the past releases it. Returns `None` if another node
+/// holds the batch, or it has ended.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -306,7 +306,7 @@ pub async fn renew(
     found(database.transact(vec![update.expecting(1)]).await.map(drop))
 }
 
-/// What else is said when a state begins.
+/// Further values that are set when a state begins.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome<'a> {
     /// The file with the answers.
@@ -317,7 +317,7 @@ pub struct Outcome<'a> {
     pub errors: Option<&'a str>,
 }
 
-/// Moves a batch from one of the states `from` to `to`. `None`: it is in another one.
+/// Moves a batch from one of the states `from` to `to`. Returns `None` if it is in another state.
 ///
 /// # Errors
 /// See [`DatabaseError`].

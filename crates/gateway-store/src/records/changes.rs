@@ -1,20 +1,21 @@
-//! The changes that caches of all nodes must see. A change is numbered in its own transaction under
-//! the counter's row lock: numbers have no gaps and become visible in their order, on any store.
+//! The changes that the caches of all nodes must see. A change is numbered in its own transaction
+//! under the counter's row lock: numbers have no gaps and become visible in order, on both
+//! backends.
 
 use crate::database::{Database, DatabaseError, Statement};
 
-/// What has changed.
+/// What changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// A key was revoked, rotated or given an end: its hash in hexadecimal.
+    /// A key was revoked, rotated or given an expiry: its hash in hexadecimal.
     Key(Box<str>),
-    /// Anything of a project or its limits.
+    /// A project or its limits.
     Project(Box<str>),
-    /// Anything of an organization or its limits.
+    /// An organization or its limits.
     Organization(Box<str>),
 }
 
-/// How long changes are kept, in seconds: a node that was away for longer forgets everything.
+/// How long changes are kept, in seconds. A node that was away longer drops its whole cache.
 pub const KEPT: i64 = 3600;
 
 impl Change {
@@ -32,8 +33,8 @@ impl Change {
     }
 }
 
-/// The statements that announce a change; they stand last in its transaction, so that the counter
-/// is locked for a short time only. `at` is in seconds.
+/// The statements that announce a change. Put them last in the transaction, so that the counter is
+/// locked only briefly. `at` is in seconds.
 #[must_use]
 pub fn announce(change: &Change, at: i64) -> [Statement; 2] {
     [
@@ -47,16 +48,16 @@ pub fn announce(change: &Change, at: i64) -> [Statement; 2] {
     ]
 }
 
-/// What is behind a number.
+/// The changes behind a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
-    /// The number of the last change of all.
+    /// The number of the latest change.
     pub last: u64,
-    /// The next changes, in their order. Kinds that a later version writes are `None`.
+    /// The next changes, in order. Kinds that only a later version knows are `None`.
     pub changes: Vec<(u64, Option<Change>)>,
 }
 
-/// The number of the last change, and at most `limit` changes behind `sequence`.
+/// The number of the latest change, and at most `limit` changes behind `sequence`.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -88,7 +89,7 @@ pub async fn behind(
     Ok(Behind { last, changes })
 }
 
-/// Forgets changes from before that second.
+/// Deletes changes from before that second.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,10 +1,10 @@
-//! What was true once and is remembered for good.
+//! Facts that are remembered forever once they are recorded.
 
 use crate::database::{Database, DatabaseError, Statement};
 use crate::records::key_text;
 
-/// Notes a fact about a thing, and says whether it is new. The thing is kept as a hash: it may hold
-/// a password.
+/// Records a fact about a subject. Returns whether it is new. The subject is stored as a hash,
+/// because it may contain a password.
 ///
 /// # Errors
 /// See [`DatabaseError`].

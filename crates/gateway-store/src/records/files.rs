@@ -1,5 +1,5 @@
-//! Files that live in the gateway: what batches read and write. Contents are kept in chunks, so
-//! that neither side ever holds a whole file. A file can be read once it is complete.
+//! Files that the gateway stores: input and output of batches. Contents are stored in chunks, so
+//! that no side ever holds a whole file. A file can be read once it is complete.
 
 use super::found;
 use super::page::{self, Listed, Page, Source};
@@ -14,21 +14,21 @@ pub const CHUNK: usize = 256 << 10;
 pub struct File {
     /// `file-…`.
     pub id: Box<str>,
-    /// Whose it is.
+    /// Id of its project.
     pub project: Box<str>,
     /// `batch` or `batch_output`.
     pub purpose: Box<str>,
-    /// As it was uploaded.
+    /// The file name given at upload.
     pub filename: Box<str>,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// Unix seconds.
     pub created_at: i64,
-    /// Unix seconds; from then on it is gone.
+    /// Expiry in Unix seconds.
     pub expires_at: Option<i64>,
 }
 
-/// Begins a file, without contents.
+/// Creates an incomplete, empty file.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -48,8 +48,8 @@ pub async fn insert(database: &Database, file: &File) -> Result<(), DatabaseErro
     database.transact(vec![insert]).await.map(drop)
 }
 
-/// Adds at most [`CHUNK`] bytes behind the first `start`. Doing it again does nothing. `None`: the
-/// file is gone or complete.
+/// Appends at most [`CHUNK`] bytes at offset `start`. Idempotent. Returns `None` if the file is
+/// deleted or complete.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -75,7 +75,7 @@ pub async fn append(
     found(database.transact(statements).await.map(drop))
 }
 
-/// Says that all of it is there. `None`: it is gone.
+/// Marks the file as complete. Returns `None` if it is deleted.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -101,7 +101,7 @@ pub async fn get(
     rows.first().map(read).transpose()
 }
 
-/// A part of a project's complete files, of one purpose if given.
+/// A page of a project's complete files, of one purpose if given.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -121,7 +121,7 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-/// What files of the gateway are for.
+/// The purposes of stored files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Input of a batch.
@@ -131,7 +131,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// As on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -141,7 +141,7 @@ impl Purpose {
     }
 }
 
-/// The chunk that holds the byte at `start`, from there on. `None`: the file ends there.
+/// The chunk with the byte at `start`, from that byte on. Returns `None` at the end of the file.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -158,7 +158,7 @@ pub async fn read_at(
     Ok(row.bytes(1)?.get(within..).filter(|rest| !rest.is_empty()).map(Into::into))
 }
 
-/// Deletes a project's file. `None`: there is no such one.
+/// Deletes a project's file. Returns `None` if there is none of that id.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -175,8 +175,8 @@ pub async fn delete(
     found(database.transact(statements).await.map(drop))
 }
 
-/// Deletes a few files that have expired, and some whose upload ended in the middle a day ago.
-/// Says how many.
+/// Deletes some files that have expired, and some whose upload was abandoned a day ago. Returns
+/// their number.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -194,7 +194,8 @@ pub async fn prune(database: &Database, now: i64) -> Result<usize, DatabaseError
     Ok(pruned)
 }
 
-/// How far a file was written: its bytes, and whether that is all of it. `None`: it is gone.
+/// How much of a file is written: its bytes, and whether it is complete. Returns `None` if it is
+/// deleted.
 ///
 /// # Errors
 /// See [`DatabaseError`].

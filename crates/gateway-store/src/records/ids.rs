@@ -1,5 +1,5 @@
-//! Ids: a prefix, the time and chance, in hexadecimal. Sorted as texts they are in
-//! the order they were made in, which is what lists are paged by.
+//! Ids: a prefix, the time and randomness, in hexadecimal. Sorted as texts they are in the order of
+//! their creation, on which pagination relies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,15 +7,15 @@ use ratelimit::Micros;
 
 use gateway_policy::environment::Random;
 
-/// An id such as `proj_018b…`: the prefix and 32 digits. Half of them are the time in milliseconds
-/// and a count within it, so that ids of one process are in the order they were made in, and half
-/// are chance.
+/// An id such as `proj_018b…`: the prefix and 32 hexadecimal digits. Half of them are the time in
+/// milliseconds and a counter, so that ids of one process are in the order of their creation; the
+/// other half is random.
 #[must_use]
 pub fn new(prefix: &str, now: Micros, random: &dyn Random) -> Box<str> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let place = (now / 1000) << 16;
     let next = |last: u64| Some(place.max(last.saturating_add(1)));
-    // The closure always answers.
+    // The closure always returns a value.
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(place);
     let mut chance = [0; 8];
     random.fill(&mut chance);
@@ -24,13 +24,13 @@ pub fn new(prefix: &str, now: Micros, random: &dyn Random) -> Box<str> {
     id.into()
 }
 
-/// Bytes in hexadecimal.
+/// Encodes bytes in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     const_hex::encode(bytes)
 }
 
-/// The 32 bytes that a text of 64 hexadecimal digits stands for.
+/// Decodes 64 hexadecimal digits into 32 bytes.
 #[must_use]
 pub fn unhex(text: &str) -> Option<[u8; 32]> {
     const_hex::decode_to_array(Some(text).filter(|text| text.len() == 64)?).ok()

@@ -1,5 +1,5 @@
-//! The text of a key: `sk-proj-`, 40 characters of chance, and 4 that sum them up, by which text
-//! that never was a key is refused without a look into the store. Not how keys are stored.
+//! The text of a key: `sk-proj-`, 40 random characters, and a checksum of 4 characters, so that a
+//! text that never was a key is refused without a query. Storage of keys is in `keys`.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,26 +8,26 @@ use sha2::{Digest, Sha256};
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
 
-/// Characters of chance: 240 bits.
+/// Random characters: 240 bits.
 const CHANCE: usize = 40;
-/// Characters of the sum.
+/// Characters of the checksum.
 const SUM: usize = 4;
 
-/// What a key opens.
+/// What a key grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A project's key.
+    /// Use of a project.
     Project,
-    /// A key of a service account of a project.
+    /// Use of a project, as one of its service accounts.
     ServiceAccount,
-    /// The administration of one organization.
+    /// Administration of one organization.
     Admin,
 }
 
 impl Kind {
     const ALL: [Self; 3] = [Self::Project, Self::ServiceAccount, Self::Admin];
 
-    /// What its keys begin with.
+    /// The prefix of its keys.
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// A new key's text.
+/// Creates a new key's text.
 #[must_use]
 pub fn new(kind: Kind, random: &dyn Random) -> Secret {
     let mut chance = [0; CHANCE / 4 * 3];
@@ -49,7 +49,7 @@ pub fn new(kind: Kind, random: &dyn Random) -> Secret {
     Secret::new(text)
 }
 
-/// What kind of key it may be; `None`: it never was one.
+/// The kind that the text claims; `None` if the text cannot be a key.
 #[must_use]
 pub fn kind(text: &str) -> Option<Kind> {
     let kind = Kind::ALL.into_iter().find(|kind| text.starts_with(kind.prefix()))?;
@@ -60,13 +60,13 @@ pub fn kind(text: &str) -> Option<Kind> {
     (sum(body) == told).then_some(kind)
 }
 
-/// What is stored of it.
+/// The hash that is stored.
 #[must_use]
 pub fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// What is shown of it: the prefix and the last four characters.
+/// The redacted text: the prefix and the last four characters.
 #[must_use]
 pub fn redacted(text: &Secret) -> String {
     let text = text.reveal();

@@ -1,5 +1,5 @@
-//! Keys of projects. The store has their hashes only; a revoked key is gone, and the ledger keeps
-//! its id.
+//! Keys of projects. The store has only their hashes; a revoked key is deleted, and the ledger
+//! keeps its id.
 
 use ratelimit::Micros;
 
@@ -13,25 +13,25 @@ use gateway_policy::settings::Secret;
 
 const COLUMNS: &str =
     "id, project, service_account, name, redacted, created_at, expires_at, last_used_at, hash";
-/// Keys whose last use is written in one statement's transaction.
+/// Keys per transaction when last uses are written.
 const TOUCHED: usize = 500;
 
-/// A key as the store has it.
+/// A stored key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// `key_…`.
     pub id: Box<str>,
-    /// The project that it opens.
+    /// Id of its project.
     pub project: Box<str>,
-    /// Who owns it.
+    /// Its owner, if it belongs to a service account.
     pub service_account: Option<Box<str>>,
-    /// What people call it.
+    /// Display name.
     pub name: Box<str>,
-    /// What may be shown of it.
+    /// Redacted text, safe to show.
     pub redacted: Box<str>,
     /// Unix seconds.
     pub created_at: i64,
-    /// From then on it opens nothing.
+    /// When it expires.
     pub expires_at: Option<Micros>,
     /// Unix seconds, up to a minute late.
     pub last_used_at: Option<i64>,
@@ -39,21 +39,21 @@ pub struct Key {
     pub hash: Box<[u8]>,
 }
 
-/// What a new key is to be.
+/// The properties of a new key.
 #[derive(Clone, Copy, Debug)]
 pub struct NewKey<'a> {
-    /// The project that it opens.
+    /// Id of its project.
     pub project: &'a str,
-    /// Who owns it.
+    /// Its owner, if it belongs to a service account.
     pub service_account: Option<&'a str>,
-    /// What people call it.
+    /// Display name.
     pub name: &'a str,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Option<Micros>,
 }
 
-/// Makes a key, and its text, which cannot be had again. `None`: there is no such project that is
-/// not archived.
+/// Creates a key. Returns it with its text, which is not stored. Returns `None` if the project does
+/// not exist or is archived.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -68,7 +68,7 @@ pub async fn create(
     Ok(made.map(|_| (key, text)))
 }
 
-/// A key that is nowhere yet.
+/// Creates a key without storing it.
 pub(super) fn make(new: NewKey<'_>, now: Micros, random: &dyn Random) -> (Key, Secret) {
     let kind = match new.service_account {
         Some(_) => key_text::Kind::ServiceAccount,
@@ -89,7 +89,7 @@ pub(super) fn make(new: NewKey<'_>, now: Micros, random: &dyn Random) -> (Key, S
     (key, text)
 }
 
-/// The statement that stores it, if its project is there.
+/// The statement that stores the key if its project is active.
 pub(super) fn insert(key: &Key) -> Statement {
     Statement::new(
         "INSERT INTO keys (hash, id, project, service_account, name, redacted, created_at, \
@@ -108,7 +108,7 @@ pub(super) fn insert(key: &Key) -> Statement {
     )
 }
 
-/// The key with that hash: what the hot path asks for when it does not know it.
+/// The key with that hash. The directory calls it for keys that are not cached.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -134,7 +134,7 @@ pub async fn get(
     rows.first().map(read).transpose()
 }
 
-/// A part of a project's keys.
+/// A page of a project's keys.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -149,7 +149,7 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-/// Revokes a key. `None`: the project has no such key.
+/// Revokes a key. Returns `None` if the project has no such key.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -166,7 +166,7 @@ pub async fn revoke(
     Ok(found(database.transact(statements).await)?.map(|_| key))
 }
 
-/// When a key ends. `None`: the project has no such key, or it has ended already.
+/// Sets when a key expires. Returns `None` if the project has no such key, or it has expired.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -190,9 +190,9 @@ pub async fn expire(
     Ok(found(database.transact(statements).await)?.map(|_| key))
 }
 
-/// Replaces a key by a new one of the same name, owner and end. The old one opens the project for
-/// `grace` more, never for longer than it would have. `None`: the project has no such key, it has
-/// ended, or the project is archived.
+/// Replaces a key by a new one with the same name, owner and expiry. The old key stays valid for
+/// `grace`, but not beyond its own expiry. Returns `None` if the project has no such key, the key
+/// has expired, or the project is archived.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -222,10 +222,10 @@ pub async fn rotate(
     Ok(found(database.transact(statements).await)?.map(|_| (key, text)))
 }
 
-/// Writes down when keys were last used, in seconds. Keys that are gone are passed over.
+/// Records when keys were last used, in seconds. Skips deleted keys.
 ///
 /// # Errors
-/// See [`DatabaseError`]. What came before the failure is written.
+/// See [`DatabaseError`]. Earlier transactions of the call stay committed.
 pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), DatabaseError> {
     for part in used.chunks(TOUCHED) {
         let update = |(id, at): &(Box<str>, i64)| {
@@ -240,7 +240,7 @@ pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), 
     Ok(())
 }
 
-/// Reads a key from the first columns of a row, which are [`COLUMNS`].
+/// Reads a key from the first columns of a row, [`COLUMNS`].
 pub(super) fn read(row: &Row) -> Result<Key, DatabaseError> {
     Ok(Key {
         id: row.text(0)?,

@@ -1,5 +1,5 @@
-//! Organizations: made, changed and ended by administrators, and how data of theirs is kept. An
-//! organization that is ended keeps its rows, for the ledger's sake; its keys open nothing.
+//! Organizations: created, changed and ended by administrators, and their data retention. An ended
+//! organization keeps its rows, which the ledger refers to; its keys are refused.
 
 use ratelimit::Micros;
 
@@ -14,10 +14,10 @@ use gateway_policy::tenants::{Organization, SpendLimits, Tier};
 const COLUMNS: &str =
     "id, name, tier_set, tier_paid, paid_cents, created_at, retention, hard_limit_cents";
 
-/// How an organization's data may be kept.
+/// The value for zero data retention.
 pub const ZERO_DATA_RETENTION: &str = "zero_data_retention";
 
-/// Makes the default organization, unless it is there.
+/// Creates the default organization, unless it exists.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -30,7 +30,7 @@ pub async fn ensure_default(database: &Database, now: Micros) -> Result<(), Data
     database.transact(vec![insert]).await.map(drop)
 }
 
-/// Makes one.
+/// Creates an organization.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -51,7 +51,7 @@ pub async fn create(
     Ok(Organization { id, name: name.into(), tier, created_at, ..Organization::default() })
 }
 
-/// The one of that id with its limits, unless it was ended.
+/// The organization of that id with its limits, unless it has ended.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -65,7 +65,7 @@ pub async fn get(database: &Database, id: &str) -> Result<Option<Organization>, 
     Ok(Some(organization))
 }
 
-/// A part of all of them, without their alerts.
+/// A page of all organizations, without their alerts.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -80,8 +80,8 @@ pub async fn list(database: &Database, page: &Page) -> Result<Listed<Organizatio
     page::list(database, source, page, read).await
 }
 
-/// Those whose name or id holds `text`, in any case, without their alerts. It looks at all of
-/// them.
+/// The organizations whose name or id contains `text`, ignoring case, without their alerts. Scans
+/// all organizations.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -105,7 +105,8 @@ pub async fn search(
     page::list(database, source, page, read).await
 }
 
-/// Changes its name and the tier set by hand, as far as given. `None`: there is no such one.
+/// Changes the given values of name and manual tier. Returns `None` if there is no such
+/// organization.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -124,7 +125,7 @@ pub async fn update(
     change(database, id, update, now).await
 }
 
-/// Says how its data is kept: [`ZERO_DATA_RETENTION`], or `None` for as usual.
+/// Sets the data retention: [`ZERO_DATA_RETENTION`], or `None` for the default.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -138,7 +139,7 @@ pub async fn retain(
     change(database, id, Statement::new(sql, [retention.into(), id.into()]), now).await
 }
 
-/// Ends it: all its keys are refused from now on.
+/// Ends an organization: all its keys are refused from now on.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -161,7 +162,7 @@ async fn change(
     found(database.transact(vec![update.expecting(1), count, line]).await.map(drop))
 }
 
-/// A tier as the store has it.
+/// The stored number of a tier.
 pub(super) fn number(tier: Tier) -> i64 {
     tier as i64
 }

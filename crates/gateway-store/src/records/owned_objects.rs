@@ -1,10 +1,10 @@
-//! Which project and upstream the objects of upstreams belong to: files, vector stores, videos and
-//! whatever else has an id. They are remembered until they are deleted.
+//! The project and upstream of objects that upstreams created: files, vector stores, videos and
+//! others. Rows are kept until the object is deleted.
 
 use super::responses::ObjectOwner;
 use crate::database::{Database, DatabaseError, Statement};
 
-/// Remembers an object. An id that is known already keeps its first project.
+/// Records an object. A known id keeps its first project.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -17,7 +17,7 @@ pub async fn insert(
     database.transact(vec![remembering(id, owner, at)]).await.map(drop)
 }
 
-/// The statement of [`insert`], for many at once.
+/// The statement of [`insert`], for transactions over many objects.
 #[must_use]
 pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     Statement::new(
@@ -27,7 +27,7 @@ pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     )
 }
 
-/// Where the object of that id is.
+/// The project and upstream of an object.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -39,8 +39,8 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, 
     read.transpose()
 }
 
-/// Whether a project has anything at an upstream, files perhaps: what their ids look like is for the
-/// upstream.
+/// Whether a project has any object at an upstream. Files cannot be told apart, because the
+/// upstream chooses the format of ids.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -49,8 +49,8 @@ pub async fn has_any(database: &Database, project: &str) -> Result<bool, Databas
     Ok(!database.query(Statement::new(sql, [project.into()])).await?.is_empty())
 }
 
-/// Of those ids, the ones that belong to the project: by it lists of an upstream are narrowed. At
-/// most 1000 ids at once.
+/// The given ids that belong to the project, at most 1000 per call. Filters the lists of an
+/// upstream.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -70,7 +70,7 @@ pub async fn owned(
     rows.iter().map(|row| row.text(0)).collect()
 }
 
-/// Forgets one.
+/// Deletes the record of an object.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -78,7 +78,7 @@ pub async fn delete(database: &Database, id: &str) -> Result<(), DatabaseError> 
     database.transact(vec![forgetting(id)]).await.map(drop)
 }
 
-/// The statement of [`delete`], for many at once.
+/// The statement of [`delete`], for transactions over many objects.
 #[must_use]
 pub fn forgetting(id: &str) -> Statement {
     Statement::new("DELETE FROM owned_objects WHERE id = $1", [id.into()])

@@ -1,38 +1,39 @@
-//! Lists by pages: in the order of ids, from behind a cursor.
+//! Pagination: lists in the order of ids, behind a cursor.
 
 use crate::database::{Database, DatabaseError, Row, Statement, Value};
 
-/// Which part of a list is wanted.
+/// The requested part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Begins behind this id, in the list's order.
+    /// Starts behind this id, in the list's order.
     pub after: Option<Box<str>>,
-    /// Ends before this id, in the list's order: the items nearest to it. Wins over `after`.
+    /// Ends before this id, in the list's order, with the nearest items. Takes precedence over
+    /// `after`.
     pub before: Option<Box<str>>,
     /// Most items.
     pub limit: u32,
-    /// The youngest first.
+    /// Newest first.
     pub descending: bool,
 }
 
 impl Page {
-    /// The first so many, the oldest first.
+    /// The first `limit` items, oldest first.
     #[must_use]
     pub fn first(limit: u32) -> Self {
         Self { after: None, before: None, limit, descending: false }
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<T> {
-    /// In the order asked for.
+    /// In the requested order.
     pub items: Vec<T>,
-    /// Whether there are more in the direction of reading.
+    /// Whether more items follow in the direction of reading.
     pub has_more: bool,
 }
 
-/// What a list is read from. All texts are ours; `value` is `$1` of the condition.
+/// The source of a list. All texts are constants of this crate; `value` is `$1` of the condition.
 pub(super) struct Source<'a> {
     pub(super) columns: &'a str,
     pub(super) table: &'a str,

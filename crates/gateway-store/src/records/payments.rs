@@ -1,5 +1,5 @@
-//! Payments. Their sum lifts an organization's tier in the transaction that records them; nothing
-//! ever lowers a tier that was paid for.
+//! Payments. Their sum raises an organization's tier in the transaction that records them; a tier
+//! that was paid for is never lowered.
 
 use ratelimit::Micros;
 
@@ -16,14 +16,14 @@ use gateway_policy::tenants::Tier;
 pub struct Payment {
     /// `pay_…`.
     pub id: Box<str>,
-    /// What was paid.
+    /// Amount in cents.
     pub amount_cents: u64,
     /// Unix seconds.
     pub created_at: i64,
 }
 
-/// Records one. `thresholds` are the cents that each tier but the first asks for. `None`: there is
-/// no such organization.
+/// Records a payment. `thresholds` are the cents that each tier above the first requires. Returns
+/// `None` if there is no such organization.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -66,7 +66,7 @@ pub async fn create(
     Ok(found(database.transact(statements).await)?.map(|_| payment))
 }
 
-/// A part of an organization's payments.
+/// A page of an organization's payments.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,4 +1,4 @@
-//! What a project may use of a model. A limit that is given stays until it is given anew.
+//! A project's limits for a model. A limit stays until it is set again.
 
 use ratelimit::Micros;
 
@@ -8,8 +8,7 @@ use crate::database::{Database, DatabaseError, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::tenants::ProjectLimits;
 
-/// All limits of a project, by model in the order of names. There is at most one for each model of
-/// the configuration.
+/// All limits of a project, ordered by model. At most one entry per model of the configuration.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -24,7 +23,7 @@ pub async fn all(
     rows.iter().map(|row| Ok((row.text(0)?, read(row)?))).collect()
 }
 
-/// Sets those that are given and leaves the others. `None`: there is no such project.
+/// Sets the given limits and keeps the others. Returns `None` if there is no such project.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,5 +1,5 @@
-//! Projects: made, renamed and archived by administrators. An archived project's keys open nothing;
-//! it is never deleted.
+//! Projects: created, renamed and archived by administrators. The keys of an archived project are
+//! refused; projects are never deleted.
 
 use ratelimit::Micros;
 
@@ -14,18 +14,18 @@ use gateway_policy::tenants::{Project, SpendLimits};
 const COLUMNS: &str =
     "id, name, geography, created_at, archived_at, hard_limit_cents, organization";
 
-/// A project as the store has it.
+/// A stored project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// What requests need of it.
+    /// The part that requests need.
     pub project: Project,
-    /// Whose it is.
+    /// Id of its organization.
     pub organization: Box<str>,
     /// Unix seconds.
     pub archived_at: Option<i64>,
 }
 
-/// Makes one. `None`: there is no such organization.
+/// Creates a project. Returns `None` if there is no such organization.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -49,7 +49,7 @@ pub async fn create(
     Ok(made.map(|_| Stored { project, organization: organization.into(), archived_at: None }))
 }
 
-/// The one of that id, with all its limits, whosever it is.
+/// The project of that id, in any organization, with all its limits.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -64,7 +64,7 @@ pub async fn get(database: &Database, id: &str) -> Result<Option<Stored>, Databa
     Ok(Some(stored))
 }
 
-/// A part of an organization's, without their limits by model and alerts.
+/// A page of an organization's projects, without their model limits and alerts.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -83,8 +83,8 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-/// Changes its name and geography, as far as given. `None`: the organization has no such project,
-/// or it is archived.
+/// Changes the given values of name and geography. Returns `None` if the organization has no such
+/// project, or it is archived.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -111,7 +111,8 @@ pub async fn update(
     change(database, id, update, now).await
 }
 
-/// Archives it. `None`: the organization has no such project that is not archived.
+/// Archives a project. Returns `None` if the organization has no such project, or it is archived
+/// already.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,23 +1,23 @@
-//! Which project and upstream a response belongs to, for 30 days. Not its contents.
+//! The project and upstream of each response, kept for 30 days. Contents are not stored.
 
 use crate::database::{Database, DatabaseError, Statement};
 
-/// How long they are kept, in seconds.
+/// How long rows are kept, in seconds.
 pub const KEPT: i64 = 30 * 86_400;
-/// Rows deleted at once.
+/// Rows deleted per call.
 const PRUNED: u32 = 1000;
 
-/// Where a response is.
+/// The project and upstream of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectOwner {
-    /// Whose it is.
+    /// Id of its project.
     pub project: Box<str>,
     /// The upstream's name.
     pub upstream: Box<str>,
 }
 
-/// Remembers a response. An id that is known already keeps its first project: nobody takes over
-/// another one's.
+/// Records a response. A known id keeps its first project, so that no project can take over another
+/// one's response.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -30,7 +30,7 @@ pub async fn insert(
     database.transact(vec![remembering(id, owner, at)]).await.map(drop)
 }
 
-/// The statement of [`insert`], for many at once.
+/// The statement of [`insert`], for transactions over many responses.
 #[must_use]
 pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     Statement::new(
@@ -40,7 +40,7 @@ pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     )
 }
 
-/// Where the response of that id is, if it is not too old.
+/// The project and upstream of a response, unless its row has expired.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -56,7 +56,7 @@ pub async fn find(
     read.transpose()
 }
 
-/// Forgets one.
+/// Deletes the record of a response.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -64,13 +64,13 @@ pub async fn delete(database: &Database, id: &str) -> Result<(), DatabaseError> 
     database.transact(vec![forgetting(id)]).await.map(drop)
 }
 
-/// The statement of [`delete`], for many at once.
+/// The statement of [`delete`], for transactions over many responses.
 #[must_use]
 pub fn forgetting(id: &str) -> Statement {
     Statement::new("DELETE FROM responses WHERE id = $1", [id.into()])
 }
 
-/// Forgets some that are too old, and says whether there may be more.
+/// Deletes some expired rows. Returns whether there may be more.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -1,4 +1,4 @@
-//! Service accounts: owners of keys that are no persons. With an account go its keys.
+//! Service accounts: owners of keys that are not persons. Deleting an account deletes its keys.
 
 use ratelimit::Micros;
 
@@ -12,7 +12,7 @@ use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
 
 const COLUMNS: &str = "id, name, role, created_at";
-/// Most keys of one account, so that it can be deleted in one transaction.
+/// Most keys per account, so that it can be deleted in one transaction.
 pub const MAX_KEYS: u32 = 1000;
 
 /// An account.
@@ -20,7 +20,7 @@ pub const MAX_KEYS: u32 = 1000;
 pub struct ServiceAccount {
     /// `svc_…`.
     pub id: Box<str>,
-    /// What people call it.
+    /// Display name.
     pub name: Box<str>,
     /// `owner`, `member` or `none`.
     pub role: Box<str>,
@@ -28,8 +28,8 @@ pub struct ServiceAccount {
     pub created_at: i64,
 }
 
-/// Makes an account, with a first key that ends as said unless none is wanted. `None`: there is no
-/// such project that is not archived.
+/// Creates an account, with a first key that expires as given, if requested. Returns `None` if the
+/// project does not exist or is archived.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -67,8 +67,8 @@ pub async fn create(
     Ok(found(database.transact(statements).await)?.map(|_| (account, key)))
 }
 
-/// One more key for an account. `None`: there is no such account in a project that is not archived,
-/// or it has [`MAX_KEYS`].
+/// Creates another key for an account. Returns `None` if there is no such account in an active
+/// project, or it has [`MAX_KEYS`].
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -85,7 +85,7 @@ pub async fn create_key(
     let name = name.unwrap_or(&account.name);
     let new = NewKey { project, service_account: Some(id), name, expires_at };
     let (key, text) = keys::make(new, now, random);
-    // The account's row is locked, so that it cannot be deleted in the meantime.
+    // Locks the account's row, so that it cannot be deleted in the meantime.
     let check = Statement::new(
         "UPDATE service_accounts SET name = name WHERE id = $1 \
          AND (SELECT COUNT(*) FROM keys WHERE service_account = $1) < $2",
@@ -110,7 +110,7 @@ pub async fn get(
     rows.first().map(read).transpose()
 }
 
-/// A part of a project's accounts.
+/// A page of a project's accounts.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -125,7 +125,7 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-/// A part of a project's keys, each with the account that owns it. One query.
+/// A page of a project's keys, each with the account that owns it, in one query.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -150,7 +150,7 @@ pub async fn list_keys(
     .await
 }
 
-/// Changes name and role, as far as given. `None`: the project has no such account.
+/// Changes the given values of name and role. Returns `None` if the project has no such account.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -169,8 +169,8 @@ pub async fn update(
     found(database.transact(vec![update.expecting(1)]).await.map(drop))
 }
 
-/// Deletes an account and revokes its keys. `None`: the project has no such account, or it got a
-/// key in this moment.
+/// Deletes an account and revokes its keys. Returns `None` if the project has no such account, or a
+/// key was added to it concurrently.
 ///
 /// # Errors
 /// See [`DatabaseError`].

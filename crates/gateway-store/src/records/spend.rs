@@ -1,5 +1,5 @@
-//! Limits of money: a hard one for an organization or a project, and alerts beside it. Amounts are
-//! cents in the store and micro-dollars where they are compared.
+//! Spend limits: a hard limit of an organization or a project, and alerts. Amounts are cents in the
+//! store and micro-dollars in comparisons.
 
 use ratelimit::Micros;
 
@@ -11,15 +11,15 @@ use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::{MicroDollars, SpendAlert};
 
-/// Most alerts of an organization or a project.
+/// Most alerts per organization or project.
 pub const MAX_ALERTS: u32 = 100;
 
-/// Whose limit it is, by id.
+/// The owner of a limit, by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
-    /// All projects together.
+    /// An organization: all its projects together.
     Organization(&'a str),
-    /// One of them.
+    /// One project.
     Project(&'a str),
 }
 
@@ -44,24 +44,24 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// An alert as the store has it.
+/// A stored alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
     /// `alert_…`.
     pub id: Box<str>,
-    /// From where on it tells.
+    /// The spend at which it is raised, in cents.
     pub threshold_cents: u64,
-    /// Whom to tell, as JSON: kept for those who ask.
+    /// The recipients, as JSON: stored only to be returned.
     pub channel: Box<str>,
 }
 
-/// Cents in micro-dollars.
+/// Converts cents to micro-dollars.
 #[must_use]
 pub fn from_cents(cents: u64) -> MicroDollars {
     cents.saturating_mul(10_000)
 }
 
-/// Sets or takes away the hard limit. `None`: there is no such organization or project.
+/// Sets or removes the hard limit. Returns `None` if there is no such organization or project.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -83,7 +83,7 @@ pub async fn set_hard(
     change(database, scope, vec![update.expecting(1)], now).await
 }
 
-/// The alerts that a cache keeps, the lowest first.
+/// The alerts that a cache keeps, lowest threshold first.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -97,7 +97,8 @@ pub async fn alerts_of(database: &Database, scope: &str) -> Result<Vec<SpendAler
     rows.iter().map(read).collect()
 }
 
-/// Adds an alert. `None`: there is no such organization or project, or it has [`MAX_ALERTS`].
+/// Adds an alert. Returns `None` if there is no such organization or project, or it has
+/// [`MAX_ALERTS`].
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -128,7 +129,7 @@ pub async fn add_alert(
     Ok(made.map(|()| Alert { id, threshold_cents, channel: channel.into() }))
 }
 
-/// Replaces an alert. `None`: there is no such one.
+/// Replaces an alert. Returns `None` if it does not exist.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -150,7 +151,7 @@ pub async fn set_alert(
     change(database, scope, vec![update.expecting(1)], now).await
 }
 
-/// Takes an alert away. `None`: there is no such one.
+/// Deletes an alert. Returns `None` if it does not exist.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -165,7 +166,7 @@ pub async fn delete_alert(
     change(database, scope, vec![delete], now).await
 }
 
-/// One alert.
+/// Returns one alert.
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -179,7 +180,7 @@ pub async fn alert(
     rows.first().map(read).transpose()
 }
 
-/// A part of the alerts of an organization or a project.
+/// A page of the alerts of an organization or a project.
 ///
 /// # Errors
 /// See [`DatabaseError`].
