@@ -1,7 +1,7 @@
-//! The administration: organizations, projects, keys, limits, money and usage over HTTP, in the
-//! shapes of the public administration API. It writes records and reads the ledger; no request of a
-//! client passes here. What this gateway does not have (users, invitations, certificates, roles,
-//! audit logs …) answers 404.
+//! The administration over HTTP: organizations, projects, keys, limits, spend and usage, in the
+//! shapes of the public administration API. It writes records and reads the ledger; clients' API
+//! requests do not pass through it. Unsupported resources (users, invitations, certificates, roles,
+//! audit logs …) return 404.
 
 mod admin_keys;
 pub(crate) mod authority;
@@ -31,8 +31,8 @@ use crate::Services;
 /// Largest body, in bytes.
 const MAX_BODY: usize = 256 << 10;
 
-/// Everything under `/v1/organizations` and `/v1/organization`. Requests for these paths go to this
-/// router as a whole: it answers for those that it does not have, too.
+/// Everything under `/v1/organizations` and `/v1/organization`. This router receives all requests
+/// for these paths, and also answers those for unsupported ones.
 pub(crate) fn router(context: Arc<Services>) -> Router {
     Router::new()
         .merge(organizations_routes())
@@ -113,7 +113,7 @@ fn money_routes() -> Router<Arc<Services>> {
     router
 }
 
-/// What is not here. Who may not ask is told that first.
+/// 404 for unsupported resources. The authority is checked first.
 async fn unknown_resource(authority: Result<Authority, ApiError>, uri: hyper::Uri) -> ApiError {
     match authority {
         Err(error) => error,

@@ -1,5 +1,5 @@
-//! The dashboard: pages for administrators at `/dashboard`, made by the server, which need no
-//! scripts. It reads what the rest of the gateway keeps, and changes nothing.
+//! The dashboard: server-rendered pages for administrators at `/dashboard`, without scripts. It is
+//! read-only.
 
 mod access;
 mod attempts;
@@ -58,8 +58,9 @@ pub(crate) fn router(services: Arc<crate::Services>) -> Router {
         .with_state(context)
 }
 
-/// What every answer says to browsers: no scripts, no frames, nothing from elsewhere, nothing kept.
-/// The referrer goes to no other site; our own forms need the `Origin` that it lets through.
+/// Headers of every response: no scripts, no frames, no external resources, no caching. The
+/// referrer policy hides the referrer from other sites, but keeps the `Origin` header, which our
+/// own forms need.
 const SECURITY: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -85,7 +86,7 @@ async fn secured(mut response: Response) -> Response {
     response
 }
 
-/// One of the files that belong to the pages. They are the same for everybody.
+/// A static file of the pages, the same for all readers.
 async fn file(kind: &'static str, text: &'static str) -> Response {
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "max-age=300")];
     (headers, text).into_response()

@@ -1,4 +1,4 @@
-//! What the administration uses of the rest of the gateway.
+//! What the administration uses of the other parts of the gateway.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use ratelimit::Limits;
 /// The services that the administration uses.
 #[derive(Clone)]
 pub struct Services {
-    /// Where everything is kept.
+    /// The store.
     pub database: Arc<Database>,
-    /// This node's cache of keys: it sees a change before the answer is sent.
+    /// This node's cache of keys, which applies a change before the response is sent.
     pub directory: Arc<Directory>,
-    /// The configuration in force: the admin token, tiers, models, regions.
+    /// The active configuration: the admin token, tiers, models, regions.
     pub settings: Arc<ArcSwap<Settings>>,
     /// The counters of limits, which the dashboard shows.
     pub limits: Arc<Limits>,
@@ -28,8 +28,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// Applies a change on this node before it is answered. If the store becomes unavailable in
-    /// between, the change takes effect here once it is back, as on all other nodes.
+    /// Applies a change on this node before the response is sent. If the store becomes unreachable
+    /// in between, the change takes effect here once it is back, as on all other nodes.
     pub(crate) async fn apply_changes(&self) {
         // `Directory::is_in_touch` reports the error; the next poll is a quarter of a second away.
         let _ = self.directory.catch_up().await;

@@ -1,36 +1,36 @@
-//! Watches an answer go by, as one JSON body or as a stream of events: what it took, its id, and
-//! whether it came to its end. It keeps nothing of the answer else, and changes nothing.
+//! Observes a response, as one JSON body or as a stream of events: its usage, its id, and whether
+//! it is complete. It keeps no other part of the response, and changes nothing.
 
 use super::sse::{Event, Events};
 use super::usage::Usage;
 use super::walk::{Seen, Walk};
 
-/// What was seen of an answer.
+/// The observations of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The last usage that can be believed.
+    /// The last plausible usage.
     pub usage: Option<Usage>,
-    /// There was a usage that cannot: a number that is no integer from 0 to 10⁹ - 1, or more cached
-    /// than read.
+    /// Whether a usage was implausible: a number that is not an integer from 0 to 10⁹ - 1, or more
+    /// cached than input tokens.
     pub usage_invalid: bool,
-    /// The whole JSON value came, or the event that ends the stream.
+    /// Whether the whole JSON value, or the event that ends the stream, was received.
     pub complete: bool,
     /// The id of the response or chat completion.
     pub id: Option<String>,
-    /// Unicode scalar values of the text that the model wrote, as far as it came.
+    /// Unicode scalar values of the received text of the model.
     pub output_chars: u64,
-    /// Entries of `data`: images, embeddings.
+    /// Entries of `data`: images or embeddings.
     pub data_entries: Option<u64>,
-    /// `duration`, or the seconds in `usage`, of audio in milliseconds.
+    /// Duration of audio in milliseconds, from `duration` or the seconds in `usage`.
     pub duration_ms: Option<u64>,
 }
 
-/// Reads an answer in any pieces, in memory that does not grow with it.
+/// Reads a response in pieces of any size, in memory that does not grow with the response.
 #[derive(Debug)]
 pub struct Reader {
     source: Source,
     outcome: Outcome,
-    /// The images that events have completed.
+    /// Images that events have completed.
     images: u64,
 }
 
@@ -40,25 +40,25 @@ enum Source {
     Events(Box<Events>),
 }
 
-/// What the filter asks of an event.
+/// The properties of an event that the filter uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventShape {
-    /// Its `choices` are an empty list, and its `usage` is not null.
+    /// Whether its `choices` are an empty list, and its `usage` is not null.
     pub(super) usage_alone: bool,
 }
 
 impl Reader {
-    /// For a JSON body.
+    /// A reader for a JSON body.
     pub fn json() -> Self {
         Self::new(Source::Json(Box::new(Walk::new(true))))
     }
 
-    /// For a body of server-sent events.
+    /// A reader for a body of server-sent events.
     pub fn events() -> Self {
         Self::new(Source::Events(Box::new(Events::new())))
     }
 
-    /// For what `Content-Type` says; `None` when it is neither JSON nor events.
+    /// A reader for the `Content-Type`; `None` when it is neither JSON nor events.
     pub fn for_content_type(content_type: &str) -> Option<Self> {
         let kind = content_type.split(';').next().unwrap_or_default().trim();
         if kind.eq_ignore_ascii_case("text/event-stream") {
@@ -71,7 +71,7 @@ impl Reader {
         Self { source, outcome: Outcome::default(), images: 0 }
     }
 
-    /// Looks at the next bytes.
+    /// Reads the next bytes.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         match &mut self.source {
             Source::Json(walk) => walk.feed(bytes),
@@ -84,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// The id of the response, as soon as it has come.
+    /// The id of the response, once it is received.
     pub fn id(&self) -> Option<&str> {
         let coming = match &self.source {
             Source::Json(walk) => walk.seen.id.as_deref(),
@@ -93,7 +93,7 @@ impl Reader {
         self.outcome.id.as_deref().or(coming)
     }
 
-    /// What was seen. The answer has ended, or is cut here.
+    /// Returns the observations. The response has ended, or is cut off here.
     pub fn finish(mut self) -> Outcome {
         match &mut self.source {
             Source::Json(walk) => {
@@ -103,7 +103,7 @@ impl Reader {
                 let text = seen.output_chars + seen.delta_chars;
                 self.take(seen, text);
             }
-            // An event that was not ended never happened, but its text was forwarded.
+            // An incomplete event does not count, but its text was forwarded.
             Source::Events(events) => {
                 let seen = events.coming();
                 self.outcome.output_chars += seen.output_chars + seen.delta_chars;
@@ -112,7 +112,7 @@ impl Reader {
         self.outcome
     }
 
-    /// Reads until an event ends, or all bytes; how many that were.
+    /// Reads until an event ends or the bytes end. Returns the number of bytes read.
     pub(super) fn feed_event(&mut self, bytes: &[u8]) -> (usize, Option<EventShape>) {
         let Source::Events(events) = &mut self.source else { return (bytes.len(), None) };
         let (read, event) = events.feed(bytes);
@@ -132,7 +132,7 @@ impl Reader {
             self.outcome.data_entries = Some(self.images);
         }
         let usage_alone = seen.choices == Some(0) && seen.has_usage;
-        // Sound is no text.
+        // Audio is not text.
         let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_chars };
         let text = seen.output_chars + delta;
         self.take(seen, text);

@@ -1,4 +1,4 @@
-//! Realistic answers, whole and in pieces.
+//! Realistic responses, whole and in pieces.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(crate) fn read(mut reader: Reader, pieces: &[&[u8]]) -> Outcome {
     reader.finish()
 }
 
-/// The outcome, the same in one piece and byte by byte.
+/// The outcome, which must be the same in one piece and byte by byte.
 #[track_caller]
 fn outcome(new: fn() -> Reader, bytes: &[u8]) -> Outcome {
     let whole = read(new(), &[bytes]);
@@ -244,7 +244,7 @@ fn memory_stays_bounded() {
     assert!(events.held_bytes() <= 2048, "{}", events.held_bytes());
 }
 
-/// Cuts `bytes` where `cuts` say.
+/// Splits `bytes` at `cuts`.
 pub(crate) fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);
@@ -252,7 +252,7 @@ pub(crate) fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&
     places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// Bytes that lead somewhere.
+/// Bytes that resemble a stream.
 pub(crate) fn stream_like() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(vec![
         "data: ",

@@ -1,5 +1,5 @@
-//! Edits of a request: the body stays as it is, shared, and a few short pieces come in between. It
-//! keeps the JSON valid, and knows no rule of when to edit.
+//! Edits of a request: the body stays shared and unchanged, and short pieces are inserted. The
+//! edits keep the JSON valid, and do not decide when to edit.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use bytes::Bytes;
 use super::json::Span;
 use super::scanned::{MAX_TOKENS, Member, ObjectEnd, Scanned, Text};
 
-/// Changes to one body. Each member of the body is to be set at most once. A body that is no object
-/// has no members to be set; only the kind `Other` lets such a one pass.
+/// Changes to one body. Each member may be set at most once. A body that is not an object has no
+/// members to set; only the kind `Other` accepts such a body.
 #[derive(Debug, Default)]
 pub struct Edits {
     replaced: Vec<(Span, String)>,
-    /// Members that come before the end of the top-level object.
+    /// Members to insert before the end of the top-level object.
     added: String,
     end: Option<ObjectEnd>,
 }
@@ -21,34 +21,34 @@ pub struct Edits {
 /// An edited body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
-    /// Its pieces in order; none is empty. Those of the body share its memory.
+    /// The pieces in order; none is empty. Those of the original body share its memory.
     pub pieces: Vec<Bytes>,
     /// Its length in bytes.
     pub length: usize,
 }
 
 impl Edits {
-    /// No changes.
+    /// Creates an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether nothing is to be changed.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.replaced.is_empty() && self.added.is_empty()
     }
 
-    /// Puts a JSON string in place of another, as for `model` and `service_tier`.
+    /// Replaces a JSON string, such as `model` or `service_tier`.
     pub fn set_text(&mut self, text: Text, to: &str) {
         self.replaced.push((text.span, quoted(to)));
     }
 
-    /// Adds a `model` to a body that has none.
+    /// Adds a `model` to a body without one.
     pub fn add_model(&mut self, scanned: &Scanned, to: &str) {
         self.set(scanned, Member::Absent, "model", quoted(to));
     }
 
-    /// Puts raw bytes in place of others, as for a field of a form.
+    /// Replaces raw bytes, such as a field of a form.
     pub fn set_raw(&mut self, span: Span, to: &str) {
         self.replaced.push((span, to.to_owned()));
     }
@@ -102,13 +102,13 @@ impl Edits {
             Member::Null(span) | Member::Value(span) => self.replaced.push((span, value)),
             Member::Absent => {
                 let comma = if self.added.is_empty() { "" } else { "," };
-                // Strings take what is written to them.
+                // Writing to a string cannot fail.
                 let _ = write!(self.added, "{comma}\"{key}\":{value}");
             }
         }
     }
 
-    /// The body with these changes. It is the one that was scanned.
+    /// Applies the changes to `body`, which must be the scanned one.
     pub fn apply(self, body: &Bytes) -> Edited {
         let Self { mut replaced, mut added, end } = self;
         if let (Some(ObjectEnd { at, empty }), false) = (end, added.is_empty()) {
@@ -121,7 +121,7 @@ impl Edits {
         let mut pieces = Vec::with_capacity(2 * replaced.len() + 1);
         let mut at = 0;
         for (span, to) in replaced {
-            // Spans of another body must not tear this one.
+            // Guards against spans of another body.
             let start = span.start.clamp(at, body.len());
             push(&mut pieces, body.slice(at..start));
             push(&mut pieces, Bytes::from(to));

@@ -1,4 +1,4 @@
-//! Edited bodies say the same but for the edits.
+//! Edited bodies are equal but for the edits.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ proptest! {
         }
         let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
         let text = text.unwrap();
-        // Reading a double may change its last digit.
+        // Parsing a double may change its last digit.
         let mut expect: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
         let after = edited(&text, |edits, scanned| {
             edits.set_text(scanned.model.unwrap(), &name);

@@ -1,24 +1,23 @@
-//! Takes the usage chunk out of a chat stream whose client did not ask for it, and watches the
-//! stream as [`Reader`] does. All other bytes stay as they are.
+//! Removes the usage chunk from a chat stream whose client did not ask for it, and observes the
+//! stream as [`Reader`] does. All other bytes stay unchanged.
 
 use bytes::Bytes;
 
 use super::answer::{Outcome, Reader};
 
-/// An event that is longer than this is not held back: it is no chunk with usage alone.
+/// A longer event is not held back, because it cannot be a chunk with only usage.
 const MAX_HELD: usize = 64 << 10;
 
-/// Forwards each event as soon as it is complete, but the chunk that has no choices and tells the
-/// usage.
+/// Forwards each event as soon as it is complete, except the chunk with usage and no choices.
 #[derive(Debug)]
 pub struct UsageFilter {
     reader: Reader,
-    /// What came of the event that is not complete.
+    /// The received part of the incomplete event.
     held: Vec<Bytes>,
     held_bytes: usize,
-    /// The event is too long, and is being forwarded.
+    /// Whether the event is too long and is being forwarded.
     passing: bool,
-    /// The last event was taken out.
+    /// Whether the last event was removed.
     removed: bool,
 }
 
@@ -29,7 +28,7 @@ impl Default for UsageFilter {
 }
 
 impl UsageFilter {
-    /// At the beginning of a stream.
+    /// Creates a filter for the beginning of a stream.
     pub fn new() -> Self {
         Self {
             reader: Reader::events(),
@@ -40,16 +39,16 @@ impl UsageFilter {
         }
     }
 
-    /// Takes the next bytes, and adds to `out` what is to be forwarded. Pieces share the memory of
-    /// what came; at most 64 KiB of an event are held back.
+    /// Reads the next bytes, and appends the bytes to forward to `out`. Pieces share the memory of
+    /// the input; at most 64 KiB of an event are held back.
     pub fn feed(&mut self, mut bytes: Bytes, out: &mut Vec<Bytes>) {
         if self.reader.awaits_line_feed() && bytes.first() == Some(&b'\n') {
-            // It belongs to the event that came before.
+            // The line feed belongs to the previous event.
             let feed = bytes.split_to(1);
             self.reader.feed(&feed);
             self.line_feed(feed, out);
         }
-        // Events that stay and lie side by side are forwarded as one piece.
+        // Adjacent events are forwarded as one piece.
         let (mut kept, mut at) = (0, 0);
         while at < bytes.len() {
             let (read, event) = self.reader.feed_event(&bytes[at..]);
@@ -73,12 +72,12 @@ impl UsageFilter {
         push(out, bytes.slice(kept..));
     }
 
-    /// The id of the completion, as soon as it has come.
+    /// The id of the completion, once it is received.
     pub fn id(&self) -> Option<&str> {
         self.reader.id()
     }
 
-    /// Adds to `out` what is left of an event that was cut; what was seen.
+    /// Appends the rest of an incomplete event to `out`. Returns the observations.
     pub fn finish(mut self, out: &mut Vec<Bytes>) -> Outcome {
         out.append(&mut self.held);
         self.reader.finish()

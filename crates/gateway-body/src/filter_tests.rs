@@ -1,4 +1,4 @@
-//! The usage chunk goes, all else stays, in whatever pieces it comes.
+//! The usage chunk is removed and all else is kept, however the stream is split.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! A strict JSON reader over a slice: it builds nothing, and takes exactly what `serde_json` takes.
-//! It knows no field of the API.
+//! A strict JSON reader over a slice: it builds nothing, and accepts exactly what `serde_json`
+//! accepts. It knows no field of the API.
 
 use std::borrow::Cow;
 
@@ -7,54 +7,54 @@ use memchr::memchr2;
 
 use super::words;
 
-/// How many arrays and objects may be open at once; one more is malformed.
+/// Most open arrays and objects; deeper nesting is malformed.
 pub const MAX_DEPTH: u8 = 127;
-/// Numbers of fewer digits, without an exponent, are in the range of a double.
+/// Numbers with fewer digits and without an exponent are in the range of a double.
 const SAFE_DIGITS: usize = 300;
-/// Strings are looked at word by word up to here, and with vectors behind it.
+/// Strings are scanned word by word up to this length, and with vectors beyond it.
 const SHORT: usize = 64;
 
-/// Where something stands in a body, in bytes.
+/// A range of bytes in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
     pub start: usize,
-    /// Behind the last byte.
+    /// The end, exclusive.
     pub end: usize,
 }
 
 impl Span {
-    /// The bytes that stand there; none when `body` is too short.
+    /// The bytes of the range; empty when `body` is too short.
     pub fn of(self, body: &[u8]) -> &[u8] {
         body.get(self.start..self.end).unwrap_or_default()
     }
 }
 
-/// The body is no JSON.
+/// The body is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at byte {at}")]
 pub struct Malformed {
     /// Offset in bytes.
     pub at: usize,
-    /// What is wrong there.
+    /// What is wrong at that offset.
     pub reason: &'static str,
 }
 
-/// A string as it stands in the body.
+/// A string in the body, undecoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Str {
-    /// With its quotes.
+    /// The range, quotes included.
     pub(super) span: Span,
-    /// Bytes of escape sequences beyond one for each scalar value that they stand for.
+    /// Bytes of escape sequences, less one for each scalar value.
     surplus: usize,
     pub(super) escaped: bool,
 }
 
-/// A number as it stands in the body.
+/// A number in the body, unparsed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     pub(super) span: Span,
-    /// Neither a fraction nor an exponent.
+    /// Whether it has neither a fraction nor an exponent.
     pub(super) integer: bool,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// The first byte of the next value or sign; white space is passed.
+    /// The first byte of the next token; skips white space.
     #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Opens the array or object whose first byte is next.
+    /// Enters the array or object that starts at the next byte.
     pub(super) fn open(&mut self) -> Result<(), Malformed> {
         if self.depth == MAX_DEPTH {
             return Err(self.wrong("arrays and objects are nested too deeply"));
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The next key of the open object, with its colon passed; `None` when the object ends.
+    /// The next key of the open object; skips its colon. `None` at the end of the object.
     #[inline]
     pub(super) fn next_key(&mut self, first: &mut bool) -> Result<Option<Str>, Malformed> {
         if !self.next(first, b'}')? {
@@ -155,7 +155,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the string whose quote is next.
+    /// Reads the string that starts at the next byte.
     #[inline]
     pub(super) fn string(&mut self) -> Result<Str, Malformed> {
         let start = self.at;
@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes what stands for itself in a string.
+    /// Skips characters without escapes.
     #[inline]
     fn plain(&mut self) {
         let rest = &self.bytes[self.at..];
@@ -189,7 +189,7 @@ impl<'a> Cursor<'a> {
         };
     }
 
-    /// Passes an escape sequence, a surrogate pair at once; how long it is.
+    /// Skips an escape sequence, or both of a surrogate pair. Returns its length.
     fn escape(&mut self) -> Result<usize, Malformed> {
         let start = self.at;
         match self.bytes.get(self.at + 1) {
@@ -208,7 +208,7 @@ impl<'a> Cursor<'a> {
         Ok(self.at - start)
     }
 
-    /// Passes `\uXXXX`.
+    /// Reads the digits of `\uXXXX`.
     fn hex(&mut self) -> Result<u16, Malformed> {
         let wrong = self.wrong("four hexadecimal digits were expected");
         let Some([b'\\', b'u', digits @ ..]) = self.bytes.get(self.at..self.at + 6) else {
@@ -269,7 +269,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes `true`, `false`, `null` or a number.
+    /// Skips `true`, `false`, `null` or a number.
     #[inline]
     pub(super) fn scalar(&mut self) -> Result<(), Malformed> {
         let word: &[u8] = match self.bytes.get(self.at) {
@@ -287,18 +287,18 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// What `string` says. Allocates only where it has escapes.
+    /// The decoded value of `string`. Allocates only if it has escapes.
     pub(super) fn decoded(&self, string: Str) -> Cow<'a, [u8]> {
         let Span { start, end } = string.span;
         if !string.escaped {
             return Cow::Borrowed(&self.bytes[start + 1..end - 1]);
         }
-        // It was read before, so it is a good string.
+        // It was read before, so it is valid.
         let text = serde_json::from_slice::<String>(string.span.of(self.bytes));
         Cow::Owned(text.unwrap_or_default().into_bytes())
     }
 
-    /// Unicode scalar values of what `string` says.
+    /// Number of Unicode scalar values in the decoded `string`.
     pub(super) fn scalars(&self, string: Str) -> u64 {
         let Span { start, end } = string.span;
         let raw = &self.bytes[start + 1..end - 1];
@@ -311,9 +311,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Unicode scalar values in UTF-8: the bytes that continue none.
+/// Number of Unicode scalar values in UTF-8: bytes that are not continuation bytes.
 pub(super) fn count_scalars(utf8: &[u8]) -> usize {
-    // Short sums stay in bytes, where sixteen are added at once.
+    // Sums of up to 255 fit into a byte, which lets sixteen be added at once.
     utf8.chunks(255)
         .map(|chunk| {
             usize::from(chunk.iter().map(|byte| u8::from((*byte as i8) >= -0x40)).sum::<u8>())
@@ -321,7 +321,7 @@ pub(super) fn count_scalars(utf8: &[u8]) -> usize {
         .sum()
 }
 
-/// How many bytes of a long string stand for themselves.
+/// Length of the prefix of a long string without quotes, escapes or control characters.
 fn long_plain(bytes: &[u8]) -> usize {
     let length = memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len());
     let segment = &bytes[..length];

@@ -1,28 +1,28 @@
-//! Reads a `multipart/form-data` request in memory: the text fields that the gateway must know, and
-//! how long each file is and plays. What two parsers could read in two ways is refused, so that who
-//! charges and who serves see the same.
+//! Reads a `multipart/form-data` request in memory: the text fields that the gateway needs, and the
+//! length and duration of each file. A form that two parsers could read in two ways is refused, so
+//! that the gateway charges for what the upstream serves.
 
 use memchr::memmem;
 
 use super::json::Span;
 use super::wav;
 
-/// Parts of a form.
+/// Most parts of a form.
 const MAX_PARTS: usize = 256;
-/// Bytes of a part's headers.
+/// Most bytes of a part's headers.
 const MAX_HEAD: usize = 8 << 10;
-/// Bytes of the value of a field that is looked at.
+/// Most bytes of a field's value.
 const MAX_VALUE: usize = 1024;
 const MAX_BOUNDARY: usize = 70;
 const MAX_N: u32 = 1000;
-/// Bytes that sound of an unknown format takes a second.
+/// Assumed bytes per second of audio in an unknown format.
 const BYTES_PER_SECOND: u64 = 16_000;
 const SHORTEST_MS: u64 = 1000;
 
 /// The value of a text field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldText {
-    /// Where it stands in the body.
+    /// Its range in the body.
     pub span: Span,
     /// The value.
     pub text: String,
@@ -33,35 +33,35 @@ pub struct FieldText {
 pub struct FilePart {
     /// The field, as in `file` and `image[]`.
     pub name: String,
-    /// Where the content stands in the body.
+    /// The range of its content in the body.
     pub span: Span,
-    /// How long it plays, were it sound, in milliseconds: by a WAV header, bounded by what is
-    /// there, else its bytes at 16,000 a second; at least a second.
+    /// Its duration as audio, in milliseconds: from a WAV header, bounded by the actual length, or
+    /// else its length at 16,000 bytes per second; at least one second.
     pub duration_ms: u64,
 }
 
 impl Form {
-    /// Whether the files are pictures: fields such as `image`, `image[]` and `mask`.
+    /// Whether the file is an image: fields such as `image`, `image[]` and `mask`.
     pub fn is_image(&self) -> bool {
         self.files.iter().any(|file| file.name.starts_with("image"))
     }
 }
 
 impl FilePart {
-    /// Bytes of the content.
+    /// Length of the content in bytes.
     pub fn length(&self) -> usize {
         self.span.end - self.span.start
     }
 }
 
-/// What the gateway must know of a form.
+/// The parts of a form that the gateway needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     /// `model`.
     pub model: Option<FieldText>,
     /// `n`, from 1 to 1000.
     pub n: Option<u32>,
-    /// `stream`: `true` or `false`, in any case.
+    /// `stream`: `true` or `false`, ignoring case.
     pub stream: bool,
     /// `response_format`.
     pub response_format: Option<FieldText>,
@@ -69,44 +69,44 @@ pub struct Form {
     pub background: Option<FieldText>,
     /// `output_format`.
     pub output_format: Option<FieldText>,
-    /// `prompt`, in Unicode scalar values.
+    /// Length of `prompt`, in Unicode scalar values.
     pub prompt_chars: u64,
     /// The files, in order.
     pub files: Vec<FilePart>,
 }
 
-/// Why a form is refused. The messages are sentences for who sent it.
+/// Why a form is refused. The messages are sentences for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
-    /// `Content-Type` has no boundary, two, or one of bytes that it must not have.
+    /// `Content-Type` has no boundary, two, or one with invalid bytes.
     #[error("The content type needs one boundary of 1 to 70 plain characters.")]
     Boundary,
-    /// The form breaks its format, or is ambiguous.
+    /// The form is malformed or ambiguous.
     #[error("The form is not valid: {reason} at byte {at}.")]
     Malformed {
         /// Offset in bytes.
         at: usize,
-        /// What is wrong there.
+        /// What is wrong at that offset.
         reason: &'static str,
     },
-    /// A field that may occur once occurs twice.
+    /// A unique field occurs twice.
     #[error("The form contains the field `{name}` more than once.")]
     Duplicate {
         /// The field.
         name: &'static str,
     },
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("Invalid value for `{name}`: expected {expected}.")]
     Value {
         /// The field.
         name: &'static str,
-        /// What it must be.
+        /// The expected value.
         expected: &'static str,
     },
 }
 
 impl FormError {
-    /// The field that is to blame; `None` when it is the whole form.
+    /// The field at fault; `None` for the whole form.
     pub fn param(&self) -> Option<&'static str> {
         match self {
             FormError::Duplicate { name } | FormError::Value { name, .. } => Some(name),
@@ -115,10 +115,10 @@ impl FormError {
     }
 }
 
-/// The boundary that a `Content-Type` of `multipart/form-data` names; `None` for other types.
+/// The boundary in a `Content-Type` of `multipart/form-data`; `None` for other types.
 ///
 /// # Errors
-/// When it names none, two, or one that is not good.
+/// There is no boundary, there are two, or it is invalid.
 pub fn boundary(content_type: &str) -> Result<Option<&str>, FormError> {
     let mut parts = content_type.split(';');
     let kind = parts.next().unwrap_or_default().trim();
@@ -147,11 +147,11 @@ pub fn boundary(content_type: &str) -> Result<Option<&str>, FormError> {
 }
 
 impl Form {
-    /// Reads the whole `body`, whose parts `boundary` divides.
+    /// Reads the whole `body`, whose parts are separated by `boundary`.
     ///
     /// # Errors
-    /// When the form is malformed or ambiguous, a field that is looked at occurs twice or as a
-    /// file, or has a value that it cannot have.
+    /// The form is malformed or ambiguous, or a known field occurs twice, occurs as a file, or has
+    /// an invalid value.
     pub fn read(body: &[u8], boundary: &str) -> Result<Form, FormError> {
         let mut form = Form::default();
         let mut fields = Fields::default();
@@ -210,7 +210,7 @@ impl Form {
     }
 }
 
-/// The fields that are looked at.
+/// The known fields.
 const FIELDS: [&str; 7] =
     ["model", "n", "stream", "response_format", "background", "output_format", "prompt"];
 type Fields = [Option<FieldText>; FIELDS.len()];
@@ -229,7 +229,7 @@ fn flag(text: &str) -> Result<bool, FormError> {
     }
 }
 
-/// The parts of a form, one after the other.
+/// An iterator over the parts of a form.
 pub(super) struct Parts<'a> {
     body: &'a [u8],
     delimiter: Box<[u8]>,
@@ -249,7 +249,7 @@ impl<'a> Parts<'a> {
         Ok(Self { body, delimiter, finder, at, read: 0 })
     }
 
-    /// The next one, and where its content stands; `None` behind the last boundary.
+    /// The next part and the range of its content; `None` behind the last boundary.
     pub(super) fn next(&mut self) -> Result<Option<(Head, Span)>, FormError> {
         let Self { body, delimiter, finder, at, read } = self;
         match &body[*at..] {
@@ -271,12 +271,12 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What the headers of a part say.
+/// The headers of a part.
 pub(super) struct Head {
     pub(super) name: String,
-    /// The name of the file, where it is one, as it is written.
+    /// The file name as written, if the part is a file.
     pub(super) file: Option<String>,
-    /// Its text is not in UTF-8.
+    /// Whether its text is in another charset than UTF-8.
     pub(super) charset: bool,
 }
 
@@ -285,7 +285,7 @@ impl Head {
         self.file.is_some()
     }
 
-    /// Reads the headers at `at`, and moves it behind the empty line.
+    /// Reads the headers at `at`, and moves `at` behind the empty line.
     fn read(body: &[u8], at: &mut usize) -> Result<Head, FormError> {
         let start = *at;
         let mut disposition = None;
@@ -326,7 +326,7 @@ impl Head {
     }
 }
 
-/// A header's name and its value, without the space around it.
+/// A header's name and its trimmed value.
 fn header(line: &[u8]) -> Option<(&str, &str)> {
     let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
     let token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -342,7 +342,7 @@ fn names_other_charset(content_type: &str) -> bool {
     !["utf-8", "utf8", "us-ascii"].contains(&charset)
 }
 
-/// The field's name, and the file's; `None` when two parsers could differ.
+/// The names of the field and of the file; `None` when two parsers could differ.
 fn disposed(value: &str) -> Option<(String, Option<String>)> {
     let mut rest = value
         .get(..9)
@@ -366,8 +366,8 @@ fn disposed(value: &str) -> Option<(String, Option<String>)> {
     }
 }
 
-/// A parameter's value, and what follows. In quotes, a backslash may only stand before another:
-/// `\"` ends the text for some parsers, and does not for others.
+/// A parameter's value, and the rest. In quotes, a backslash is accepted only before another
+/// backslash: some parsers end the text at `\"`, others do not.
 fn parameter(text: &str) -> Option<(&str, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let token = |c: char| c.is_ascii_alphanumeric() || "-_.[]".contains(c);

@@ -1,4 +1,4 @@
-//! Forms as clients send them, and as nobody should.
+//! Valid forms as clients send them, and invalid ones.
 
 use proptest::prelude::*;
 
@@ -94,7 +94,7 @@ fn durations() {
     check(wav(16_000, 32_000, 0, 64_000), 2000);
     check(wav(16_000, 32_000, 64_000, 32_000), 1000);
     check(wav(16_000, 32_000, 100, 100), 1000);
-    // A rate that contradicts the others is a lie, so that bytes count.
+    // A rate that contradicts the other fields is ignored, and the length in bytes counts.
     let lie = wav(16_000, 4_000_000_000, 160_000, 160_000);
     let length = lie.len() as u64;
     check(lie, (length * 1000).div_ceil(16_000));

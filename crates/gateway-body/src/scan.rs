@@ -1,5 +1,5 @@
-//! One pass over a JSON request: checks it as a strict parser does, and picks what the gateway must
-//! know. It builds no tree, and applies no rule of the API but types and ranges.
+//! One pass over a JSON request: validates it as a strict parser does, and extracts the fields that
+//! the gateway needs. It builds no tree, and applies no rules of the API but types and ranges.
 
 use std::collections::HashSet;
 
@@ -8,19 +8,19 @@ use super::scanned::{Background, Invalid, Kind, MAX_TOKENS, Member, ObjectEnd, S
 use super::text::Counted;
 
 const MAX_KEYS: usize = 1024;
-/// Keys up to here are compared one by one.
+/// Up to this number, keys are compared one by one.
 const FEW_KEYS: usize = 32;
 pub(super) const MAX_FILES: usize = 2000;
 const MAX_N: u32 = 1000;
-/// Characters of a key that an error shows.
+/// Characters of a key that an error message contains.
 const SHOWN_KEY: usize = 64;
 
-/// What the gateway must know of `body`. Valid is what `serde_json` reads as a value: UTF-8, strict
-/// JSON, at most [`MAX_DEPTH`](super::MAX_DEPTH) arrays and objects deep.
+/// Extracts the fields that the gateway needs from `body`. Valid is what `serde_json` reads as a
+/// value: UTF-8, strict JSON, at most [`MAX_DEPTH`](super::MAX_DEPTH) levels deep.
 ///
 /// # Errors
-/// When the body is no JSON, no object, repeats a top-level key (or `include_usage`), or a field
-/// that is looked at has the wrong type or range.
+/// The body is not JSON or not an object, repeats a top-level key (or `include_usage`), or a known
+/// field has the wrong type or range.
 pub fn scan(body: &[u8], kind: Kind) -> Result<Scanned, Invalid> {
     let mut cursor = Cursor::new(body)?;
     let mut scan = Scan { body, kind, found: Scanned::default() };
@@ -115,7 +115,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The span of a `null`. Another value is refused; where any shape is good, it is passed.
+    /// The range of a `null`. Another value is refused, or skipped where any type is accepted.
     fn null_or_wrong(
         &mut self,
         cursor: &mut Cursor<'a>,
@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The next value where it is a whole number without a sign that 32 bits hold.
+    /// The next value, if it is an unsigned 32-bit integer.
     fn integer(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<u32>, Malformed> {
         if !matches!(cursor.peek(), Some(b'-' | b'0'..=b'9')) {
             self.skip(cursor)?;
@@ -242,11 +242,11 @@ pub(super) fn text_of(string: Str) -> Text {
     Text { span: string.span, escaped: string.escaped }
 }
 
-/// The top-level keys that were seen, to find one that is repeated.
+/// The top-level keys so far, to find a repeated one.
 #[derive(Default)]
 struct Keys<'a> {
     few: Vec<std::borrow::Cow<'a, [u8]>>,
-    /// All of them, from the first on that `few` has no place for.
+    /// All keys, once there are more than `few` holds.
     many: HashSet<std::borrow::Cow<'a, [u8]>>,
     count: usize,
 }

@@ -1,4 +1,4 @@
-//! What a scan finds, and that it takes what `serde_json` takes.
+//! The results of scans, which accept exactly what `serde_json` accepts.
 
 use std::collections::HashSet;
 
@@ -161,7 +161,7 @@ fn files_are_collected() {
     assert_eq!(ids, ["a", "b", "c"]);
     let (scanned, body) = good(&json!({"file_ids": ["x"], "input_file_id": "y"}), Kind::Other);
     let ids: Vec<_> = scanned.file_ids.iter().map(|id| id.read(&body).into_owned()).collect();
-    // Members of `json!` are in the order of their names.
+    // `json!` orders members by name.
     assert_eq!(ids, ["x", "y"]);
     let many = json!({"file_ids": vec!["x"; 2001]}).to_string();
     refused(Kind::Other, &many, Invalid::TooManyFiles);
@@ -315,7 +315,7 @@ fn depth_is_bounded_as_in_serde() {
     assert!(scan(bomb.as_bytes(), Kind::Other).is_err());
 }
 
-/// JSON, nearly JSON, and what only looks like it.
+/// JSON, and texts that resemble it.
 fn json_like() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "{",
@@ -379,7 +379,7 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a tree says of the text in `input`.
+/// The expected count of text in `input`, from a parsed tree.
 fn count(value: &Value, all: bool) -> u64 {
     const TEXT: [&str; 9] = [
         "text",

@@ -1,10 +1,10 @@
-//! What a scan of a request tells, and why a request is refused. No reading here.
+//! The result of a scan, and why a request is refused. Contains no parser.
 
 use std::borrow::Cow;
 
 use super::json::{Malformed, Span};
 
-/// What a JSON body asks for; says which fields are looked at.
+/// The kind of a JSON request; determines the fields that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `POST /v1/responses`.
@@ -29,8 +29,8 @@ pub enum Kind {
     Moderations,
     /// `POST /v1/videos/edits`.
     VideoEdits,
-    /// Any other path. Only `model`, `stream` and file ids are looked at, and only where they have
-    /// the usual type; the body need not be an object.
+    /// Any other path. Only `model`, `stream` and file ids are read, and only if they have the
+    /// usual type; the body need not be an object.
     Other,
 }
 
@@ -39,7 +39,7 @@ impl Kind {
         matches!(self, Kind::ImageGenerations | Kind::ImageEdits)
     }
 
-    /// Numbers in `input` and `prompt` are ids of tokens.
+    /// Whether numbers in `input` and `prompt` are token ids.
     pub(super) fn has_token_ids(self) -> bool {
         matches!(self, Kind::Embeddings | Kind::Completions)
     }
@@ -48,13 +48,13 @@ impl Kind {
 /// A string value of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// With its quotes.
+    /// The range, quotes included.
     pub span: Span,
     pub(super) escaped: bool,
 }
 
 impl Text {
-    /// What the string says. `body` is the one that was scanned.
+    /// The decoded string. `body` must be the scanned one.
     pub fn read(self, body: &[u8]) -> Cow<'_, str> {
         let quoted = self.span.of(body);
         let plain = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
@@ -68,46 +68,46 @@ impl Text {
 /// A member of the top-level object that an edit may set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Member {
-    /// There is none.
+    /// Absent.
     #[default]
     Absent,
-    /// It is there and `null`.
+    /// Present and `null`.
     Null(Span),
-    /// It is there.
+    /// Present.
     Value(Span),
 }
 
-/// Where an object ends.
+/// The end of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectEnd {
     /// Offset of its `}`.
     pub at: usize,
-    /// It has no members.
+    /// Whether it has no members.
     pub empty: bool,
 }
 
-/// The limit that a request sets on its output.
+/// A request's limit on its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxTokens {
-    /// Which field says it.
+    /// The field that sets it.
     pub param: &'static str,
     /// From 1 to 10⁹.
     pub tokens: u32,
 }
 
-/// The fields that limit the output, in the order in which they count.
+/// The fields that limit the output, in order of precedence.
 pub(super) const MAX_TOKENS: [&str; 3] =
     ["max_output_tokens", "max_completion_tokens", "max_tokens"];
 
 /// The field `background`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Background {
-    /// Absent, null, or not of this kind.
+    /// Absent, null, or of another type.
     #[default]
     Absent,
-    /// Of responses: whether they run in the background.
+    /// Of responses: whether to run in the background.
     Mode(bool),
-    /// Of images: what stands behind them, as in `transparent`.
+    /// Of images: the backdrop, such as `transparent`.
     Fill(Text),
 }
 
@@ -118,28 +118,28 @@ pub struct StreamOptions {
     pub member: Member,
     /// Its member `include_usage`.
     pub include_usage: Member,
-    /// What that says; false when it is absent.
+    /// The value of `include_usage`; false when absent.
     pub wants_usage: bool,
     pub(super) end: Option<ObjectEnd>,
 }
 
-/// What the gateway must know of a request. `null` counts as absent everywhere.
+/// The fields of a request that the gateway needs. `null` counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// `model`.
     pub model: Option<Text>,
     /// `stream`.
     pub stream: bool,
-    /// The output limits `max_output_tokens`, `max_completion_tokens` and `max_tokens`, where given.
+    /// The output limits `max_output_tokens`, `max_completion_tokens` and `max_tokens`, if present.
     pub limits: [Option<u32>; 3],
-    /// Where these stand.
+    /// The ranges of these.
     pub limit_members: [Member; 3],
     /// Unicode scalar values of the text in `input`, `instructions`, `prompt` and the `content` of
-    /// `messages`. Images, audio and files count 0, each id of a token 4.
+    /// `messages`. Images, audio and files count 0, each token id 4.
     pub chars: u64,
     /// `n`, from 1 to 1000.
     pub n: Option<u32>,
-    /// `best_of` of completions, from 1 to 1000: so many are made, and `n` of them come back.
+    /// `best_of` of completions, from 1 to 1000: the number generated, of which `n` are returned.
     pub best_of: Option<u32>,
     /// `background`.
     pub background: Background,
@@ -149,22 +149,22 @@ pub struct Scanned {
     pub service_tier: Option<Text>,
     /// `prompt_cache_retention`.
     pub prompt_cache_retention: Option<Text>,
-    /// Where that stands.
+    /// The range of that field.
     pub prompt_cache_retention_member: Member,
     /// `previous_response_id`.
     pub previous_response_id: Option<Text>,
     /// `stream_options`.
     pub stream_options: StreamOptions,
-    /// What the body refers to: `file_id`, `input_file_id`, `training_file`, `validation_file` and
-    /// the entries of `file_ids` and `vector_store_ids`, at any depth but within `metadata`,
+    /// Ids that the body refers to: `file_id`, `input_file_id`, `training_file`, `validation_file`
+    /// and the entries of `file_ids` and `vector_store_ids`, at any depth except in `metadata`,
     /// `parameters` and `schema`; and `conversation`. At most 2000.
     pub file_ids: Vec<Text>,
-    /// Where the top-level object ends; `None` when the body is another value.
+    /// The end of the top-level object; `None` when the body is another value.
     pub end: Option<ObjectEnd>,
 }
 
 impl Scanned {
-    /// The first present of `max_output_tokens`, `max_completion_tokens` and `max_tokens`.
+    /// The first of `max_output_tokens`, `max_completion_tokens` and `max_tokens` that is present.
     pub fn max_tokens(&self) -> Option<MaxTokens> {
         let of = |(param, tokens): (&&'static str, &Option<u32>)| {
             tokens.map(|tokens| MaxTokens { param, tokens })
@@ -172,31 +172,31 @@ impl Scanned {
         MAX_TOKENS.iter().zip(&self.limits).find_map(of)
     }
 
-    /// The greatest of the three: whoever serves the request may follow any of them.
+    /// The largest of the three: an upstream may follow any of them.
     pub fn greatest_max_tokens(&self) -> Option<u32> {
         self.limits.iter().flatten().max().copied()
     }
 }
 
-/// Why a body is refused. The messages are sentences for who sent it.
+/// Why a body is refused. The messages are sentences for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// No JSON.
+    /// The body is not JSON.
     #[error("The body is not valid JSON: {0}.")]
     Malformed(#[from] Malformed),
-    /// Another value than an object.
+    /// The body is not an object.
     #[error("The body must be a JSON object.")]
     NotAnObject,
-    /// A key occurs twice, however it is escaped.
+    /// A key occurs twice, in any escaping.
     #[error("The body contains the key `{key}` more than once.")]
     DuplicateKey {
-        /// The key; its first characters when it is long.
+        /// The key, cut to its first characters.
         key: String,
     },
     /// More than 1024 top-level keys.
     #[error("The body has more than 1024 keys.")]
     TooManyKeys,
-    /// More than 2000 files.
+    /// More than 2000 file ids.
     #[error("The body refers to more than 2000 files.")]
     TooManyFiles,
     /// A value of the wrong type.
@@ -204,16 +204,16 @@ pub enum Invalid {
     Type {
         /// The field.
         param: &'static str,
-        /// What it must be.
+        /// The expected type.
         expected: &'static str,
     },
-    /// A limit of the output that is no whole number from 1 to 10⁹.
+    /// An output limit that is not an integer from 1 to 10⁹.
     #[error("Invalid value for `{param}`: expected an integer from 1 to 1000000000.")]
     MaxTokens {
-        /// Which of the three fields.
+        /// One of the three fields.
         param: &'static str,
     },
-    /// A number of things that is no whole number from 1 to 1000.
+    /// A count that is not an integer from 1 to 1000.
     #[error("Invalid value for `{param}`: expected an integer from 1 to 1000.")]
     Count {
         /// The field: `n` or `best_of`.
@@ -222,7 +222,7 @@ pub enum Invalid {
 }
 
 impl Invalid {
-    /// The field that is to blame; `None` when it is the whole body.
+    /// The field at fault; `None` for the whole body.
     pub fn param(&self) -> Option<&'static str> {
         match self {
             Invalid::Type { param, .. }

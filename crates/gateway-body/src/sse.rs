@@ -1,22 +1,22 @@
-//! Walks the data of server-sent events as they come. It keeps no event, and does not know what one
-//! means.
+//! Reads the data of server-sent events incrementally. It stores no event, and does not interpret
+//! its data.
 
 use http_client::sse::{Parser, Token};
 
 use super::walk::{Seen, Walk};
 
-/// The longest name of an event that is kept.
+/// Longest event name that is kept, in bytes.
 const MAX_NAME: usize = 64;
 /// The data that ends a chat stream.
 const DONE: &[u8] = b"[DONE]";
 
-/// What was seen of one event.
+/// The observations of one event.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) seen: Seen,
-    /// Its data was `[DONE]`.
+    /// Whether its data is `[DONE]`.
     pub(super) done: bool,
-    /// The field `event`, empty when there was none.
+    /// The field `event`; empty when absent.
     pub(super) name: String,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Events {
     name: Vec<u8>,
     /// The first bytes of the data.
     start: [u8; DONE.len()],
-    /// Length of the data, without the line feeds that join its lines.
+    /// Length of the data, without the line feeds between its lines.
     data_bytes: u64,
 }
 
@@ -42,24 +42,24 @@ impl Events {
         }
     }
 
-    /// What is known so far of the event under way.
+    /// The observations so far of the incomplete event.
     pub(super) fn coming(&self) -> &Seen {
         &self.walk.seen
     }
 
-    /// Bytes kept of the input.
+    /// Bytes of the input that are held.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.walk.held_bytes() + self.name.capacity()
     }
 
-    /// Whether a line feed that comes next belongs to the line end that was already read.
+    /// Whether a line feed that follows belongs to the line ending already read.
     pub(super) fn awaits_line_feed(&self) -> bool {
         self.parser.expects_line_feed()
     }
 
-    /// Reads until an event ends, or all of `bytes`: the number of bytes read, and the event. A line
-    /// feed after the last carriage return of the event is read together with it if it is in `bytes`.
+    /// Reads until an event ends or `bytes` end. Returns the number of bytes read, and the event. A
+    /// line feed after the last carriage return of the event is consumed if it is in `bytes`.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> (usize, Option<Event>) {
         let mut at = 0;
         loop {

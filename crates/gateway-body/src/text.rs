@@ -1,29 +1,29 @@
-//! The parts of a scan that go deep: counting the text of a prompt, collecting file ids, and
-//! passing what nobody asks for.
+//! The recursive parts of a scan: counting the text of a prompt, collecting file ids, and skipping
+//! other values.
 
 use super::json::{Cursor, Malformed};
 use super::scan::{MAX_FILES, Scan, text_of};
 
-/// Characters that an id of a token stands for.
+/// Characters counted per token id.
 const TOKEN_CHARS: u64 = 4;
 
-/// What is counted in a value.
+/// What to count in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// Its strings, those of its entries, and of its members those that hold text.
+    /// Its strings, recursively, and those of its members that hold text.
     Text,
     /// The members `content` of its entries.
     Messages,
     /// All members of an object: the variables of a stored prompt.
     Variables,
-    /// Nothing, but file ids are collected.
+    /// Nothing; only collects file ids.
     Files,
     /// Nothing at all.
     Nothing,
 }
 
 impl Counted {
-    /// What is counted in the member `key` of an object.
+    /// What to count in the member `key` of an object.
     fn member(self, key: &[u8]) -> Counted {
         match (self, key) {
             (Counted::Nothing, _) | (_, b"metadata" | b"parameters" | b"schema") => {
@@ -38,8 +38,8 @@ impl Counted {
     }
 }
 
-/// Members of items, messages and content parts that hold text. Data of images, audio and files is
-/// in others, as are urls and ids.
+/// Whether a member of an item, message or content part holds text. Members with image, audio and
+/// file data, URLs and ids do not.
 fn holds_text(key: &[u8]) -> bool {
     matches!(
         key,
@@ -56,7 +56,7 @@ fn holds_text(key: &[u8]) -> bool {
 }
 
 impl<'a> Scan<'a> {
-    /// Passes the top-level member `key`, which may refer to files.
+    /// Skips the top-level member `key`, which may contain file ids.
     pub(super) fn other(&mut self, key: &[u8], cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         match key {
             b"metadata" | b"parameters" | b"schema" => self.count(cursor, Counted::Nothing),
@@ -65,12 +65,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Passes a value whose file ids count.
+    /// Skips a value and collects its file ids.
     pub(super) fn skip(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         self.count(cursor, Counted::Files)
     }
 
-    /// Passes a value and adds what is `counted` in it.
+    /// Reads a value and counts its text as `counted` says.
     pub(super) fn count(
         &mut self,
         cursor: &mut Cursor<'a>,
@@ -115,7 +115,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Takes the value of `key` where it is the id of a file, or a list of such.
+    /// Collects the value of `key` if it is a file id or a list of file ids.
     fn is_file(&mut self, key: &[u8], cursor: &mut Cursor<'a>) -> Result<bool, Malformed> {
         match key {
             b"file_id" | b"input_file_id" | b"training_file" | b"validation_file" => {
@@ -140,7 +140,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes the id of a conversation: a string, or the member `id` of an object.
+    /// Collects the id of a conversation: a string, or the member `id` of an object.
     pub(super) fn conversation(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         match cursor.peek() {
             Some(b'"') => return self.file(cursor),
@@ -159,7 +159,7 @@ impl<'a> Scan<'a> {
 
     fn file(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         let text = text_of(cursor.string()?);
-        // One more than is good tells that there were too many.
+        // One more than the maximum shows that there are too many.
         if self.found.file_ids.len() <= MAX_FILES {
             self.found.file_ids.push(text);
         }

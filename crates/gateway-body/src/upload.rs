@@ -1,23 +1,23 @@
-//! Reads the form that uploads a file: its purpose, the file and its name, and how long it stays.
+//! Reads the form that uploads a file: its purpose, content, name and expiry.
 
 use std::borrow::Cow;
 
 use super::json::Span;
 use super::multipart::{FormError, Head, Parts};
 
-/// Bytes of the value of a field.
+/// Most bytes of a field's value.
 const MAX_VALUE: usize = 256;
 /// Characters of a file's name that are kept.
 const MAX_NAME: usize = 512;
 
-/// What such a form says.
+/// The contents of the form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// `purpose`.
     pub purpose: String,
     /// The name of the file.
     pub filename: String,
-    /// Where its content stands in the body.
+    /// The range of its content in the body.
     pub file: Span,
     /// `expires_after[anchor]`.
     pub anchor: Option<String>,
@@ -25,8 +25,8 @@ pub struct Upload {
     pub seconds: Option<String>,
 }
 
-/// The value of `purpose`, if its part has come with the first bytes of a form. What is wrong with
-/// the form is not told: more may be to come.
+/// The value of `purpose`, if the first bytes of a form contain its part. Does not report errors in
+/// the form, because more bytes may follow.
 #[must_use]
 pub fn purpose_so_far(body: &[u8], boundary: &str) -> Option<String> {
     let mut parts = Parts::new(body, boundary).ok()?;
@@ -39,10 +39,10 @@ pub fn purpose_so_far(body: &[u8], boundary: &str) -> Option<String> {
 }
 
 impl Upload {
-    /// Reads the whole `body`, whose parts `boundary` divides.
+    /// Reads the whole `body`, whose parts are separated by `boundary`.
     ///
     /// # Errors
-    /// When the form is malformed, lacks its purpose or file, or has one of its fields twice.
+    /// The form is malformed, lacks its purpose or file, or repeats a field.
     pub fn read(body: &[u8], boundary: &str) -> Result<Self, FormError> {
         const FIELDS: [&str; 3] = ["purpose", "expires_after[anchor]", "expires_after[seconds]"];
         let mut fields: [Option<String>; 3] = Default::default();

@@ -1,18 +1,19 @@
-//! What an answer says that it took, out of both families of names. It prices nothing.
+//! The usage that a response reports, under both families of names. It knows no prices.
 
-/// Numbers from here on are not believed.
+/// Numbers from this one on are implausible.
 const BELIEVED: u32 = 1_000_000_000;
 
-/// What an answer took, in tokens.
+/// Usage of a request, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// `input_tokens` or `prompt_tokens`.
     pub input_tokens: u32,
-    /// Of these: `cached_tokens` in `input_tokens_details` or `prompt_tokens_details`.
+    /// Cached part of the input: `cached_tokens` in `input_tokens_details` or
+    /// `prompt_tokens_details`.
     pub cached_input_tokens: u32,
     /// `output_tokens` or `completion_tokens`; 0 when absent, as for embeddings.
     pub output_tokens: u32,
-    /// `total_tokens`, and never less than input and output together.
+    /// `total_tokens`, and at least the sum of input and output.
     pub total_tokens: u32,
 }
 
@@ -25,7 +26,7 @@ pub(super) enum Count {
     Total,
 }
 
-/// A usage object that is being read.
+/// A usage object while it is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Draft {
     counts: [Option<u32>; 4],
@@ -35,7 +36,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// A number, as it stands; `null` says nothing.
+    /// Sets a number from its text; `null` counts as absent.
     pub(super) fn set(&mut self, count: Count, token: &[u8]) {
         if token == b"null" {
             return;
@@ -46,8 +47,8 @@ impl Draft {
         }
     }
 
-    /// The usage, when there are tokens in it and all of it can be believed; else whether it is
-    /// because it cannot.
+    /// The usage, if it has tokens and all of it is plausible. The error means that it is
+    /// implausible.
     pub(super) fn finish(self) -> Result<Option<Usage>, ()> {
         let [input, cached, output, total] = self.counts;
         let cached = cached.unwrap_or(0);
@@ -58,7 +59,7 @@ impl Draft {
             return Ok(None);
         }
         let (input, output) = match (input, output) {
-            // All that is left over was read.
+            // The remainder counts as input.
             (None, None) => (total.unwrap_or(0), 0),
             (input, output) => (input.unwrap_or(0), output.unwrap_or(0)),
         };
@@ -77,7 +78,7 @@ fn integer(token: &[u8]) -> Option<u32> {
     text.parse().ok().filter(|number| *number < BELIEVED)
 }
 
-/// Seconds, whole or not, in milliseconds, rounded up; `None` from 10⁹ ms on.
+/// Converts seconds, possibly with a fraction, to milliseconds, rounded up; `None` from 10⁹ ms on.
 pub(super) fn milliseconds(token: &[u8]) -> Option<u64> {
     let seconds: f64 = std::str::from_utf8(token).ok()?.parse().ok()?;
     let milliseconds = (seconds * 1000.0).ceil();

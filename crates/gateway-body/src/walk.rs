@@ -1,5 +1,5 @@
-//! Watches JSON go by in pieces, in bounded memory, and picks what the gateway must know of an
-//! answer. It does not validate: what is no JSON tells nothing, or something that is not believed.
+//! Reads JSON incrementally, in bounded memory, and extracts the values that the gateway needs of a
+//! response. It does not validate: malformed JSON yields nothing, or an implausible value.
 
 use memchr::memchr2;
 
@@ -8,19 +8,19 @@ use super::usage::{Draft, Usage, milliseconds};
 use super::watched::{Container, Field, field};
 use super::words;
 
-/// The longest key, id or number that is kept; longer ones are passed.
+/// Longest key, id or number that is kept, in bytes; longer ones are skipped.
 const MAX_TOKEN: usize = 256;
-/// Strings are looked at word by word up to here, and with vectors behind it.
+/// Strings are scanned word by word up to this length, and with vectors beyond it.
 const SHORT: usize = 48;
-/// Objects and arrays that are watched lie at most so deep.
+/// Deepest level of objects and arrays that is observed.
 const MAX_WATCHED: usize = 12;
 
-/// What was seen in one JSON value.
+/// The observations of one JSON value.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) usage: Option<Usage>,
     pub(super) usage_invalid: bool,
-    /// `usage` was there and not null.
+    /// Whether `usage` is present and not null.
     pub(super) has_usage: bool,
     pub(super) id: Option<String>,
     pub(super) kind: Option<String>,

@@ -1,4 +1,4 @@
-//! `/v1/organization/admin_api_keys`: keys to the administration of one organization.
+//! `/v1/organization/admin_api_keys`: keys for the administration of one organization.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -66,7 +66,7 @@ fn show(key: &AdminKey) -> Value {
         "created_at": key.created_at,
         "expires_at": output::moment(key.expires_at),
         "last_used_at": key.last_used_at,
-        // Keys are made by whoever has the administration; there are no users here.
+        // There are no users: the organization counts as the owner.
         "owner": { "object": "organization", "id": key.organization, "role": "owner" },
     })
 }

@@ -1,5 +1,5 @@
-//! Who may administer what: the bearer token of the configuration everything, an admin key its
-//! organization. A project's key opens nothing here.
+//! Authorization: the configured bearer token grants everything, an admin key its organization. A
+//! project's key grants nothing here.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use gateway_policy::settings::Settings;
 use gateway_policy::tenants::Organization;
 use gateway_store::records::{DEFAULT_ORGANIZATION, admin_keys, organizations};
 
-/// What the request's credential opens.
+/// What the request's credential grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Authority {
-    /// The configured token.
+    /// Everything: the configured token.
     Everything,
-    /// An admin key.
+    /// One organization: an admin key.
     Organization(Box<str>),
 }
 
 impl Authority {
-    /// Refuses all but the configured token.
+    /// Refuses all credentials but the configured token.
     pub(super) fn require_everything(&self) -> Result<(), ApiError> {
         match self {
             Self::Everything => Ok(()),
@@ -94,7 +94,7 @@ impl FromRequestParts<Arc<Services>> for Subject {
     }
 }
 
-/// 404 for an organization.
+/// 404 for an unknown organization.
 pub(super) fn missing(id: &str) -> ApiError {
     ApiError::not_found("organization_not_found", format!("There is no organization `{id}`."))
 }
@@ -105,12 +105,12 @@ fn bearer(header: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Whether that is the configured token.
+/// Whether `told` is the configured token.
 pub(crate) fn is_admin_token(settings: &Settings, told: &str) -> bool {
     settings.admin_token.as_ref().is_some_and(|known| is_same(known.reveal(), told))
 }
 
-/// Compares digests: the time tells nothing of the token, its length included.
+/// Compares digests, so that the duration reveals nothing about the token, not even its length.
 fn is_same(known: &str, told: &str) -> bool {
     !known.is_empty() && Sha256::digest(known).ct_eq(&Sha256::digest(told)).into()
 }

@@ -1,5 +1,6 @@
-//! `GET /v1/organization/usage/export`: the ledger, a row a request, as CSV or JSON lines. It is
-//! sent part by part as it is read; when the store goes away in its midst the answer breaks off.
+//! `GET /v1/organization/usage/export`: the ledger, one row per request, as CSV or JSON lines. The
+//! response is streamed part by part; if the store becomes unreachable halfway, the response is cut
+//! off.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ pub(super) async fn export(
         Format::JsonLines => ("application/jsonl", "attachment; filename=\"usage.jsonl\""),
     };
     let cursor = Cursor::new(start, end);
-    // The first part is read before anything is sent: an error is then an answer of its own.
+    // The first part is read before the response starts, so that an error gets a response of its
+    // own.
     let first = ledger::export(&context.database, &organization.id, cursor).await?;
     let state = (context, organization.id, Next::Rows(first));
     let parts = stream::try_unfold(state, move |state| next(state, format));
@@ -55,7 +57,7 @@ pub(super) async fn export(
 }
 
 enum Next {
-    /// These are to be sent; behind them it goes on there.
+    /// Rows to send, and the cursor behind them.
     Rows((Vec<Exported>, Cursor)),
     Read(Cursor),
     End,
@@ -129,7 +131,7 @@ fn push_json(text: &mut String, Exported { entry, requests }: &Exported) {
     let _ = writeln!(text, "{line}");
 }
 
-/// A field of a CSV file. What a spreadsheet would take for a formula gets an apostrophe.
+/// Escapes a CSV field. A text that a spreadsheet would evaluate as a formula gets an apostrophe.
 fn quote(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let field = if formula { format!("'{field}") } else { field.to_owned() };
@@ -144,7 +146,7 @@ fn time(at: u64) -> String {
     moment.map_or_else(String::new, |moment| format!("{moment:.6}"))
 }
 
-/// Exact, as texts: no sum is lost to a spreadsheet's or a parser's rounding.
+/// The exact amount as a text, which a spreadsheet or parser does not round.
 fn dollars(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }

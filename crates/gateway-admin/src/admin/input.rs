@@ -1,5 +1,5 @@
-//! What requests say: bodies as fields and queries as parameters, each taken by its name and
-//! checked. What is left over is unknown, and an error.
+//! Typed access to request bodies and queries: each value is taken by its name and validated. A
+//! value that remains is unknown and an error.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,18 +14,18 @@ use serde_json::Value;
 use gateway_policy::error::ApiError;
 use gateway_store::records::Page;
 
-/// Longest life of a key and longest grace: ten years.
+/// Longest lifetime of a key and longest grace period, in seconds: ten years.
 pub(super) const MAX_SECONDS: u64 = 10 * 366 * 86_400;
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 256;
 
-/// A body: an object whose fields are taken one by one. No body is an empty object.
+/// A body: an object whose fields are taken one by one. An absent body is an empty object.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(String, Value)>);
 
 impl Fields {
-    /// A field that must be there.
+    /// A required field.
     pub(super) fn required<T>(
         &mut self,
         name: &'static str,
@@ -40,7 +40,7 @@ impl Fields {
         Some(self.0.swap_remove(at).1).filter(|value| !value.is_null())
     }
 
-    /// A text.
+    /// A string.
     pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
         match self.value(name) {
             None => Ok(None),
@@ -49,7 +49,7 @@ impl Fields {
         }
     }
 
-    /// What people call something: 1 to 256 characters, no control characters.
+    /// A display name: 1 to 256 characters, no control characters.
     pub(super) fn name(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let text = text.trim().to_owned();
@@ -60,7 +60,7 @@ impl Fields {
         if is_fit { Ok(Some(text)) } else { Err(invalid(name, expected)) }
     }
 
-    /// A whole number.
+    /// An integer.
     pub(super) fn integer(
         &mut self,
         name: &'static str,
@@ -73,7 +73,7 @@ impl Fields {
         number.map(Some).ok_or_else(wrong)
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
         match self.value(name) {
             None => Ok(None),
@@ -82,7 +82,7 @@ impl Fields {
         }
     }
 
-    /// Nothing else may be there but nulls.
+    /// Rejects remaining fields that are not null.
     pub(super) fn end(self) -> Result<(), ApiError> {
         let unknown = self.0.into_iter().find(|(_, value)| !value.is_null());
         unknown.map_or(Ok(()), |(name, _)| Err(unknown_parameter(name)))
@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Fields {
 pub(super) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// All values of that name.
+    /// All values of the parameter `name`.
     pub(super) fn all(&mut self, name: &str) -> Vec<String> {
         let mut values = Vec::new();
         self.0.retain_mut(|(known, value)| {
@@ -160,7 +160,7 @@ impl Parameters {
         values
     }
 
-    /// The value of that name, once.
+    /// The only value of the parameter `name`.
     pub(super) fn one(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
         let mut values = self.all(name);
         if values.len() > 1 {
@@ -169,7 +169,7 @@ impl Parameters {
         Ok(values.pop())
     }
 
-    /// A whole number.
+    /// An integer.
     pub(super) fn integer(
         &mut self,
         name: &'static str,
@@ -182,14 +182,14 @@ impl Parameters {
         number.map(Some).ok_or_else(wrong)
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
         let value = self.one(name)?;
         let parsed = value.map(|value| value.parse().map_err(|_| invalid(name, "true or false")));
         parsed.transpose()
     }
 
-    /// The same for lists that have one order, and are shown whole where they are short.
+    /// The same for lists with a fixed order, which return all items where they are few.
     pub(super) fn list_page(&mut self) -> Result<Page, ApiError> {
         self.page_of(100, false)
     }
@@ -216,7 +216,7 @@ impl Parameters {
         Ok(Page { after, before, limit, descending })
     }
 
-    /// Nothing else may be there.
+    /// Rejects remaining parameters.
     pub(super) fn end(self) -> Result<(), ApiError> {
         self.0.into_iter().next().map_or(Ok(()), |(name, _)| Err(unknown_parameter(name)))
     }
@@ -238,12 +238,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
     }
 }
 
-/// 400 for a parameter of the wrong kind.
+/// 400 for a parameter of the wrong type.
 pub(super) fn invalid(name: &'static str, expected: &str) -> ApiError {
     ApiError::invalid_value(name, format!("Invalid value for `{name}`: expected {expected}."))
 }
 
-/// 400 for a parameter that is not there.
+/// 400 for a missing parameter.
 pub(super) fn missing(name: &'static str) -> ApiError {
     let message = format!("Missing required parameter: `{name}`.");
     ApiError::bad_request("missing_required_parameter", message).param(name)

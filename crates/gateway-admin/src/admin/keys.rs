@@ -1,4 +1,5 @@
-//! `/v1/organization/projects/{p}/api_keys`: keys of projects. A key's text is shown once.
+//! `/v1/organization/projects/{p}/api_keys`: keys of projects. The text of a key is returned only
+//! once.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -23,7 +24,7 @@ pub(super) async fn list(
     let access = parameters.one("owner_project_access")?;
     parameters.end()?;
     projects::any(&context, &organization, &project).await?;
-    // All owners have access: an owner that loses it loses its keys.
+    // All owners have access: an owner that loses access loses its keys.
     match access.as_deref() {
         None | Some("active" | "any") => {}
         Some("inactive") => return Ok(Json(output::list_of(Vec::new(), false))),
@@ -62,7 +63,7 @@ pub(super) async fn get(
     Ok(Json(show(&context, &found.ok_or_else(|| missing(&id))?).await?))
 }
 
-/// Gives a key another end.
+/// Changes when a key expires.
 pub(super) async fn update(
     State(context): Shared,
     Subject(organization): Subject,
@@ -121,7 +122,7 @@ async fn show(context: &Services, key: &Key) -> Result<Value, ApiError> {
 
 fn show_with_owner(key: &Key, owner: Option<&ServiceAccount>) -> Value {
     let account = owner.map(super::service_accounts::show);
-    // A key without an account belongs to the project: there are no users here.
+    // A key without a service account belongs to the project, because there are no users.
     let owner = account.as_ref().map(|_| "service_account");
     json!({
         "object": "organization.project.api_key",

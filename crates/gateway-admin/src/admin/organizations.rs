@@ -1,5 +1,4 @@
-//! `/v1/organizations`: who the customers are and what they paid; and how an organization's data is
-//! kept.
+//! `/v1/organizations`: organizations, their payments, and their data retention.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,4 +1,4 @@
-//! What all answers have in common: lists, deletions, moments.
+//! Shapes that all responses share: lists, deletions, timestamps.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ pub(super) type Shared = State<Arc<Services>>;
 /// What a handler returns.
 pub(super) type JsonResult = Result<Json<Value>, ApiError>;
 
-/// A list of items that are shown so.
+/// A list of items, each rendered with `show`.
 pub(super) fn list<T>(listed: &Listed<T>, show: impl Fn(&T) -> Value) -> JsonResult {
     Ok(Json(list_of(listed.items.iter().map(show).collect(), listed.has_more)))
 }
 
-/// A list of what is ready to be shown.
+/// A list of rendered items.
 pub(super) fn list_of(data: Vec<Value>, has_more: bool) -> Value {
     let id = |item: Option<&Value>| item.and_then(|item| item.get("id")).cloned();
     json!({
@@ -34,18 +34,18 @@ pub(super) fn list_of(data: Vec<Value>, has_more: bool) -> Value {
     })
 }
 
-/// Something is gone.
+/// The response to a deletion.
 pub(super) fn deleted(object: &str, id: &str) -> JsonResult {
     Ok(Json(json!({ "object": object, "id": id, "deleted": true })))
 }
 
-/// 404 for a thing of that name.
+/// 404 for an unknown resource.
 pub(super) fn not_found(what: &str, id: &str) -> ApiError {
     let id: String = id.chars().take(128).collect();
     ApiError::not_found("not_found", format!("There is no {what} `{id}`."))
 }
 
-/// A moment of a key's end, as it is shown.
+/// The expiry of a key on the wire, in Unix seconds.
 pub(super) fn moment(at: Option<Micros>) -> Option<i64> {
     at.map(seconds)
 }

@@ -75,7 +75,7 @@ pub(super) async fn archive(
     fields.end()?;
     active(&context, &organization, &id).await?;
     let now = context.clock.now();
-    // Somebody else may have archived it in this moment: then it is, and that is what was asked.
+    // A concurrent request may have archived the project: the result is as requested.
     projects::archive(&context.database, &organization.id, &id, now).await?;
     context.apply_changes().await;
     Ok(Json(show(&any(&context, &organization, &id).await?)))
@@ -91,7 +91,7 @@ pub(super) async fn any(
     found.filter(|found| found.organization == organization.id).ok_or_else(|| missing(id))
 }
 
-/// The same, if it can be changed.
+/// The same, if it is not archived.
 pub(super) async fn active(
     context: &Services,
     organization: &Organization,
@@ -109,7 +109,7 @@ pub(super) fn missing(id: &str) -> ApiError {
     output::not_found("project", id)
 }
 
-/// `geography` or `residency`. Inside, `None` is Global.
+/// `geography` or `residency`. The inner `None` means global.
 fn region(context: &Services, fields: &mut Fields) -> Result<Option<Option<String>>, ApiError> {
     let settings = context.settings.load();
     let known = |name: &str| settings.regions.iter().any(|region| **region == *name);

@@ -1,5 +1,5 @@
-//! `/v1/organization/projects/{p}/rate_limits`: what a project may use of each model, at most what
-//! its organization may. A value that is not set shows the organization's.
+//! `/v1/organization/projects/{p}/rate_limits`: a project's limits per model, at most those of its
+//! organization. An unset value shows the organization's.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -17,7 +17,7 @@ use gateway_store::records::project_limits;
 
 /// Largest limit.
 const MOST: u64 = 1_000_000_000_000;
-/// What stands before the model's name in an id.
+/// The prefix of the model's name in an id.
 const PREFIX: &str = "rl-";
 
 pub(super) async fn list(
@@ -83,7 +83,7 @@ pub(super) async fn update(
     projects::active(&context, &organization, &project).await?;
     let database = &context.database;
     let set = project_limits::all(database, &project).await?;
-    // A model has one entry: under the name that it was first given by.
+    // A model has one entry, under the name that was used first.
     let entry = own(&set, model).map_or(name, |(name, _)| name);
     let now = context.clock.now();
     let done = project_limits::set(database, &project, entry, &given, now).await?;
@@ -94,7 +94,7 @@ pub(super) async fn update(
     Ok(Json(show(name, &own, &most)))
 }
 
-/// The project's entry for a model: by its name, or by one of its aliases.
+/// The project's entry for a model, by its name or one of its aliases.
 fn own<'a>(
     set: &'a [(Box<str>, ProjectLimits)],
     model: &Model,
@@ -106,7 +106,7 @@ fn own<'a>(
 /// One of the limits, by its name on the wire.
 struct Dimension {
     name: &'static str,
-    /// LimitHeaders even where nothing is limited.
+    /// Whether the field is present even without a limit.
     always: bool,
     get: fn(&ProjectLimits) -> Option<u64>,
     set: fn(&mut ProjectLimits, Option<u64>),
@@ -133,8 +133,8 @@ const DIMENSIONS: [Dimension; 7] = [
     dimension!(batch_1_day_max_input_tokens, false),
 ];
 
-/// What an organization of that tier may use of the model: the smaller of its own limits and its
-/// group's. Megabytes of audio have none.
+/// The limits of an organization of that tier for the model: the smaller of the model's and its
+/// group's. There is no limit for megabytes of audio.
 fn of_organization(model: &Model, tier: Tier) -> ProjectLimits {
     let (own, group) = (model.limits(tier), model.group_limits(tier));
     let smaller = |one: Option<u64>, other: Option<u64>| match (one, other) {
@@ -162,7 +162,7 @@ fn show(model: &str, own: &ProjectLimits, of_organization: &ProjectLimits) -> Va
         "model": model,
     });
     for dimension in &DIMENSIONS {
-        // When the organization's limit fell below the project's, it is what holds.
+        // An organization's limit below the project's takes precedence.
         let value = match ((dimension.get)(own), (dimension.get)(of_organization)) {
             (Some(own), Some(of_organization)) => Some(own.min(of_organization)),
             (own, of_organization) => own.or(of_organization),

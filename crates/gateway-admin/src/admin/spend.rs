@@ -1,5 +1,5 @@
-//! `spend_limit` and `spend_alerts` of an organization and of a project: the hard limit, and what
-//! only tells.
+//! `spend_limit` and `spend_alerts` of an organization and of a project: the hard limit, and alerts
+//! without enforcement.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,10 @@ const MAX_CENTS: u64 = 1_000_000_000_000;
 /// Most recipients of an alert.
 const MAX_RECIPIENTS: usize = 50;
 
-/// Names in the path: `p` where it is about a project, `id` where it is about one alert.
+/// Path parameters: `p` is the id of a project, `id` that of an alert.
 type Names = Path<HashMap<String, String>>;
 
-/// What a request is about.
+/// The owner of the limits that a request concerns.
 struct Target {
     organization: Organization,
     project: Option<String>,
@@ -190,7 +190,7 @@ async fn set(context: &Services, target: &Target, cents: Option<u64>) -> Result<
     Ok(())
 }
 
-/// `threshold_amount`, in US dollars a month, which is all that there is.
+/// `threshold_amount`, in US dollars per month; other currencies and intervals do not exist.
 fn threshold(fields: &mut Fields) -> Result<u64, ApiError> {
     for (name, only) in [("currency", "USD"), ("interval", "month")] {
         if fields.required(name, Fields::text)? != only {
@@ -200,7 +200,7 @@ fn threshold(fields: &mut Fields) -> Result<u64, ApiError> {
     fields.required("threshold_amount", |fields, name| fields.integer(name, 0..=MAX_CENTS))
 }
 
-/// `notification_channel`: kept and shown for whoever sends mail; the gateway sends none.
+/// `notification_channel`: stored and returned for external mailers; the gateway sends no mail.
 fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
     let name = "notification_channel";
     let Some(channel) = fields.value(name) else { return Ok(None) };

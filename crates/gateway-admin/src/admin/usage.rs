@@ -1,5 +1,5 @@
 //! `/v1/organization/usage/…` and `/v1/organization/costs`: sums of the ledger by buckets of time,
-//! a page of buckets at once.
+//! paginated by bucket.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,9 +14,9 @@ use gateway_policy::error::ApiError;
 use gateway_policy::tenants::Organization;
 use gateway_store::ledger::{Endpoint, GroupBy, MAX_SUMS, Sum, UsageQuery, sums};
 
-/// The last second that can be asked for, in the year 9999.
+/// The latest second accepted, in the year 9999.
 const LAST: u64 = 253_402_300_799;
-/// Most projects, keys or models that a query names.
+/// Most projects, keys or models in a query.
 const MAX_NAMES: usize = 100;
 
 /// A page of buckets.
@@ -68,7 +68,7 @@ pub(super) async fn costs(
     answer(&context, asked, show_cost).await
 }
 
-/// Buckets of a page: so many if not said, and at most.
+/// Buckets per page: default and maximum.
 struct Bounds(u64, u64);
 
 impl Bounds {
@@ -108,7 +108,7 @@ fn asked(
         let place = place.filter(|place| (start..end).contains(place));
         start = place.ok_or_else(|| invalid("page", "the next_page of the answer before"))?;
     }
-    // Buckets lie on whole multiples of their width.
+    // Buckets align with multiples of their width.
     let stop = (start / width + limit) * width;
     let query = UsageQuery {
         organization: organization.id.clone(),
@@ -123,7 +123,7 @@ fn asked(
     Ok(Asked { query, next: (stop < end).then_some(stop) })
 }
 
-/// `start_time` and `end_time`; without an end, all until now.
+/// `start_time` and `end_time`; the end defaults to now.
 pub(super) fn span(
     context: &Services,
     parameters: &mut Parameters,
@@ -223,12 +223,12 @@ fn show_usage(endpoint: Endpoint, sum: &Sum) -> Value {
             put("seconds", sum.audio_milliseconds.div_ceil(1000).into());
             put("input_tokens", sum.input_tokens.into());
             put("output_tokens", sum.output_tokens.into());
-            // Not counted: what is spoken is counted in tokens.
+            // Absent, because speech is counted in tokens.
             if endpoint == Endpoint::AudioSpeeches {
                 put("characters", Value::Null);
             }
         }
-        // How large a store is, only the upstream knows.
+        // Only the upstream knows the size of a store.
         Endpoint::VectorStores => put("usage_bytes", Value::Null),
         Endpoint::Other => {
             put("input_tokens", sum.input_tokens.into());

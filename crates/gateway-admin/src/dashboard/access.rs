@@ -1,5 +1,6 @@
-//! Who looks at the dashboard: Basic with any user name, or the cookie of a sign-in; the secret is
-//! the admin token, which opens everything, or an admin key, which opens its organization.
+//! Authentication for the dashboard: Basic with any user name, or the cookie of a session. The
+//! secret is the admin token, which grants everything, or an admin key, which grants its
+//! organization.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -23,19 +24,19 @@ use gateway_store::records::admin_keys;
 
 /// The cookie of a session.
 pub(super) const COOKIE_NAME: &str = "gateway_dashboard";
-/// Cookies of that name that are looked at: another site of the same domain may have set some.
+/// Most cookies of that name that are checked: other sites of the same domain may set some.
 const MAX_COOKIES: usize = 4;
 
-/// Who asks.
+/// An authenticated reader.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) credential: Credential,
-    /// `None`: they come with Basic.
+    /// `None` with Basic authentication.
     pub(super) session: Option<Session>,
 }
 
 impl Access {
-    /// The only organization that may be seen; `None`: all.
+    /// The only visible organization; `None`: all are visible.
     pub(super) fn only(&self) -> Option<&str> {
         match &self.credential {
             Credential::Token => None,
@@ -43,7 +44,8 @@ impl Access {
         }
     }
 
-    /// Refuses what this credential does not open, in the words for what does not exist.
+    /// Refuses organizations that the credential does not grant, with the same response as for
+    /// unknown ones.
     pub(super) fn check_organization(&self, organization: &str) -> Result<(), Failure> {
         match self.only() {
             Some(only) if only != organization => Err(Failure::no_organization(organization)),
@@ -76,15 +78,15 @@ impl FromRequestParts<Arc<Context>> for Access {
 /// The admin token.
 ///
 /// # Errors
-/// There is none: the dashboard is closed.
+/// No token is configured: the dashboard is closed.
 pub(super) fn configured(context: &Context) -> Result<Secret, Failure> {
     context.services.settings.load().admin_token.clone().ok_or(Failure::Closed)
 }
 
-/// What a secret opens. Failures are counted against the address that it comes from.
+/// What a secret grants. Failures count against the client's address.
 ///
 /// # Errors
-/// Too many failures, and a store that does not answer.
+/// There were too many failures, or the store is unreachable.
 pub(super) async fn check(
     context: &Context,
     secret: &str,
@@ -106,12 +108,13 @@ pub(super) async fn check(
     Ok(opened?.map(credential))
 }
 
-/// Where a request comes from.
+/// The client's address.
 pub(super) fn address(parts: &Parts) -> IpAddr {
     parts.extensions.get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(address)| *address)
 }
 
-/// The session of a request's cookie. One that was begun with an admin key ends with the key.
+/// The session of a request's cookie. A session that was started with an admin key ends with the
+/// key.
 pub(super) async fn session(
     context: &Context,
     headers: &HeaderMap,
@@ -143,7 +146,7 @@ fn basic(headers: &HeaderMap) -> Option<String> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    // What cannot be read is a wrong password, not none.
+    // An unreadable password is a wrong one, not a missing one.
     let decoded = STANDARD.decode(text.trim()).unwrap_or_default();
     let decoded = String::from_utf8(decoded).unwrap_or_default();
     Some(decoded.split_once(':').map(|(_, password)| password.to_owned()).unwrap_or_default())

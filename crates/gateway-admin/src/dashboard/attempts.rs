@@ -1,5 +1,5 @@
-//! How often somebody may fail to sign in: a bucket for each address that requests come from.
-//! Behind a proxy that is one bucket for all; sessions that are open are not concerned.
+//! Limits failed sign-ins: a token bucket per client address. Behind a proxy, all clients share one
+//! bucket; open sessions are not affected.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use ratelimit::{Bucket, Limit, MINUTE, Micros};
 
-/// Failures a minute, from one address.
+/// Failures per minute and address.
 const LIMIT: Limit = Limit { amount: 20, window: MINUTE };
-/// Addresses that are remembered; beyond it, new ones share one bucket.
+/// Most addresses with a bucket of their own; further ones share one bucket.
 const MOST: usize = 4096;
 
-/// See the module.
+/// The buckets of failed sign-ins.
 #[derive(Default)]
 pub(super) struct Attempts(Mutex<Buckets>);
 
@@ -23,11 +23,11 @@ struct Buckets {
 }
 
 impl Attempts {
-    /// An attempt begins. It counts as failed until [`Attempts::succeeded`] is called, so that many
-    /// at once are no more than one after the other.
+    /// Starts an attempt. It counts as failed until [`Attempts::succeeded`] is called, so that
+    /// concurrent attempts are limited like sequential ones.
     ///
     /// # Errors
-    /// How long to wait first, in whole seconds.
+    /// The limit is reached: seconds until the next attempt, rounded up.
     pub(super) fn begin(&self, from: IpAddr, now: Micros) -> Result<(), u64> {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.of(from, now);
@@ -40,7 +40,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// It was none to be counted.
+    /// Returns the attempt to the bucket.
     pub(super) fn succeeded(&self, from: IpAddr, now: Micros) {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         buckets.of(from, now).refund(LIMIT, 1, now);
@@ -63,7 +63,7 @@ impl Buckets {
     }
 }
 
-/// The addresses that one customer of a provider has: with IPv6, 2⁶⁴ of them.
+/// The network of one subscriber of a provider: with IPv6, 2⁶⁴ addresses.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -1,15 +1,15 @@
-//! Bars and columns as inline SVG. Each has its numbers in words for those who do not see it; what
-//! colours say is said by a word or a pattern too.
+//! Bars and columns as inline SVG. Each has a text alternative with its numbers; colours are never
+//! the only carrier of a meaning.
 
 use maud::{Markup, html};
 
 use super::text::{count, percent, short};
 
-/// From how many percent on a limit is nearly used up.
+/// Percentage from which a limit counts as nearly used up.
 const HIGH: u64 = 80;
 
-/// How much of a limit is used: a bar, its percentage, and a word where it is much. `what` is the
-/// whole of it in words.
+/// The used part of a limit: a bar, its percentage, and a word when it is high. `what` is the text
+/// alternative.
 pub(super) fn bar(what: &str, used: u64, limit: u64) -> Markup {
     let percent = percent(used, limit);
     let (class, word) = match percent {
@@ -26,7 +26,7 @@ pub(super) fn bar(what: &str, used: u64, limit: u64) -> Markup {
     }
 }
 
-/// The same for a limit that may be passed; the word for that stands elsewhere.
+/// The same for a soft limit, whose warning is shown elsewhere.
 pub(super) fn soft_bar(what: &str, used: u64, limit: u64) -> Markup {
     let percent = percent(used, limit);
     let class = if percent < 100 { "fine" } else { "high" };
@@ -38,13 +38,13 @@ pub(super) fn soft_bar(what: &str, used: u64, limit: u64) -> Markup {
     }
 }
 
-/// A share of a whole, without a judgement.
+/// A share of a whole, without a warning.
 pub(super) fn share(what: &str, part: u64, whole: u64) -> Markup {
     draw(what, "fine", part, percent(part, whole.max(1)))
 }
 
 fn draw(what: &str, class: &str, part: u64, percent: u64) -> Markup {
-    // A trace of use is to be seen.
+    // Non-zero use is always visible.
     let width = if part == 0 { 0 } else { percent.clamp(1, 100) };
     html! {
         svg.bar.(class) role="img" aria-label=(what) viewBox="0 0 100 8" preserveAspectRatio="none" {
@@ -54,33 +54,33 @@ fn draw(what: &str, class: &str, part: u64, percent: u64) -> Markup {
     }
 }
 
-/// A column: two parts, one upon the other.
+/// A column of two stacked parts.
 pub(super) struct Column {
-    /// In full.
+    /// The full label.
     pub(super) label: String,
     pub(super) lower: u64,
     pub(super) upper: u64,
 }
 
-/// Columns side by side.
+/// A chart of columns.
 pub(super) struct Columns<'a> {
-    /// Unique in the page.
+    /// Unique within the page.
     pub(super) id: &'a str,
-    /// What is counted.
+    /// The unit of the values.
     pub(super) unit: &'a str,
-    /// What the parts are.
+    /// Names of the parts.
     pub(super) parts: [&'a str; 2],
-    /// Each so many columns has its label below it.
+    /// Every `labelled`th column has its label below it.
     pub(super) labelled: usize,
     pub(super) columns: Vec<Column>,
 }
 
-/// Width of a column's place, and height of the highest one, in units of the drawing.
+/// Width of a column's cell, and height of the highest column, in units of the drawing.
 const PLACE: u64 = 10;
 const HEIGHT: u64 = 100;
 
 impl Columns<'_> {
-    /// The chart with its legend, and its scale.
+    /// The chart with its legend and scale.
     pub(super) fn draw(&self) -> Markup {
         let sum = |column: &Column| column.lower.saturating_add(column.upper);
         let most = round_up(self.columns.iter().map(sum).max().unwrap_or(0));
@@ -119,7 +119,7 @@ impl Columns<'_> {
         }
     }
 
-    /// What the chart says, in a sentence.
+    /// The text alternative: one sentence.
     fn words(&self) -> String {
         let sum = |column: &Column| column.lower.saturating_add(column.upper);
         let all = self.columns.iter().map(sum).fold(0, u64::saturating_add);
@@ -138,7 +138,7 @@ impl Columns<'_> {
 }
 
 fn draw_column(column: &Column, at: u64, most: u64, fill: &str) -> Markup {
-    // A tenth of a unit is fine enough, and needs no fractions.
+    // Tenths of a unit are precise enough and need no fractions.
     let height = |value: u64| percent(value.saturating_mul(10), most.max(1)).min(HEIGHT * 10);
     let (lower, upper) = (height(column.lower), height(column.upper));
     let shown = |tenths: u64| format!("{}.{}", tenths / 10, tenths % 10);
@@ -155,7 +155,7 @@ fn draw_column(column: &Column, at: u64, most: u64, fill: &str) -> Markup {
     }
 }
 
-/// The next number with one digit that is easy to halve, and zeros.
+/// The next number that is one easily halved digit followed by zeros.
 fn round_up(number: u64) -> u64 {
     let mut step = 1_u64;
     loop {

@@ -8,12 +8,12 @@ use super::attempts::Attempts;
 use super::session::SignedOut;
 use crate::Services;
 
-/// What pages work with.
+/// The state of all pages.
 pub(super) struct Context {
     pub(super) services: Arc<Services>,
     /// Failed sign-ins.
     pub(super) attempts: Attempts,
-    /// Sessions that ended before their time.
+    /// Sessions that were signed out before they expired.
     pub(super) signed_out: SignedOut,
 }
 

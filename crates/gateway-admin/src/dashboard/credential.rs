@@ -1,6 +1,6 @@
-//! What opens the dashboard.
+//! Credentials of the dashboard.
 
-/// A secret that opens something.
+/// A valid credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Credential {
     /// The configured token: all organizations.

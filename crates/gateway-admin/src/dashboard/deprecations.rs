@@ -1,4 +1,4 @@
-//! Models with a shutdown date, and which organizations still use them.
+//! Models with a shutdown date, and the organizations that still use them.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use gateway_store::ledger::{self, ModelUse};
 
 /// Days that count as "still used".
 pub(super) const DAYS: u64 = 30;
-/// Models that are looked up in a page, those that end first.
+/// Models per page, earliest shutdown first.
 const MODELS: usize = 20;
-/// Organizations that are named for a model.
+/// Organizations listed per model.
 const NAMED: u32 = 10;
 
-/// `GET /dashboard/deprecations`: for the admin token; who may see one organization only finds the
-/// same on its page.
+/// `GET /dashboard/deprecations`, for the admin token. The page of an organization has the same
+/// list for its readers.
 pub(super) async fn page(State(context): Shared, access: Access) -> Result<Response, Failure> {
     if access.only().is_some() {
         return Ok(Redirect::to("/dashboard").into_response());
@@ -36,14 +36,14 @@ pub(super) async fn page(State(context): Shared, access: Access) -> Result<Respo
     let left = models.split_off(models.len().min(MODELS));
     let mut rows = Vec::with_capacity(models.len());
     for model in &models {
-        // One more than is named tells that there are more.
+        // One more than is listed shows whether there are more.
         let users = ledger::users_of(&services.database, &model.name, start, NAMED + 1).await?;
         rows.push((&**model, users));
     }
     Ok(show(&access, &rows, &left, now).into_response())
 }
 
-/// Models with a shutdown date, the first to end first.
+/// Models with a shutdown date, earliest first.
 pub(super) fn ending(settings: &Settings) -> Vec<Arc<Model>> {
     let mut models: Vec<Arc<Model>> =
         settings.catalog.models().filter(|model| model.shutdown.is_some()).cloned().collect();
@@ -106,7 +106,7 @@ fn named(users: &[ModelUse]) -> Markup {
     }
 }
 
-/// The head of a table of models that end.
+/// The head of a table of deprecated models.
 pub(super) fn heading(more: &[&str]) -> Markup {
     html! {
         thead {

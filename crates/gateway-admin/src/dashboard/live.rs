@@ -1,4 +1,4 @@
-//! How meters stand at this moment, as the limits know it.
+//! Current readings of meters.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use gateway_policy::plan::{Meter, Plan};
 use gateway_policy::settings::{Model, Settings};
 use gateway_policy::tenants::{Caller, Organization, Project};
 
-/// Meters that are asked for in one call.
+/// Meters per call.
 const TOGETHER: usize = 64;
 
-/// A meter and how it stands.
+/// A meter and its reading.
 pub(super) struct Reading {
     pub(super) meter: Meter,
     pub(super) state: State,
 }
 
-/// Reads them, in their order.
+/// Reads meters, in the given order.
 ///
 /// # Errors
-/// The store of the limits is away.
+/// The store of the limits is unreachable.
 pub(super) async fn read(
     services: &Services,
     organization: &str,
@@ -46,7 +46,7 @@ pub(super) async fn read(
     Ok(meters.into_iter().zip(states).map(reading).collect())
 }
 
-/// What requests draw on, for a model.
+/// The meters that requests for a model draw on.
 pub(super) fn meters(
     organization: &Arc<Organization>,
     project: &Arc<Project>,

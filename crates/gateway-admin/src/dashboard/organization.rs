@@ -1,5 +1,5 @@
-//! One organization: what needs attention, money and tier, limits with their live use, the batch
-//! queue, projects, usage and models that end.
+//! One organization: notices, spend and tier, limits with their live use, the batch queue,
+//! projects, usage and deprecated models.
 
 mod deprecations;
 mod limits;
@@ -26,7 +26,7 @@ pub(super) use spend::{Spent, of_project, spent};
 pub(super) use view::tier_name;
 use view::{Notice, View};
 
-/// Where lists of the page go on.
+/// The cursors of the page's lists.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {

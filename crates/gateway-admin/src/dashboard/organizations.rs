@@ -1,4 +1,4 @@
-//! The list of organizations: a page at a time, by name or id, with what each has spent this month.
+//! The list of organizations: paginated, searchable by name or id, with the spend of this month.
 
 use std::collections::HashMap;
 
@@ -19,9 +19,9 @@ use gateway_policy::tenants::{MicroDollars, Organization};
 use gateway_store::ledger;
 use gateway_store::records::{Listed, Page, organizations};
 
-/// Organizations of a page.
+/// Organizations per page.
 const ROWS: u32 = 25;
-/// Longest text to search for, in characters.
+/// Longest search text, in characters.
 const LONGEST: usize = 100;
 
 #[derive(Default, Deserialize)]
@@ -32,7 +32,7 @@ pub(super) struct Query {
     before: Option<Box<str>>,
 }
 
-/// `GET /dashboard`: who may see one organization only is led to it.
+/// `GET /dashboard`. Readers of a single organization are redirected to it.
 pub(super) async fn page(
     State(context): Shared,
     access: Access,

@@ -1,5 +1,5 @@
-//! What all pages have in common: the frame around their content, and the pages that stand for
-//! errors. Everything that is written into a page is escaped by the templates.
+//! What all pages share: the frame around their content, and the error pages. The templates escape
+//! everything that is written into a page.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ use gateway_store::database::DatabaseError;
 /// A page's query, which may be unreadable.
 pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
-/// What a query asks for.
+/// The value of a query.
 ///
 /// # Errors
-/// It cannot be read.
+/// The query is malformed.
 pub(super) fn read_query<T>(query: QueryResult<T>) -> Result<T, Failure> {
     query.map(|Query(asked)| asked).map_err(|_| Failure::Query)
 }
 
-/// How often a page that refreshes itself does so, in seconds.
+/// Refresh interval of pages, in seconds.
 const REFRESH: u32 = 10;
 
 /// A page's frame.
 pub(super) struct Frame<'a> {
-    /// Of the window.
+    /// The title of the window.
     pub(super) title: &'a str,
     /// `None`: the reader is not signed in.
     pub(super) access: Option<&'a Access>,
-    /// The page's own address, where it may refresh itself, and whether it does.
+    /// The page's address, if it can refresh itself, and whether it does.
     pub(super) refresh: Option<(&'a Uri, bool)>,
 }
 
 impl Frame<'_> {
-    /// The whole page around its content.
+    /// The whole page around `content`.
     pub(super) fn around(&self, content: &Markup) -> Html<String> {
         let page = html! {
             (DOCTYPE)
@@ -96,7 +96,7 @@ impl Frame<'_> {
         }
     }
 
-    /// An entry of the main navigation; the page that it leads to has its name.
+    /// An entry of the main navigation; its name is the title of the page.
     fn entry(&self, path: &str, name: &str) -> Markup {
         let current = (self.title == name).then_some("page");
         html! { a href=(path) aria-current=[current] { (name) } }
@@ -119,44 +119,45 @@ impl Frame<'_> {
     }
 }
 
-/// Whether the query asks for a page that refreshes itself.
+/// Whether the query requests automatic refresh.
 pub(super) fn refreshes(address: &Uri) -> bool {
     address.query().is_some_and(|query| query.split('&').any(|pair| pair == "refresh=on"))
 }
 
-/// What of an answer is for the operator: it is put into the log.
+/// The part of a response that is only for the operator; it is logged.
 #[derive(Clone, Debug)]
 pub(super) struct LogLine(pub(super) Arc<str>);
 
-/// Why there is no such page for whoever asks.
+/// Why a page cannot be shown.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Sign in first, and come back to this path.
+    /// Sign-in is required, then a redirect to this path.
     SignedOut { next: String },
-    /// Basic with a secret that opens nothing.
+    /// Basic authentication with a wrong secret.
     WrongPassword,
-    /// There was one too often.
+    /// Too many wrong secrets.
     TooManyAttempts { seconds: u64 },
     /// No admin token is configured.
     Closed,
-    /// What there is not.
+    /// The named resource does not exist.
     NotFound(String),
-    /// A query that cannot be read.
+    /// The query is malformed.
     Query,
-    /// A path that does not take this method.
+    /// The path does not support this method.
     Method,
-    /// A form from another site.
+    /// The form was sent from another site.
     OtherSite,
-    /// A form that does not come to its end.
+    /// The form was not received in time.
     Slow,
-    /// The store is away, or takes too long.
+    /// The store is unreachable or too slow.
     Unavailable,
-    /// The store refuses a statement. Why is for the log: the page may be anybody's.
+    /// The store rejected a statement. The cause goes to the log only, because any reader may see
+    /// the page.
     Fault(String),
 }
 
 impl Failure {
-    /// 404 for an organization, be it unknown or somebody else's.
+    /// 404 for an organization, whether unknown or inaccessible.
     pub(super) fn no_organization(id: &str) -> Self {
         Self::NotFound(format!("no organization {}", id.chars().take(80).collect::<String>()))
     }

@@ -1,4 +1,4 @@
-//! One project: its money, its limits with their live use, and its keys.
+//! One project: its spend, its limits with their live use, and its keys.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use gateway_policy::tenants::{Organization, Project};
 use gateway_store::records::keys::Key;
 use gateway_store::records::{Listed, Page, keys, organizations, projects};
 
-/// Keys of a page.
+/// Keys per page.
 const ROWS: u32 = 50;
-/// Models that are shown with their limits; an administrator sets each by hand.
+/// Most models whose limits are shown; administrators set each by hand.
 const MODELS: usize = 100;
 
-/// Where the list of keys goes on.
+/// The cursor of the list of keys.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {

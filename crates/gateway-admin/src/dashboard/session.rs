@@ -1,6 +1,6 @@
-//! The cookie of somebody who has signed in by the form: what they may see and until when, sealed
-//! with a key derived from the admin token. Nodes that share the token take each other's; another
-//! token ends all sessions. It holds no secret, and cannot be turned back into one.
+//! The session cookie: what its reader may see and until when, sealed with a key derived from the
+//! admin token. Nodes that share the token accept each other's cookies; a new token ends all
+//! sessions. The cookie contains no secret, and none can be derived from it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,26 +16,26 @@ use gateway_policy::settings::Secret;
 
 /// How long a session lasts, in seconds: a working day.
 pub(super) const LIFETIME: i64 = 8 * 3600;
-/// Longest value that is looked at.
+/// Longest accepted value, in bytes.
 const LONGEST: usize = 1024;
-/// What the seal is for, so that no other use of the token makes one.
+/// Separates this use of the token from any other one.
 const PURPOSE: &str = "gateway dashboard session 1\n";
-/// Sessions remembered as ended.
+/// Most sessions remembered as signed out.
 const MAX_ENDED: usize = 4096;
 
 /// An open session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Session {
-    /// What was shown at the sign-in.
+    /// The credential used at sign-in.
     pub(super) credential: Credential,
     /// Unix seconds.
     pub(super) expires_at: i64,
-    /// What tells it from others.
+    /// Unique id of the session.
     pub(super) id: Box<str>,
 }
 
 impl Session {
-    /// A new one.
+    /// Creates a session.
     pub(super) fn new(credential: Credential, now: i64, random: &dyn Random) -> Self {
         let mut id = [0; 16];
         random.fill(&mut id);
@@ -54,7 +54,7 @@ impl Session {
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(seal))
     }
 
-    /// The session of a cookie's value, if it is one of ours and still lasts.
+    /// The session of a cookie's value, if its seal is valid and it has not expired.
     pub(super) fn open(value: &str, token: &Secret, now: i64) -> Option<Self> {
         if value.len() > LONGEST {
             return None;
@@ -82,13 +82,13 @@ fn sealing(token: &Secret, text: &[u8]) -> Hmac<Sha256> {
     mac.expect("a key of any length will do").chain_update(PURPOSE).chain_update(text)
 }
 
-/// Sessions whose holder signed out. Other nodes, and this one after a restart, know nothing of it:
-/// there the cookie, which the browser has thrown away, lasts until its end.
+/// Sessions that were signed out. They are unknown to other nodes, and to this one after a restart:
+/// a copy of the cookie is valid there until it expires.
 #[derive(Default)]
 pub(super) struct SignedOut(Mutex<HashMap<Box<str>, i64>>);
 
 impl SignedOut {
-    /// Ends one. Where there are too many, the one that would end first is forgotten.
+    /// Signs a session out. When full, forgets the session that expires first.
     pub(super) fn end(&self, session: &Session, now: i64) {
         let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ended.retain(|_, expires_at| *expires_at > now);
@@ -99,7 +99,7 @@ impl SignedOut {
         ended.insert(session.id.clone(), session.expires_at);
     }
 
-    /// Whether it was ended.
+    /// Whether the session was signed out.
     pub(super) fn holds(&self, session: &Session) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&session.id)
     }
@@ -157,7 +157,7 @@ mod tests {
             let at = at % value.len();
             let mut changed = value.clone();
             changed.replace_range(at..=at, &to);
-            // The last characters of base64 may say nothing; then it cannot be decoded.
+            // The last character of base64 may have unused bits; a change of them does not decode.
             prop_assert!(changed == value || Session::open(&changed, &token, 1000).is_none());
         }
 

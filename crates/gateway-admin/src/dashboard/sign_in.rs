@@ -1,5 +1,5 @@
-//! Signing in by a form, and out again. The form holds for this site's own pages only: browsers say
-//! where a form comes from.
+//! Signing in with a form, and signing out. The form is accepted only from this site, as browsers
+//! state the origin of a form.
 
 use axum::Form;
 use axum::extract::{FromRequest, Request, State};
@@ -16,7 +16,7 @@ use super::page::{self, Failure, Frame, QueryResult};
 use super::session::{LIFETIME, Session};
 use gateway_policy::dates::seconds;
 
-/// What says in newer browsers where a request comes from.
+/// Newer browsers state the origin of a request in this header.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Largest form, in bytes.
 const MAX_FORM: usize = 8192;
@@ -113,14 +113,15 @@ fn show(next: &str, refused: bool) -> Html<String> {
     })
 }
 
-/// A path of the dashboard to go to, and nothing that a browser would take for another site.
+/// A path of the dashboard to redirect to; rejects texts that a browser would read as another site.
 fn own_path(next: &str) -> Option<&str> {
     let path: Uri = next.parse().ok()?;
     let is_ours = path.path() == "/dashboard" || path.path().starts_with("/dashboard/");
     (path.authority().is_none() && is_ours && next.starts_with("/dashboard")).then_some(next)
 }
 
-/// Refuses forms of other sites. Where a browser says nothing of where it comes from, it is none.
+/// Refuses forms of other sites. A request without an origin is accepted: it is not from a form in
+/// a browser.
 fn is_own(headers: &HeaderMap) -> Result<(), Failure> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let is_own = match (text(FETCH_SITE), text(ORIGIN)) {
@@ -134,7 +135,7 @@ fn is_own(headers: &HeaderMap) -> Result<(), Failure> {
     is_own.then_some(()).ok_or(Failure::OtherSite)
 }
 
-/// Whether the browser is at an `https:` page of ours: then its cookie goes over no other line.
+/// Whether the browser shows an `https:` page of ours: its cookie is then restricted to https.
 fn is_https(headers: &HeaderMap) -> bool {
     headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
 }
@@ -189,7 +190,7 @@ mod tests {
         check(&[host, ("origin", "http://gateway:8080")], true);
         check(&[host, ("origin", "http://evil.example")], false);
         check(&[host, ("origin", "null")], false);
-        // Behind a proxy the host is another one, and a browser over https says more.
+        // Behind a proxy the host differs, and a browser on https sends more headers.
         check(&[host, ("origin", "https://x"), ("sec-fetch-site", "same-origin")], true);
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers, money and moments in words.
+//! Numbers, money and moments as text.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use ratelimit::Micros;
@@ -19,7 +19,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// `12.3 k`, `4.56 M`: three digits of it.
+/// Three significant digits: `12.3 k`, `4.56 M`.
 pub(super) fn short(number: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
@@ -36,7 +36,7 @@ pub(super) fn short(number: u64) -> String {
     format!("{whole}{decimals} {name}")
 }
 
-/// `$1,234.56`; below a dollar with four decimals, and never `$0` for what was something.
+/// `$1,234.56`; below a dollar with four decimals, and never `$0` for a non-zero amount.
 pub(super) fn money(amount: MicroDollars) -> String {
     match amount {
         0 => "$0.00".to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn minutes(milliseconds: u64) -> String {
     }
 }
 
-/// How long something takes: `42 s`, `3 min 5 s`, `14 h 29 min`.
+/// A duration: `42 s`, `3 min 5 s`, `14 h 29 min`.
 pub(super) fn span(time: Micros) -> String {
     let seconds = time.div_ceil(1_000_000);
     match seconds {
@@ -69,12 +69,12 @@ pub(super) fn span(time: Micros) -> String {
     }
 }
 
-/// `2026-11-21`, of Unix seconds.
+/// A date of Unix seconds: `2026-11-21`.
 pub(super) fn date(seconds: i64) -> String {
     utc(micros(seconds)).date().to_string()
 }
 
-/// `2026-11-21 16:04`, of Unix seconds.
+/// A date and time of Unix seconds: `2026-11-21 16:04`.
 pub(super) fn moment(seconds: i64) -> String {
     utc(micros(seconds)).strftime("%Y-%m-%d %H:%M").to_string()
 }
@@ -90,7 +90,7 @@ pub(super) fn month_start(now: Micros) -> u64 {
     (now / ratelimit::DAY).saturating_sub(days_before.into()) * 86_400
 }
 
-/// `used` of `limit` in whole percent, rounded down; of nothing, anything is all.
+/// `used` of `limit` in whole percent, rounded down; 100 if the limit is 0 and `used` is not.
 pub(super) fn percent(used: u64, limit: u64) -> u64 {
     match limit {
         0 => 100,

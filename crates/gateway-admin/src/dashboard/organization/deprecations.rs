@@ -1,4 +1,4 @@
-//! Models that end, and which of the organization's projects still use them.
+//! Deprecated models, and the organization's projects that still use them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use gateway_policy::settings::Model;
 use gateway_store::ledger::{GroupBy, Sum, UsageQuery, sums};
 use gateway_store::records::projects;
 
-/// Projects that are named for a model.
+/// Projects listed per model.
 const NAMED: usize = 5;
 
-/// What ends for this organization.
+/// The organization's use of deprecated models.
 pub(super) struct Ends {
     organization: Box<str>,
     now: ratelimit::Micros,
     models: Vec<(Arc<Model>, Vec<Sum>)>,
     /// Names of projects by id.
     names: HashMap<Box<str>, Box<str>>,
-    /// There were too many sums.
+    /// Whether there were too many sums to compute.
     is_unknown: bool,
 }
 
@@ -77,7 +77,7 @@ impl Ends {
     }
 }
 
-/// Models that end and are used.
+/// Notices about deprecated models in use.
 pub(super) fn notices(ends: &Ends) -> Vec<Notice> {
     let is_announced = |model: &Model| {
         let shutdown = model.shutdown.as_ref();

@@ -1,4 +1,4 @@
-//! Limits with their live use: of each model, of groups that models share, and the batch queue.
+//! Limits with their live use: of each model, of groups of models, and of the batch queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use gateway_policy::settings::{LimitsUrl, Model, NO_MODEL};
 use gateway_policy::tenants::Project;
 use gateway_store::records::batches;
 
-/// Models, or groups, of a page.
+/// Models or groups per page.
 const CARDS: usize = 24;
 
-/// What there is to be shown.
+/// The contents of the section.
 pub(super) struct Limits {
-    /// Nothing is limited at all.
+    /// Whether limits are switched off.
     is_off: bool,
-    /// The store of the limits does not answer.
+    /// Whether the store of the limits is unreachable.
     is_away: bool,
     models: Part,
     groups: Part,
@@ -33,25 +33,25 @@ pub(super) struct Limits {
     queue: Vec<Queue>,
 }
 
-/// A part of a list of cards.
+/// A page of cards.
 struct Part {
     cards: Vec<Card>,
-    /// Behind which name it goes on.
+    /// The name behind which the next page starts.
     next: Option<Box<str>>,
 }
 
 struct Card {
     name: Box<str>,
-    /// A model's other names; a group's models.
+    /// A model's aliases, or a group's models.
     names: Vec<Box<str>>,
-    /// From where on a request draws on the long-context limit.
+    /// The number of tokens from which a request draws on the long-context limit.
     long_context: Option<u64>,
     is_ending: bool,
     meters: Vec<Meter>,
     rows: Vec<Row>,
 }
 
-/// A line of the queue.
+/// A row of the queue.
 struct Queue {
     name: Box<str>,
     is_group: bool,
@@ -112,7 +112,7 @@ pub(super) async fn read(
 }
 
 impl Limits {
-    /// Asks for the live use, all at once.
+    /// Reads the live use of all rows in one call.
     async fn fill(&mut self, view: &View<'_>) {
         let cards = || self.models.cards.iter().chain(&self.groups.cards);
         let meters: Vec<Meter> = cards().flat_map(|card| card.meters.iter().cloned()).collect();
@@ -128,7 +128,7 @@ impl Limits {
     }
 }
 
-/// The organization's meters of a model: its own, and its group's.
+/// The organization's meters of a model: the model's own, and its group's.
 fn of_model(view: &View<'_>, model: &Model) -> (Vec<Meter>, Vec<Meter>) {
     let nobody = Arc::new(Project::default());
     let mut meters = live::meters(view.organization, &nobody, model, view.settings);
@@ -165,7 +165,7 @@ fn part(cards: BTreeMap<Box<str>, Card>, after: &str) -> Part {
     Part { cards, next }
 }
 
-/// What batches hold of each queue: by model, and by group.
+/// The tokens that batches hold in each queue, by model and by group.
 async fn queue(view: &View<'_>) -> Result<Vec<Queue>, Failure> {
     let queued = batches::queued(&view.services.database, &view.organization.id).await?;
     let tier = view.organization.tier;
@@ -265,12 +265,12 @@ fn cards(part: &Part, address: &Uri, next: &str) -> Markup {
     }
 }
 
-/// The name of what requests without a model draw on says nothing.
+/// The display name; requests without a model have a meter whose name is not meaningful.
 pub(crate) fn shown(name: &str) -> &str {
     if name == NO_MODEL { "requests without a model" } else { name }
 }
 
-/// At most so many names, and how many more there are.
+/// The first names, and the number of the remaining ones.
 fn listing(names: &[Box<str>]) -> Markup {
     const SHOWN: usize = 20;
     html! {
@@ -281,7 +281,7 @@ fn listing(names: &[Box<str>]) -> Markup {
     }
 }
 
-/// Limits of something, with their bars.
+/// A list of limits with their bars.
 pub(crate) fn list(of: &str, rows: &[Row]) -> Markup {
     html! { ul.limits { @for row in rows { li { (show(of, row)) } } } }
 }

@@ -1,4 +1,4 @@
-//! The projects of an organization, a page at a time, with what each has spent.
+//! The projects of an organization, paginated, with the spend of each.
 
 use maud::{Markup, html};
 
@@ -11,13 +11,13 @@ use gateway_policy::tenants::MicroDollars;
 use gateway_store::records::projects::Stored;
 use gateway_store::records::{Listed, Page, projects, spend};
 
-/// Projects of a page.
+/// Projects per page.
 const ROWS: u32 = 20;
 
 /// A page of the list.
 pub(super) struct Projects {
     listed: Listed<Stored>,
-    /// What each has spent.
+    /// Spend of each project.
     spent: Vec<MicroDollars>,
     is_first: bool,
 }

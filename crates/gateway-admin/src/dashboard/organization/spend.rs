@@ -1,4 +1,4 @@
-//! Money: what was spent this month against all limits that there are, and the tier.
+//! Spend of this month against all limits, and the tier.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use gateway_policy::plan::{Dimension, Meter, ORGANIZATION_SPEND, Scope, spend_me
 use gateway_policy::tenants::{MicroDollars, Organization, SpendLimits, Tier};
 use gateway_store::ledger;
 
-/// What an organization and its projects have spent this month.
+/// Spend of an organization and of its projects this month.
 pub(crate) struct Spent {
     organization: MicroDollars,
     projects: HashMap<Box<str>, MicroDollars>,
@@ -27,14 +27,14 @@ impl Spent {
         self.organization
     }
 
-    /// One of them.
+    /// One project.
     fn of_project(&self, id: &str) -> MicroDollars {
         self.projects.get(id).copied().unwrap_or(0)
     }
 }
 
-/// Reads it: the ledger is right, and the limits' books also hold what requests under way have
-/// reserved. The larger of both is what holds; where the limits cannot be asked, the ledger's.
+/// Reads the spend. The ledger is exact, but the meters also include the reservations of open
+/// requests: the larger of both is used, or the ledger's alone when the meters are unavailable.
 pub(crate) async fn spent(
     services: &Services,
     organization: &Organization,
@@ -62,8 +62,7 @@ pub(crate) async fn spent(
 }
 
 impl Spent {
-    /// What these projects have spent, with what their requests under way have reserved, in their
-    /// order.
+    /// Spend of these projects, including the reservations of open requests, in the given order.
     pub(crate) async fn reserved(
         &self,
         services: &Services,
@@ -86,7 +85,7 @@ impl Spent {
     }
 }
 
-/// The most that the organization may spend in a month.
+/// The largest monthly spend of the organization.
 pub(super) fn limit(view: &View<'_>) -> MicroDollars {
     let of_tier = view.settings.tier(view.organization.tier).monthly_limit;
     view.organization.spend.hard.unwrap_or(u64::MAX).min(of_tier)
@@ -176,7 +175,7 @@ fn soft(used: MicroDollars, threshold: MicroDollars) -> Markup {
     }
 }
 
-/// A limit of money that is never passed.
+/// A row for a hard limit.
 pub(crate) fn line(name: &str, used: MicroDollars, limit: MicroDollars) -> Markup {
     let what = format!("{name}: {} of {} spent", money(used), money(limit));
     html! {
@@ -190,7 +189,7 @@ pub(crate) fn line(name: &str, used: MicroDollars, limit: MicroDollars) -> Marku
     }
 }
 
-/// A project's, with all its limits.
+/// All limits of a project.
 pub(crate) fn of_project(limits: &SpendLimits, used: MicroDollars) -> Markup {
     html! {
         section aria-labelledby="spend" {
@@ -207,13 +206,13 @@ pub(crate) fn of_project(limits: &SpendLimits, used: MicroDollars) -> Markup {
     }
 }
 
-/// The next tier that payments lead to, and what it needs.
+/// The next tier that payments lead to, and the payment that it requires.
 fn next(view: &View<'_>) -> Option<(Tier, u64)> {
     let higher = Tier::ALL.into_iter().find(|tier| *tier > view.organization.tier)?;
     Some((higher, view.settings.tier(higher).paid_usd.saturating_mul(100)))
 }
 
-/// What the next tier needs, in words.
+/// The requirement of the next tier, as text.
 pub(super) fn next_tier(view: &View<'_>) -> Markup {
     match next(view) {
         None => html! { "the highest one" },
@@ -274,7 +273,7 @@ pub(super) fn tier(view: &View<'_>) -> Markup {
     }
 }
 
-/// Of cents.
+/// Formats cents as dollars.
 fn dollars(cents: u64) -> String {
     match cents % 100 {
         0 => format!("${}", count(cents / 100)),

@@ -1,4 +1,4 @@
-//! What an organization used, over time and by model, from the ledger.
+//! An organization's usage over time and by model, from the ledger.
 
 use maud::{Markup, html};
 
@@ -14,25 +14,25 @@ use gateway_store::ledger::{GroupBy, Sum, UsageQuery, sums};
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 86_400;
-/// Models of a list of the most used.
+/// Models in a list of the most used.
 const TOP: usize = 10;
 
-/// See the module.
+/// The contents of the section.
 pub(super) struct Usage {
     hours: Vec<Sum>,
     days: Vec<Sum>,
-    /// Of this month; `None`: there are too many to be summed up.
+    /// Sums of this month; `None`: too many to compute.
     models: Option<Vec<Sum>>,
     month: String,
 }
 
-/// Reads it.
+/// Reads the usage.
 pub(super) async fn read(view: &View<'_>) -> Result<Usage, Failure> {
     let now = u64::try_from(seconds(view.now)).unwrap_or(0);
     let month = UsageQuery {
         start: month_start(view.now),
         end: now + 1,
-        // One bucket.
+        // So wide that there is only one bucket.
         width: 1_000_000_000_000,
         group_by: GroupBy { model: true, ..GroupBy::default() },
         ..of(view)
@@ -49,7 +49,7 @@ fn of(view: &View<'_>) -> UsageQuery {
     UsageQuery { organization: view.organization.id.clone(), ..UsageQuery::default() }
 }
 
-/// The last so many buckets, empty ones among them; the last one has just begun.
+/// The latest buckets, empty ones included; the last one is incomplete.
 async fn series(
     view: &View<'_>,
     now: u64,
@@ -77,7 +77,7 @@ fn totals(sums: &[Sum]) -> [u64; 2] {
 }
 
 impl Usage {
-    /// Requests and tokens of the last 24 hours, and of the last 30 days.
+    /// Requests and tokens of the last 24 hours and of the last 30 days.
     pub(super) fn totals(&self) -> ([u64; 2], [u64; 2]) {
         (totals(&self.hours), totals(&self.days))
     }
@@ -170,7 +170,7 @@ fn numbers(title: &str, sums: &[Sum], width: u64) -> Markup {
     }
 }
 
-/// The models with most of something.
+/// The models with the largest values.
 fn top(
     title: &str,
     month: &str,

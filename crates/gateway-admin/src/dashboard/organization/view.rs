@@ -8,7 +8,7 @@ use crate::Services;
 use gateway_policy::settings::Settings;
 use gateway_policy::tenants::{Organization, Tier};
 
-/// What all sections are made from.
+/// The data that all sections are rendered from.
 pub(super) struct View<'a> {
     pub(super) services: &'a Services,
     pub(super) settings: &'a Settings,
@@ -16,9 +16,9 @@ pub(super) struct View<'a> {
     pub(super) now: ratelimit::Micros,
 }
 
-/// Something to be seen to.
+/// A notice that asks for attention.
 pub(super) struct Notice {
-    /// Requests are refused for it.
+    /// Whether requests are refused because of it.
     pub(super) is_bad: bool,
     pub(super) text: Markup,
 }
