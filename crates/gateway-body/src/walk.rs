@@ -25,21 +25,21 @@ pub(super) struct Seen {
     pub(super) id: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) output_chars: u64,
-    /// Scalar values of `delta`, which are text or not as the type says.
+    /// Scalar values of `delta`; the event's type decides whether they are text.
     pub(super) delta_chars: u64,
     pub(super) data_entries: Option<u64>,
     pub(super) choices: Option<u64>,
     pub(super) duration_ms: Option<u64>,
-    /// The whole value has come.
+    /// Whether the whole value was received.
     pub(super) closed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lexed {
     Between,
-    /// A string, and what is done with it.
+    /// A string, and its use.
     String(Use),
-    /// A number or a word.
+    /// A number, `true`, `false` or `null`.
     Scalar,
 }
 
@@ -55,34 +55,34 @@ enum Use {
 enum Escape {
     No,
     Backslash,
-    /// Digits seen, and their value.
+    /// Digits so far, and their value.
     Hex(u8, u32),
 }
 
-/// A reader of one value after the other: [`Walk::restart`] begins the next.
+/// A reader of one value after another: [`Walk::restart`] starts the next.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) seen: Seen,
-    /// The text of a whole answer counts as output, not that of an event.
+    /// Whether text counts as output: in a whole response, not in an event.
     whole: bool,
     stack: [(Container, bool); MAX_WATCHED],
     depth: usize,
-    /// Objects and arrays open within one that is not watched.
+    /// Open objects and arrays inside an unobserved one.
     skipped: u64,
     lexed: Lexed,
     escape: Escape,
-    /// The high half of a surrogate pair, until the other one comes.
+    /// The high surrogate of a pair, until the low one is received.
     high: Option<u32>,
     token: Vec<u8>,
     too_long: bool,
     field: Field,
-    /// A value comes, not a key.
+    /// Whether a value is next, not a key.
     value: bool,
     usage: Draft,
 }
 
 impl Walk {
-    /// `whole` for a JSON body, else for the events of a stream.
+    /// Creates a reader; `whole` for a JSON body, else for the events of a stream.
     pub(super) fn new(whole: bool) -> Self {
         Self {
             seen: Seen::default(),
@@ -101,7 +101,7 @@ impl Walk {
         }
     }
 
-    /// Ends the value, and begins the next; what was seen.
+    /// Ends the value and starts the next. Returns the observations.
     pub(super) fn restart(&mut self) -> Seen {
         self.depth = 0;
         self.skipped = 0;
@@ -113,7 +113,7 @@ impl Walk {
         std::mem::take(&mut self.seen)
     }
 
-    /// Bytes that are kept of what came.
+    /// Bytes of the input that are held.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.seen.id, &self.seen.kind];
@@ -158,7 +158,7 @@ impl Walk {
         bytes.len()
     }
 
-    /// Passes what is within an object or array that is not watched.
+    /// Skips the inside of an unobserved object or array.
     fn skip(&mut self, bytes: &[u8]) -> usize {
         for (at, byte) in bytes.iter().enumerate() {
             match SKIPPED[usize::from(*byte)] {
@@ -184,12 +184,12 @@ impl Walk {
         self.depth > 0 && self.stack[self.depth - 1].1
     }
 
-    /// Where the next value or key stands.
+    /// The container of the next value or key.
     fn container(&self) -> Option<Container> {
         self.depth.checked_sub(1).map(|top| self.stack[top].0)
     }
 
-    /// Counts an entry of an array, whose field follows from the array.
+    /// Counts an element of an array, and derives its field from the array.
     fn begin_value(&mut self) {
         if self.depth == 0 || self.in_object() {
             return;
@@ -246,7 +246,7 @@ impl Walk {
     }
 
     fn close(&mut self) {
-        // What closes nothing is no JSON.
+        // A bracket that closes nothing is malformed JSON.
         let Some(container) = self.container() else { return };
         self.depth -= 1;
         if container == Container::Usage {
@@ -399,7 +399,7 @@ impl Walk {
             Field::Id => self.seen.id = Some(text()),
             Field::Type => self.seen.kind = Some(text()),
             Field::Duration => self.duration(),
-            // A number in quotes is none.
+            // A number in quotes is invalid.
             Field::Number(_) => self.usage.invalid = true,
             _ => {}
         }
@@ -415,7 +415,7 @@ impl Walk {
 
     fn scalar(&mut self, bytes: &[u8]) -> usize {
         let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
-        // Other signs end a word that is none, so that all of the input is looked at once.
+        // Other punctuation also ends a malformed word, so that every byte is read once.
         let ends = |byte: &u8| ends(byte) || matches!(byte, b'"' | b'{' | b'[' | b':');
         let end = bytes.iter().position(ends);
         let word = &bytes[..end.unwrap_or(bytes.len())];
@@ -449,7 +449,7 @@ fn count_one(count: &mut Option<u64>) {
     *count = Some(count.unwrap_or(0) + 1);
 }
 
-/// What counts while skipping: 1 begins a string, 2 opens and 3 closes an array or object.
+/// Bytes that matter while skipping: 1 starts a string, 2 opens and 3 closes an array or object.
 const SKIPPED: [u8; 256] = {
     let mut table = [0; 256];
     table[b'"' as usize] = 1;

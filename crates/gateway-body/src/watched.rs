@@ -1,8 +1,8 @@
-//! Which members of an answer are watched, and where they stand. It reads nothing.
+//! The observed members of a response, and their positions. Contains no parser.
 
 use super::usage::Count;
 
-/// Where in the value something stands.
+/// The position of a member in the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Container {
     Root,
@@ -16,7 +16,7 @@ pub(super) enum Container {
     Output,
 }
 
-/// The member whose value comes.
+/// The member whose value is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Unwatched,
@@ -29,8 +29,8 @@ pub(super) enum Field {
     Into(Container),
 }
 
-/// What `key` names in an object that stands at `container`. The text of a `whole` answer is output,
-/// that of an event is told in deltas.
+/// The field that `key` names in an object at `container`. In a `whole` response, text is output;
+/// events carry it in deltas.
 pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Field {
     use Field::{Delta, Duration, Id, Into, Number, Text, Type, Unwatched};
     match (container, key) {
@@ -60,7 +60,7 @@ pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Fi
     }
 }
 
-/// Members of choices, messages, deltas, items and parts that hold what the model wrote.
+/// Whether a member of choices, messages, deltas, items or parts holds the model's output.
 fn holds_output(key: &[u8]) -> bool {
     matches!(
         key,

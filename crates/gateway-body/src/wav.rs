@@ -1,11 +1,11 @@
-//! How long a WAV file plays, by its header. It decodes no sound.
+//! The duration of a WAV file, from its header. It decodes no audio.
 
-/// Formats whose rate in bytes follows from the other numbers: integers, floats, and either in an
+/// Formats whose byte rate follows from the other fields: integers, floats, and both in an
 /// extensible header.
 const LINEAR: [u16; 3] = [1, 3, 0xFFFE];
 
-/// Milliseconds that the file plays, rounded up; `None` when it is no WAV file, or one whose
-/// numbers contradict each other. What the header says of its length counts up to what is there.
+/// Duration of the file in milliseconds, rounded up; `None` when it is not a WAV file, or its
+/// fields contradict each other. The length in the header is bounded by the actual length.
 pub(super) fn duration_ms(file: &[u8]) -> Option<u64> {
     let mut rest = match file {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', rest @ ..] => rest,
@@ -19,13 +19,13 @@ pub(super) fn duration_ms(file: &[u8]) -> Option<u64> {
         match &head[..4] {
             b"fmt " => rate = Some(bytes_per_second(&body[..length])?),
             b"data" => {
-                // A stream whose length was not known says the greatest one, or none.
+                // A stream of unknown length has the largest length in its header, or 0.
                 let length = if said == 0 { body.len() } else { length };
                 return Some((length as u64 * 1000).div_ceil(rate?));
             }
             _ => {}
         }
-        // Chunks begin at even offsets.
+        // Chunks are aligned to even offsets.
         rest = body.get(length + length % 2..)?;
     }
 }

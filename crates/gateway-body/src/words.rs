@@ -1,10 +1,10 @@
-//! Looks for bytes eight at a time: for short strings, which cost more to hand to a vectorised
-//! search than to search. It knows no JSON but the signs that end a run of plain text.
+//! Searches eight bytes at a time: for short strings, where the call of a vectorised search costs
+//! more than the search. Its only knowledge of JSON is which characters end a run of plain text.
 
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// Where the first byte stands of which `word` says so in eight, and `byte` in the rest.
+/// The offset of the first match: `word` tests eight bytes at a time, `byte` the remaining ones.
 #[inline]
 pub(super) fn find(
     bytes: &[u8],
@@ -21,8 +21,7 @@ pub(super) fn find(
     rest.iter().position(|found| byte(*found)).map(|at| words.len() * 8 + at)
 }
 
-/// Marks quotes, backslashes and control characters. The lowest mark is right; marks above it need
-/// not be.
+/// Marks quotes, backslashes and control characters. Only the lowest mark is reliable.
 #[inline]
 pub(super) fn special(word: u64) -> u64 {
     let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;

@@ -1,5 +1,5 @@
-//! What is announced about a model's end, and what is said once it is gone (specification:
-//! Versioning; Deprecations are announced in advance with a shutdown date).
+//! Announcements of a model's shutdown, and the errors after it (specification: Versioning;
+//! Deprecations are announced in advance with a shutdown date).
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ pub const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 /// RFC 8594.
 pub const SUNSET: HeaderName = HeaderName::from_static("sunset");
 
-/// Adds `Deprecation`, `Sunset` and `Link` where the model's end is announced.
+/// Adds `Deprecation`, `Sunset` and `Link` if the model's shutdown is announced.
 pub fn add(headers: &mut HeaderMap, model: &Model, now: Micros) {
     let Some(shutdown) = model.shutdown.as_ref() else { return };
     if now < shutdown.deprecated_from {
@@ -35,7 +35,7 @@ pub fn add(headers: &mut HeaderMap, model: &Model, now: Micros) {
     }
 }
 
-/// What is encoded in a model's name as a segment of a path.
+/// Characters that are encoded in a model's name as a path segment.
 const RESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
@@ -47,7 +47,7 @@ fn link(headers: &mut HeaderMap, model: &str, relation: &str) {
     }
 }
 
-/// For a model that does not exist.
+/// The error for an unknown model.
 #[must_use]
 pub fn unknown(name: &str) -> ApiError {
     let name: String = name.chars().take(100).collect();
@@ -55,7 +55,7 @@ pub fn unknown(name: &str) -> ApiError {
     ApiError::not_found("model_not_found", message)
 }
 
-/// For a model that is gone.
+/// The error for a model that was shut down.
 #[must_use]
 pub fn gone(name: &str, shutdown: &Shutdown) -> ApiError {
     let instead = match &shutdown.successor {

@@ -1,24 +1,24 @@
-//! Calendar dates of moments, all in UTC.
+//! Calendar dates in UTC.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use ratelimit::Micros;
 
-/// The whole second of a moment, as wire types show time.
+/// A moment in whole seconds, as wire types show time.
 #[must_use]
 pub fn seconds(moment: Micros) -> i64 {
     i64::try_from(moment / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// The month (UTC) that a moment lies in, as `year * 12 + month - 1`: spend limits hold for one.
+/// The month (UTC) of a moment, as `year * 12 + month - 1`: spend limits apply per month.
 #[must_use]
 pub fn month(moment: Micros) -> u32 {
     let date = utc(moment).date();
     u32::from(date.year().unsigned_abs()) * 12 + u32::from(date.month().unsigned_abs()) - 1
 }
 
-/// A moment as a date and time of day in UTC. Moments after the year 9999 become its end.
+/// The date and time of a moment in UTC, at most the end of the year 9999.
 #[must_use]
 pub fn utc(moment: Micros) -> DateTime {
     let timestamp = i64::try_from(moment).ok().and_then(|at| Timestamp::from_microsecond(at).ok());

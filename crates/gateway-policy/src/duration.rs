@@ -1,10 +1,10 @@
-//! Spans of time as clients read them. Headers have Go's form, messages plain seconds.
+//! Durations as clients read them: in Go's format in headers, in seconds in messages.
 
 use std::fmt;
 
 use ratelimit::Micros;
 
-/// For `x-ratelimit-reset-*`: `12ms`, `1s`, `6m0s`, `14h29m11.04s`; `0s` for nothing. Rounded up to
+/// For `x-ratelimit-reset-*`: `12ms`, `1s`, `6m0s`, `14h29m11.04s`; `0s` for zero. Rounded up to
 /// the millisecond.
 #[derive(Clone, Copy, Debug)]
 pub struct InHeader(pub Micros);
@@ -42,7 +42,7 @@ impl fmt::Display for InMessage {
     }
 }
 
-/// Seconds with up to three decimals and no zeros at their end.
+/// Seconds with up to three decimals and no trailing zeros.
 fn seconds(f: &mut fmt::Formatter<'_>, milliseconds: u64) -> fmt::Result {
     let (whole, part) = (milliseconds / 1000, milliseconds % 1000);
     match part {

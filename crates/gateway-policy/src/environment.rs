@@ -1,23 +1,23 @@
-//! What the gateway takes from the machine: time and randomness. The program injects them, so
-//! that tests are exact.
+//! The gateway's environment: time and randomness. The program injects them, so that tests are
+//! deterministic.
 
 use std::sync::Arc;
 
 use ratelimit::Micros;
 
-/// The current time. Tests set it.
+/// The current time, which tests control.
 pub trait Clock: Send + Sync + 'static {
     /// Microseconds since 1970-01-01 UTC.
     fn now(&self) -> Micros;
 }
 
-/// A source of randomness that is fit for secrets.
+/// A cryptographically secure source of randomness.
 pub trait Random: Send + Sync + 'static {
-    /// Fills `bytes`.
+    /// Fills `bytes` with randomness.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// See the module.
+/// The sources of time and randomness.
 #[derive(Clone)]
 pub struct Environment {
     /// The current time.

@@ -1,6 +1,5 @@
 //! Errors as clients see them: a status, headers, and the body
-//! `{"error":{"message","type","param","code"}}`. Every error of the gateway becomes a response
-//! here.
+//! `{"error":{"message","type","param","code"}}`. All errors of the gateway become responses here.
 
 use std::borrow::Cow;
 
@@ -9,7 +8,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 use serde::Serialize;
 
-/// An error to answer with. Boxed: it is what seldom happens.
+/// An error response. Boxed, because errors are rare and results should stay small.
 #[derive(Clone, Debug)]
 pub struct ApiError(Box<Parts>);
 
@@ -23,13 +22,13 @@ struct Parts {
     r#type: &'static str,
     param: Option<Cow<'static, str>>,
     code: Option<&'static str>,
-    /// A body of somebody else's making, which stands for all of it.
+    /// A body from an upstream, which replaces the other fields.
     #[serde(skip)]
     passed: Option<Bytes>,
 }
 
 impl ApiError {
-    /// An error of that status; its type follows from it.
+    /// Creates an error of that status, which determines its type.
     pub fn new(
         status: StatusCode,
         code: &'static str,
@@ -50,7 +49,7 @@ impl ApiError {
         }))
     }
 
-    /// An error of a model server that passes with its own JSON body.
+    /// An error of an upstream, passed on with its own JSON body.
     #[must_use]
     pub fn passed(status: StatusCode, body: Vec<u8>) -> Self {
         let message = "The model server answered with an error.";
@@ -64,7 +63,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// 400 `invalid_value` for a parameter.
+    /// 400 `invalid_value`, for a parameter.
     pub fn invalid_value(
         param: impl Into<Cow<'static, str>>,
         message: impl Into<Cow<'static, str>>,
@@ -83,7 +82,7 @@ impl ApiError {
             .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
-    /// 503 `store_unavailable`: nothing is known about keys now.
+    /// 503 `store_unavailable`: keys cannot be checked.
     #[must_use]
     pub fn store_unavailable() -> Self {
         let message = "The gateway's store does not answer. Please try again in a moment.";
@@ -91,7 +90,7 @@ impl ApiError {
             .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
-    /// 503 `limits_unavailable`: the limits cannot be checked now.
+    /// 503 `limits_unavailable`: limits cannot be checked.
     #[must_use]
     pub fn limits_unavailable() -> Self {
         let message = "The limits cannot be checked at the moment. Please try again in a second.";
@@ -99,28 +98,28 @@ impl ApiError {
             .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
-    /// The parameter that it is about.
+    /// Sets the parameter at fault.
     #[must_use]
     pub fn param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
         self.0.param = Some(param.into());
         self
     }
 
-    /// Another type than the status implies.
+    /// Replaces the type that the status implies.
     #[must_use]
     pub fn kind(mut self, r#type: &'static str) -> Self {
         self.0.r#type = r#type;
         self
     }
 
-    /// One more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers.push((name, value));
         self
     }
 
-    /// More headers, such as those of the limits.
+    /// Adds headers, such as those of the limits.
     #[must_use]
     pub fn headers(mut self, headers: &HeaderMap) -> Self {
         let more = headers.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -146,7 +145,7 @@ impl ApiError {
         self.0.r#type
     }
 
-    /// A header that was added.
+    /// The value of an added header.
     #[must_use]
     pub fn find_header(&self, name: HeaderName) -> Option<&HeaderValue> {
         self.0.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
@@ -158,7 +157,7 @@ impl ApiError {
         &self.0.message
     }
 
-    /// The body alone.
+    /// The JSON body.
     #[must_use]
     pub fn body(&self) -> Bytes {
         if let Some(passed) = &self.0.passed {
@@ -171,7 +170,7 @@ impl ApiError {
         serde_json::to_vec(&Body { error: &self.0 }).unwrap_or_default().into()
     }
 
-    /// The whole answer.
+    /// Builds the response.
     pub fn into_response<B: From<Bytes>>(self) -> Response<B> {
         let mut response = Response::new(B::from(self.body()));
         *response.status_mut() = self.0.status;

@@ -1,4 +1,4 @@
-//! The `x-ratelimit-*` headers of an answer (specification: Response headers on API responses).
+//! The `x-ratelimit-*` headers of a response (specification: Response headers on API responses).
 
 use std::fmt::Display;
 use std::io::Write;
@@ -10,7 +10,7 @@ use ratelimit::State;
 use super::duration::InHeader;
 use super::plan::{Demand, Dimension, Meter, Plan, Scope};
 
-/// Limit, remaining, reset.
+/// Names of the headers: limit, remaining, reset.
 type Names = [HeaderName; 3];
 
 static REQUESTS: Names = [
@@ -29,7 +29,7 @@ static PROJECT_TOKENS: Names = [
     HeaderName::from_static("x-ratelimit-reset-project-tokens"),
 ];
 
-/// What the headers of an answer say of the limits: those that were looked at last.
+/// The limits that the headers of a response show: those of the latest decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitHeaders {
     requests: Option<Left>,
@@ -37,7 +37,7 @@ pub struct LimitHeaders {
     project_tokens: Option<Left>,
 }
 
-/// What is left of a limit.
+/// The state of a limit.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     limit: u64,
@@ -45,7 +45,7 @@ struct Left {
 }
 
 impl LimitHeaders {
-    /// The meters' states after a decision.
+    /// From the meters' states after a decision.
     #[must_use]
     pub fn new(plan: &Plan, demand: &Demand, states: &[State]) -> Self {
         use Dimension as D;
@@ -69,7 +69,7 @@ impl LimitHeaders {
         }
     }
 
-    /// Adds the headers.
+    /// Adds the headers to `headers`.
     pub fn put(&self, headers: &mut HeaderMap) {
         put(headers, &REQUESTS, self.requests);
         put(headers, &TOKENS, self.tokens);
@@ -77,7 +77,7 @@ impl LimitHeaders {
     }
 }
 
-/// Compares remaining/limit.
+/// Compares the ratios of remaining to limit.
 fn scarcer(one: &(&Meter, &State), other: &(&Meter, &State)) -> std::cmp::Ordering {
     let left = |(of, _): &(&Meter, &State), (_, state): &(&Meter, &State)| {
         u128::from(state.remaining) * u128::from(of.limit)
@@ -92,7 +92,7 @@ fn put(headers: &mut HeaderMap, names: &Names, shown: Option<Left>) {
     headers.insert(&names[2], value(InHeader(state.until_full)));
 }
 
-/// A short text of digits and letters as a header's value.
+/// A header value from digits and letters.
 #[must_use]
 pub fn value(shown: impl Display) -> HeaderValue {
     let mut text = [0u8; 64];

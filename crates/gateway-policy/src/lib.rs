@@ -1,6 +1,6 @@
-//! What holds for a request to the gateway: the configuration, the organizations and projects, what a
-//! request draws on, what a refusal says, which headers an answer has, what is announced (specification:
-//! Hosted API). Apart from reading the configuration file these are pure functions; nothing here waits.
+//! The rules for a request to the gateway: the configuration, organizations and projects, draws,
+//! refusals, response headers and announcements (specification: Hosted API). Apart from reading the
+//! configuration file these are pure functions that never wait.
 
 pub mod announce;
 pub mod dates;

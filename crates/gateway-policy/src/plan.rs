@@ -1,5 +1,5 @@
-//! What requests of a caller draw on, for one model: worked out once, filled in for each request
-//! (specification: What the service does).
+//! The meters that a caller's requests for one model draw on: computed once, then applied to each
+//! request (specification: What the service does).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::dates;
 use crate::settings::{Model, Settings};
 use crate::tenants::{Caller, DerivedKey, MicroDollars};
 
-/// What is measured.
+/// The unit that a meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Dimension {
@@ -21,16 +21,16 @@ pub enum Dimension {
     ImagesPerMinute,
     /// Counted in milliseconds.
     AudioPerMinute,
-    /// Requests that put files into one vector store.
+    /// Requests that add files to one vector store.
     IngestionPerMinute,
-    /// Money of a month, in micro-dollars.
+    /// Monthly spend, in micro-dollars.
     Spend,
 }
 
-/// Requests a minute that put files into one vector store (specification: Other limits).
+/// Requests per minute that add files to one vector store (specification: Other limits).
 const INGESTION: u64 = 300;
 
-/// Whose limit it is.
+/// The owner of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Scope {
@@ -41,56 +41,56 @@ pub enum Scope {
 /// One meter of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meter {
-    /// Its name within the organization.
+    /// Its name, unique within the organization.
     pub name: Box<str>,
-    /// What it measures.
+    /// Its unit.
     pub dimension: Dimension,
-    /// Whose it is.
+    /// Its owner.
     pub scope: Scope,
-    /// Units a window; for money the most of a month, `u64::MAX` without a limit.
+    /// Units per window; for spend the monthly maximum, `u64::MAX` without a limit.
     pub limit: u64,
 }
 
-/// See the module.
+/// The meters of a caller's requests for one model.
 #[derive(Clone, Debug)]
 pub struct Plan {
     meters: Vec<Meter>,
-    /// The smallest token limits, with a usual and with a long context.
+    /// The smallest token limits, for usual and for long contexts.
     most_tokens: [u64; 2],
-    /// Whether a limit of money was set by an administrator.
+    /// Whether an administrator set a hard spend limit.
     pub has_hard_limit: bool,
 }
 
-/// What one request asks for.
+/// The demand of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// The token estimate.
     pub tokens: u64,
-    /// Whether it counts as a long context.
+    /// Whether it has a long context.
     pub long_context: bool,
-    /// Images to be made.
+    /// Images to generate.
     pub images: u64,
-    /// Audio to be heard, in milliseconds.
+    /// Audio input, in milliseconds.
     pub audio_milliseconds: u64,
-    /// The most that it may cost.
+    /// Upper bound of its cost.
     pub cost: MicroDollars,
 }
 
-/// What it really took.
+/// The actual usage of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consumed {
-    /// Input and output tokens; `None`: unknown, so the estimate stands.
+    /// Input and output tokens; `None`: unknown, so the estimate is charged.
     pub tokens: Option<u64>,
-    /// Images made.
+    /// Images generated.
     pub images: Option<u64>,
-    /// Audio heard, in milliseconds.
+    /// Audio input, in milliseconds.
     pub audio_milliseconds: Option<u64>,
-    /// What it cost.
+    /// Its cost.
     pub cost: Option<MicroDollars>,
 }
 
 impl Consumed {
-    /// What a request takes that the upstream failed: its count, and nothing else.
+    /// The usage of a request that the upstream failed: only the request itself counts.
     pub const NOTHING: Self =
         Self { tokens: Some(0), images: Some(0), audio_milliseconds: Some(0), cost: Some(0) };
 }
@@ -142,7 +142,7 @@ impl Plan {
         caller.derived.get(key, || Self::new(caller, model, settings))
     }
 
-    /// The same, for a request that puts files into a vector store.
+    /// The same, for a request that adds files to a vector store.
     #[must_use]
     pub fn with_ingestion(&self, store: &str) -> Self {
         let mut plan = self.clone();
@@ -152,7 +152,7 @@ impl Plan {
         plan
     }
 
-    /// The same without what holds for synchronous traffic alone: what is left is money.
+    /// The same for batches, without the limits for synchronous requests: only spend remains.
     #[must_use]
     pub fn money_alone(&self) -> Self {
         let is_money = |meter: &&Meter| meter.dimension == Dimension::Spend;
@@ -189,13 +189,13 @@ impl Plan {
         self.meters.push(Meter { name: name.into(), dimension, scope, limit });
     }
 
-    /// The smallest token limit that applies.
+    /// The smallest token limit for such a request.
     #[must_use]
     pub fn most_tokens(&self, long_context: bool) -> u64 {
         self.most_tokens[usize::from(long_context)]
     }
 
-    /// All its meters.
+    /// All meters of the plan.
     #[must_use]
     pub fn all(&self) -> &[Meter] {
         &self.meters
@@ -206,7 +206,7 @@ impl Plan {
         self.meters.iter().filter(|meter| meter.is_drawn_on(demand))
     }
 
-    /// What a request draws.
+    /// The draws of a request.
     #[must_use]
     pub fn draws(&self, demand: &Demand, now: Micros) -> Vec<Draw<'_>> {
         let month = dates::month(now);
@@ -214,13 +214,13 @@ impl Plan {
         drawn.map(|meter| meter.draw(meter.amount(demand), month)).collect()
     }
 
-    /// What it really took, in the order of [`Plan::draws`].
+    /// The actual amounts, in the order of [`Plan::draws`].
     #[must_use]
     pub fn settlement(&self, demand: &Demand, taken: &Consumed) -> Vec<Option<u64>> {
         self.meters(demand).map(|meter| meter.taken(taken)).collect()
     }
 
-    /// Meters and their states.
+    /// Pairs meters with their states.
     pub fn with_states<'a>(
         &'a self,
         demand: &'a Demand,
@@ -230,17 +230,17 @@ impl Plan {
     }
 }
 
-/// The meter of an organization's money.
+/// The meter of an organization's spend.
 pub const ORGANIZATION_SPEND: &str = "spend";
 
-/// The meter of a project's money.
+/// The meter of a project's spend.
 #[must_use]
 pub fn spend_meter(project: &str) -> String {
     format!("p:{project}:spend")
 }
 
-/// Whether a dimension holds for requests with a long context, or with a usual one. A project has
-/// one limit of tokens a minute, for both.
+/// Whether a dimension applies to requests with a long or with a usual context. A project has one
+/// limit of tokens per minute, for both.
 fn applies(dimension: Dimension, scope: Scope, long_context: bool) -> bool {
     match dimension {
         Dimension::TokensPerMinute => !long_context || scope == Scope::Project,
@@ -291,7 +291,7 @@ impl Meter {
         Draw { meter: &self.name, bound: self.bound(month), amount }
     }
 
-    /// Its bound, in a month.
+    /// Its bound for a draw in `month`.
     #[must_use]
     pub fn bound(&self, month: u32) -> Bound {
         let window = match self.dimension {

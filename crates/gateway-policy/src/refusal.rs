@@ -1,4 +1,4 @@
-//! What a refused request is told (specification: Errors; the wait that is told suffices).
+//! Errors for refused requests (specification: Errors; the wait that is told suffices).
 
 use hyper::StatusCode;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -14,8 +14,8 @@ use crate::tenants::Caller;
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// The error for a request that was refused because of the draw number `which`. `model` is what the
-/// client called it.
+/// The error for a request that was refused because of draw number `which`. `model` is the name
+/// that the client used.
 #[must_use]
 pub fn error(
     caller: &Caller,
@@ -70,7 +70,7 @@ fn too_large(caller: &Caller, model: &str, meter: &Meter, demand: &Demand) -> Ap
     never_retry(rate_limit(message, kind))
 }
 
-/// What a batch is told whose tokens do not fit into the queue.
+/// The error for a batch whose tokens do not fit into the queue.
 #[must_use]
 pub fn queue_full(model: &str, organization: &str, limit: u64) -> String {
     format!(
@@ -79,7 +79,7 @@ pub fn queue_full(model: &str, organization: &str, limit: u64) -> String {
     )
 }
 
-/// The same for a project's limit of tokens a day.
+/// The same for a project's limit of tokens per day.
 #[must_use]
 pub fn queue_full_today(model: &str, project: &str, limit: u64) -> String {
     format!(
@@ -88,7 +88,7 @@ pub fn queue_full_today(model: &str, project: &str, limit: u64) -> String {
     )
 }
 
-/// What a request is told that an administrator's limit, or the tier's, leaves no money for.
+/// The error for a request that exceeds a spend limit of an administrator or of the tier.
 fn spend(caller: &Caller, settings: &Settings, meter: &Meter, demand: &Demand) -> ApiError {
     let tier = settings.tier(caller.organization.tier).monthly_limit;
     let hard = caller.organization.spend.hard;
@@ -142,7 +142,7 @@ struct Facts {
     whose: String,
     words: &'static str,
     kind: &'static str,
-    /// Units of the meter in one that people count.
+    /// Units of the meter in one displayed unit.
     unit: u64,
 }
 

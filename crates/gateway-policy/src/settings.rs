@@ -1,5 +1,5 @@
-//! The gateway's configuration: one TOML file, checked and worked out. What a request needs to know
-//! of it is ready-made here; reading it again gives another [`Settings`], never a half new one.
+//! The gateway's configuration: one validated and resolved TOML file. All values that requests need
+//! are computed in advance; a reload creates new [`Settings`] and replaces the old ones as a whole.
 
 mod batches;
 mod catalog;
@@ -22,49 +22,49 @@ pub use resolve::LoadContext;
 
 use crate::tenants::Tier;
 
-/// See the module.
+/// The resolved configuration.
 #[derive(Debug)]
 pub struct Settings {
-    /// `host:port`; port 0 takes a free one.
+    /// `host:port`; port 0 selects a free one.
     pub listen: String,
-    /// The bearer token of the admin API; without one it is closed.
+    /// The bearer token of the administration API; without it, that API is closed.
     pub admin_token: Option<Secret>,
-    /// What the operator should know, though the configuration can be used.
+    /// Warnings for the operator about a valid configuration.
     pub warnings: Vec<String>,
-    /// Where organizations, keys and usage are.
+    /// The store of organizations, keys and usage.
     pub store: StoreUrl,
-    /// Where limits are counted.
+    /// The store of the limits' counters.
     pub limits: LimitsUrl,
-    /// Bounds of what clients may do.
+    /// Bounds on clients.
     pub server: Server,
-    /// How batches are run.
+    /// Settings of batches.
     pub batches: Batches,
-    /// Model servers.
+    /// The upstreams.
     pub upstreams: Vec<Arc<Upstream>>,
-    /// Which of them serves requests without a model; `None`: there are several and none is named.
+    /// The upstream of requests without a model; `None`: there are several and none is the default.
     pub default_upstream: Option<Arc<Upstream>>,
     /// Models and their limits.
     pub catalog: Catalog,
     /// By [`Tier`].
     pub tiers: [TierSettings; 6],
-    /// First labels of hosts that name a region, in lower case.
+    /// First labels of host names that select a region, in lower case.
     pub regions: Vec<Box<str>>,
-    /// For moderations without a model.
+    /// The model of moderations that name none.
     pub moderation_model: Option<Box<str>>,
-    /// Where traces go: the base URL of an OTLP/HTTP collector.
+    /// Receiver of traces: the base URL of an OTLP/HTTP collector.
     pub otlp_endpoint: Option<String>,
-    /// Another one for each loaded file: what is derived from settings is kept under it.
+    /// Unique to each loaded file: the version of values that are derived from settings.
     pub version: u64,
 }
 
 impl Settings {
-    /// What a tier may do.
+    /// The settings of a tier.
     #[must_use]
     pub fn tier(&self, tier: Tier) -> &TierSettings {
         &self.tiers[tier as usize]
     }
 
-    /// The highest tier that so much paid qualifies for.
+    /// The highest tier that the paid amount qualifies for.
     #[must_use]
     pub fn tier_for(&self, paid_cents: u64) -> Tier {
         let qualifies = |tier: &Tier| paid_cents >= self.tier(*tier).paid_usd.saturating_mul(100);
@@ -84,74 +84,74 @@ pub enum StoreUrl {
 /// `[limits] url`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitsUrl {
-    /// `memory:`, with its state in a file beside the store.
+    /// `memory:`, with a state file beside the store.
     Memory,
     /// `redis://…`.
     Redis {
-        /// The URL, which may hold a password.
+        /// The URL, which may contain a password.
         url: String,
-        /// How long what a node has leased stays its own.
+        /// Duration of a node's leases.
         lease: Duration,
-        /// The operator promises that a restart of the store loses nothing.
+        /// Whether the operator guarantees that a restart of the store loses nothing.
         durable: bool,
     },
-    /// `off:`, for measuring what limits cost.
+    /// `off:`, to measure the cost of limits.
     Off,
 }
 
 /// `[server]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Largest request body.
+    /// Largest request body, in bytes.
     pub max_body_bytes: u64,
-    /// How long a body may take to come.
+    /// Time limit for receiving a body.
     pub body_timeout: Duration,
-    /// How long a request's head may take to come.
+    /// Time limit for receiving a request's head.
     pub header_timeout: Duration,
-    /// How long requests under way may still take when the gateway ends.
+    /// Time limit for open requests at shutdown.
     pub drain: Duration,
 }
 
-/// A model server.
+/// An upstream.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Its name in the file.
+    /// Its name in the configuration.
     pub name: Box<str>,
-    /// `https://host/v1`, without a slash at the end.
+    /// `https://host/v1`, without a trailing slash.
     pub base: Base,
-    /// The same, of its regions.
+    /// The bases of its regions.
     pub regions: Vec<(Box<str>, Base)>,
-    /// What it lets us in with.
+    /// Our credential for it.
     pub key: Option<Secret>,
-    /// How long its answer's first byte may take.
+    /// Longest wait for the first byte of its response.
     pub timeout: Duration,
-    /// How long it may be silent in an answer.
+    /// Longest silence within its response.
     pub idle_timeout: Duration,
 }
 
-/// Where a model server is.
+/// The base URL of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     /// Scheme and authority.
     pub origin: Uri,
-    /// What `Host` says.
+    /// The value of `Host`.
     pub host: HeaderValue,
-    /// What stands before the path of a request without its `/v1`, such as `/v1`.
+    /// The prefix of request paths in place of `/v1`, such as `/v1`.
     pub path: Box<str>,
 }
 
-/// A text that no log shows.
+/// A secret, which its `Debug` output hides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// Hides it.
+    /// Wraps a secret.
     #[must_use]
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
 
-    /// Shows it.
+    /// The secret itself.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -1,5 +1,5 @@
-//! Whom the gateway serves: organizations, their projects, and who presents a key (specification:
-//! Limits are defined per organization and per project). Plain data, as the store has it.
+//! The tenants of the gateway: organizations, their projects, and callers (specification: Limits
+//! are defined per organization and per project). Plain data, as stored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Money in micro-dollars.
 pub type MicroDollars = u64;
 
-/// The usage tiers, in their order.
+/// The usage tiers, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// `free`.
@@ -27,11 +27,11 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// All of them, the lowest first.
+    /// All tiers, lowest first.
     pub const ALL: [Self; 6] =
         [Self::Free, Self::One, Self::Two, Self::Three, Self::Four, Self::Five];
 
-    /// `free`, `1` … `5`.
+    /// The name: `free`, `1` … `5`.
     #[must_use]
     pub fn name(self) -> &'static str {
         ["free", "1", "2", "3", "4", "5"][self as usize]
@@ -55,17 +55,18 @@ impl fmt::Display for Tier {
 pub struct Organization {
     /// `org-…`.
     pub id: Box<str>,
-    /// What people call it.
+    /// Display name.
     pub name: Box<str>,
-    /// The tier in force: the highest of what was paid for and what was set by hand.
+    /// The tier in force: the higher of the paid one and the manual one.
     pub tier: Tier,
     /// Sum of its payments.
     pub paid_cents: u64,
     /// Unix seconds.
     pub created_at: i64,
-    /// Nothing of its requests is kept: prompts are cached in memory only.
+    /// Zero data retention: nothing of its requests is stored, and prompts are cached only in
+    /// memory.
     pub zero_data_retention: bool,
-    /// Its own limits of money a month, beside the tier's.
+    /// Its own monthly spend limits, beside the tier's.
     pub spend: SpendLimits,
 }
 
@@ -74,21 +75,21 @@ pub struct Organization {
 pub struct Project {
     /// `proj_…`.
     pub id: Box<str>,
-    /// What people call it.
+    /// Display name.
     pub name: Box<str>,
-    /// The region that its data stays in, as a lower-case prefix of hosts; `None`: Global.
+    /// The region that its data stays in, as a lower-case prefix of host names; `None`: global.
     pub geography: Option<Box<str>>,
-    /// Its keys are refused.
+    /// Whether it is archived: its keys are refused.
     pub archived: bool,
     /// Unix seconds.
     pub created_at: i64,
-    /// By model, as the administrator named it: `rl-{model}`.
+    /// Limits by model, as the administrator named it: `rl-{model}`.
     pub limits: HashMap<Box<str>, ProjectLimits>,
-    /// Limits of money a month.
+    /// Its monthly spend limits.
     pub spend: SpendLimits,
 }
 
-/// What a project may use of a model. `None`: the organization's limit alone holds.
+/// A project's limits for a model. `None`: only the organization's limit applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it; they are those of the wire")]
 pub struct ProjectLimits {
@@ -97,17 +98,17 @@ pub struct ProjectLimits {
     pub max_tokens_per_1_minute: Option<u64>,
     pub max_images_per_1_minute: Option<u64>,
     pub max_audio_minutes_per_1_minute: Option<u64>,
-    /// Stored and shown, not enforced: minutes are.
+    /// Stored and shown, but not enforced: minutes of audio are.
     pub max_audio_megabytes_per_1_minute: Option<u64>,
     pub batch_1_day_max_input_tokens: Option<u64>,
 }
 
-/// Limits of money in a calendar month (UTC).
+/// Spend limits per calendar month (UTC).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpendLimits {
-    /// Never passed.
+    /// The limit that is never exceeded.
     pub hard: Option<MicroDollars>,
-    /// Soft ones: they tell, and refuse nothing.
+    /// Soft limits, which are reported and refuse nothing.
     pub alerts: Vec<SpendAlert>,
 }
 
@@ -116,12 +117,11 @@ pub struct SpendLimits {
 pub struct SpendAlert {
     /// `alert_…`.
     pub id: Box<str>,
-    /// From where on it tells.
+    /// The spend at which it is reported.
     pub threshold: MicroDollars,
 }
 
-/// Who presents a key. Made once for a state of the store and shared: when anything in it changes,
-/// there is another one.
+/// The owner of a presented key. Immutable and shared: a change in the store creates a new one.
 #[derive(Debug)]
 pub struct Caller {
     /// The key's id, `key_…`.
@@ -130,7 +130,7 @@ pub struct Caller {
     pub organization: Arc<Organization>,
     /// The key's project.
     pub project: Arc<Project>,
-    /// What others derive from it and keep with it.
+    /// Cached values that are derived from it.
     pub derived: Derived,
 }
 
@@ -138,7 +138,7 @@ pub struct Caller {
 /// from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DerivedKey {
-    /// What requests for a model draw on.
+    /// The plan of requests for a model.
     Plan {
         /// Version of the settings.
         settings: u64,
@@ -161,7 +161,8 @@ impl Derived {
     /// Most values kept.
     pub const MOST: usize = 64;
 
-    /// The value for `key`, made by `make` if it is missing. Each kind of key has one type of value.
+    /// The value for `key`, computed with `make` if it is missing. Each kind of key has one type of
+    /// value.
     pub fn get<T: Send + Sync + 'static>(
         &self,
         key: DerivedKey,

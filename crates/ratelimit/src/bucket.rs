@@ -1,51 +1,51 @@
-//! One refilling bucket, in integers: how much of a limit is used at a moment, what fits, how long
-//! until something fits, and what a refund may give back.
+//! A token bucket, in integers: how much of a limit is used, whether an amount fits, how long until
+//! it fits, and how much a refund gives back.
 //!
-//! A bucket of limit L and window W is kept as its *level*: what is used, in units times W, which
-//! falls by L with each microsecond. So nothing is ever rounded, and changing L keeps what is used.
+//! A bucket of limit L and window W is stored as its *level*: the used units times W, which falls
+//! by L with each microsecond. So nothing is ever rounded, and a change of L keeps what is used.
 //! Admissions in any interval T are at most L + L·T/W units.
 
 use crate::{Limit, Micros};
 
-/// Refusals within this time, and within half of the time that a unit takes, are counted as of the
-/// first of them.
+/// Refusals within this time, and within half of the refill time of a unit, count as of the first
+/// of them.
 const BURST: Micros = 1_000_000;
 
-/// See the module. It does not know its limit, which may change: callers pass it.
+/// A token bucket. It does not store its limit, which may change: callers pass it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
     /// Units used, times the window.
     level: u128,
-    /// When the level was that.
+    /// The moment of the level.
     at: Micros,
-    /// Lowest levels of the recent past.
+    /// Recent minima of the level.
     minima: Minima,
-    /// Until when the waits that were told last.
+    /// Deadline of the last promised wait.
     promised: Micros,
-    /// When the refusals began that count as of one moment.
+    /// Start of the burst of refusals that count as of one moment.
     refused: Micros,
 }
 
 impl Bucket {
-    /// As it was kept: level, its time, and the waits that were told. Nothing that was taken before
-    /// can be refunded.
+    /// Restores a bucket from its level, the moment of the level, and the deadline of promised
+    /// waits. Draws from before the restoration cannot be refunded.
     pub(crate) fn restored(level: u128, at: Micros, promised: Micros) -> Self {
         Self { level, at, minima: Minima::default(), promised, refused: 0 }
     }
 
-    /// What [`Bucket::restored`] needs.
+    /// The arguments of [`Bucket::restored`].
     pub(crate) fn kept(&self) -> (u128, Micros, Micros) {
         (self.level, self.at, self.promised)
     }
 
-    /// Brings the level to `now`. A clock that goes back stands still here.
+    /// Brings the level to `now`. A clock that goes backwards has no effect.
     pub fn advance(&mut self, limit: Limit, now: Micros) {
         let passed = now.saturating_sub(self.at);
         self.level = self.level.saturating_sub(u128::from(passed) * u128::from(limit.amount));
         self.at = self.at.max(now);
     }
 
-    /// Whether `amount` fits beside what is used.
+    /// Whether `amount` fits into the remaining capacity.
     #[must_use]
     pub fn fits(&self, limit: Limit, amount: u64) -> bool {
         self.level + scaled(limit, amount) <= scaled(limit, limit.amount)
@@ -57,11 +57,11 @@ impl Bucket {
         self.level += scaled(limit, amount);
     }
 
-    /// Uses one unit more for a refused request, without passing the limit: whoever is refused
-    /// again and again waits no longer than for one unit.
+    /// Uses one more unit for a refused request, but never exceeds the limit: a client that is
+    /// refused again and again waits for no more than one unit.
     ///
-    /// Refusals that come in a burst fill the bucket as of its first: else the second would take
-    /// what has been refilled since then, and the first one's wait would not suffice.
+    /// Refusals in a burst fill the bucket as of the first of them: otherwise the second one would
+    /// use what has been refilled in between, and the wait promised to the first would not suffice.
     pub fn count_refusal(&mut self, limit: Limit) {
         let half = limit.window.checked_div(limit.amount.saturating_mul(2)).unwrap_or(0);
         let burst = half.min(BURST);
@@ -76,16 +76,16 @@ impl Bucket {
         }
     }
 
-    /// Uses `amount` that is known only now, whether it fits or not: what is beyond the limit is
-    /// debt, and later requests wait for it.
+    /// Uses an `amount` that is known only afterwards, even if it does not fit: the excess is debt,
+    /// for which later requests wait.
     pub fn owe(&mut self, limit: Limit, amount: u64) {
         self.minima.note(self.at, self.level);
         self.level = self.level.saturating_add(scaled(limit, amount));
     }
 
-    /// Gives back `amount` of what was taken at `since`: as much as leaves the bucket as if it had
-    /// never been taken. What has been refilled since then, while the bucket would have been full
-    /// without it, is not there to give back.
+    /// Refunds `amount` of what was taken at `since`, so that the bucket is as if it had never been
+    /// taken. The part that has been refilled since then, while the bucket would have been full
+    /// without it, cannot be refunded.
     pub fn refund(&mut self, limit: Limit, amount: u64, since: Micros) {
         let lowest = self.minima.lowest_after(since).unwrap_or(u128::MAX).min(self.level);
         let refund = scaled(limit, amount).min(lowest);
@@ -105,13 +105,13 @@ impl Bucket {
         limit.amount.saturating_sub(self.used(limit))
     }
 
-    /// How long until nothing is used, in microseconds, rounded up.
+    /// Time until nothing is used, in microseconds, rounded up.
     #[must_use]
     pub fn until_full(&self, limit: Limit) -> Option<Micros> {
         time_for(self.level, limit)
     }
 
-    /// How long until `amount` fits, if nobody else comes; `None` when it never does.
+    /// Time until `amount` fits if there is no other request; `None` when it never fits.
     #[must_use]
     pub fn wait(&self, limit: Limit, amount: u64) -> Option<Micros> {
         if amount > limit.amount {
@@ -121,8 +121,8 @@ impl Bucket {
         time_for(over, limit)
     }
 
-    /// Promises a wait to somebody who was refused `amount`: after those who were promised one
-    /// before and whose time has not come, but within one window.
+    /// Promises a wait to a client that was refused `amount`: behind the pending promises to
+    /// earlier clients, but within one window.
     #[must_use]
     pub fn promise(&mut self, limit: Limit, amount: u64) -> Option<Micros> {
         let alone = self.at.saturating_add(self.wait(limit, amount)?);
@@ -139,7 +139,7 @@ fn scaled(limit: Limit, amount: u64) -> u128 {
     u128::from(amount) * u128::from(limit.window)
 }
 
-/// How long the level takes to fall by `level`; `None` when it does not fall.
+/// Time in which the level falls by `level`; `None` when it does not fall.
 fn time_for(level: u128, limit: Limit) -> Option<Micros> {
     match limit.amount {
         0 if level > 0 => None,
@@ -148,7 +148,7 @@ fn time_for(level: u128, limit: Limit) -> Option<Micros> {
     }
 }
 
-/// Most levels are small, and then it is one instruction.
+/// The fast path needs one instruction; most levels fit into 64 bits.
 fn divided_up(level: u128, by: u64) -> u64 {
     match u64::try_from(level) {
         Ok(level) => level.div_ceil(by),
@@ -156,18 +156,19 @@ fn divided_up(level: u128, by: u64) -> u64 {
     }
 }
 
-/// The lowest level since each of some moments: entries with rising times and rising levels. A
-/// bounded number of them; older ones are joined so that what is told is never too high.
+/// The lowest level since each of several moments: entries with rising times and levels, at most
+/// [`MAX_MINIMA`]. When full, two entries are merged so that the reported level is never too high.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Minima {
-    /// Made when there is a first one: most meters are seldom in use.
+    /// Allocated with the first entry, because most meters are rarely in use.
     entries: Option<Box<[Low; MAX_MINIMA]>>,
     len: usize,
 }
 
 const MAX_MINIMA: usize = 8;
 
-/// A low level, and when it was that. Its halves stand alone: so it takes a quarter less.
+/// A recorded minimum and its timestamp. Stored as two `u64`s, because a `u128` would add 8 bytes
+/// of padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Low {
     at: Micros,
@@ -185,15 +186,15 @@ impl Low {
 }
 
 impl Minima {
-    /// The level was `level` at `at`, and is going to rise.
+    /// Records that the level was `level` at `at`, before it rises.
     fn note(&mut self, at: Micros, level: u128) {
         let entries = self.entries.get_or_insert_default();
         while self.len > 0 && entries[self.len - 1].level() >= level {
             self.len -= 1;
         }
         if self.len == MAX_MINIMA {
-            // The two that differ least become one: the older has the lower level, the newer stands
-            // for longer. So what is lost is small even with many requests open at once.
+            // Merge the two with the smallest difference: the older has the lower level, the newer
+            // covers more time. The loss of precision is small even with many open requests.
             let nearest =
                 (0..MAX_MINIMA - 1).min_by_key(|at| entries[at + 1].level() - entries[*at].level());
             let nearest = nearest.unwrap_or(0);
@@ -210,13 +211,13 @@ impl Minima {
         self.entries.as_ref().map_or(&[], |entries| &entries[..self.len])
     }
 
-    /// The lowest level after `since`, before the present one; `None` when it has only fallen
+    /// The lowest level after `since` and before the current one; `None` when it has only fallen
     /// since.
     fn lowest_after(&self, since: Micros) -> Option<u128> {
         self.entries().iter().find(|low| low.at > since).map(Low::level)
     }
 
-    /// What came after `since` happened with so much less in the bucket.
+    /// Lowers the minima after `since` by `by`, because an earlier draw was refunded.
     fn lower_after(&mut self, since: Micros, by: u128) {
         let Some(entries) = &mut self.entries else { return };
         let mut lowest = u128::MAX;

@@ -1,4 +1,4 @@
-//! The bucket against what it stands for: the list of everything that was ever taken.
+//! The bucket against its reference model: the list of all draws.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn it_refills_continuously() {
     assert_eq!(at(limit, &mut bucket, 11), 50);
     assert_eq!(bucket.wait(limit, 11), Some(SECOND));
     assert_eq!(bucket.wait(limit, 61), None, "never");
-    // A clock that goes back takes nothing away and gives nothing.
+    // A clock that goes backwards has no effect.
     bucket.advance(limit, 0);
     assert_eq!(bucket.used(limit), 50);
     bucket.advance(limit, u64::MAX);
@@ -66,14 +66,14 @@ fn all_who_wait_as_told_are_served() {
         assert!(bucket.fits(limit, 1), "after {due}");
         bucket.take(limit, 1);
     }
-    // Nobody is told to wait for longer than a window.
+    // No promised wait is longer than a window.
     for _ in 0..1000 {
         assert!(bucket.promise(limit, 1).unwrap() <= MINUTE);
     }
 }
 
-/// One client after the other is refused within a burst: what is refilled in between is not used
-/// up by those who come later.
+/// Clients that are refused one after another within a burst do not use up what is refilled in
+/// between.
 #[test]
 fn who_is_refused_in_a_burst_comes_in_time() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
@@ -93,7 +93,7 @@ fn who_is_refused_in_a_burst_comes_in_time() {
     }
 }
 
-/// Whoever asks again and again is refused again and again.
+/// A client that retries immediately is refused every time.
 #[test]
 fn asking_again_at_once_does_not_help() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
@@ -112,7 +112,7 @@ fn a_refund_gives_back_what_is_still_there() {
     bucket.take(limit, 60);
     bucket.refund(limit, 50, SECOND);
     assert_eq!(bucket.used(limit), 10, "at once: all of it");
-    // The other way: the bucket would have been empty long ago.
+    // The opposite: the bucket would have been empty long ago.
     let mut bucket = Bucket::default();
     bucket.take(limit, 60);
     assert_eq!(at(limit, &mut bucket, 60), 0);
@@ -121,8 +121,8 @@ fn a_refund_gives_back_what_is_still_there() {
     assert_eq!(bucket.used(limit), 60, "or 110 would be admitted in an instant");
 }
 
-/// A hundred requests are open at once in a bucket that is never empty: nearly all that they did not
-/// use comes back, though the past is known in eight steps only.
+/// A hundred requests are open at a time in a bucket that is never empty: nearly all of their
+/// unused amounts are refunded, although only eight minima are recorded.
 #[test]
 fn many_open_requests_lose_no_refund() {
     let (limit, mut bucket) = (Limit { amount: 10_000, window: MINUTE }, Bucket::default());
@@ -156,7 +156,7 @@ fn no_limit_is_too_large() {
     assert_eq!((bucket.wait(none, 1), bucket.promise(none, 1)), (None, None));
 }
 
-/// What happens to a bucket: time passes, something is asked for, something is settled.
+/// An operation on a bucket: time passes, a request draws, or a request settles.
 #[derive(Clone, Debug)]
 enum Happening {
     Pass(u64),
@@ -173,14 +173,14 @@ fn happenings(most: usize) -> impl Strategy<Value = Vec<Happening>> {
     prop::collection::vec(one, 1..most)
 }
 
-/// What was taken: when, how much of it counts, and what was added to it when.
+/// A draw: its time, the amount that counts, and later additions with their times.
 struct Taken {
     at: Micros,
     amount: u64,
     settled: bool,
 }
 
-/// The level that a bucket has in which all of that was taken, and nothing else.
+/// The level of a bucket after exactly these draws.
 fn level_of(limit: Limit, taken: &[(Micros, u64)], now: Micros) -> u128 {
     let mut taken = taken.to_vec();
     taken.sort_unstable();
@@ -196,8 +196,8 @@ fn level_of(limit: Limit, taken: &[(Micros, u64)], now: Micros) -> u128 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Settling is as if the right amount had been taken in the first place, or more: never less.
-    /// While the past is short it is exactly that. And so no interval admits too much.
+    /// Settling is equivalent to drawing the actual amount in the first place, or more, never less;
+    /// with a short history it is exact. So no interval admits too much.
     #[test]
     fn settled_is_as_if_taken_right_at_once(all in happenings(60)) {
         let (limit, mut bucket, mut now) = (MINUTE_OF_60, Bucket::default(), 0);
@@ -244,7 +244,7 @@ proptest! {
                 prop_assert_eq!(bucket.level, right);
             }
         }
-        // The bound itself, over every interval between two reservations.
+        // Check the bound itself, over every interval between two reservations.
         for (first, from) in taken.iter().enumerate() {
             let mut sum = 0u128;
             for to in &taken[first..] {
@@ -255,7 +255,7 @@ proptest! {
         }
     }
 
-    /// A lone request that waits as told fits, and not a microsecond earlier.
+    /// A single request that waits as promised fits, and not a microsecond earlier.
     #[test]
     fn the_wait_is_the_wait_that_suffices(
         amount in 1..1_000_000u64, used in 0..2_000_000u64, wanted in 1..1_000_000u64,

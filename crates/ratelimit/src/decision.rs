@@ -1,49 +1,50 @@
-//! What is asked of a store, and what it answers.
+//! Requests to a store of limits, and its decisions.
 
 use crate::{Limit, Micros};
 
-/// A request, named by whoever sends it on: no two have the same number.
+/// The id of a request, unique across all nodes.
 pub type RequestId = u128;
 
-/// What one request draws on one meter.
+/// The draw of one request on one meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw<'a> {
-    /// The meter's name, within its organization. Two draws of one request on one meter are added.
+    /// The meter's name, unique within its organization. Two draws of one request on one meter are
+    /// added.
     pub meter: &'a str,
-    /// What kind of meter it is, and its bound.
+    /// The kind of the meter, and its bound.
     pub bound: Bound,
-    /// How much.
+    /// The amount.
     pub amount: u64,
 }
 
-/// What a meter measures, and how much it lets through.
+/// The kind of a meter, and its maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Units that come back with time.
+    /// Units that are refilled over time.
     Rate {
         /// The limit.
         limit: Limit,
-        /// Whether a request that is refused, for whatever reason, counts here as one.
+        /// Whether a refused request counts as one unit here, whatever the reason of the refusal.
         counts_refusals: bool,
     },
-    /// Money in one month, in whatever unit is small enough.
+    /// Spend of one month, in any sufficiently small unit.
     Spend {
-        /// The most; `None`: it is only counted.
+        /// The maximum; `None`: spend is only counted.
         most: Option<u64>,
-        /// A number for the month: another one begins at nothing.
+        /// A number for the month: a new month starts at zero.
         month: u32,
     },
-    /// Units that are held until they are given back.
+    /// Units that are held until they are released.
     Held {
-        /// The most at once.
+        /// The maximum held at a time.
         most: u64,
     },
 }
 
-/// How a meter stands.
+/// The state of a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Units used, rounded up. It may be more than the limit: debt.
+    /// Units used, rounded up. May exceed the limit: debt.
     pub used: u64,
     /// Units left, rounded down.
     pub remaining: u64,
@@ -51,38 +52,39 @@ pub struct State {
     pub until_full: Micros,
 }
 
-/// The answer to a reservation, with the state of each draw's meter after it, in the order of the
-/// draws.
+/// The decision about a reservation, with the state of each draw's meter after it, in the order of
+/// the draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Everything was taken.
     Admitted(Vec<State>),
-    /// Nothing was taken; the refusal itself may have been counted.
+    /// Nothing was taken, except that the refusal itself may have been counted.
     Refused {
-        /// The draw that stands for the refusal: the one that takes the longest.
+        /// The draw that is reported as the reason: the one with the longest wait.
         which: usize,
-        /// What helps.
+        /// The remedy for the client.
         remedy: Remedy,
-        /// See [`Decision`].
+        /// The states of the meters.
         states: Vec<State>,
     },
 }
 
-/// What helps against a refusal.
+/// The remedy for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// To wait for so long.
+    /// Wait for this time.
     Wait(Micros),
-    /// To ask for less: what was asked for is more than the whole limit.
+    /// Ask for less: the amount exceeds the whole limit.
     AskForLess,
-    /// Nothing, until the month is over or the limit is raised.
+    /// None, until the month ends or the limit is raised.
     NothingSoon,
-    /// To wait until something that is held is given back.
+    /// Wait until a held amount is released.
     GiveBack,
 }
 
 impl Remedy {
-    /// Which of two refusals stands for both: waiting helps less than asking for less, and so on.
+    /// The order in which one of several refusals is reported, by remedy: asking for less outranks
+    /// waiting, and so on.
     pub(crate) fn severity(self) -> (u8, Micros) {
         match self {
             Self::Wait(time) => (0, time),
@@ -93,17 +95,17 @@ impl Remedy {
     }
 }
 
-/// Why nothing could be decided. Nothing was admitted.
+/// Why there is no decision. Nothing was admitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// The shared store does not answer, and what was leased from it is spent.
+    /// The shared store is unreachable, and this node's lease of it is used up.
     #[error("the store of the limits does not answer: {0}; try again in a second")]
     Away(String),
     /// A bound of this process or of its disk is reached.
     #[error("the limits are full: {0}; try again when fewer requests are open")]
     Full(String),
-    /// The shared store was restarted and may have forgotten money that was spent: read the ledger,
-    /// call [`crate::Limits::seed`] for this organization's spend meters, and ask again.
+    /// The shared store was restarted and may have lost spend: read the ledger, call
+    /// [`crate::Limits::seed`] for this organization's spend meters, and ask again.
     #[error(
         "the store of the limits was restarted; seed the spend from the ledger, then try again"
     )]

@@ -1,8 +1,8 @@
-//! Exact rate limits: one decision over all that a request draws on, all or nothing, settled once
-//! when it is known what it really took (specification: Rate Limits).
+//! Exact rate limits: one atomic decision over all draws of a request, settled once when its actual
+//! usage is known (specification: Rate Limits).
 //!
-//! Everything is integers. A decision in memory reads no clock and is one call under one lock; one
-//! over a shared store is at most one round trip.
+//! All amounts are integers. A decision in memory reads no clock and takes one lock; a decision
+//! over a shared store takes at most one round trip.
 
 mod bucket;
 mod decision;
@@ -20,7 +20,7 @@ pub use memory::Memory;
 pub use redis::{REQUEST_MEMORY, Redis, RedisOptions};
 pub use state::{StateError, check_state, empty_state};
 
-/// A moment or a span, in microseconds.
+/// A moment or a duration, in microseconds.
 pub type Micros = u64;
 
 /// A minute.
@@ -28,12 +28,12 @@ pub const MINUTE: Micros = 60_000_000;
 /// A day.
 pub const DAY: Micros = 86_400_000_000;
 
-/// Reservations that are open at once, in all.
+/// Most open reservations in all.
 pub const MAX_OPEN: usize = 262_144;
-/// How long until a reservation counts as one whose owner is gone.
+/// Age at which a reservation counts as abandoned.
 pub const ABANDONED_AFTER: Micros = DAY;
 
-/// So many units a window. The bucket refills continuously and holds one window's worth.
+/// Units per window. The bucket refills continuously and holds one window's worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Units.

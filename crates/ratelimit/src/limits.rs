@@ -1,13 +1,13 @@
-//! The limits of a node, whatever keeps them: nothing, this process's memory, or a store that many
-//! nodes share. It decides nothing itself.
+//! The limits of a node, over any backend: none, this process's memory, or a store that many nodes
+//! share. It dispatches, and decides nothing itself.
 
 use crate::{Bound, Decision, Draw, Memory, Micros, Redis, RequestId, State, Unavailable};
 
-/// See the module. Share it in an `Arc`.
+/// The limits of a node. Share it in an `Arc`.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one in a process")]
 pub enum Limits {
-    /// Admits everything and shows every meter as unused.
+    /// Admits everything and reports every meter as unused.
     Off,
     /// One process, with or without a state file.
     Memory(Memory),
@@ -16,9 +16,9 @@ pub enum Limits {
 }
 
 impl Limits {
-    /// Takes all of `draws`, or nothing. `now` is this node's clock, in microseconds of Unix time;
-    /// a shared store goes by its own. A request that is reserved already, and not settled, is
-    /// answered as it was. Only a shared store is ever waited for, and for at most a second.
+    /// Takes all of `draws`, or none. `now` is this node's clock, in microseconds of Unix time; a
+    /// shared store uses its own clock. A request that is reserved and not settled gets the same
+    /// decision again. Waits only for a shared store, at most a second.
     pub async fn reserve(
         &self,
         organization: &str,
@@ -33,10 +33,10 @@ impl Limits {
         }
     }
 
-    /// Replaces what `request` reserved by what it really took, in the order of its draws; a draw
-    /// for which there is no number stays as it was reserved. Only the first time counts: `false`
-    /// for a request that is not open on this node. It never waits: a shared store is told within
-    /// a fraction of a second.
+    /// Replaces the reservation of `request` by its actual usage, in the order of its draws; a draw
+    /// without a number stays as reserved. Only the first call counts: returns `false` for a
+    /// request that is not open on this node. Never waits: a shared store receives the change
+    /// within a fraction of a second.
     pub fn settle(
         &self,
         organization: &str,
@@ -51,7 +51,7 @@ impl Limits {
         }
     }
 
-    /// How these meters stand. Nothing is taken and nothing made.
+    /// The states of these meters. Neither takes anything nor creates meters.
     pub async fn look(
         &self,
         organization: &str,
@@ -65,8 +65,8 @@ impl Limits {
         }
     }
 
-    /// Raises a [`Bound::Spend`] meter to what the ledger knows of its month; it is never lowered,
-    /// and other kinds are left alone. For a state file or a store that was lost.
+    /// Raises a [`Bound::Spend`] meter to the ledger's sum of its month; never lowers it, and
+    /// ignores other kinds. For use after a loss of the state file or the store.
     pub async fn seed(
         &self,
         organization: &str,
@@ -81,7 +81,7 @@ impl Limits {
         }
     }
 
-    /// Whether decisions can be had: `false` while a shared store is away.
+    /// Whether decisions are available: `false` while a shared store is unreachable.
     #[must_use]
     pub fn is_available(&self) -> bool {
         match self {
@@ -90,7 +90,7 @@ impl Limits {
         }
     }
 
-    /// Requests that are reserved and not settled on this node.
+    /// Reservations of this node that are not settled.
     #[must_use]
     pub fn open_requests(&self) -> usize {
         match self {
@@ -100,8 +100,8 @@ impl Limits {
         }
     }
 
-    /// At shutdown, when no request is open any more: writes the state file through, or gives the
-    /// leases back. It may be called more than once.
+    /// At shutdown, when no request is open: flushes the state file, or releases the leases. May be
+    /// called more than once.
     pub async fn close(&self) -> std::io::Result<()> {
         match self {
             Self::Off => Ok(()),

@@ -1,11 +1,11 @@
-//! All meters of a process, in memory, and in a state file where there is one. A decision takes one
-//! lock, that of the organization's share of the table: so it is atomic over everything that a
-//! request draws on, and decisions of different organizations seldom meet.
+//! All meters of a process, in memory and optionally in a state file. A decision takes one lock,
+//! that of the organization's shard: so it is atomic over all draws of a request, and decisions of
+//! different organizations rarely contend.
 //!
-//! Bounds: [`MAX_OPEN`] reservations are open at once, and more are refused as unavailable. One
-//! that nobody settles within [`crate::ABANDONED_AFTER`] is closed as it was reserved, unless it holds something.
-//! A meter that is as good as new, and that no open reservation has drawn on, is dropped when its
-//! turn comes to be looked at.
+//! Bounds: [`MAX_OPEN`] reservations are open at a time, and further ones are refused as
+//! unavailable. A reservation that is not settled within [`crate::ABANDONED_AFTER`] is closed as
+//! reserved, unless it holds an amount. The sweep drops meters that are equal to new ones and have
+//! no open reservation.
 
 use std::hash::BuildHasher;
 use std::io;
@@ -20,12 +20,12 @@ use crate::shard::{Entry, Open, Shard};
 use crate::state::{self, StateError, StateFile};
 use crate::{Bound, Decision, Draw, MAX_OPEN, Micros, RequestId, State, Unavailable};
 
-/// Shares of the table.
+/// Shards of the table.
 const SHARDS: usize = 64;
-/// Bytes of an organization's name that decide on its share of the table.
+/// Bytes of an organization's name that select its shard.
 const LEADING: usize = 64;
 
-/// See the module.
+/// The meters of one process.
 #[derive(Debug)]
 pub struct Memory {
     shards: Box<[Mutex<Shard>]>,
@@ -44,9 +44,9 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Opens the state file at `path`, made if need be: what was used when its last process ended,
-    /// however it ended, is used. Errors: the file is in use, damaged, or no such file; it is never
-    /// begun anew.
+    /// Opens the state file at `path`, created if missing. Usage from before the last end of the
+    /// process is restored, however the process ended. Errors: the file is in use, damaged, or not
+    /// a state file; it is never replaced.
     pub fn open(path: &Path, now: Micros) -> Result<Self, StateError> {
         let mut memory = Self::default();
         let file = StateFile::open(path, |record, place| {
@@ -61,8 +61,8 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Takes all of `draws` at the time `now`, or nothing. A request that is reserved already, and
-    /// not settled, is answered as it was. Errors: a bound of this process is reached.
+    /// Takes all of `draws` at the time `now`, or none. A request that is reserved and not settled
+    /// gets the same decision again. Errors: a bound of this process is reached.
     pub fn reserve(
         &self,
         organization: &str,
@@ -95,9 +95,9 @@ impl Memory {
         Ok(decision)
     }
 
-    /// Replaces what `request` reserved by what it really took, in the order of its draws; a draw
-    /// for which there is no number stays as it was reserved. Only the first time counts: `false`
-    /// for a request that is not open.
+    /// Replaces the reservation of `request` by its actual usage, in the order of its draws; a draw
+    /// without a number stays as reserved. Only the first call counts: returns `false` for a
+    /// request that is not open.
     pub fn settle(
         &self,
         organization: &str,
@@ -115,7 +115,7 @@ impl Memory {
         true
     }
 
-    /// How these meters stand at `now`. Nothing is taken and nothing made.
+    /// The states of these meters at `now`. Neither takes anything nor creates meters.
     #[must_use]
     pub fn look(&self, organization: &str, draws: &[Draw<'_>], now: Micros) -> Vec<State> {
         let shard = self.shard(organization);
@@ -136,8 +136,8 @@ impl Memory {
         states
     }
 
-    /// Raises a spend meter to at least this much in its month. Other kinds are left alone. Errors:
-    /// the state file cannot take it.
+    /// Raises a spend meter to at least this amount in its month. Ignores other kinds. Errors: the
+    /// state file cannot store it.
     pub fn seed(
         &self,
         organization: &str,
@@ -155,24 +155,24 @@ impl Memory {
         shard.keep(place, self.file.as_ref())
     }
 
-    /// Writes the state file through to the disk: call it once a second, off the request's path.
+    /// Flushes the state file to the disk: call it once a second, off the request's path.
     pub fn sync(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), StateFile::sync)
     }
 
-    /// Requests that are reserved and not settled.
+    /// Reservations that are not settled.
     #[must_use]
     pub fn open_requests(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Meters that are kept.
+    /// Number of meters.
     #[must_use]
     pub fn meters(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Where the draw's meter is, made if need be, brought to `now`.
+    /// The index of the draw's meter, created if missing and brought to `now`.
     fn place(
         &self,
         shard: &mut Shard,
@@ -204,11 +204,11 @@ impl Memory {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // Nothing under this lock leaves a meter half changed.
+    // Safe after a panic: no code under this lock leaves a meter half changed.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What decides in which share an organization is: its beginning, which shortened names have too.
+/// The bytes that select an organization's shard: its beginning, which shortened names also have.
 fn leading(organization: &[u8]) -> &[u8] {
     &organization[..organization.len().min(LEADING)]
 }

@@ -1,4 +1,4 @@
-//! Decisions over many meters: all or nothing, settled once, exact under threads.
+//! Decisions over several meters: all or nothing, settled once, exact with concurrent threads.
 
 use std::sync::atomic::AtomicU64;
 
@@ -61,7 +61,7 @@ fn the_longest_wait_stands_for_the_refusal() {
     let draws = [requests("rpm", 1), rate("tpm", 100, 100)];
     reserve(&memory, "org", 1, &draws, 0);
     let refused = reserve(&memory, "org", 2, &draws, 30 * SECOND);
-    // Of the requests half a minute was left; the refusal itself made it a whole one.
+    // Of the requests, half a minute was left; counting the refusal made it a whole one.
     let Decision::Refused { which, remedy, .. } = refused else { panic!("{refused:?}") };
     assert_eq!((which, remedy), (0, Remedy::Wait(60 * SECOND)));
     let large = [requests("rpm", 1), rate("tpm", 101, 100)];
@@ -76,7 +76,7 @@ fn settling_twice_is_settling_once() {
     let draws = [requests("rpm", 10), rate("tpm", 80, 100), spend(500, 1000, 1)];
     reserve(&memory, "org", 1, &draws, 0);
     assert_eq!(memory.open_requests(), 1);
-    // Asked again, as after an answer that was lost: nothing is taken twice.
+    // Repeated, as after a lost response: nothing is taken twice.
     assert!(matches!(reserve(&memory, "org", 1, &draws, 0), Decision::Admitted(_)));
     assert_eq!(used(&memory, &draws, 0), [1, 80, 500]);
     assert!(memory.settle("org", 1, &[None, Some(30), Some(200)], 0));
@@ -85,7 +85,7 @@ fn settling_twice_is_settling_once() {
     }
     assert_eq!(used(&memory, &draws, 0), [1, 30, 200]);
     assert_eq!(memory.open_requests(), 0);
-    // More than was reserved is debt.
+    // Usage above the reservation is debt.
     reserve(&memory, "org", 2, &[rate("tpm", 60, 100)], 0);
     memory.settle("org", 2, &[Some(90)], 0);
     assert_eq!(used(&memory, &draws[1..2], 0), [120]);
@@ -117,7 +117,7 @@ fn money_is_of_a_month_and_never_passes_its_limit() {
     memory.settle("org", 1, &[Some(100)], 0);
     assert!(admitted(4, 500, 1) && !admitted(5, 1, 1));
     assert!(admitted(6, 1000, 2), "another month");
-    // What is settled late belongs to the month that is over.
+    // A late settlement belongs to the month that has ended.
     memory.settle("org", 2, &[Some(0)], 0);
     assert!(!admitted(7, 1, 2) && !admitted(8, 1, 1), "no clock brings money back");
 }
@@ -140,13 +140,13 @@ fn what_is_held_is_given_back() {
 fn a_limit_that_changes_keeps_what_is_used() {
     let memory = Memory::default();
     reserve(&memory, "org", 1, &[rate("tpm", 60, 60)], 0);
-    // Half of it is back when the limit rises; from then on it comes back ten times as fast.
+    // Half of it is refilled when the limit rises; from then on it refills ten times as fast.
     assert_eq!(used(&memory, &[rate("tpm", 0, 600)], 30 * SECOND), [30]);
     reserve(&memory, "org", 2, &[rate("tpm", 0, 600)], 30 * SECOND);
     assert_eq!(used(&memory, &[rate("tpm", 0, 600)], 32 * SECOND), [10]);
 }
 
-/// Sixty-four threads that hammer one organization admit what one would.
+/// Sixty-four threads of one organization admit as much as one thread.
 #[test]
 fn threads_admit_no_more_than_the_limit() {
     const THREADS: u64 = 64;
@@ -192,7 +192,7 @@ fn too_many_open_requests_are_refused_and_lost_ones_end() {
     assert!(matches!(full, Err(Unavailable::Full(_))));
     assert_eq!(used(&memory, &[rate("tpm", 0, 100)], 0), [20], "it was not charged");
     memory.reserve("org", 1, &[rate("tpm", 10, 100)], 0).expect("it is open already");
-    // A day later nobody waits for them any more; what is held is held.
+    // A day later they count as abandoned; held amounts stay held.
     let served =
         (0..32).any(|_| memory.reserve("org", 3, &[rate("tpm", 10, 100)], ABANDONED_AFTER).is_ok());
     assert!(served && memory.open_requests() == 2);
@@ -210,14 +210,14 @@ fn organizations_that_come_and_go_leave_nothing() {
         memory.reserve(&organization, number.into(), &[rate("tpm", 1, 100)], now).unwrap();
         memory.settle(&organization, number.into(), &[Some(1)], now);
     }
-    // Each is in use for six tenths of a second, that of sixty others.
+    // Each is in use for six tenths of a second, during which sixty others are used.
     assert!(memory.meters() < 20_000, "{} meters", memory.meters());
     assert!(std::fs::metadata(&path).unwrap().len() < 6 << 20);
 }
 
 proptest! {
-    /// However the clock jumps, no more than the burst comes out of one moment, and never more in
-    /// all than the time that the clock has shown beyond its former latest allows.
+    /// With any jumps of the clock, one moment admits no more than the burst, and the total stays
+    /// within what the clock's advance beyond its former maximum allows.
     #[test]
     fn clock_jumps_grant_no_more_than_the_burst(
         jumps in prop::collection::vec((0..600 * SECOND, 1..60u64), 1..60),
@@ -237,8 +237,8 @@ proptest! {
         }
     }
 
-    /// Whoever waits as told, alone, is admitted; and what was told is never more than a window
-    /// where the request is within the limits.
+    /// A single client that waits as promised is admitted; a promised wait is at most a window if
+    /// the request is within the limits.
     #[test]
     fn waiting_as_told_admits_a_lone_request(
         before in prop::collection::vec((1..60u64, 0..20 * SECOND), 0..20), wanted in 1..100u64,

@@ -1,19 +1,18 @@
-//! One meter of any kind, and the amounts that are reserved on it.
+//! One meter of any kind, and reservations on it.
 
 use crate::bucket::Bucket;
 use crate::{Bound, Limit, Micros, Remedy, State};
 
-/// How long a meter stays after its last use, though it is as good as new: making it again takes
-/// longer than finding it.
+/// How long an unused meter is kept, because creating a meter takes longer than finding one.
 const KEPT: Micros = 10_000_000;
 
-/// See the module.
+/// The state of a meter, by kind.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "nearly all meters are of the largest kind")]
 pub(crate) enum Meter {
     Rate {
         bucket: Bucket,
-        /// As it was last given: the level has fallen at this rate until now.
+        /// The limit of the latest call: the level has fallen at this rate until now.
         limit: Limit,
     },
     Spend {
@@ -35,7 +34,7 @@ impl Meter {
         }
     }
 
-    /// Brings it to `now` and to this bound. A meter of another kind begins anew.
+    /// Brings the meter to `now` and to this bound. A meter of another kind is reset.
     pub(crate) fn follow(&mut self, bound: Bound, now: Micros) {
         match (&mut *self, bound) {
             (Self::Rate { bucket, limit }, Bound::Rate { limit: new, .. })
@@ -44,8 +43,8 @@ impl Meter {
                 bucket.advance(*limit, now);
                 *limit = new;
             }
-            // Months only follow each other: a request of the old one that is late counts in the
-            // new one, so that no clock brings money back.
+            // Months only advance: a late request of the previous month counts in the current one,
+            // so that no clock restores spent money.
             (Self::Spend { month, amount }, Bound::Spend { month: new, .. }) => {
                 if new > *month {
                     (*month, *amount) = (new, 0);
@@ -81,7 +80,7 @@ impl Meter {
         }
     }
 
-    /// Something was refused; it counts where refusals do.
+    /// Counts a refusal, if the bound counts refusals.
     pub(crate) fn count_refusal(&mut self, bound: Bound) {
         if let (Self::Rate { bucket, limit }, Bound::Rate { counts_refusals: true, .. }) =
             (self, bound)
@@ -90,7 +89,7 @@ impl Meter {
         }
     }
 
-    /// What helps somebody for whom `more` does not fit; `None` when it fits.
+    /// The remedy when `more` does not fit; `None` when it fits.
     pub(crate) fn remedy(&mut self, bound: Bound, more: u64) -> Option<Remedy> {
         if self.fits(bound, more) {
             return None;
@@ -105,7 +104,7 @@ impl Meter {
         })
     }
 
-    /// Replaces what was reserved at `since`, in `month`, by what it really was.
+    /// Replaces a reservation by its actual amount.
     pub(crate) fn settle(&mut self, reserved: Reserved, actual: u64, now: Micros) {
         match self {
             Self::Rate { bucket, limit } => {
@@ -116,7 +115,7 @@ impl Meter {
                     bucket.owe(*limit, actual - reserved.amount);
                 }
             }
-            // What was reserved in a month that is over went with it.
+            // A reservation in a month that has ended went with that month.
             Self::Spend { month, .. } if *month != reserved.month => {}
             Self::Spend { amount, .. } | Self::Held { amount } => {
                 *amount = amount.saturating_sub(reserved.amount).saturating_add(actual);
@@ -124,7 +123,7 @@ impl Meter {
         }
     }
 
-    /// At least so much was spent in the bound's month.
+    /// Raises the spend of the bound's month to at least this amount.
     pub(crate) fn raise(&mut self, bound: Bound, at_least: u64) {
         if let (Self::Spend { month, amount }, Bound::Spend { month: named, .. }) = (self, bound)
             && *month == named
@@ -133,7 +132,7 @@ impl Meter {
         }
     }
 
-    /// Whether it is as one that was never used: then it can be forgotten.
+    /// Whether it is equal to a new meter, so that it can be dropped.
     pub(crate) fn is_unused(&mut self, now: Micros) -> bool {
         match self {
             Self::Rate { bucket, limit } => {
@@ -145,7 +144,7 @@ impl Meter {
                 let (level, _, promised) = bucket.kept();
                 level == 0 && promised <= now
             }
-            // Without its month an earlier one could begin again.
+            // Without its month, an earlier month could start again.
             Self::Spend { .. } => false,
             Self::Held { amount } => *amount == 0,
         }
@@ -187,7 +186,7 @@ impl State {
     }
 }
 
-/// What a request reserved on a meter.
+/// A reservation on a meter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
     pub(crate) since: Micros,

@@ -46,16 +46,16 @@ use local::ReplyTime;
 pub use options::RedisOptions;
 use table::{Batch, PendingCall, Start, Table};
 
-/// How long the store knows the number of a request that it has admitted.
+/// How long the store remembers the id of an admitted request.
 pub const REQUEST_MEMORY: Duration = Duration::from_secs(60);
-/// The same for a request that holds something: its owner may ask again when it starts again.
+/// The same for a request that holds an amount: its owner may ask again after a restart.
 const HELD_REQUEST_MEMORY: Duration = Duration::from_hours(40 * 24);
-/// How often the store is told what there is to tell.
+/// Interval of reports to the store.
 const REPORT_INTERVAL: Duration = Duration::from_millis(20);
-/// How many batches are told at once.
+/// Concurrent batches of reports.
 const AT_ONCE: usize = 64;
 
-/// See the module.
+/// Limits over a shared store.
 #[derive(Debug)]
 pub struct Redis {
     shared: Arc<Shared>,
@@ -67,32 +67,32 @@ struct Shared {
     options: RedisOptions,
     link: Arc<Link>,
     table: Table,
-    /// There is something to tell.
+    /// Notified when there is something to report.
     pending: Notify,
     began: Instant,
 }
 
 impl Redis {
-    /// Starts to use the store, in the background of the present tokio runtime. It may be away: then
-    /// it is tried again and again. Errors: an URL that is none.
+    /// Starts to use the store, in the background of the current tokio runtime. The store may be
+    /// unreachable: then connecting is retried forever. Errors: an invalid URL.
     pub async fn connect(options: RedisOptions) -> Result<Self, Unavailable> {
         let link = Link::new(&options).map_err(|error| Unavailable::Away(error.to_string()))?;
         let link = Arc::new(link);
-        // The node's clock may be slower than the store's, and it looks at it a little earlier.
+        // The node's clock may be slower than the store's, and is read a little earlier.
         let span = options.lease - options.lease / 8;
         let span = Micros::try_from(span.as_micros()).unwrap_or(Micros::MAX / 2);
         let table = Table::new(options.node, span);
         let pending = Notify::new();
         let shared = Shared { options, link: link.clone(), table, pending, began: Instant::now() };
         let shared = Arc::new(shared);
-        // Whoever starts before the store does finds it later.
+        // If the store starts later than this node, the connection task finds it.
         let _ = link.connect().await;
         let connecting = tokio::spawn(link.stay_connected()).abort_handle();
         let telling = tokio::spawn(shared.clone().report_forever()).abort_handle();
         Ok(Self { shared, tasks: [connecting, telling] })
     }
 
-    /// See [`crate::Limits::reserve`]. Whoever stops waiting for it takes nothing.
+    /// See [`crate::Limits::reserve`]. Takes nothing if it is cancelled.
     pub async fn reserve(
         &self,
         organization: &str,
@@ -116,7 +116,7 @@ impl Redis {
         let bounds: Vec<_> = draws.iter().map(|draw| (draw.bound, draw.amount)).collect();
         let (answer, decision) = oneshot::channel();
         let (shared, organization) = (shared.clone(), organization.to_owned());
-        // Whatever becomes of the caller, the answer is reply_time.
+        // Process the reply even if the caller is cancelled.
         tokio::spawn(async move {
             let decision = shared.ask(&organization, request, &asked, &bounds).await;
             if let Err(Ok(Decision::Admitted(_))) = answer.send(decision) {
@@ -180,14 +180,14 @@ impl Redis {
         self.shared.link.is_up()
     }
 
-    /// Requests that are reserved and not settled.
+    /// Reservations that are not settled.
     #[must_use]
     pub fn open_requests(&self) -> usize {
         self.shared.table.open_requests()
     }
 
-    /// Tells what there is to tell and gives all leases back; it takes a second at most. What could
-    /// not be told stays charged.
+    /// Sends pending reports and releases all leases, within a second. What could not be reported
+    /// stays charged.
     pub async fn close(&self) {
         let shared = &self.shared;
         let telling = async {
@@ -258,7 +258,7 @@ impl Shared {
         let (told, store) = (wire::read_told(told), Micros::try_from(*store).unwrap_or(0));
         let since = match verdict {
             1 => Some(store),
-            // It was charged when it was first asked for.
+            // It was charged at the first attempt.
             2 => Some(store.saturating_sub(known.as_micros() as u64)),
             _ => None,
         };
@@ -273,7 +273,7 @@ impl Shared {
         }
     }
 
-    /// Tells the store what there is to tell, whenever there is something; it never ends.
+    /// Reports changes to the store whenever there are any. Never returns.
     async fn report_forever(self: Arc<Self>) {
         let mut rounds = 0;
         loop {

@@ -1,5 +1,5 @@
-//! A share of the table of meters: where they are found, decided on, kept and forgotten. Whoever
-//! has it has its lock; it knows no clock.
+//! A shard of the table of meters: lookup, decisions, persistence and removal. The caller holds its
+//! lock; it reads no clock.
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
@@ -10,14 +10,14 @@ use crate::{
     ABANDONED_AFTER, Bound, Decision, Draw, Micros, Remedy, RequestId, State, Unavailable,
 };
 
-/// Every so many decisions a meter is looked at, whether it is still needed.
+/// Decisions between two sweeps of one meter.
 const SWEEP_EVERY: u32 = 4;
-/// How many more are looked at for each that is made: so they do not become ever more.
+/// Meters swept for each new one, so that the table does not grow forever.
 const SWEEP: usize = 4;
-/// How often all open reservations are looked at.
+/// Interval of sweeps over all open reservations.
 const SWEEP_OPEN: Micros = 3_600_000_000;
 
-/// See the module.
+/// A shard of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     table: HashTable<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct Shard {
     /// Reservations that are not settled.
     pub(crate) open: HashMap<RequestId, Open, RandomState>,
     decisions: u32,
-    /// Meters that are to be looked at.
+    /// Meters left to sweep.
     to_sweep: usize,
     swept: usize,
     swept_open: Micros,
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
     pub(crate) name: Box<[u8]>,
     meter: Meter,
     place: Option<Place>,
-    /// Open reservations that have drawn on it.
+    /// Open reservations with a draw on it.
     open: u32,
 }
 
@@ -51,12 +51,12 @@ pub(crate) struct Open {
     pub(crate) reserved: Box<[One]>,
 }
 
-/// What a reservation took from one meter.
+/// The draw of a reservation on one meter.
 #[derive(Debug)]
 pub(crate) struct One {
     place: usize,
     reserved: Reserved,
-    /// What was answered.
+    /// The state in the decision.
     pub(crate) state: State,
 }
 
@@ -65,7 +65,7 @@ impl Entry {
         Self { name, meter, place, open: 0 }
     }
 
-    /// A new meter, with its place in the state file.
+    /// A new meter, with its slot in the state file.
     pub(crate) fn made(
         name: &[u8],
         bound: Bound,
@@ -94,8 +94,8 @@ impl Shard {
         self.table.len()
     }
 
-    /// The time here: it stands still while the clock is behind. Meters that were dropped do not
-    /// remember theirs.
+    /// The shard's time, which does not go back with the clock. Dropped meters do not keep their
+    /// own.
     pub(crate) fn turn(&mut self, now: Micros) -> Micros {
         self.latest = self.latest.max(now);
         self.latest
@@ -140,7 +140,7 @@ impl Shard {
         self.entry_mut(place).meter.raise(bound, at_least);
     }
 
-    /// Brings the state file to what this meter is now.
+    /// Writes the meter's state to the state file.
     pub(crate) fn keep(
         &mut self,
         place: usize,
@@ -149,14 +149,15 @@ impl Shard {
         self.entry_mut(place).keep(file)
     }
 
-    /// Takes all draws or none; `places` are those of their meters, which are brought to `now`.
+    /// Takes all draws or none; `places` are the indexes of their meters, which are brought to
+    /// `now`.
     pub(crate) fn decide(
         &mut self,
         places: &[usize],
         draws: &[Draw<'_>],
         now: Micros,
     ) -> (Decision, Option<Open>) {
-        // Draws on one meter are judged together.
+        // Draws on one meter are checked together.
         let on_same = |at: usize| -> u64 {
             let same = places.iter().zip(draws).filter(|(place, _)| **place == places[at]);
             same.fold(0, |sum: u64, (_, draw)| sum.saturating_add(draw.amount))
@@ -204,7 +205,7 @@ impl Shard {
         (Decision::Admitted(states), Some(Open { since: now, reserved }))
     }
 
-    /// Ends what a reservation took from one meter; without `actual` it stays as it was.
+    /// Settles the draw of a reservation on one meter; without `actual` it stays as reserved.
     pub(crate) fn settle(
         &mut self,
         one: &One,
@@ -216,12 +217,12 @@ impl Shard {
         entry.open = entry.open.saturating_sub(1);
         let Some(actual) = actual else { return };
         entry.meter.settle(one.reserved, actual, now);
-        // It has its slot since it was reserved, and nothing of a slot can fail.
+        // The slot exists since the reservation, and writing to a slot cannot fail.
         let _ = entry.keep(file);
     }
 
-    /// Looks at a few meters and drops those that nobody needs; once in a while at all reservations
-    /// too. Returns how many of those it has closed. Nobody may hold a place meanwhile.
+    /// Checks a few meters and drops unused ones; at intervals, also checks all reservations.
+    /// Returns the number of reservations closed. Invalidates all indexes of meters.
     pub(crate) fn sweep(
         &mut self,
         now: Micros,

@@ -1,9 +1,9 @@
-//! What is used of each meter, in a memory-mapped file: a process that is killed at any instant
-//! forgets nothing of what it answered, a power cut at most what came after the last
-//! [`StateFile::sync`]. It keeps no names in memory and decides nothing.
+//! Usage of each meter, in a memory-mapped file: a process that is killed at any instant loses
+//! nothing that it has answered, a power cut at most the changes since the last
+//! [`StateFile::sync`]. It keeps no names in memory and makes no decisions.
 //!
-//! Reservations that were open are not in it: what they took stays taken. Held amounts are not in
-//! it either: their owner holds them again when it starts.
+//! Open reservations are not in the file: what they took stays taken. Held amounts are not in it
+//! either: their owner holds them again after a restart.
 
 mod format;
 mod map;
@@ -21,65 +21,65 @@ pub(crate) use format::{Record, name, not_ahead};
 
 use crate::meter::Meter;
 
-/// Slots that the file grows by: one MiB.
+/// Slots by which the file grows: one MiB.
 const STEP: u32 = 4096;
-/// The most meters in one file: one GiB.
+/// Most meters in one file: one GiB.
 const MOST: u32 = 4 * 1024 * 1024;
 
-/// Why a state file was not opened. The file is left as it was.
+/// Why a state file could not be opened. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The operating system said no.
+    /// An error of the operating system.
     #[error("the limits' state file {} cannot be used: {source}", path.display())]
     File {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// Another process has it.
+    /// Another process has locked the file.
     #[error("the limits' state file {} is in use by another process: stop that one, or give this one a file of its own", path.display())]
     InUse {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It is not what was written.
+    /// The file is damaged or not a state file.
     #[error("the limits' state file {} cannot be read, {place}: {what}; move it away to start with all limits unused", path.display())]
     Damaged {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where in it.
+        /// The place in the file.
         place: String,
         /// What is wrong there.
         what: &'static str,
     },
 }
 
-/// Where a meter is kept.
+/// The slot of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     slot: u32,
     sequence: u64,
 }
 
-/// See the module.
+/// The open state file.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     map: Map,
     slots: Mutex<Slots>,
 }
 
-/// Which slots are free.
+/// The free slots.
 #[derive(Debug)]
 struct Slots {
-    /// Slots that the file has.
+    /// Number of slots in the file.
     len: u32,
-    /// Those below `len` that are free.
+    /// Free slots below `len`.
     free: Vec<u32>,
 }
 
 impl StateFile {
-    /// Opens or makes the file, takes its lock, and gives `found` each meter that is in it.
+    /// Opens or creates the file, locks it, and passes each stored meter to `found`.
     pub(crate) fn open(
         path: &Path,
         mut found: impl FnMut(Record, Place),
@@ -94,14 +94,14 @@ impl StateFile {
             }
             None => free.push(number),
         })?;
-        // The lowest first: so the file stays dense.
+        // Lowest first, so that the file stays dense.
         free.reverse();
         let map = Map::new(file, offset(slots), offset(MOST) as usize).map_err(failed)?;
         Ok(Self { map, slots: Mutex::new(Slots { len: slots, free }) })
     }
 
-    /// A slot for a new meter, with its name in it. Errors: the disk is full, or [`MOST`] are in
-    /// use.
+    /// Allocates a slot for a new meter and writes its name. Errors: the disk is full, or [`MOST`]
+    /// slots are in use.
     pub(crate) fn add(&self, name: &[u8], meter: &Meter) -> io::Result<Option<Place>> {
         if matches!(meter, Meter::Held { .. }) {
             return Ok(None);
@@ -114,7 +114,7 @@ impl StateFile {
         }
         let mut place = Place { slot, sequence: 0 };
         self.write(&mut place, meter)?;
-        // From here on it is in use.
+        // From here on the slot is in use.
         words[0].store(name[0], Ordering::Release);
         Ok(Some(place))
     }
@@ -128,13 +128,13 @@ impl StateFile {
         let at = VERSIONS[(place.sequence % 2) as usize];
         let words = &self.words(place.slot)?[at..at + VERSION_WORDS];
         for (word, value) in words.iter().zip(version) {
-            // Each store is made in this order: a checksum never comes before its content.
+            // The stores happen in this order: a checksum is never visible before its content.
             word.store(value, Ordering::Release);
         }
         Ok(())
     }
 
-    /// The meter of this slot is not needed any more.
+    /// Frees the slot.
     pub(crate) fn remove(&self, place: Place) {
         if let Ok(words) = self.words(place.slot) {
             words[0].store(0, Ordering::Release);
@@ -142,7 +142,7 @@ impl StateFile {
         }
     }
 
-    /// Writes what has changed through to the disk.
+    /// Flushes changes to the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.map.sync()
     }
@@ -159,7 +159,7 @@ impl StateFile {
         }
         let (old, new) = (slots.len, slots.len + STEP);
         self.map.grow(offset(new))?;
-        // Only now that the file has them: one that is shorter than it says was cut off.
+        // Only after the file has the slots: a file that is shorter than its count was truncated.
         if let Some(count) = self.map.words(format::COUNT_AT, 1) {
             count[0].store(format::count_word(new), Ordering::Release);
         }
@@ -173,8 +173,8 @@ impl StateFile {
     }
 }
 
-/// Reads a whole state file that is in memory, and says how many meters are in it: for tests of
-/// the reader with damaged files.
+/// Reads a whole state file from memory and returns its number of meters. For tests of the reader
+/// with damaged files.
 pub fn check_state(bytes: &[u8]) -> Result<usize, StateError> {
     let mut meters = 0;
     let mut rest = bytes;
@@ -184,7 +184,7 @@ pub fn check_state(bytes: &[u8]) -> Result<usize, StateError> {
     Ok(meters)
 }
 
-/// A state file with no meter in it: see [`check_state`].
+/// A state file without meters: see [`check_state`].
 #[must_use]
 pub fn empty_state() -> Vec<u8> {
     format::header().to_vec()
@@ -215,7 +215,7 @@ fn open_locked(path: &Path) -> Result<File, StateError> {
     Ok(file)
 }
 
-/// Makes an empty state file, whole from its first moment on; somebody else's stays.
+/// Creates an empty state file, atomically; keeps an existing one.
 fn create(path: &Path) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(format!(".{}.new", std::process::id()));
@@ -235,7 +235,7 @@ fn create(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Reads header and slots; returns how many slots there are.
+/// Reads the header and the slots; returns the number of slots.
 fn read_all(
     path: &Path,
     file: &mut impl Read,

@@ -1,22 +1,22 @@
-//! `[batches]`: how many lines of batches run at once, and how often a line is tried.
+//! `[batches]`: how many lines run concurrently, and how often a line is attempted.
 
 use std::time::Duration;
 
 use super::error::Fault;
 use super::file;
 
-/// See the module.
+/// Settings of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batches {
-    /// Lines of one batch that run at once; 8 unless said otherwise.
+    /// Concurrent lines of one batch; the default is 8.
     pub lines_at_once: u32,
-    /// Lines of all batches that run at once on this node; 32 unless said otherwise. It takes
-    /// effect after a restart.
+    /// Concurrent lines of all batches on this node; the default is 32. A change takes effect after
+    /// a restart.
     pub lines_per_node: u32,
-    /// How often a line that the model server fails is tried; 5 unless said otherwise.
+    /// Attempts of a line that the upstream fails; the default is 5.
     pub attempts: u32,
-    /// The pause before the second try; each later one is twice as long. Half a second unless said
-    /// otherwise.
+    /// Delay before the second attempt, which doubles with each further one. The default is half a
+    /// second.
     pub backoff: Duration,
 }
 

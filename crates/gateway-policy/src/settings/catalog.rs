@@ -1,5 +1,5 @@
-//! The models that the gateway serves: names and aliases, prices, dates, and the limits of each by
-//! tier (specification: Limits, Versioning).
+//! The models that the gateway serves: names and aliases, prices, dates, and limits by tier
+//! (specification: Limits, Versioning).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::Upstream;
 use crate::tenants::{MicroDollars, Tier};
 
-/// The name that requests without a model draw on.
+/// The model name under which requests without a model are counted.
 pub const NO_MODEL: &str = "*";
 
 /// All models.
@@ -19,55 +19,55 @@ pub struct Catalog {
     pub(super) models: BTreeMap<Box<str>, Arc<Model>>,
     /// Model names and aliases.
     pub(super) by_name: HashMap<Box<str>, Arc<Model>>,
-    /// What stands for requests without a model.
+    /// The entry for requests without a model.
     pub(super) no_model: Option<Arc<Model>>,
 }
 
 /// A dated snapshot, or a model without a date in its name.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its number within the settings.
+    /// Its index in the settings.
     pub number: u32,
-    /// Its own name: buckets are named by it.
+    /// Its own name, by which meters are named.
     pub name: Box<str>,
-    /// Other names that lead here.
+    /// Its aliases.
     pub aliases: Vec<Box<str>>,
-    /// Who serves it.
+    /// The upstream that serves it.
     pub upstream: Arc<Upstream>,
-    /// What it is called there.
+    /// Its name at the upstream.
     pub upstream_model: Box<str>,
     /// The group whose limits it shares.
     pub shared_limit: Option<Box<str>>,
-    /// An estimate above it draws on the long-context limit.
+    /// Estimates above this number of tokens draw on the long-context limit.
     pub long_context_tokens: Option<u64>,
-    /// What is reserved for an answer where the request names no maximum.
+    /// Output tokens reserved for a request without a maximum.
     pub max_output_tokens: u64,
-    /// When it ends, and how that is announced.
+    /// Its shutdown, if announced.
     pub shutdown: Option<Shutdown>,
-    /// What a request costs.
+    /// The price of requests.
     pub price: Option<Price>,
-    /// What a line of a batch costs, if that differs.
+    /// The price of batch lines, if it differs.
     pub batch_price: Option<Price>,
     /// Its own limits, by tier.
     pub(super) limits: [Option<LimitSet>; 6],
-    /// Those of its group.
+    /// The limits of its group, by tier.
     pub(super) group_limits: [Option<LimitSet>; 6],
 }
 
-/// A model's end.
+/// A model's shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// From when on answers say that it is deprecated.
+    /// Start of its deprecation.
     pub deprecated_from: Micros,
-    /// From when on it is gone.
+    /// The moment of its shutdown.
     pub at: Micros,
     /// `2027-02-26`.
     pub date: Box<str>,
-    /// What replaces it.
+    /// The model that replaces it.
     pub successor: Option<Box<str>>,
 }
 
-/// What may be used. `None`: as much as one likes.
+/// Limits of a model in a tier. `None`: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "the names are those of the configuration")]
@@ -82,8 +82,8 @@ pub struct LimitSet {
     pub long_context_tpm: Option<u64>,
 }
 
-/// Prices in millionths of a micro-dollar per token, which USD per million tokens are exactly up to
-/// six decimals.
+/// Prices in millionths of a micro-dollar per token. A price in USD per million tokens converts
+/// exactly, up to six decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Price {
@@ -93,7 +93,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// The price of so many tokens, rounded up. `cached` are among `input`.
+    /// The price of these tokens, rounded up. `cached` is part of `input`.
     #[must_use]
     pub fn of(&self, input: u64, cached: u64, output: u64) -> MicroDollars {
         let cached = cached.min(input);
@@ -107,20 +107,20 @@ impl Price {
 /// `[tiers.X]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierSettings {
-    /// From how many dollars paid on an organization is in it.
+    /// Paid dollars that qualify an organization for the tier.
     pub paid_usd: u64,
-    /// What an organization in it may spend a month.
+    /// Monthly spend limit of an organization in the tier.
     pub monthly_limit: MicroDollars,
 }
 
 impl Catalog {
-    /// The model of that name or alias, whether it is still served or not.
+    /// The model of that name or alias, even after its shutdown.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<Model>> {
         self.by_name.get(name)
     }
 
-    /// What requests without a model draw on; `None` without an upstream for them.
+    /// The entry for requests without a model; `None` without an upstream for them.
     #[must_use]
     pub fn no_model(&self) -> Option<&Arc<Model>> {
         self.no_model.as_ref()
@@ -133,13 +133,13 @@ impl Catalog {
 }
 
 impl Model {
-    /// The limits of the model itself in a tier: those of the nearest lower tier where it has none.
+    /// The model's own limits in a tier; where it has none, those of the nearest lower tier.
     #[must_use]
     pub fn limits(&self, tier: Tier) -> LimitSet {
         nearest(&self.limits, tier)
     }
 
-    /// The limits of the group that it shares.
+    /// The limits of its group.
     #[must_use]
     pub fn group_limits(&self, tier: Tier) -> LimitSet {
         nearest(&self.group_limits, tier)

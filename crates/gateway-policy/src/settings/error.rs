@@ -1,8 +1,8 @@
-//! What is wrong with a configuration file: the file, the line, the key, and what to do.
+//! Errors of a configuration file: the file, the line, the key, and the remedy.
 
 use std::path::{Path, PathBuf};
 
-/// One line that says it all.
+/// The complete error, in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}: {message}", file.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct SettingsError {
@@ -11,7 +11,7 @@ pub struct SettingsError {
     message: String,
 }
 
-/// What is wrong, before it is known where that stands.
+/// An error before its line is located.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// `models.big.aliases`, as path segments.
@@ -44,7 +44,7 @@ impl SettingsError {
     }
 }
 
-/// The line of the key, or of the table that it would stand in.
+/// The line of the key, or of the table that would contain it.
 fn find(text: &str, key: &[String]) -> Option<usize> {
     let document = toml_edit::Document::parse(text).ok()?;
     let mut at: Option<std::ops::Range<usize>> = None;

@@ -1,5 +1,4 @@
-//! The configuration file as it is written: its keys, and nothing worked out yet. Unknown keys are
-//! errors.
+//! The configuration file as parsed, unresolved. Unknown keys are errors.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

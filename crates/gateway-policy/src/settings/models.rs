@@ -1,4 +1,4 @@
-//! Models as the file names them: aliases, limits by tier, prices, the day of their end; and the tiers.
+//! Models in the configuration: aliases, limits by tier, prices, shutdown; and the tiers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::tenants::Tier;
 /// Qualification in dollars paid and monthly limit in dollars, by tier (specification: Usage tiers).
 const TIERS: [(u64, u64); 6] =
     [(0, 100), (5, 100), (50, 500), (100, 1_000), (250, 5_000), (1_000, 200_000)];
-/// How long before its end a model is called deprecated.
+/// How long before its shutdown a model is deprecated.
 const NOTICE: Micros = 180 * ratelimit::DAY;
 const MAX_OUTPUT_TOKENS: u64 = 4096;
-/// Larger numbers in a file are a slip of the finger.
+/// Larger numbers in a file are rejected as typing errors.
 const MOST: u64 = 1_000_000_000_000;
 
-/// All models, with their names and limits.
+/// Resolves all models, with their names and limits.
 ///
 /// # Errors
-/// The first fault that is found.
+/// The first error found.
 pub(super) fn resolve(
     models: &BTreeMap<String, file::Model>,
     tiers: &BTreeMap<String, file::Tier>,
@@ -68,7 +68,7 @@ pub(super) fn resolve(
     Ok(catalog)
 }
 
-/// Every name and alias, with the model that it means.
+/// All names and aliases with their models.
 fn names(models: &BTreeMap<String, file::Model>) -> Result<HashMap<&str, &str>, Fault> {
     let mut names: HashMap<&str, &str> =
         models.keys().map(|name| (name.as_str(), name.as_str())).collect();
@@ -230,7 +230,7 @@ fn resolve_price(key: &[&str], price: file::Price) -> Result<Price, Fault> {
                 format!("{usd} is not a valid price in USD per million tokens"),
             ));
         }
-        // In range, so that nothing is cut off.
+        // Checked to be in range, so that the cast is exact.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Ok((usd * 1_000_000.0).round() as u64)
     };
@@ -241,10 +241,10 @@ fn resolve_price(key: &[&str], price: file::Price) -> Result<Price, Fault> {
     })
 }
 
-/// What qualifies for each tier, and its monthly limit.
+/// The qualification and monthly limit of each tier.
 ///
 /// # Errors
-/// The first fault that is found.
+/// The first error found.
 pub(super) fn tiers(tiers: &BTreeMap<String, file::Tier>) -> Result<[TierSettings; 6], Fault> {
     let mut all =
         TIERS.map(|(paid_usd, limit)| TierSettings { paid_usd, monthly_limit: limit * 1_000_000 });

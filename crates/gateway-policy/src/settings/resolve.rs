@@ -1,4 +1,4 @@
-//! From the file's keys to [`Settings`]: defaults, checks, and names that lead somewhere.
+//! Resolves the parsed file to [`Settings`]: applies defaults, validates, and looks names up.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,24 +15,24 @@ use super::file::{self, File};
 use super::models;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
 
-/// A larger configuration is refused: no hand-written one comes near.
+/// Largest configuration file, in bytes; far above any hand-written one.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// The upstream and the model that there are when the file names none.
+/// The upstream and the model that exist when the file has no upstream.
 const OFFLINE: &str = "offline";
 
-/// What a file does not say.
+/// Values from outside of the file.
 #[derive(Clone, Copy)]
 pub struct LoadContext<'a> {
-    /// Looks up a variable of the environment.
+    /// Looks up an environment variable.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// Where relative paths of the file begin, and where the store is by default.
+    /// The base of relative paths in the file, and the default folder of the store.
     pub folder: &'a Path,
-    /// The base URL of the offline model, which answers when the file names no upstream.
+    /// The base URL of the offline model, which serves requests when the file has no upstream.
     pub offline: &'a str,
 }
 
 impl Settings {
-    /// Reads and checks a file.
+    /// Reads and validates a file.
     ///
     /// # Errors
     /// One line that names the file, the line and the key.
@@ -42,7 +42,7 @@ impl Settings {
         Self::read(&text, path, around)
     }
 
-    /// The same, from the text of a file.
+    /// The same, for the text of a file.
     ///
     /// # Errors
     /// See [`Settings::load`].
@@ -197,7 +197,7 @@ fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
     Ok(Base { origin, host, path })
 }
 
-/// The host, with its port where that is not the scheme's.
+/// The host, with its port unless that is the scheme's default.
 fn host_header(origin: &Uri) -> Result<HeaderValue, InvalidHeaderValue> {
     let host = origin.host().unwrap_or_default();
     match (origin.scheme_str(), origin.port_u16()) {

@@ -1,4 +1,4 @@
-//! Files that are read as they should, and what is said of those that cannot be.
+//! Valid files, and the errors of invalid ones.
 
 use std::path::Path;
 
@@ -162,7 +162,7 @@ fn errors_name_the_line_and_the_key() {
     check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
 }
 
-/// The configuration that the book shows is one.
+/// The configuration in the documentation is valid.
 #[test]
 fn the_books_example_is_valid() {
     let page = include_str!("../../../../docs/gateway.md");

@@ -1,8 +1,8 @@
-//! The connection to the store: one, shared by all calls and re-established in the background when it
-//! is lost. Loads the library of functions where it is missing. It does not know what the functions
-//! do.
+//! The connection to the store: one, shared by all calls and re-established in the background when
+//! it is lost. Loads the library of functions if it is missing. It does not interpret the
+//! functions.
 //!
-//! While there is no connection a call fails at once. A call waits for at most [`PATIENCE`].
+//! Without a connection a call fails immediately. A call waits for at most [`PATIENCE`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,23 +15,23 @@ use tokio::time::timeout;
 
 use crate::RedisOptions;
 
-/// Longest wait for an answer.
+/// Longest wait for a reply.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Shortest and longest pause between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
-/// The library's name; each version of its text or its data has its own.
+/// The library's name; each version of its code or its data has its own.
 const LIBRARY: &str = "limits_1";
 const TEXT: &str = include_str!("limits.lua");
 
-/// See the module.
+/// The connection to the store.
 #[derive(Debug)]
 pub(super) struct Link {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
-    /// Counts connections: a call that fails ends the one that it used, and no later one.
+    /// Counts connections: a failed call drops the connection that it used, and no later one.
     generation: AtomicU64,
     lost: Notify,
-    /// Whether this node may take an empty store for a new one.
+    /// Whether this node may treat an empty store as a new one.
     may_be_new: AtomicBool,
     address: String,
 }
@@ -39,9 +39,9 @@ pub(super) struct Link {
 /// Why a call has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CallError {
-    /// It had no effect.
+    /// The call had no effect.
     NotDone(String),
-    /// It may have taken effect.
+    /// The call may have taken effect.
     Unknown(String),
 }
 
@@ -58,7 +58,7 @@ impl Link {
     /// The URL is invalid.
     pub(super) fn new(options: &RedisOptions) -> Result<Self, RedisError> {
         let client = Client::open(options.url.as_str())?;
-        // Without user and password: messages contain it.
+        // Messages contain the address, so it must not include user and password.
         let address = client.get_connection_info().addr().to_string();
         Ok(Self {
             client,
@@ -74,7 +74,7 @@ impl Link {
         self.lock().is_some()
     }
 
-    /// Calls a function of the library; its answer is a list of whole numbers.
+    /// Calls a function of the library, which returns a list of integers.
     pub(super) async fn call(
         &self,
         function: &str,
@@ -164,7 +164,7 @@ impl Link {
         let failed = |reason: String| CallError::NotDone(format!("{}: {reason}", self.address));
         let connection = connection.map_err(|_| failed("it does not answer".to_owned()))?;
         let connection = connection.map_err(|error| failed(error.to_string()))?;
-        // From now on an empty store is one that was emptied, not a new one.
+        // From now on an empty store has been emptied, and is not a new one.
         self.may_be_new.store(false, Ordering::Release);
         let mut current = self.lock();
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -172,8 +172,8 @@ impl Link {
         Ok(())
     }
 
-    /// Loads the library if it is missing. It carries the id of the store's current run, and the time
-    /// since which the store's memory is complete: always for a new store, else now.
+    /// Loads the library if it is missing. The library stores the id of the store's current run,
+    /// and the time since which the store's memory is complete: always for a new store, else now.
     async fn load(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
         let mut list = redis::cmd("FUNCTION");
         list.arg("LIST").arg("LIBRARYNAME").arg(LIBRARY);
@@ -192,7 +192,7 @@ impl Link {
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(text);
         match load.query_async::<String>(connection).await {
-            // Another node has loaded it in the meantime.
+            // Another node has loaded it concurrently.
             Err(error) if error.to_string().contains("already exists") => Ok(()),
             other => other.map(|_| ()),
         }

@@ -1,51 +1,51 @@
-//! What a node knows of one meter of the shared store: the capacity that it has leased, and what it
-//! still has to tell. Times are this node's monotonic clock; `since` is the store's.
+//! A node's view of one meter of the shared store: its leased capacity, and its pending reports.
+//! Times are this node's monotonic clock; `since` is the store's.
 
 use super::wire::{Change, MeterReply, Terms};
 use crate::{Bound, Micros, State};
 
-/// Use is measured over such a time, and a lease is for about as long.
+/// Interval over which usage is measured, and about the duration of a lease's capacity.
 const PACE: Micros = 100_000;
-/// So many requests within two such times are worth a lease.
+/// Requests within two intervals from which a lease is worthwhile.
 const BUSY: u32 = 3;
-/// A lease that is for fewer requests is of no use.
+/// Smallest useful lease, in requests.
 const LEAST: u64 = 4;
 
-/// Refunds of one meter that are to be told.
+/// Most pending refunds of one meter.
 const REFUNDS: usize = 32;
 
-/// See the module.
+/// A node's view of one meter.
 #[derive(Debug)]
 pub(super) struct LocalMeter {
     pub(super) name: Box<str>,
     pub(super) bound: Bound,
     lease: Option<Lease>,
     told: State,
-    /// When it was told, here and there.
+    /// The moment of the latest reply, here and at the store.
     replied_at: Micros,
     store_at: Micros,
-    /// Used from leases since then.
+    /// Units used from leases since then.
     since_reply: u64,
-    /// By the time that they were taken.
+    /// Ordered by the time of their draws.
     refunds: Vec<Refund>,
     owe: u64,
     pace: Pace,
 }
 
-/// Capacity that is this node's alone until it ends.
+/// Capacity that is reserved for this node until the lease ends.
 #[derive(Debug)]
 struct Lease {
     id: u64,
-    /// Not used.
+    /// Unused units.
     free: u64,
-    /// Used, and not reported.
+    /// Used units that are not reported.
     used: u64,
-    /// Counts the reports.
+    /// Number of reports.
     reports: u64,
     until: Micros,
-    /// What was in force when it was given.
+    /// The bound at the time of the lease.
     bound: Bound,
-    /// Since when, by its clock, the store is known to know it.
+    /// By this node's clock, since when the store is known to know the lease.
     known_at: Option<Micros>,
 }
 
@@ -56,7 +56,7 @@ struct Refund {
     month: u32,
 }
 
-/// How much is used in a while.
+/// Recent usage.
 #[derive(Debug, Default)]
 struct Pace {
     began: Micros,
@@ -66,14 +66,14 @@ struct Pace {
     requests_before: u32,
 }
 
-/// What one request took of a meter.
+/// The draw of one request on a meter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub(super) amount: u64,
     pub(super) month: u32,
-    /// Not later than when the store counted it.
+    /// At or before the moment at which the store counted it.
     pub(super) since: Micros,
-    /// The lease it was taken from, and how many reports that had made.
+    /// The lease that it was taken from, and the number of the lease's reports until then.
     pub(super) from: Option<(u64, u64)>,
 }
 
@@ -103,7 +103,7 @@ impl Pace {
         self.units.max(self.units_before)
     }
 
-    /// What a request takes, roughly.
+    /// Average units per request.
     fn each(&self) -> u64 {
         let requests = u64::from(self.requests.saturating_add(self.requests_before)).max(1);
         (self.units.saturating_add(self.units_before) / requests).max(1)
@@ -126,13 +126,13 @@ impl LocalMeter {
         }
     }
 
-    /// Whether `amount` can be had without asking.
+    /// Whether `amount` is available without a call.
     pub(super) fn has(&mut self, bound: Bound, amount: u64, now: Micros) -> bool {
         self.end_lease(now);
         self.lease.as_ref().is_some_and(|lease| lease.bound == bound && lease.free >= amount)
     }
 
-    /// Takes what [`LocalMeter::has`] said is there.
+    /// Takes an amount for which [`LocalMeter::has`] returned true.
     pub(super) fn take(&mut self, amount: u64, now: Micros) -> Taken {
         self.pace.note(amount, now);
         let (month, since) = (month(self.bound), self.store_at);
@@ -145,8 +145,8 @@ impl LocalMeter {
         Taken { amount, month, since, from }
     }
 
-    /// What a call for `amount` says of a lease; what this node has not used goes back with it, so
-    /// that it is not in its own way. `fresh` is the name of a new lease.
+    /// The terms of a lease in a call for `amount`. This node's unused capacity is released with
+    /// the call, so that it does not compete with itself. `fresh` is the id of a new lease.
     pub(super) fn terms(&mut self, bound: Bound, amount: u64, fresh: u64, ask: Ask) -> Terms {
         self.end_lease(ask.now);
         self.pace.note(amount, ask.now);
@@ -169,7 +169,7 @@ impl LocalMeter {
         Terms { id: lease.id, back: std::mem::take(&mut lease.free), want, least }
     }
 
-    /// What a call said: how the meter stands, and what was leased under `terms`.
+    /// Applies a reply: the meter's state, and the capacity leased under `terms`.
     pub(super) fn apply_reply(&mut self, told: &MeterReply, id: u64, reply_time: ReplyTime) {
         (self.told, self.replied_at, self.since_reply) = (told.state, reply_time.now, 0);
         self.store_at = self.store_at.max(reply_time.store);
@@ -178,9 +178,10 @@ impl LocalMeter {
         if !reply_time.renewed {
             return;
         }
-        // Answers may overtake each other: that it was new then is no news when it is known later.
+        // Replies may arrive out of order: an older reply in which the lease is unknown is ignored
+        // once a newer one knows it.
         if !told.known && lease.known_at.is_some_and(|known_at| known_at < reply_time.store) {
-            // It has lapsed there, and all of it counts as used.
+            // The lease has lapsed at the store, and all of it counts as used.
             self.lease = None;
             return;
         }
@@ -191,14 +192,14 @@ impl LocalMeter {
         lease.until = lease.until.max(reply_time.until);
     }
 
-    /// It is not known what became of a call: whatever it leased is left to lapse.
+    /// After a call with unknown outcome: abandons whatever it leased, which then lapses.
     pub(super) fn forget_lease(&mut self, id: u64) {
         if self.lease.as_ref().is_some_and(|lease| lease.id == id) {
             self.lease = None;
         }
     }
 
-    /// The meter as this node believes it to be.
+    /// The meter's state as estimated by this node.
     pub(super) fn state(&self, now: Micros) -> State {
         let mut state = self.told;
         state.used = state.used.saturating_add(self.since_reply);
@@ -216,7 +217,7 @@ impl LocalMeter {
         state
     }
 
-    /// Replaces what was taken by what it really was.
+    /// Replaces a draw by the actual amount.
     pub(super) fn settle(&mut self, taken: Taken, actual: u64, now: Micros) {
         self.end_lease(now);
         if actual > taken.amount {
@@ -225,7 +226,7 @@ impl LocalMeter {
         }
         let amount = taken.amount - actual;
         let lease = self.lease.as_mut();
-        // Only what the store does not count as used yet: else its refill has begun.
+        // Only what the store does not count as used yet: otherwise its refill has started.
         let same = lease
             .filter(|lease| taken.from == Some((lease.id, lease.reports)) && lease.used >= amount);
         if let Some(lease) = same {
@@ -248,11 +249,11 @@ impl LocalMeter {
         }
     }
 
-    /// Refunds of what was taken at the same time are one. Where there are too many, two that are
-    /// nearest are joined as if both had been taken with the first: that never gives back more.
+    /// Merges refunds of draws at the same time. When full, merges the two nearest ones as if both
+    /// had been drawn with the earlier one, which never refunds more.
     fn add_refund(&mut self, one: Refund) {
         let all = &mut self.refunds;
-        // What was taken in an older month went with it.
+        // Draws in an earlier month went with that month.
         all.retain(|known| known.month >= one.month);
         if all.iter().any(|known| known.month > one.month) {
             return;
@@ -270,13 +271,12 @@ impl LocalMeter {
         }
     }
 
-    /// Whether the store has to be told something, or a lease has to be looked after.
+    /// Whether there is something to report, or a lease to manage.
     pub(super) fn is_pending(&self) -> bool {
         !self.refunds.is_empty() || self.owe > 0 || self.lease.is_some()
     }
 
-    /// What the store has to be told now, in this order; `all` at the end, when everything is given
-    /// back.
+    /// The changes to report now, in this order. `all` at shutdown, when everything is released.
     pub(super) fn changes(&mut self, now: Micros, all: bool) -> Vec<Change> {
         self.end_lease(now);
         self.pace.turn(now);
@@ -314,7 +314,7 @@ impl LocalMeter {
         changes
     }
 
-    /// What was not reported when a lease ended counts as used when it lapses.
+    /// Usage that was not reported before a lease ended counts as used when the lease lapses.
     fn end_lease(&mut self, now: Micros) {
         if self.lease.as_ref().is_some_and(|lease| lease.until <= now) {
             self.lease = None;
@@ -322,29 +322,29 @@ impl LocalMeter {
     }
 }
 
-/// When a call is made.
+/// The moment of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
     pub(super) now: Micros,
-    /// Until when a lease that it brings is good.
+    /// End of the validity of a lease from this call.
     pub(super) until: Micros,
-    /// Whether leases help: they do not where another meter has to be asked for anyway.
+    /// Whether to lease: pointless if another meter requires a call anyway.
     pub(super) leases: bool,
 }
 
-/// When an answer came.
+/// The moment of a reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReplyTime {
     pub(super) now: Micros,
     /// The store's clock.
     pub(super) store: Micros,
-    /// Until when leases of this call are good.
+    /// End of the validity of leases from this call.
     pub(super) until: Micros,
-    /// Whether the call went as far as to lease.
+    /// Whether the call got as far as leasing.
     pub(super) renewed: bool,
 }
 
-/// Whether leases of such a meter are large enough to be of use to requests of this size.
+/// Whether leases of such a meter are large enough for requests of this size.
 pub(super) fn is_leasable(bound: Bound, amount: u64) -> bool {
     let needed = amount.max(1).saturating_mul(LEAST * 8);
     match bound {

@@ -1,4 +1,4 @@
-//! The arithmetic of the library against the bucket, in a real store whose clock the test sets.
+//! The library's arithmetic against the bucket, in a real store whose clock the test controls.
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
@@ -11,10 +11,10 @@ use crate::{Bound, DAY, Draw, Limit, MINUTE, Micros};
 #[path = "../../tests/store/mod.rs"]
 mod store;
 
-/// The longest time that the store tells.
+/// The longest time that the store returns.
 const LONGEST: Micros = 1 << 52;
 
-/// The library, with a clock that is a key.
+/// Loads the library with a clock that is read from a key.
 fn load(connection: &mut redis::Connection) {
     let text = include_str!("limits.lua");
     let real = "local time = redis.call('TIME')\n";
@@ -84,7 +84,8 @@ fn history() -> impl Strategy<Value = (u64, u64, Vec<Happening>)> {
     (amounts, windows, prop::collection::vec(one, 1..40))
 }
 
-/// Whatever happens, the store and the bucket agree to the unit, and on times to what a double can say.
+/// After any operations, the store and the bucket agree exactly on units, and on times up to the
+/// precision of a double.
 #[test]
 fn the_store_counts_as_the_bucket_does() {
     let store = store::Store::start();
@@ -123,7 +124,7 @@ fn the_store_counts_as_the_bucket_does() {
                         bucket.count_refusal(limit);
                         let wait = bucket.promise(limit, amount).unwrap();
                         let wait = wait.min(LONGEST).cast_signed();
-                        // Two for each that was told one before.
+                        // Two for each client with an earlier promise.
                         let most = wait + 80 + (wait >> 44);
                         prop_assert!((wait..=most).contains(&told.helps), "{wait} {told:?}");
                     }

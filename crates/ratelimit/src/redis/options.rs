@@ -7,15 +7,15 @@ use std::time::Duration;
 pub struct RedisOptions {
     /// `redis://[user:password@]host[:port][/database]`, or `redis+unix:///path`.
     pub url: String,
-    /// How long capacity that this node has leased stays its own: `[limits] lease_ms`.
+    /// Duration of this node's leases: `[limits] lease_ms`.
     pub lease: Duration,
-    /// A random number that names this node for as long as it runs.
+    /// A random id of this node for as long as it runs.
     pub node: u64,
-    /// Whether an empty store is a new one, so that every limit begins unused: true only if nobody
-    /// has ever used these limits. Otherwise an empty store is one that lost its data: limits begin
-    /// used up and refill. It does not matter for a store that has the library.
+    /// Whether to treat an empty store as a new one, in which every limit starts unused: true only
+    /// if these limits have never been used. Otherwise an empty store has lost its data: limits
+    /// start used up and refill. No effect on a store that has the library.
     pub first_start: bool,
-    /// Whether the operator promises that a restart of the store loses nothing
-    /// (`appendfsync always`, no failover to a replica). Otherwise limits begin used up after one.
+    /// Whether the operator guarantees that a restart of the store loses nothing (`appendfsync
+    /// always`, no failover to a replica). Otherwise limits start used up after a restart.
     pub durable: bool,
 }

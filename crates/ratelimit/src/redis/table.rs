@@ -1,9 +1,10 @@
-//! What a node knows of all organizations that it serves from the shared store: their meters, their
-//! open reservations, what is to be told. It makes no call: it says what to call, and hears answers.
+//! A node's view of all organizations that it serves from the shared store: their meters, their
+//! open reservations, and pending reports. It makes no calls: it returns what to call, and
+//! processes replies.
 //!
-//! Bounds: [`MAX_OPEN`] open reservations in all. What is to be told is a bounded number of
-//! refunds, one debt and one report a meter, however long the store is away. An organization that is
-//! not used for [`IDLE`], and has nothing open and nothing to tell, is forgotten.
+//! Bounds: [`MAX_OPEN`] open reservations in all. Pending reports are a bounded number of refunds,
+//! one debt and one report per meter, however long the store is unreachable. An organization that
+//! is unused for [`IDLE`], and has no open reservations or pending reports, is dropped.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,32 +17,32 @@ use super::local::{Ask, LocalMeter, ReplyTime, Taken, is_leasable, month};
 use super::wire::{self, MeterReply, Terms};
 use crate::{ABANDONED_AFTER, Bound, Draw, MAX_OPEN, Micros, RequestId, State};
 
-/// Shares of the table.
+/// Shards of the table.
 const SHARDS: usize = 64;
-/// Changes in a batch: with so many, no further meter is spoken of.
+/// Changes in a batch, from which no further meter is added.
 const BATCH: usize = 64;
-/// How long an organization is remembered.
+/// How long an unused organization is kept.
 const IDLE: Micros = 60_000_000;
 
-/// See the module.
+/// A node's view of all organizations.
 #[derive(Debug)]
 pub(super) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     open: AtomicUsize,
-    /// Batches that are neither done nor failed.
+    /// Batches in flight, neither done nor failed.
     telling: AtomicUsize,
     next_lease: AtomicU64,
     next_batch: AtomicU64,
     node: u64,
-    /// How long a lease is good, by this node's clock.
+    /// Duration of a lease by this node's clock.
     span: Micros,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     organizations: HashMap<Box<str>, Organization, RandomState>,
-    /// Those that have something to tell.
+    /// Organizations with pending reports.
     dirty: Vec<Box<str>>,
 }
 
@@ -64,7 +65,7 @@ struct Open {
     states: Box<[State]>,
 }
 
-/// What the store is to be told of an organization; said again, it is done once.
+/// Changes to report for one organization. Idempotent: a repeated batch is applied once.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
     pub(super) organization: Box<str>,
@@ -73,23 +74,23 @@ pub(super) struct Batch {
     meters: Vec<(usize, u64)>,
 }
 
-/// A reservation that has to be asked for.
+/// A reservation that requires a call.
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pub(super) args: Vec<Vec<u8>>,
-    /// When, by this node's clock.
+    /// The moment of the call, by this node's clock.
     pub(super) sent: Micros,
     terms: SmallVec<[(usize, Terms); 8]>,
 }
 
-/// What comes of a reservation without a call.
+/// The outcome of a reservation without a call.
 #[derive(Debug)]
 pub(super) enum Start {
-    /// It is admitted.
+    /// The reservation is admitted.
     Admitted(Vec<State>),
-    /// The store has to be asked.
+    /// A call to the store is required.
     Ask(Box<PendingCall>),
-    /// Too many are open.
+    /// Too many reservations are open.
     Full,
 }
 
@@ -111,7 +112,7 @@ impl Table {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Admits from leases, or says what to ask.
+    /// Admits from leases, or returns the call to make.
     pub(super) fn start(
         &self,
         organization: &str,
@@ -164,7 +165,7 @@ impl Table {
             let fresh = self.next_lease.fetch_add(1, Ordering::Relaxed);
             let mut one = ours.meters[*place].terms(draw.bound, draw.amount, fresh, ask);
             if terms.iter().any(|(other, _)| other == place) {
-                // One lease a meter: it was asked for already.
+                // One lease per meter: it is requested already.
                 one.want = 0;
             }
             wire::push_draw(&mut args, self.node, draw, one);
@@ -173,7 +174,7 @@ impl Table {
         PendingCall { args, sent: now, terms }
     }
 
-    /// The store has answered: notes what it said, and what is open now.
+    /// Applies a reply of the store to meters and open reservations.
     pub(super) fn answered(
         &self,
         organization: &str,
@@ -199,7 +200,7 @@ impl Table {
         shard.mark(organization);
     }
 
-    /// It is not known what became of a call.
+    /// Handles a call with unknown outcome.
     pub(super) fn unanswered(&self, organization: &str, asked: &PendingCall) {
         let mut shard = self.shard(organization);
         let ours = shard.organization(organization);
@@ -228,7 +229,7 @@ impl Table {
         true
     }
 
-    /// The batches that are to be said now. Each is to be [`Table::done`] or [`Table::failed`].
+    /// The batches to send now. Each one ends with [`Table::done`] or [`Table::failed`].
     pub(super) fn batches(&self, now: Micros, all: bool) -> Vec<Batch> {
         let mut batches = Vec::new();
         for shard in &self.shards {
@@ -252,7 +253,7 @@ impl Table {
         batches
     }
 
-    /// The store has done this batch, now or, without `told`, before.
+    /// The store has applied this batch: now, or earlier if `told` is absent.
     pub(super) fn done(
         &self,
         batch: &Batch,
@@ -274,7 +275,7 @@ impl Table {
         shard.mark(&batch.organization);
     }
 
-    /// The batch has to be said again.
+    /// The batch must be sent again.
     pub(super) fn failed(&self, batch: Batch) {
         let mut shard = self.shard(&batch.organization);
         let name = batch.organization.clone();
@@ -287,13 +288,13 @@ impl Table {
         shard.mark(&name);
     }
 
-    /// Whether there is nothing to tell and no lease.
+    /// Whether there are neither pending reports nor leases.
     pub(super) fn is_quiet(&self) -> bool {
         let is_told = self.telling.load(Ordering::Acquire) == 0;
         is_told && self.shards.iter().all(|shard| lock(shard).dirty.is_empty())
     }
 
-    /// Forgets the organizations of one share that are idle, and reservations that nobody settles.
+    /// Drops idle organizations of one shard, and abandoned reservations.
     pub(super) fn sweep(&self, share: usize, now: Micros) {
         let mut shard = lock(&self.shards[share % SHARDS]);
         let mut closed = 0;
@@ -379,7 +380,7 @@ impl Organization {
         if meters.is_empty() {
             return None;
         }
-        // Never used twice by a node, though it forgets organizations.
+        // A node never reuses a number, even after it has dropped the organization.
         let number = table.next_batch.fetch_add(1, Ordering::Relaxed);
         Some(Batch { organization: name.into(), number, args, meters })
     }

@@ -1,25 +1,25 @@
-//! What is said to the functions of the library, and how their answers are read. No I/O.
+//! Encodes calls of the library's functions, and decodes their replies. No I/O.
 
 use crate::{Bound, Decision, Draw, Micros, Remedy, State, Unavailable};
 
-/// Amounts and limits above it count as it: the store's numbers are doubles.
+/// Larger amounts and limits count as this: the store's numbers are doubles.
 pub(super) const LARGEST: u64 = 1 << 50;
-/// Windows must be shorter.
+/// Upper bound of windows, exclusive.
 const LONGEST: Micros = 1 << 37;
 
-/// A lease, as a call speaks of it.
+/// The lease terms of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) id: u64,
-    /// Units that are given back.
+    /// Units that are released.
     pub(super) back: u64,
-    /// Units that are asked for.
+    /// Units that are requested.
     pub(super) want: u64,
-    /// Fewer of them are of no use.
+    /// Smallest useful grant.
     pub(super) least: u64,
 }
 
-/// A change to one meter that does not ask whether it fits.
+/// An unconditional change to one meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) bound: Bound,
@@ -32,25 +32,25 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// One that changes nothing.
+    /// A change without an effect.
     pub(super) fn none(bound: Bound) -> Self {
         let terms = Terms::default();
         Self { bound, refund: 0, since: 0, month: 0, owe: 0, used: 0, terms }
     }
 }
 
-/// What a call said of one meter.
+/// The reply about one meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MeterReply {
     pub(super) helps: i64,
     pub(super) state: State,
     pub(super) granted: u64,
-    /// Whether the store knew the lease before.
+    /// Whether the store knew the lease already.
     pub(super) known: bool,
 }
 
-/// Which keys an organization's data has. The braces are the hash tag of a cluster: all of it is in
-/// one place.
+/// The key of an organization's data. The braces are the hash tag of a cluster, which keeps all of
+/// it on one server.
 pub(super) fn key(organization: &str, what: &str) -> String {
     let mut key = String::with_capacity(organization.len() + what.len() + 16);
     key.push_str("limits:{");
@@ -80,7 +80,7 @@ pub(super) fn check(bound: Bound) -> Result<(), Unavailable> {
     }
 }
 
-/// Adds the ten arguments of a draw.
+/// Appends the ten arguments of a draw.
 pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, terms: Terms) {
     push_bound(args, draw.meter, draw.bound);
     let counts = matches!(draw.bound, Bound::Rate { counts_refusals: true, .. });
@@ -92,7 +92,7 @@ pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, ter
     push(args, terms.least);
 }
 
-/// Adds the thirteen arguments of a change.
+/// Appends the thirteen arguments of a change.
 pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, change: &Change) {
     push_bound(args, meter, change.bound);
     push(args, change.refund.min(LARGEST));
@@ -114,7 +114,7 @@ fn lease(node: u64, id: u64) -> Vec<u8> {
     format!("{node:x}.{id:x}").into_bytes()
 }
 
-/// Kind, name, limit and window; of money the month stands for the window.
+/// Kind, name, limit and window; for spend, the month takes the place of the window.
 pub(super) fn push_bound(args: &mut Vec<Vec<u8>>, meter: &str, bound: Bound) {
     let (kind, most, window) = match bound {
         Bound::Rate { limit, .. } => (0, Some(limit.amount), limit.window),
@@ -127,7 +127,7 @@ pub(super) fn push_bound(args: &mut Vec<Vec<u8>>, meter: &str, bound: Bound) {
     push(args, window);
 }
 
-/// Reads five numbers a draw.
+/// Decodes five numbers per draw.
 pub(super) fn read_told(reply: &[i64]) -> Vec<MeterReply> {
     let one = |five: &[i64]| MeterReply {
         helps: five[0],
@@ -138,7 +138,7 @@ pub(super) fn read_told(reply: &[i64]) -> Vec<MeterReply> {
     reply.chunks_exact(5).map(one).collect()
 }
 
-/// Reads four numbers a change.
+/// Decodes four numbers per change.
 pub(super) fn read_changed(reply: &[i64]) -> Vec<MeterReply> {
     let one = |four: &[i64]| MeterReply {
         helps: -3,
@@ -149,7 +149,7 @@ pub(super) fn read_changed(reply: &[i64]) -> Vec<MeterReply> {
     reply.chunks_exact(4).map(one).collect()
 }
 
-/// What was added to a lease; that of a new one comes negative, and one more.
+/// Units added to a lease. For a new lease the number is negative and one larger in size.
 fn granted(number: i64) -> u64 {
     if number < 0 { (number + 1).unsigned_abs() } else { number.unsigned_abs() }
 }
@@ -163,7 +163,7 @@ fn state(used: i64, remaining: i64, until_full: i64) -> State {
     }
 }
 
-/// The refusal that stands for all.
+/// The refusal that is reported for all draws.
 pub(super) fn refused(told: &[MeterReply]) -> Decision {
     let remedy = |helps: i64| match helps {
         -1 => Remedy::NothingSoon,
@@ -173,7 +173,7 @@ pub(super) fn refused(told: &[MeterReply]) -> Decision {
     };
     let refusals = told.iter().enumerate().filter(|(_, told)| told.helps != -3);
     let all = refusals.map(|(at, told)| (at, remedy(told.helps)));
-    // Of those that are equal the first.
+    // Among equals, the first.
     let worst =
         all.reduce(|worst, one| if one.1.severity() > worst.1.severity() { one } else { worst });
     let (which, remedy) = worst.unwrap_or((0, Remedy::Wait(0)));

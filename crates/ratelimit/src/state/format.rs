@@ -1,8 +1,9 @@
-//! The bytes of the state file: a header, then slots of one size, one a meter. It reads and builds
-//! words; it touches no file.
+//! The format of the state file: a header, then slots of equal size, one per meter. It encodes and
+//! decodes words, and does no I/O.
 //!
-//! A slot holds two versions of its meter. Each has a sequence number and a checksum, and the older
-//! one is written over: a process that is killed between two stores leaves the other one whole.
+//! A slot holds two versions of its meter. Each has a sequence number and a checksum, and a write
+//! replaces the older one: if the process is killed between two stores, the other version is
+//! intact.
 
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
@@ -13,23 +14,23 @@ use crate::{Limit, Micros};
 
 /// Bytes before the first slot.
 pub(super) const HEADER: usize = 4096;
-/// Words of a slot: 256 bytes, so that no slot lies in two sectors.
+/// Words of a slot: 256 bytes, so that no slot spans two sectors.
 pub(super) const SLOT_WORDS: usize = 32;
 /// Bytes of a slot.
 pub(super) const SLOT: usize = SLOT_WORDS * 8;
 /// Words of one version: sequence and kind, six of content, a checksum.
 pub(super) const VERSION_WORDS: usize = 8;
-/// Where the name begins.
+/// Offset of the name, in words.
 pub(super) const NAME_AT: usize = 2;
-/// Where the two versions begin: each is one line of the processor's cache.
+/// Offsets of the two versions, in words: each is one cache line.
 pub(super) const VERSIONS: [usize; 2] = [16, 24];
-/// The longest name: longer ones are kept as their beginning and a digest.
+/// Longest name: longer ones are stored as their beginning and a digest.
 pub(super) const NAME: usize = (VERSIONS[0] - NAME_AT) * 8;
 
-/// First words of the header: a mark, and the version of this format.
+/// First words of the header: a magic number, and the version of this format.
 const MAGIC: [u64; 3] =
     [u64::from_le_bytes(*b"agentd l"), u64::from_le_bytes(*b"imits\r\n\x1a"), 1];
-/// The upper half of the first word of a slot in use.
+/// The upper half of the first word of a used slot.
 const IN_USE: u64 = 0x51_07 << 48;
 
 const RATE: u64 = 0;
@@ -40,7 +41,7 @@ pub(super) type Slot = [u64; SLOT_WORDS];
 /// One version's words.
 pub(super) type Version = [u64; VERSION_WORDS];
 
-/// Where in the header the number of slots stands, in bytes.
+/// Offset of the number of slots in the header, in bytes.
 pub(super) const COUNT_AT: u64 = 64;
 
 /// The header of a new file.
@@ -53,12 +54,12 @@ pub(super) fn header() -> [u8; HEADER] {
     bytes
 }
 
-/// The number of slots as the header holds it: one word, so that it is never half written.
+/// The number of slots as stored: one word, so that it is written atomically.
 pub(super) fn count_word(count: u32) -> u64 {
     u64::from(count) << 32 | u64::from(!count)
 }
 
-/// How many slots a file with this header has at least, or what is wrong with it.
+/// The minimum number of slots of a file with this header, or the error in it.
 pub(super) fn check_header(bytes: &[u8]) -> Result<u32, &'static str> {
     let fresh = header();
     if bytes.len() < HEADER {
@@ -77,17 +78,17 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<u32, &'static str> {
     Ok(count)
 }
 
-/// A meter as a slot holds it.
+/// A meter as stored in a slot.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// See [`name`].
     pub(crate) name: Box<[u8]>,
     pub(crate) meter: Meter,
-    /// The sequence number of the version that holds.
+    /// The sequence number of the valid version.
     pub(crate) sequence: u64,
 }
 
-/// Reads the slot of this number: `None` when it is free.
+/// Decodes slot `number`: `None` when it is free.
 pub(super) fn read(slot: &Slot, number: u64) -> Result<Option<Record>, &'static str> {
     if slot[0] == 0 {
         return Ok(None);
@@ -112,7 +113,7 @@ pub(super) fn read(slot: &Slot, number: u64) -> Result<Option<Record>, &'static 
     Ok(Some(Record { name: name[..length].into(), meter, sequence: version[0] >> 2 }))
 }
 
-/// The first two words and the name of a slot.
+/// Encodes the first two words and the name of a slot.
 pub(super) fn name_words(name: &[u8]) -> Slot {
     let mut slot = [0; SLOT_WORDS];
     slot[0] = IN_USE | name.len() as u64;
@@ -125,7 +126,7 @@ pub(super) fn name_words(name: &[u8]) -> Slot {
     slot
 }
 
-/// The version that a meter becomes; `None` for one that is not kept.
+/// Encodes a version; `None` for a meter that is not stored.
 pub(super) fn encode(meter: &Meter, sequence: u64, number: u64) -> Option<Version> {
     let mut words = match meter {
         Meter::Rate { bucket, limit } => {
@@ -148,7 +149,7 @@ fn decode(version: &Version) -> Option<Meter> {
         RATE => {
             let level = u128::from(second) << 64 | u128::from(first);
             let bucket = Bucket::restored(level, at, promised);
-            // No bucket of such a limit was ever written.
+            // A bucket with such a limit is never written.
             let window = (window > 0).then_some(window)?;
             Some(Meter::Rate { bucket, limit: Limit { amount, window } })
         }
@@ -157,8 +158,7 @@ fn decode(version: &Version) -> Option<Meter> {
     }
 }
 
-/// A moment that lies ahead was written by a clock that was wrong: time goes on from `now`, and
-/// what is used stays used.
+/// A time in the future was written by a wrong clock: time continues from `now`, and usage stays.
 pub(crate) fn not_ahead(meter: Meter, now: Micros) -> Meter {
     match meter {
         Meter::Rate { bucket, limit } => {
@@ -171,11 +171,11 @@ pub(crate) fn not_ahead(meter: Meter, now: Micros) -> Meter {
     }
 }
 
-/// A meter's name with its organization's, as it is kept.
+/// The stored name of a meter, including its organization.
 pub(crate) type Name = SmallVec<[u8; NAME]>;
 
-/// The name under which a meter is kept: organization and meter with a NUL between them, or the
-/// beginning of that and a digest of all of it.
+/// The stored name: organization and meter separated by NUL, or the beginning of that and a digest
+/// of all of it.
 pub(crate) fn name(organization: &str, meter: &str) -> Name {
     let length = organization.len() + 1 + meter.len();
     let mut name = Name::new();
@@ -196,7 +196,7 @@ pub(crate) fn name(organization: &str, meter: &str) -> Name {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Finds damage, not malice. `salt` is what the words belong to.
+/// Detects damage, not manipulation. `salt` binds the words to their slot.
 fn checksum(words: &[u64], salt: u64) -> u64 {
     let start = salt ^ 0x9e37_79b9_7f4a_7c15;
     words.iter().fold(start, |sum, word| {

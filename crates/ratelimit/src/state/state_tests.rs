@@ -1,4 +1,4 @@
-//! The state file: kept over ends of all kinds, refused when it is not what was written.
+//! The state file: restored after any kind of end, and rejected when it is damaged.
 
 use std::path::Path;
 
@@ -40,7 +40,8 @@ fn what_was_used_is_used_after_a_restart() {
     assert_eq!(used(&memory, 6_000_000), [60, 70, 70]);
     assert_eq!(memory.look("org", &[held], 0)[0].used, 0, "its owner holds it again");
     assert!(!memory.settle("org", 1, &[Some(0); 3], 0), "what was open stays taken");
-    // Time was wrong when it was written: what is used comes back from now on, not from then on.
+    // The clock was wrong when it was written: usage is refilled from now on, not from that time
+    // on.
     memory.reserve("org", 4, &draws(40), 1000 * DAY).unwrap();
     drop(memory);
     let memory = Memory::open(&path, DAY).unwrap();
