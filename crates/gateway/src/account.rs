@@ -1,5 +1,5 @@
-//! A request's account: what it reserved, and the one place where that is settled, when it is known
-//! what it really took, or when it is dropped (specification: What the service does).
+//! A request's account: its reservation, and the one place that settles it, either with the actual
+//! usage or when the account is dropped (specification: What the service does).
 
 use std::sync::Arc;
 
@@ -13,87 +13,87 @@ use gateway_policy::settings::{Model, Price};
 use gateway_policy::tenants::Caller;
 use gateway_store::ledger::{Endpoint, Entry};
 
-/// What a request reserved. It is settled once: by [`Account::close`], or when it is dropped.
+/// The reservation of a request. It is settled once: by [`Account::close`], or when it is dropped.
 pub(crate) struct Account {
     gateway: Arc<Gateway>,
     facts: Facts,
     settled: bool,
 }
 
-/// Who reserved what for what.
+/// The properties of a reservation.
 pub(crate) struct Facts {
-    /// Who.
+    /// The caller.
     pub(crate) caller: Arc<Caller>,
     /// The model that serves it.
     pub(crate) model: Arc<Model>,
-    /// What it draws on.
+    /// The meters that it draws on.
     pub(crate) plan: Arc<Plan>,
-    /// How much.
+    /// The reserved amounts.
     pub(crate) demand: Demand,
-    /// Under which number.
+    /// The id of the request.
     pub(crate) request: RequestId,
-    /// Under which usage page it counts.
+    /// The usage page that counts it.
     pub(crate) endpoint: Endpoint,
-    /// Tokens of its input, as estimated.
+    /// Estimated input tokens.
     pub(crate) input_estimate: u64,
-    /// Prices.
+    /// The price of its tokens.
     pub(crate) price: Option<Price>,
-    /// A batch runs it.
+    /// Whether it is a line of a batch.
     pub(crate) batch: bool,
-    /// Its part of a trace, if it is traced.
+    /// Its span, if it is traced.
     pub(crate) trace: Option<Traced>,
 }
 
-/// A request that is traced.
+/// A traced request.
 pub(crate) struct Traced {
-    /// The position of its span.
+    /// The context of its span.
     pub(crate) context: traces::TraceContext,
     /// `POST /v1/responses`.
     pub(crate) name: String,
-    /// When it came.
+    /// When it was received.
     pub(crate) began: ratelimit::Micros,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The model server failed it, or refused it.
+    /// The upstream failed or refused it.
     Failed {
-        /// What the client was answered.
+        /// Status of the response.
         status: u16,
     },
-    /// The gateway answered it itself: it takes nothing but its count.
+    /// The gateway answered it itself: only the request counts.
     Served,
-    /// It came to its end.
+    /// The response is complete.
     Answered {
-        /// What the client was answered.
+        /// Status of the response.
         status: u16,
-        /// What was read in the answer.
+        /// Observations of the response.
         outcome: gateway_body::Outcome,
     },
-    /// The client went away, or the model server did, in the middle.
+    /// The client or the upstream disconnected in the middle of the response.
     Aborted {
-        /// What the client was answered.
+        /// Status of the response.
         status: u16,
-        /// What was read until then.
+        /// Observations of the response so far.
         outcome: gateway_body::Outcome,
     },
 }
 
 impl Account {
-    /// For what was reserved just now.
+    /// Opens an account for a reservation.
     #[must_use]
     pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
         gateway.metrics.open.inc();
         Self { gateway: Arc::clone(gateway), facts, settled: false }
     }
 
-    /// Settles it.
+    /// Settles the account.
     pub(crate) fn close(mut self, end: End) {
         self.settle(end);
     }
 
-    /// Who reserved what.
+    /// The properties of the reservation.
     #[must_use]
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
@@ -144,7 +144,7 @@ impl Drop for Account {
 }
 
 impl Traced {
-    /// The span of a request that never had an account.
+    /// Records the span of a request that never had an account.
     #[must_use]
     pub(crate) fn refused(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
         let Self { context, name, began } = self;
@@ -180,7 +180,7 @@ impl Traced {
     }
 }
 
-/// What a request is charged.
+/// The charge for a request.
 struct Bill {
     status: u16,
     taken: Consumed,
@@ -244,7 +244,7 @@ impl Facts {
         }
     }
 
-    /// Without usage the estimate stands.
+    /// Without usage, charges the estimate.
     fn as_reserved(&self, status: u16, images: Option<u64>, audio: Option<u64>) -> Bill {
         Bill {
             status,
@@ -259,7 +259,7 @@ impl Facts {
         }
     }
 
-    /// The input's estimate and what was forwarded, but no more than was reserved.
+    /// Charges the estimated input and the forwarded output, at most the reservation.
     fn as_far_as_it_came(&self, status: u16, output_chars: u64) -> Bill {
         let output = output_chars.div_ceil(4);
         let tokens = self.input_estimate.saturating_add(output).min(self.demand.tokens);

@@ -1,5 +1,4 @@
-//! The handlers of the hosted API, one file per resource. Which path leads to which of them is decided
-//! in `serve/router.rs`.
+//! The handlers of the hosted API, one file per resource. `serve/router.rs` maps paths to them.
 
 mod batch_lines;
 pub(crate) mod batches;
@@ -25,5 +24,5 @@ pub(crate) use relay::Whole;
 use crate::serve::answer::AnswerBody;
 use gateway_policy::error::ApiError;
 
-/// An answer, or the error that becomes one.
+/// A response, or the error that becomes one.
 pub(crate) type Answered = Result<Response<AnswerBody>, ApiError>;

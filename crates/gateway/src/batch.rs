@@ -1,9 +1,9 @@
-//! Batches in the background, outside the limits of synchronous traffic: which node runs which
-//! batch, and how that ends. What a batch goes through is in `run`, its lines are in `lines`.
+//! Batches in the background, outside the limits of synchronous requests: which node runs which
+//! batch, and how a run ends. The states of a batch are in `run`, its lines in `lines`.
 //!
-//! Everything that a batch is stands in the store. A node works at a batch while it holds its
-//! lease, and at a line while it holds that line's; a node that dies loses them after [`LEASE`], and
-//! whoever comes next goes on where it was: lines that are done stay done.
+//! The store has the whole state of a batch. A node works on a batch while it holds the batch's
+//! lease, and on a line while it holds that line's; a node that dies loses its leases after
+//! [`LEASE`], and another node continues: finished lines stay finished.
 
 mod check;
 mod lease;
@@ -29,15 +29,15 @@ use tokio::task::JoinSet;
 use crate::state::Gateway;
 use gateway_store::records::batches;
 
-/// How often the store is asked for batches that nobody works at.
+/// Interval of queries for batches that no node holds.
 const POLL: Duration = Duration::from_secs(1);
-/// Polls between two rounds of tidying: a minute.
+/// Polls between two rounds of cleanup: a minute.
 const TIDY_EVERY: u32 = 60;
-/// Steps of a round of tidying: each takes some thousand lines.
+/// Steps per round of cleanup, each of some thousand lines.
 const TIDY_STEPS: u32 = 20;
-/// Batches that a node works at, at once. What is beyond waits in the store.
+/// Concurrent batches per node. Further ones wait in the store.
 const MAX_BATCHES: usize = 64;
-/// Begins to run batches, for as long as there is a gateway.
+/// Starts to run batches, for as long as the gateway exists.
 pub(crate) fn start(gateway: &Arc<Gateway>) {
     let runner = &gateway.batches;
     runner.set_task(tokio::spawn(follow(Arc::downgrade(gateway), runner.phase())));
@@ -70,7 +70,7 @@ async fn follow(gateway: Weak<Gateway>, mut phase: watch::Receiver<Phase>) {
     }
 }
 
-/// Ends when there may be something to do.
+/// Returns when there may be work.
 async fn wait(
     gateway: &Arc<Gateway>,
     running: &mut JoinSet<()>,
@@ -83,7 +83,7 @@ async fn wait(
     }
 }
 
-/// Takes batches that nobody works at; now and then deletes what is no longer needed.
+/// Leases batches that no node holds; at intervals, deletes obsolete lines.
 async fn round(
     gateway: &Arc<Gateway>,
     phase: &watch::Receiver<Phase>,
@@ -102,7 +102,7 @@ async fn round(
         running.spawn(run::run(lease, phase.clone()));
     }
     if polls.is_multiple_of(TIDY_EVERY) {
-        // A little at a time: what is left is for the next round.
+        // Bounded: the next round deletes the rest.
         for _ in 0..TIDY_STEPS {
             if !batches::tidy(database).await? {
                 break;

@@ -1,6 +1,6 @@
-//! The hosted API gateway: keys, limits, spend and the change policy in front of model servers
-//! (specification: Hosted API). This crate is the path of a request; bodies, policy, the store and the
-//! administration are crates of their own.
+//! The hosted API gateway: keys, limits, spend and the change policy in front of upstreams
+//! (specification: Hosted API). This crate is the path of a request; bodies, policy, the store and
+//! the administration are crates of their own.
 
 mod account;
 mod api;

@@ -1,5 +1,5 @@
-//! What is counted for `/metrics`, in Prometheus' text form. Names of models come from the
-//! configuration, so that no client can make new series.
+//! The metrics of `/metrics`, in Prometheus' text format. Model names come from the configuration,
+//! so that clients cannot create series.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// See the module.
+/// The metrics.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -26,14 +26,14 @@ pub(crate) struct Metrics {
     pub(crate) spend_alerts: Counter,
     /// `gateway_usage_invalid_total`.
     pub(crate) usage_invalid: Counter,
-    /// `gateway_upstream_seconds`, to the first byte of an answer.
+    /// `gateway_upstream_seconds`, to the first byte of a response.
     pub(crate) upstream_seconds: Histogram,
     /// `gateway_open_requests`.
     pub(crate) open: Gauge,
     now: Now,
 }
 
-/// How things stand when the page is asked for.
+/// Values that are read when the page is requested.
 #[derive(Debug, Default)]
 struct Now {
     ledger_waiting: Gauge,
@@ -110,7 +110,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The page, with how the gateway is doing now.
+    /// The page, with current values.
     #[must_use]
     pub(crate) fn page(&self, now: &Readings) -> String {
         let shown = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -121,7 +121,7 @@ impl Metrics {
         self.now.limits_available.set(now.limits_available.into());
         self.now.store_in_touch.set(now.store_in_touch.into());
         let mut page = String::new();
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = text::encode(&mut page, &self.registry);
         page
     }
@@ -130,7 +130,7 @@ impl Metrics {
 /// Values that are read when the page is requested.
 #[derive(Debug)]
 pub(crate) struct Readings {
-    /// Of the ledger.
+    /// State of the ledger.
     pub(crate) ledger: gateway_store::ledger::State,
     /// Spans that no collector accepted.
     pub(crate) spans_dropped: u64,

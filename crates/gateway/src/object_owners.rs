@@ -10,23 +10,23 @@ use gateway_store::database::{Database, DatabaseError};
 use gateway_store::records::responses::ObjectOwner;
 use gateway_store::records::{owned_objects, responses};
 
-/// Objects seen last: their owners are known before the store has them.
+/// Most recently used objects, whose owners are known before the store has them.
 const RECENT: usize = 16_384;
-/// Changes that wait to be written. When full, further ones are dropped and logged.
+/// Most changes that wait to be written. When full, further ones are dropped and logged.
 const WAITING: usize = 65_536;
 /// Changes per transaction.
 const TOGETHER: usize = 256;
 
-/// ObjectKind an id names.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
-    /// ObjectOwners for 30 days.
+    /// A response: recorded for 30 days.
     Response,
-    /// ObjectOwners until it is deleted.
+    /// Any other object: recorded until it is deleted.
     Object,
 }
 
-/// See the module. Lookups see a change before the store has it.
+/// The owners of objects. Lookups see a change before the store has it.
 pub(crate) struct ObjectOwners {
     database: Arc<Database>,
     recent: Mutex<Recent>,
@@ -35,7 +35,7 @@ pub(crate) struct ObjectOwners {
 
 #[derive(Debug, Default)]
 struct Recent {
-    /// `None`: it was deleted.
+    /// `None`: the object was deleted.
     owners: HashMap<Box<str>, Option<ObjectOwner>>,
     order: VecDeque<Box<str>>,
 }
@@ -44,7 +44,7 @@ struct Recent {
 struct Change {
     kind: ObjectKind,
     id: Box<str>,
-    /// `None`: it was deleted.
+    /// `None`: the object was deleted.
     owner: Option<ObjectOwner>,
     at: i64,
 }
@@ -70,8 +70,8 @@ impl ObjectOwners {
         Self { database, recent: Mutex::default(), sender }
     }
 
-    /// Notes who owns an object, or that it was deleted when `owner` is `None`. Never waits. Changes
-    /// are written in their order, so that an object that is deleted at once stays deleted.
+    /// Records the owner of an object, or its deletion when `owner` is `None`. Never waits. Changes
+    /// are written in order, so that an object that is deleted immediately stays deleted.
     pub(crate) fn note(&self, kind: ObjectKind, id: &str, owner: Option<ObjectOwner>, at: i64) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = matches!(recent.owners.get(id), Some(Some(_)));
@@ -85,8 +85,8 @@ impl ObjectOwners {
         }
     }
 
-    /// The owner of an object that is younger than 30 days (responses) or was not deleted; `None`
-    /// when none is known.
+    /// The owner of an object; `None` when none is known: it was deleted, or is a response older
+    /// than 30 days.
     ///
     /// # Errors
     /// The store is unavailable.
@@ -103,13 +103,14 @@ impl ObjectOwners {
         }
     }
 
-    /// The owner of an object that was seen lately; `Some(None)` when it was deleted.
+    /// The owner of a recently used object; `Some(None)` when the object was deleted.
     pub(crate) fn recent(&self, id: &str) -> Option<Option<ObjectOwner>> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.owners.get(id).cloned()
     }
 
-    /// Whether an object of the project was seen lately. Scans all of them: ask the store first.
+    /// Whether an object of the project was used recently. Scans all of them: query the store
+    /// first.
     pub(crate) fn has_any(&self, project: &str) -> bool {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.owners.values().flatten().any(|owner| *owner.project == *project)

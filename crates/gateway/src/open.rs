@@ -1,5 +1,5 @@
-//! Opening a gateway: what its configuration names is opened in order, and closed so that nothing is
-//! lost.
+//! Opens a gateway: opens the parts that its configuration names, in order, and closes them without
+//! loss.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use gateway_store::directory::{self, Directory};
 use gateway_store::ledger::Ledger;
 use gateway_store::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
 
-/// How often the state of the limits is written through to the disk.
+/// Interval of flushing the limits' state to the disk.
 const SYNC: Duration = Duration::from_secs(1);
-/// How long the ledger may take to be written at the end.
+/// Time limit for writing the ledger at shutdown.
 const FLUSH: Duration = Duration::from_secs(10);
 
 /// Why a gateway cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its store.
+    /// The store.
     #[error("store: {0}")]
     Store(#[from] DatabaseError),
     /// A missing folder that cannot be created.
@@ -54,11 +54,11 @@ pub enum OpenError {
 }
 
 impl Gateway {
-    /// Opens what `settings` names. `folder` takes the state of the limits where the store is no
-    /// file.
+    /// Opens the parts that `settings` names. `folder` holds the state of the limits if the store
+    /// is not a file.
     ///
     /// # Errors
-    /// One line that says what cannot be opened.
+    /// One line that names what cannot be opened.
     pub async fn open(
         settings: Settings,
         folder: &Path,
@@ -104,13 +104,13 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// The configuration in force.
+    /// The active configuration.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.load_full()
     }
 
-    /// Takes over another configuration: requests that come from now on see it. What was used stays
-    /// used. Where it listens and keeps its data cannot change while it runs.
+    /// Activates another configuration for new requests. Usage is kept. The listening address and
+    /// the locations of data cannot change while the gateway runs.
     pub fn reload(&self, settings: Settings) {
         let old = self.settings.load();
         let fixed = [
@@ -125,8 +125,8 @@ impl Gateway {
         tracing::info!("the configuration was reloaded");
     }
 
-    /// A line of the log with `***` for each upstream's key. Every line passes through it, whoever
-    /// writes it: also a library may log what it sends.
+    /// A log line with `***` in place of upstreams' keys. Every line passes through it, because
+    /// libraries may also log what they send.
     #[must_use]
     pub fn redact(&self, line: &[u8]) -> Vec<u8> {
         SecretMask::keys(&self.settings.load()).replace(line)
@@ -134,7 +134,7 @@ impl Gateway {
 
     /// Writes everything that is still in memory. Call it when no request is open.
     pub async fn close(&self) {
-        // Nothing is left to do where serving has ended it already.
+        // Has no effect if serving has drained it already.
         self.batches.drain(Duration::ZERO).await;
         if let Err(left) = self.ledger.flush(FLUSH).await {
             tracing::error!("the end of the ledger was not written: {left:?}");
@@ -148,8 +148,8 @@ impl Gateway {
         }
     }
 
-    /// Makes a project and a key for the default organization, if it has no project yet: the key,
-    /// to be shown once.
+    /// Creates a project and a key for the default organization if it has no project yet. Returns
+    /// the key, to be shown once.
     ///
     /// # Errors
     /// The store's.
@@ -170,7 +170,7 @@ impl Gateway {
     }
 }
 
-/// Writes the state of the limits through to the disk, once a second, while there is a gateway.
+/// Flushes the limits' state to the disk once a second, while the gateway exists.
 async fn sync(gateway: std::sync::Weak<Gateway>) {
     let mut failed = false;
     loop {
@@ -227,7 +227,7 @@ async fn open_limits(
     }
 }
 
-/// A folder that only its owner can look into.
+/// Creates a folder that only its owner can access.
 fn make_private(folder: &Path) -> Result<(), OpenError> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! OpenRequests HTTP: connections, where requests go, and what every answer has. The handlers are in `api`
-//! and in the crate `gateway-admin`.
+//! HTTP: connections, routing, and what all responses share. The handlers are in `api` and in the
+//! crate `gateway-admin`.
 
 pub(crate) mod answer;
 mod authenticate;

@@ -1,6 +1,6 @@
-//! Keeps the spend meters of the limits in step with the ledger: before the first decision of a month
-//! they are set to what the ledger has, so that losing the state of the limits refunds nothing. Logs
-//! when a soft limit is exceeded, once per month and again after a restart.
+//! Keeps the spend meters of the limits in step with the ledger: before the first decision of a
+//! month they are set to the ledger's sums, so that losing the state of the limits refunds nothing.
+//! Logs when a soft limit is exceeded, once per month and again after a restart.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
 use gateway_store::database::Database;
 use gateway_store::ledger;
 
-/// Alerts remembered as logged; beyond it some may be logged again.
+/// Most alerts remembered as logged; beyond it some may be logged again.
 const MAX_ALERTED: usize = 100_000;
 
-/// See the module.
+/// The spend of all callers.
 pub(crate) struct Spend {
     database: Arc<Database>,
     limits: Arc<Limits>,

@@ -1,4 +1,4 @@
-//! What all requests of a gateway share.
+//! The state that all requests of a gateway share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,42 +19,41 @@ use gateway_store::database::Database;
 use gateway_store::directory::Directory;
 use gateway_store::ledger::Ledger;
 
-/// See the module.
+/// A gateway.
 pub struct Gateway {
-    /// The configuration in force. A request keeps the one that it began with.
+    /// The active configuration. A request keeps the one that it started with.
     pub(crate) settings: Arc<ArcSwap<Settings>>,
-    /// Who presents which key.
+    /// The callers of keys.
     pub(crate) directory: Arc<Directory>,
-    /// Where organizations, keys and usage are.
+    /// The store of organizations, keys and usage.
     pub(crate) database: Arc<Database>,
     /// Owner of each upstream object, by id.
     pub(crate) object_owners: ObjectOwners,
-    /// What may be used, and what is.
+    /// The limits and their meters.
     pub(crate) limits: Arc<Limits>,
-    /// What was used.
+    /// The usage ledger.
     pub(crate) ledger: Ledger,
-    /// Money: what the ledger knows, and who is to be told.
+    /// Spend meters and alerts.
     pub(crate) spend: Arc<Spend>,
-    /// What runs batches.
+    /// Runs batches.
     pub(crate) batches: Runner,
-    /// Model servers.
+    /// The client for upstreams.
     pub(crate) upstreams: upstream::Client,
-    /// Traces.
+    /// Spans to export.
     pub(crate) traces: Arc<Traces>,
-    /// Counters.
+    /// The metrics.
     pub(crate) metrics: Metrics,
-    /// Time.
+    /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
-    /// Chance.
+    /// Randomness.
     pub(crate) random: Arc<dyn Random>,
     /// Memory for large bodies.
     pub(crate) body_memory: BodyMemory,
-    /// Numbers for requests.
+    /// Ids of requests.
     pub(crate) ids: Ids,
 }
 
-/// Numbers that no other request has, on this node or on another: a number of chance for the
-/// process, and a count.
+/// Unique ids on all nodes: a random number of the process, and a counter.
 #[derive(Debug)]
 pub(crate) struct Ids {
     process: u64,
@@ -62,7 +61,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Begins to count.
+    /// Starts the counter.
     #[must_use]
     pub(crate) fn new(random: &dyn Random) -> Self {
         let mut process = [0; 8];
@@ -70,13 +69,13 @@ impl Ids {
         Self { process: u64::from_le_bytes(process), next: AtomicU64::new(0) }
     }
 
-    /// What tells this process from others.
+    /// The random number of this process.
     #[must_use]
     pub(crate) fn process(&self) -> u64 {
         self.process
     }
 
-    /// The next one.
+    /// The next id.
     pub(crate) fn next(&self) -> RequestId {
         let count = self.next.fetch_add(1, Ordering::Relaxed);
         (u128::from(self.process) << 64) | u128::from(count)

@@ -1,4 +1,4 @@
-//! What tests need to see of a gateway in their own process.
+//! Access to a gateway's internals for tests in the same process.
 
 use std::sync::Arc;
 
@@ -36,12 +36,12 @@ impl Gateway {
         &*self.random
     }
 
-    /// A request number that no request has.
+    /// An unused request id.
     pub fn next_request(&self) -> RequestId {
         self.ids.next()
     }
 
-    /// Requests that are being answered.
+    /// Number of open requests.
     pub fn open_requests(&self) -> i64 {
         self.metrics.open.get()
     }

@@ -16,7 +16,7 @@ use crate::state::Gateway;
 
 use crate::traces::Span;
 
-/// How long spans are gathered, and how long a collector may take.
+/// Interval of gathering spans, and time limit of a collector.
 const PACE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 

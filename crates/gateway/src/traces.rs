@@ -1,5 +1,5 @@
-//! Traces: a span for each request, and one for the upstream's part of it. Without a collector none is
-//! recorded, and a client's `traceparent` is forwarded unchanged.
+//! Traces: a span for each request, and one for the upstream's part of it. Without a collector none
+//! is recorded, and a client's `traceparent` is forwarded unchanged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 
 use gateway_policy::environment::Random;
 
-/// Spans that wait to be sent; more are dropped, and counted.
+/// Most spans that wait to be sent; further ones are dropped and counted.
 const WAITING: usize = 8192;
-/// Spans in one message.
+/// Spans per message.
 const TOGETHER: usize = 512;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -26,10 +26,10 @@ pub(crate) struct TraceContext {
     pub(crate) parent: u64,
 }
 
-/// A part of a request's time.
+/// A span.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
-    /// Its position.
+    /// Its context.
     pub(crate) context: TraceContext,
     /// `POST /v1/responses`, or `upstream main`.
     pub(crate) name: String,
@@ -39,9 +39,9 @@ pub(crate) struct Span {
     pub(crate) began: Micros,
     /// End.
     pub(crate) ended: Micros,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub(crate) status: u16,
-    /// Further attributes: `gen_ai.request.model` and so on.
+    /// Further attributes, such as `gen_ai.request.model`.
     pub(crate) attributes: Vec<(&'static str, String)>,
 }
 
@@ -95,7 +95,7 @@ impl TraceContext {
     }
 }
 
-/// Trace, span and whether it is sampled (W3C Trace Context).
+/// Parses trace id, span id and sampling flag (W3C Trace Context).
 fn parse(text: &str) -> Option<(u128, u64, bool)> {
     let mut parts = text.trim().split('-');
     let (version, trace, span, flags) =

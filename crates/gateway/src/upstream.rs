@@ -1,5 +1,5 @@
-//! Sending requests on to model servers: one pooled client, what travels in either direction, and
-//! what went wrong. It knows nothing of limits and nothing of clients.
+//! Forwards requests to upstreams: one pooled client, the headers and bodies in both directions,
+//! and errors. It knows neither limits nor clients.
 
 mod body;
 mod failure;
@@ -25,49 +25,50 @@ use gateway_policy::settings::{Base, Upstream};
 const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(10),
     idle_timeout: Duration::from_secs(60),
-    // Idle connections to one upstream.
+    // Idle connections per upstream.
     max_idle_per_host: 4096,
     http2: false,
 };
 
-/// See the module.
+/// The client for upstreams.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     http: HttpClient<OutBody>,
 }
 
-/// A request to be sent on.
+/// A request to forward.
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
-    /// To whom.
+    /// The upstream.
     pub(crate) upstream: &'a Upstream,
-    /// Where exactly: the upstream's own base or that of a region.
+    /// The upstream's own base, or that of a region.
     pub(crate) base: &'a Base,
     /// The method.
     pub(crate) method: Method,
-    /// Path and query as the client gave them, `/v1/…`.
+    /// The client's path and query, `/v1/…`.
     pub(crate) path: &'a str,
-    /// What the client sent, filtered by [`for_upstream`].
+    /// The client's headers, filtered by [`for_upstream`].
     pub(crate) headers: HeaderMap,
     /// The body.
     pub(crate) body: OutBody,
 }
 
 impl Client {
-    /// Connects when the first request comes.
+    /// Creates a client, which connects at the first request.
     ///
     /// # Errors
-    /// When TLS cannot be set up.
+    /// TLS cannot be set up.
     pub(crate) fn new() -> Result<Self, TlsError> {
         let http = http_client::http_client(http_client::tls_config(None)?, &POOL);
         Ok(Self { http })
     }
 
-    /// Sends it, and waits for the answer's head and for the first piece of its body, so that what
-    /// fails before that can still be told. The piece is `None` for an answer without a body.
+    /// Sends a request, and waits for the response's head and for the first piece of its body, so
+    /// that an earlier failure can still be reported to the client. The piece is `None` for a
+    /// response without a body.
     ///
     /// # Errors
-    /// When no connection can be had, or it ends or stays silent before that.
+    /// No connection is available, or it ends or stays silent before that.
     pub(crate) async fn send(
         &self,
         outgoing: Outgoing<'_>,
@@ -99,10 +100,10 @@ pub(crate) enum PostError {
     /// The URL is invalid.
     #[error("the request cannot be sent: {0}")]
     Invalid(#[from] hyper::http::Error),
-    /// There was no answer.
+    /// There was no response.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// It answered with an error.
+    /// The response is an error.
     #[error("it answered {0}")]
     Refused(StatusCode),
 }
@@ -111,7 +112,7 @@ impl Client {
     /// Posts JSON to a server that is not an upstream: a collector of traces.
     ///
     /// # Errors
-    /// When the server does not accept it.
+    /// The server does not accept it.
     pub(crate) async fn post_json(
         &self,
         url: &str,

@@ -1,6 +1,6 @@
 //! The scripted model, which answers from a file and needs no network, and the offline model, which
-//! covers the hosted API's routes: both as HTTP servers and as a transport of [`model::Client`] inside
-//! the process. Also the recorder that turns a real provider's answers into a script.
+//! covers the hosted API's routes: both as HTTP servers and as a transport of [`model::Client`]
+//! inside the process. Also the recorder that turns a real provider's responses into a script.
 
 mod record;
 mod server;

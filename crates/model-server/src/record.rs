@@ -1,5 +1,5 @@
-//! A proxy between a client and a real provider that writes a script reproducing what the model
-//! answered. It records answers only: neither requests nor credentials reach the file.
+//! A proxy between a client and a real provider that writes a script reproducing the model's
+//! responses. It records responses only: neither requests nor credentials reach the file.
 
 use std::{
     io,
@@ -29,18 +29,19 @@ use tape::Tape;
 mod steps;
 mod tape;
 
-/// Headers of an answer that the client sees, and that an error step repeats.
+/// Response headers that are passed to the client, and that an error step repeats.
 const PASSED_HEADERS: [&str; 5] =
     ["content-type", "retry-after", "retry-after-ms", "x-should-retry", "x-request-id"];
 /// Most bytes of an upstream error that are recorded.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Serves on `listener`, forwards `POST …/responses` and `GET …/models` to `upstream` with its
-/// credentials, and keeps `out` a script of the answers so far: it is replaced whole after each
-/// answer, so that an end at any time loses none that was complete. Ends with `shutdown`.
+/// credentials, and keeps `out` a script of the responses so far: the file is replaced atomically
+/// after each response, so that no complete response is lost when the process ends. Ends with
+/// `shutdown`.
 ///
 /// # Errors
-/// When `upstream` is unusable or `out` cannot be written.
+/// `upstream` is unusable or `out` cannot be written.
 pub async fn record(
     upstream: Provider,
     options: Options,
@@ -142,7 +143,7 @@ impl Recorder {
             body: Some(serde_json::from_str(&text).unwrap_or_else(|_| text.into())),
             ..ErrorStep::default()
         };
-        // A status that is no error cannot be scripted; the client gets it all the same.
+        // A script cannot express a status that is not an error; the client still gets it.
         if head.status.is_client_error() || head.status.is_server_error() {
             self.tape
                 .append(conversation, vec![Step::Error(error)])
@@ -168,8 +169,8 @@ fn passed(head: &hyper::http::response::Parts, body: AnswerBody) -> Response<Ans
     response
 }
 
-/// A streamed answer on its way to the client, decoded in passing. An answer that the client
-/// leaves early is not recorded.
+/// A response on its way to the client, decoded in passing. It is not recorded if the client
+/// disconnects early.
 struct Taped {
     body: Incoming,
     decoder: Decoder,
@@ -195,7 +196,7 @@ impl Body for Taped {
     type Data = Bytes;
     type Error = io::Error;
 
-    /// What ends the answer is on the tape before the client has it.
+    /// The end of the response is recorded before the client receives it.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,6 +1,6 @@
-//! The scripted model: answers read from a JSON file, for tests and demonstrations without a key.
+//! The scripted model: responses read from a JSON file, for tests and demonstrations without a key.
 //! This module defines the format (described for users in `docs/model-server.md`); it neither
-//! listens on a socket nor understands what it says.
+//! listens on a socket nor interprets texts.
 //!
 //! A script is a list of responses, each a list of steps. The n-th request of a *conversation* gets
 //! the n-th response; requests with the same `prompt_cache_key` are one conversation, so any number
@@ -29,7 +29,7 @@ pub use expect::{Expect, OneOrMany};
 /// Largest script file, in bytes.
 pub const MAX_SCRIPT_BYTES: u64 = 64 << 20;
 
-/// Names of the scripts that are part of the program.
+/// Names of the built-in scripts.
 pub const BUILT_IN: [&str; 2] = ["demo", "echo"];
 
 /// A script as its file describes it.
@@ -41,16 +41,16 @@ pub struct Script {
     pub responses: Vec<Scripted>,
 }
 
-/// What a conversation gets after the script's last response.
+/// The behaviour after the script's last response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
-    /// A refusal with status 400 that says so.
+    /// Refuse the request with status 400.
     #[default]
     Error,
-    /// The last response again.
+    /// Repeat the last response.
     RepeatLast,
-    /// The responses from the first one on.
+    /// Start again from the first response.
     Restart,
 }
 
@@ -58,8 +58,8 @@ pub enum OnExhausted {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scripted {
-    /// Keeps the response for one conversation, counted from 0 in the order of their first
-    /// requests; absent, it is for all of them.
+    /// Restricts the response to one conversation, counted from 0 in the order of their first
+    /// requests; absent, it applies to all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,12 +79,12 @@ pub enum Step {
     CustomToolCall(CustomToolCall),
     #[serde(deserialize_with = "text_or_object")]
     WebSearch(WebSearch),
-    /// Token counts of the response, wherever it stands; absent, they are estimated.
+    /// Token counts of the response, at any position; absent, they are estimated.
     Usage(Usage),
-    /// Silence, in milliseconds.
+    /// A pause, in milliseconds.
     DelayMs(u64),
     Error(ErrorStep),
-    /// Ends the connection in the middle of the response; a text is sent raw before.
+    /// Closes the connection in the middle of the response, after sending an optional raw text.
     #[serde(deserialize_with = "text_or_object")]
     Cut(Cut),
     /// Sends nothing more and keeps the connection open.
@@ -97,13 +97,13 @@ pub enum Step {
 pub struct Message {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The deltas one by one, in place of `text`.
+    /// The individual deltas, instead of `text`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<String>,
     /// Characters of `text` in one delta (32 when absent).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_chars: Option<usize>,
-    /// Silence after each delta, in milliseconds.
+    /// Pause after each delta, in milliseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub chunk_delay_ms: u64,
     /// How many times the deltas are sent (1 when absent).
@@ -119,7 +119,7 @@ pub struct Message {
 #[serde(deny_unknown_fields, default)]
 pub struct Reasoning {
     pub summary: Vec<String>,
-    /// Raw reasoning, which most providers keep to themselves.
+    /// Raw reasoning, which most providers do not reveal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ pub struct Reasoning {
     pub chunk_delay_ms: u64,
 }
 
-/// A call of a function tool. `arguments` is an object, or a string sent as it is.
+/// A call of a function tool. `arguments` is an object, or a string that is sent verbatim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionCall {
@@ -151,7 +151,7 @@ pub struct CustomToolCall {
     pub call_id: Option<String>,
 }
 
-/// A web search that the provider ran; as a plain string, its query.
+/// A web search by the provider; as a plain string, its query.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebSearch {
@@ -159,7 +159,7 @@ pub struct WebSearch {
     /// The item's `action`; absent, a `search` for the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Value>,
-    /// The item's `status` is `failed`.
+    /// Whether the item's `status` is `failed`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
@@ -202,12 +202,12 @@ pub struct ErrorStep {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cut {
-    /// Sent as it is before the end, such as half an event.
+    /// Sent verbatim before the end, such as half an event.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bytes: String,
 }
 
-/// A script that cannot be used. The message names the file, and the line or the step.
+/// An invalid script. The message names the file, and the line or the step.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("cannot read script {path}: {source}")]
@@ -255,7 +255,7 @@ impl Script {
     /// One of the scripts in [`BUILT_IN`].
     ///
     /// # Errors
-    /// `Unknown`, naming those that there are.
+    /// `Unknown`, which lists the built-in scripts.
     pub fn built_in(name: &str) -> Result<Self, ScriptError> {
         match name {
             "demo" => Self::parse(name, include_str!("../scripts/demo.json")),

@@ -1,6 +1,6 @@
-//! The scripted model and the offline model as HTTP servers. `POST {any prefix}/responses` gets the
-//! script's next response, or what the offline model says; the other routes of the hosted API are
-//! the offline model's in both.
+//! The scripted model and the offline model as HTTP servers. `POST {any prefix}/responses` returns
+//! the script's next response, or the offline model's; both serve the other routes of the hosted
+//! API with the offline model.
 
 use std::{
     convert::Infallible,
@@ -56,24 +56,25 @@ use reply::{AnswerBody, Refused, Reply, plain};
 pub(crate) const MAX_CONNECTIONS: usize = 1024;
 /// Largest request body in bytes; a larger one is refused with 413.
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
-/// Pause after a failed accept, which is out of file descriptors most of the time.
+/// Pause after a failed accept; the usual cause is a lack of file descriptors.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where requests are logged: one JSON object a line, `method`, `path`, `status` and, where it is
-/// JSON, `body`. Headers are left out, because they carry credentials.
+/// The log of requests: one JSON object per line with `method`, `path`, `status` and, if it is
+/// JSON, `body`. Headers are omitted, because they contain credentials.
 pub type RequestLog = Box<dyn Write + Send>;
 
 struct State {
-    /// Answers `POST …/responses` where there is a script.
+    /// Serves `POST …/responses` if there is a script.
     engine: Option<Engine>,
     offline: Offline,
     log: Option<Mutex<RequestLog>>,
 }
 
-/// Serves `script` on `listener` until `shutdown` is done; open connections then end at once.
+/// Serves `script` on `listener` until `shutdown` is done; then closes open connections
+/// immediately.
 ///
 /// # Errors
-/// When the listener or the log fails for good; what one client does never ends the server.
+/// The listener or the log fails permanently; a client's errors never end the server.
 pub async fn serve(
     listener: TcpListener,
     script: Script,
@@ -84,11 +85,11 @@ pub async fn serve(
     run(listener, Some(Engine::new(script)), offline, log, shutdown).await
 }
 
-/// Serves the offline model on `listener` until `shutdown` is done; open connections then end at
-/// once. Every answer says that it is the offline model's.
+/// Serves the offline model on `listener` until `shutdown` is done; then closes open connections
+/// immediately. Every response states that it is the offline model's.
 ///
 /// # Errors
-/// When the listener or the log fails for good; what one client does never ends the server.
+/// The listener or the log fails permanently; a client's errors never end the server.
 pub async fn serve_offline(
     listener: TcpListener,
     model: OfflineModel,
@@ -132,7 +133,7 @@ where
 {
     let mut shutdown = std::pin::pin!(shutdown);
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // Dropping the set ends the connections.
+    // Dropping the set closes the connections.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -152,21 +153,21 @@ where
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).half_close(false);
-            // How a connection ended concerns its client alone, and the client knows.
+            // An error of a connection concerns only its client, which notices it.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
             drop(slot);
         });
     }
 }
 
-/// A connection with its slot; `None` when accepting failed and may work later.
+/// A connection with its slot; `None` after a failed accept that may be retried.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
 ) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     let slot = Arc::clone(slots).acquire_owned().await.ok()?;
     let (stream, _) = listener.accept().await.ok()?;
-    // Only latency would suffer.
+    // A failure affects only latency.
     let _ = stream.set_nodelay(true);
     Some((stream, slot))
 }
@@ -217,7 +218,7 @@ impl State {
         answered.map_or_else(Refused::into_response, Reply::into_response)
     }
 
-    /// The script's next response, as a stream where the request asks for one.
+    /// The script's next response, streamed if the request asks for it.
     async fn play(
         &self,
         engine: &Engine,
@@ -246,12 +247,12 @@ impl State {
         let Ok(mut line) = serde_json::to_vec(&line) else { return };
         line.push(b'\n');
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full disk must not change what the model under test does.
+        // A full disk must not change the behaviour of the model under test.
         let _ = log.write_all(&line).and_then(|()| log.flush());
     }
 }
 
-/// A response that is not streamed, when the time that its stream would take is over.
+/// A response without streaming, sent after the time that its stream would take.
 async fn whole(player: Player) -> Response<AnswerBody> {
     let mut actions = Vec::new();
     for action in player {
@@ -265,8 +266,7 @@ async fn whole(player: Player) -> Response<AnswerBody> {
     response.map_or_else(Refused::into_response, |response| Reply::Json(response).into_response())
 }
 
-/// A request body as it was before its client compressed it; `None` for one that is damaged or larger
-/// than [`MAX_REQUEST_BYTES`].
+/// The decompressed request body; `None` if it is damaged or larger than [`MAX_REQUEST_BYTES`].
 fn decompressed(body: &[u8]) -> Option<Bytes> {
     zstd::bulk::decompress(body, MAX_REQUEST_BYTES).ok().map(Bytes::from)
 }
@@ -287,7 +287,7 @@ async fn refused(refusal: Refusal) -> Response<AnswerBody> {
     for (name, value) in &refusal.headers {
         let name = header::HeaderName::from_bytes(name.as_bytes());
         let value = header::HeaderValue::from_str(value);
-        // The script's validation refused the others.
+        // The script's validation rejects invalid ones.
         if let (Ok(name), Ok(value)) = (name, value) {
             response.headers_mut().insert(name, value);
         }

@@ -1,5 +1,5 @@
-//! Scripts played inside this process, without a socket. Their bytes go through the decoder that reads
-//! answers from the network, so both behave alike.
+//! Plays scripts inside this process, without a socket. Their bytes pass through the decoder of
+//! network responses, so both behave alike.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use crate::script::{
     request::RequestBody,
 };
 
-/// Scripts kept loaded; beyond it all of them are loaded again when used.
+/// Most cached scripts; when exceeded, the cache is cleared and scripts are loaded again on use.
 const MAX_SCRIPTS: usize = 64;
 
 /// Plays the script that a request's model names: a built-in one, or a file by its absolute path.
@@ -36,7 +36,7 @@ pub struct ScriptedTransport {
 #[derive(Debug, Clone)]
 struct Loaded {
     engine: Arc<Engine>,
-    /// When the file has another version it is loaded again and its conversations start over.
+    /// When the file has another version, it is loaded again and its conversations start over.
     version: Version,
 }
 
@@ -80,7 +80,7 @@ impl ScriptedTransport {
             Ok(engine) => engine,
             Err(error) => {
                 let failure = Failure::new(FailureKind::BadRequest, error.to_string());
-                // A reader that went away needs no answer.
+                // Ignored: the reader is gone.
                 let _ = sender.send(vec![Event::Failed(failure)]).await;
                 return;
             }
@@ -115,8 +115,8 @@ impl ScriptedTransport {
         Some(Arc::clone(&found.engine))
     }
 
-    /// Keeps `script`, unless another request has loaded the same version meanwhile: that one holds
-    /// the conversations under way.
+    /// Caches `script`, unless another request has loaded the same version meanwhile: that one
+    /// holds the state of open conversations.
     fn keep(&self, model: &str, version: Version, script: Script) -> Arc<Engine> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = loaded.get(model).filter(|found| found.version == version) {
@@ -131,7 +131,7 @@ impl ScriptedTransport {
     }
 }
 
-/// Time and size of a script file; `None` for a script that is built in.
+/// Modification time and size of a script file; `None` for a built-in script.
 type Version = Option<(SystemTime, u64)>;
 
 fn version(path: &Path) -> Version {
@@ -160,12 +160,12 @@ async fn play(player: Player, idle: Duration, sender: &mpsc::Sender<Vec<Event>>)
     let mut rest = Vec::new();
     decoder.finish(&mut rest);
     if !rest.is_empty() {
-        // A reader that went away needs no end.
+        // Ignored: the reader is gone.
         let _ = sender.send(rest).await;
     }
 }
 
-/// Reports a scripted refusal as a failure that is not worth another attempt.
+/// Reports a scripted refusal as a failure that is not worth retrying.
 async fn refuse(provider: &Provider, refusal: Refusal, sender: &mpsc::Sender<Vec<Event>>) {
     time::sleep(refusal.delay).await;
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);

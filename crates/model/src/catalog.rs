@@ -1,5 +1,5 @@
-//! Models known by name: what they take, what they can do, and what to show in a picker
-//! (specification "Model entry"). It asks no provider; names it does not know get careful guesses.
+//! Known models: their inputs, capabilities, and texts for a picker (specification "Model entry").
+//! It makes no requests to providers; unknown names get conservative defaults.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct ModelInfo {
     /// Empty for models without reasoning.
     pub default_effort: Text,
     pub supports_parallel_tool_calls: bool,
-    /// Takes `apply_patch` as a custom tool with a grammar, rather than as a function.
+    /// Whether it accepts `apply_patch` as a custom tool with a grammar, rather than as a function.
     pub supports_custom_apply_patch: bool,
     pub supports_verbosity: bool,
     /// `text`, `image`.
@@ -46,7 +46,7 @@ pub struct Effort {
 }
 
 impl Default for ModelInfo {
-    /// A model of which nothing is known.
+    /// An unknown model.
     fn default() -> Self {
         Self {
             id: Text::Borrowed(""),
@@ -70,14 +70,14 @@ impl Default for ModelInfo {
 }
 
 impl ModelInfo {
-    /// Tokens that a request may hold so that the longest response still fits.
+    /// Most tokens of a request that leave room for the longest response.
     #[must_use]
     pub fn max_input(&self) -> u64 {
         self.context_window.saturating_sub(self.max_output)
     }
 }
 
-/// A catalog file that cannot be used.
+/// A catalog file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// It cannot be read.
@@ -86,15 +86,15 @@ pub enum CatalogError {
     /// It is larger than [`MAX_CATALOG_BYTES`].
     #[error("{}: a catalog has at most {MAX_CATALOG_BYTES} bytes", path.display())]
     TooLarge { path: PathBuf },
-    /// It is no catalog; the message has line and column.
+    /// It is not a catalog; the message has line and column.
     #[error("{}: {source}", path.display())]
     Json { path: PathBuf, source: serde_json::Error },
-    /// It names no model, or one without an id or twice.
+    /// It has no model, a model without an id, or an id twice.
     #[error("{}: {message}", path.display())]
     Models { path: PathBuf, message: String },
 }
 
-/// A larger catalog file is refused.
+/// Largest catalog file, in bytes.
 pub const MAX_CATALOG_BYTES: u64 = 4 << 20;
 
 /// Reads a catalog file: a JSON array of models with the members of [`ModelInfo`] (`id` alone is
@@ -178,8 +178,8 @@ pub fn offline() -> Vec<ModelInfo> {
     ]
 }
 
-/// The model `id` among `models`; else, by the longest known name it starts with, what that model
-/// can do under its own name (dated snapshots); else careful defaults.
+/// The model `id` among `models`; else the capabilities of the longest known name that `id` starts
+/// with, under its own name (dated snapshots); else conservative defaults.
 #[must_use]
 pub fn find(models: &[ModelInfo], id: &str) -> ModelInfo {
     if let Some(model) = models.iter().find(|model| model.id == id) {
@@ -192,7 +192,7 @@ pub fn find(models: &[ModelInfo], id: &str) -> ModelInfo {
     let like = match nearest {
         Some(model) => model.clone(),
         None if id.starts_with('/') => built_in.into_iter().next().unwrap_or_default(),
-        // A later model of a known line.
+        // A later model of a known family.
         None if is_later_gpt(family) => gpt5("", "", "", LOW_TO_HIGH),
         None => ModelInfo::default(),
     };
@@ -206,21 +206,21 @@ pub fn find(models: &[ModelInfo], id: &str) -> ModelInfo {
     }
 }
 
-/// Reads a catalog file (configuration `model_catalog_json`): a JSON array of models, members named
-/// as in [`ModelInfo`]; what a model leaves out has the default of an unknown one.
+/// Parses a catalog (configuration `model_catalog_json`): a JSON array of models, members named as
+/// in [`ModelInfo`]; absent members have the defaults of an unknown model.
 ///
 /// # Errors
-/// With line and column, when the text is no such array.
+/// The text is not such an array; the error has line and column.
 pub fn parse(json: &str) -> serde_json::Result<Vec<ModelInfo>> {
     serde_json::from_str(json)
 }
 
-/// The part of a name that tells the model: `org/gpt-5-mini` is `gpt-5-mini` behind a router.
+/// The part of a name that identifies the model: `org/gpt-5-mini` is `gpt-5-mini` behind a router.
 fn family(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
 }
 
-/// Whether a name is of the GPT line, from version 5 on.
+/// Whether a name is of the GPT family, from version 5 on.
 fn is_later_gpt(family: &str) -> bool {
     let version = family.strip_prefix("gpt-").unwrap_or_default();
     let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
@@ -263,7 +263,7 @@ fn gpt5(
         supported_efforts: efforts.into(),
         default_effort: "medium".into(),
         supports_custom_apply_patch: true,
-        // The coding models of the line take one verbosity only.
+        // The coding models of the family accept only one verbosity.
         supports_verbosity: !id.contains("codex"),
         ..ModelInfo::default()
     }

@@ -1,5 +1,5 @@
-//! Sending requests and delivering their events. Each request is sent once; what failed says
-//! whether sending it again may help, and doing so is the caller's decision.
+//! Sends requests and delivers their events. Each request is sent once; a failure states whether a
+//! retry may help, and the caller decides about it.
 
 use std::{
     fmt,
@@ -21,16 +21,16 @@ use crate::{
     failure::request_id,
 };
 
-/// Batches of events that wait for a slow reader; beyond it the network is not read. A batch holds
-/// the events of one read.
+/// Most batches of events that wait for a slow reader; beyond it the network is not read. A batch
+/// holds the events of one read.
 const MAX_BATCHES: usize = 64;
-/// Most bytes of an error answer that are read.
+/// Most bytes of an error response that are read.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// How long the rest of a finished response is read, so that its connection can be used again.
+/// Longest time for reading the rest of a finished response, so that its connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the last event may wait for that, in the hope that the connection is free for the
-/// request that follows.
+/// Longest delay of the last event for that purpose, so that the connection is available to the
+/// next request.
 const DRAIN_GRACE: Duration = Duration::from_millis(1);
 
 const POOL: PoolOptions = PoolOptions {
@@ -40,11 +40,10 @@ const POOL: PoolOptions = PoolOptions {
     http2: true,
 };
 
-/// What a client needs beyond its providers.
+/// A client's options beyond its providers.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Root certificates to trust besides the public ones, as PEM: for networks with an authority
-    /// of their own.
+    /// Additional trusted root certificates, as PEM: for networks with their own authority.
     pub extra_roots_pem: Option<Vec<u8>>,
     /// Answers requests to providers whose transport is [`Transport::Offline`].
     pub offline: Option<Arc<dyn OfflineTransport>>,
@@ -52,8 +51,8 @@ pub struct Options {
 
 /// A transport inside this process, which needs no network.
 pub trait OfflineTransport: Send + Sync {
-    /// Answers the request in `body`: sends the events of its response to `events`, the terminal one
-    /// last. Ends early when the receiver is gone.
+    /// Answers the request in `body`: sends the events of its response to `events`, the terminal
+    /// one last. Ends early when the receiver is dropped.
     fn respond(
         self: Arc<Self>,
         provider: Arc<Provider>,
@@ -65,15 +64,15 @@ pub trait OfflineTransport: Send + Sync {
 /// Builds the pooled HTTP client for requests to providers, which takes about a millisecond.
 ///
 /// # Errors
-/// When an additional root certificate cannot be read.
+/// An additional root certificate is invalid.
 pub fn connect(options: &Options) -> Result<HttpClient<Full<Bytes>>, Failure> {
     let tls = http_client::tls_config(options.extra_roots_pem.as_deref())
         .map_err(|error| Failure::new(FailureKind::Other, format!("cannot set up TLS: {error}")))?;
     Ok(http_client::http_client(tls, &POOL))
 }
 
-/// Sends requests to any provider and reuses connections between them. Cheap to make and to clone:
-/// the HTTP machinery is built at the first request that needs it.
+/// Sends requests to any provider and reuses connections. Cheap to create and to clone: the HTTP
+/// client is built at the first request that needs it.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -109,7 +108,7 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Sends `body` (see [`Prompt::encode`]) and streams the answer. Every problem arrives as the
+    /// Sends `body` (see [`Prompt::encode`]) and streams the response. Every error arrives as the
     /// stream's terminal event. Must be called within a Tokio runtime.
     #[must_use]
     pub fn stream(&self, provider: &Arc<Provider>, body: Bytes) -> ResponseStream {
@@ -131,7 +130,7 @@ impl Client {
     }
 
     /// Opens a connection to `provider` ahead of the first request, with a request that any server
-    /// answers at no cost. Failures are left to the first real request, which reports them.
+    /// answers at no cost. Failures are ignored: the first real request reports them.
     pub async fn warm_up(&self, provider: &Provider) {
         if provider.transport == Transport::Offline {
             return;
@@ -176,7 +175,8 @@ impl ResponseStream {
         }
         self.batches.poll_recv(cx).map(|batch| {
             let batch = batch.unwrap_or_else(|| {
-                // Only a panic or the runtime's end leaves a response without its terminal event.
+                // Only a panic or the runtime's shutdown leaves a response without its terminal
+                // event.
                 let message = "reading the response ended unexpectedly; this is a defect";
                 vec![Event::Failed(Failure::new(FailureKind::InternalServerError, message))]
             });
@@ -201,7 +201,7 @@ async fn respond(
     match open(inner, provider, &body).await {
         Ok((endpoint, opened)) => pump(provider, &endpoint, opened, sender).await,
         Err(failure) => {
-            // A reader that went away needs no answer.
+            // Ignored: the reader is gone.
             let _ = sender.send(vec![Event::Failed(failure)]).await;
         }
     }
@@ -221,7 +221,7 @@ async fn respond_offline(
          `model_provider`",
         provider.id
     );
-    // A reader that went away needs no answer.
+    // Ignored: the reader is gone.
     let _ = sender.send(vec![Event::Failed(Failure::new(FailureKind::BadRequest, message))]).await;
 }
 
@@ -247,7 +247,8 @@ async fn open(
     if !sent.compressed || !compression::may_be_refused(failure.http_status) {
         return Err(failure);
     }
-    // The same request at once as it is: that is no retry of the provider's work.
+    // The same request is sent again immediately without compression: not a retry of the provider's
+    // work.
     let opened = attempt(http, provider, &endpoint, &Encoded::plain(body)).await?;
     inner.compression.refused_by(provider);
     Ok((endpoint, opened))
@@ -289,7 +290,7 @@ async fn attempt(
     Err(refused(provider, endpoint, response).await)
 }
 
-/// Whether an answer is a page or a JSON document where an event stream should be.
+/// Whether a response is a page or a JSON document instead of an event stream.
 fn is_document(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     kind.starts_with(b"text/html") || kind.starts_with(b"application/json")
@@ -304,7 +305,7 @@ async fn refused(
     let text = Limited::new(body, MAX_ERROR_BODY).collect();
     let text = match time::timeout(provider.stream_idle_timeout, text).await {
         Ok(Ok(text)) => text.to_bytes(),
-        // The status alone is reported.
+        // Only the status is reported.
         Ok(Err(_)) | Err(_) => Bytes::new(),
     };
     let mut failure =
@@ -361,13 +362,13 @@ async fn pump(
             Err(_) => decoder.fail(silent(endpoint, idle), &mut batch),
         }
         if let Some(Event::Failed(failure)) = batch.last_mut() {
-            // It may quote what the provider sent, and that may quote the key.
+            // It may quote the provider's text, which may quote the key.
             failure.message = provider.redact(&failure.message);
             failure.details = request_id.clone();
         }
         if matches!(batch.last(), Some(Event::Completed { .. })) {
             free_connection(body).await;
-            // A reader that went away needs no end.
+            // Ignored: the reader is gone.
             let _ = sender.send(batch).await;
             return;
         }
@@ -377,18 +378,18 @@ async fn pump(
     }
 }
 
-/// Sees to it that a finished response gives its connection back. Most often its end has come with
-/// the last event, and the next request finds the connection free; else the end is awaited in a
-/// task of its own, because the reader drops the stream once it has the last event.
+/// Returns the connection of a finished response to the pool. Usually the end has arrived with the
+/// last event, and the next request finds the connection available; otherwise a task of its own
+/// awaits the end, because the reader drops the stream after the last event.
 async fn free_connection(body: Incoming) {
     let drain = tokio::spawn(drain(body));
-    // Running out of time is fine: the task goes on.
+    // On a timeout the task continues.
     let _ = time::timeout(DRAIN_GRACE, drain).await;
 }
 
 /// Reads the end of a body, so that an HTTP/1.1 connection goes back to the pool.
 async fn drain(mut body: Incoming) {
     let rest = async { while let Some(Ok(_)) = body.frame().await {} };
-    // Whoever goes on sending after the end loses the connection.
+    // A server that keeps sending after the end loses the connection.
     let _ = time::timeout(DRAIN_TIMEOUT, rest).await;
 }

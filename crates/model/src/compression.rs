@@ -1,5 +1,5 @@
-//! Requests sent compressed (`content-encoding: zstd`): a long thread sends its history with every
-//! request, and it is text.
+//! Compression of requests (`content-encoding: zstd`): a long thread sends its history, which is
+//! text, with every request.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -8,19 +8,19 @@ use bytes::Bytes;
 
 use crate::Provider;
 
-/// Smaller bodies are not worth it.
+/// Smaller bodies are not worth compressing.
 const MIN_BYTES: usize = 4 << 10;
-/// Fast, and most of what there is to win.
+/// Fast, with most of the possible gain.
 const LEVEL: i32 = 1;
 
-/// Which providers do not take compressed requests: learned from their answers, kept while the
-/// process runs.
+/// Providers that reject compressed requests: learned from their responses, kept while the process
+/// runs.
 #[derive(Debug, Default)]
 pub(crate) struct Compression {
     refused: Mutex<HashSet<String>>,
 }
 
-/// A body as it is sent.
+/// An encoded body.
 pub(crate) struct Encoded {
     pub(crate) bytes: Bytes,
     pub(crate) compressed: bool,
@@ -53,7 +53,7 @@ impl Compression {
     }
 }
 
-/// Whether an answer may mean that the encoding was not understood.
+/// Whether a status may mean that the encoding was not understood.
 pub(crate) fn may_be_refused(status: Option<u16>) -> bool {
     matches!(status, Some(400 | 415))
 }

@@ -1,6 +1,6 @@
-//! From the bytes of an event stream to [`Event`]s. The types of the hot deltas are found without
-//! parsing and their JSON is read in one pass; events this crate does not use cost a look at their
-//! type.
+//! Decodes the bytes of an event stream to [`Event`]s. The types of frequent deltas are found
+//! without parsing, and their JSON is read in one pass; of events that this crate does not use,
+//! only the type is read.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{Event, Failure, FailureKind, Usage, excerpt};
 
 mod item;
 
-/// Decodes one response. Once a terminal event was given, further bytes are ignored.
+/// Decodes one response. Ignores all bytes after a terminal event.
 #[derive(Debug)]
 pub struct Decoder {
     reader: Reader,
@@ -31,13 +31,14 @@ impl Decoder {
         Self { reader: Reader::new(), ended: false }
     }
 
-    /// Whether the terminal event was given.
+    /// Whether the terminal event was returned.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Reads `chunk`, cut from the stream anywhere, and appends the events it completes to `out`.
+    /// Reads `chunk`, split at any position of the stream, and appends the events that it completes
+    /// to `out`.
     pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<Event>) {
         if self.ended {
             return;
@@ -72,14 +73,14 @@ impl Decoder {
         }
     }
 
-    /// The stream is over: a response without its terminal event was cut.
+    /// Ends the stream: a response without its terminal event was cut off.
     pub fn finish(&mut self, out: &mut Vec<Event>) {
         let message = "the model provider closed the stream before the response was complete";
         self.fail(Failure::disconnected(message), out);
     }
 }
 
-/// Members that deltas and part events share; the others of such an event are skipped.
+/// Members that deltas and part events share; other members are skipped.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -149,7 +150,7 @@ fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
     Ok(Some(event))
 }
 
-/// The `type` of an event. Providers write it first; elsewhere it costs a parse.
+/// The `type` of an event. Providers write it first; at another position it costs a parse.
 fn event_type(data: &[u8]) -> Result<Cow<'_, str>, Failure> {
     #[derive(Deserialize)]
     struct Head<'a> {

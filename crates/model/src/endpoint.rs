@@ -13,12 +13,12 @@ use crate::{Failure, FailureKind, KeySource, Provider};
 /// Everything but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Where a provider takes one kind of request, with the credentials to send.
+/// The URL of one kind of request to a provider, with the credentials to send.
 #[derive(Debug)]
 pub struct Endpoint {
     uri: Uri,
     headers: HeaderMap,
-    /// `POST https://host/path`, for messages. It leaves out the query, which may carry a key.
+    /// `POST https://host/path`, for messages. Omits the query, which may contain a key.
     pub label: String,
 }
 
@@ -26,8 +26,8 @@ impl Endpoint {
     /// The endpoint for `method` on `path` below the provider's base URL.
     ///
     /// # Errors
-    /// `Unauthorized` when a key is needed and missing; `Other` for an unusable URL or header,
-    /// naming the configuration key to correct.
+    /// `Unauthorized` when a required key is missing; `Other` for an invalid URL or header, naming
+    /// the configuration key to correct.
     pub fn new(provider: &Provider, method: &Method, path: &str) -> Result<Self, Failure> {
         let headers = headers(provider)?;
         let mut url = format!("{}{path}", provider.base_url.trim_end_matches('/'));
@@ -54,7 +54,7 @@ impl Endpoint {
         url.strip_suffix(self.uri.path()).unwrap_or(url).to_owned()
     }
 
-    /// A request that carries `body` as JSON.
+    /// A request with `body` as JSON.
     #[must_use]
     pub fn request(&self, method: &Method, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));

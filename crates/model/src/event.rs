@@ -1,11 +1,11 @@
-//! What a streamed response tells the caller, already parsed. These types carry no wire names of
-//! the application server and no transport details.
+//! The parsed events of a streamed response. These types contain no wire names of the application
+//! server and no transport details.
 
 use std::sync::Arc;
 
 use crate::Failure;
 
-/// One step of a streamed response. A stream ends with exactly one [`Event::Completed`] or
+/// One event of a streamed response. A stream ends with exactly one [`Event::Completed`] or
 /// [`Event::Failed`]; nothing follows it. `index` is the item's position in the response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -31,7 +31,7 @@ pub enum Event {
         summary_index: u32,
         text: String,
     },
-    /// Raw reasoning, which few providers show.
+    /// Raw reasoning, which few providers reveal.
     ReasoningDelta {
         index: u32,
         content_index: u32,
@@ -45,9 +45,9 @@ pub enum Event {
         index: u32,
         text: String,
     },
-    /// An item is whole. `raw` is its JSON as received, fit to be sent back as an input item: only
-    /// members of a `reasoning` item that providers refuse as input (`status`; `id` when there is
-    /// no `encrypted_content` to go with it) are dropped.
+    /// An item is finished. `raw` is its JSON as received, suitable as an input item: only members
+    /// of a `reasoning` item that providers refuse as input (`status`; `id` without
+    /// `encrypted_content`) are removed.
     ItemDone {
         index: u32,
         raw: Arc<str>,
@@ -60,14 +60,14 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether nothing can follow this event.
+    /// Whether the event is terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed { .. } | Self::Failed(_))
     }
 }
 
-/// What an item that begins is going to be.
+/// The kind of an item that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemKind {
     Message {
@@ -82,17 +82,17 @@ pub enum ItemKind {
         call_id: String,
         name: String,
     },
-    /// A search, with its query where that is known already.
+    /// A search, with its query if known.
     WebSearch {
         query: String,
     },
-    /// A kind this crate does not know, with its `type`.
+    /// An unknown kind, with its `type`.
     Other {
         kind: String,
     },
 }
 
-/// A whole item, reduced to what a turn needs.
+/// A finished item, reduced to what a turn needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     Message {
@@ -115,22 +115,21 @@ pub enum Item {
         name: String,
         input: String,
     },
-    /// A search the provider ran itself; `action` is the item's `action` member, and `failed` what
-    /// its `status` says.
+    /// A search by the provider; `action` is the item's `action` member, and `failed` derives from
+    /// its `status`.
     WebSearch {
         query: String,
         action: serde_json::Value,
         failed: bool,
     },
-    /// A kind this crate does not know, with its `type`. With a call id the model waits for its
-    /// output.
+    /// An unknown kind, with its `type`. If it has a call id, the model waits for its output.
     Other {
         kind: String,
         call_id: Option<String>,
     },
 }
 
-/// The role a message plays in a turn: talk on the way, or the answer.
+/// The role of a message in a turn: intermediate commentary, or the final answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Commentary,
@@ -147,7 +146,7 @@ impl Phase {
         }
     }
 
-    /// The phase of that name; `None` for names this crate does not know.
+    /// The phase of that name; `None` for unknown names.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -158,7 +157,7 @@ impl Phase {
     }
 }
 
-/// Tokens a response used, as the provider counted them. `cached_input` is part of `input`,
+/// Tokens of a response, as counted by the provider. `cached_input` is part of `input`,
 /// `reasoning_output` part of `output`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {

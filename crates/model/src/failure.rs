@@ -1,6 +1,6 @@
 //! Why a response failed, in the terms of the specification's `agentErrorInfo`, and the mapping
-//! from HTTP answers and error events to them. It says what could be sent again; whether and when
-//! that happens is the caller's decision.
+//! from HTTP responses and error events to them. It states what can be retried; the caller decides
+//! whether and when.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -16,30 +16,30 @@ use crate::{Provider, Usage};
 pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
-    /// What support needs besides: the provider's error code and request id.
+    /// Additional details for support: the provider's error code and request id.
     pub details: Option<String>,
-    /// Status of the provider's answer, where there was one.
+    /// Status of the provider's response, if there was one.
     pub http_status: Option<u16>,
-    /// Whether sending the same request once more may succeed.
+    /// Whether a retry of the request may succeed.
     pub retry: Retry,
-    /// What the provider asked to wait before coming back.
+    /// The delay that the provider asked for.
     pub retry_after: Option<Duration>,
-    /// Tokens that a response cost before it failed.
+    /// Tokens used before the failure.
     pub usage: Option<Usage>,
 }
 
-/// Whether a failed request may succeed when it is sent again.
+/// Whether a retry of a failed request may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It would fail again.
+    /// A retry would fail again.
     Never,
     /// The response did not begin.
     Request,
-    /// The response broke off.
+    /// The response was cut off.
     Stream,
 }
 
-/// Specification "Errors", `agentErrorInfo`, and the values that the wire shapes add.
+/// Specification "Errors", `agentErrorInfo`, and the additional values of the wire shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     ContextWindowExceeded,
@@ -56,7 +56,7 @@ pub enum FailureKind {
     Other,
 }
 
-/// Most characters of a foreign text that a message quotes.
+/// Most characters of an external text that a message quotes.
 const EXCERPT_CHARS: usize = 400;
 
 impl Failure {
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// A stream that ended or broke before its end; worth another try.
+    /// A stream that ended or broke early; worth a retry.
     pub fn disconnected(message: impl Into<String>) -> Self {
         Self { retry: Retry::Stream, ..Self::new(FailureKind::ResponseStreamDisconnected, message) }
     }
@@ -90,7 +90,7 @@ impl Failure {
         Self { retry, retry_after, ..Self::new(kind, message) }
     }
 
-    /// An answer with an error status. `target` names the request (`POST https://host/path`).
+    /// A response with an error status. `target` names the request (`POST https://host/path`).
     pub fn from_status(
         provider: &Provider,
         target: &str,
@@ -101,7 +101,7 @@ impl Failure {
         let error = ErrorBody::read(body);
         let coded = error.code().and_then(classify).map(|(kind, _)| kind);
         let kind = match (coded, status.as_u16()) {
-            // A rate-limit code is the status 429 in other words.
+            // A rate-limit code is equivalent to status 429.
             (Some(kind), _) if kind != FailureKind::ResponseTooManyFailedAttempts => kind,
             (_, 400) => FailureKind::BadRequest,
             (_, 401) => FailureKind::Unauthorized,
@@ -125,12 +125,12 @@ impl Failure {
     }
 }
 
-/// The wait that a provider's headers ask for.
+/// The delay in a provider's headers.
 fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
     retry::requested_wait(|name| headers.get(name)?.to_str().ok())
 }
 
-/// The status with its name, where it has one.
+/// The status with its name, if it has one.
 fn named(status: StatusCode) -> String {
     match status.canonical_reason() {
         Some(reason) => format!("{} {reason}", status.as_u16()),
@@ -138,7 +138,7 @@ fn named(status: StatusCode) -> String {
     }
 }
 
-/// The provider's name for a request, as [`Failure::details`] tells it.
+/// The provider's id of a request, as in [`Failure::details`].
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get("x-request-id")?.to_str().ok()?;
     Some(format!("request id `{}`", excerpt(id)))
@@ -159,7 +159,7 @@ pub fn excerpt(text: &str) -> String {
     out
 }
 
-/// Error codes with a kind of their own, and whether the same request may succeed later.
+/// Error codes with a kind of their own, and whether a retry may succeed.
 fn classify(code: &str) -> Option<(FailureKind, bool)> {
     Some(match code {
         "context_length_exceeded" => (FailureKind::ContextWindowExceeded, false),
@@ -176,7 +176,7 @@ fn classify(code: &str) -> Option<(FailureKind, bool)> {
     })
 }
 
-/// What the person can do about it, as a sentence to append.
+/// A sentence to append about what the user can do.
 fn advice(provider: &Provider, kind: FailureKind) -> String {
     match kind {
         FailureKind::Unauthorized => format!(
@@ -191,8 +191,8 @@ fn advice(provider: &Provider, kind: FailureKind) -> String {
     }
 }
 
-/// The error object of an answer: `{"error": {"code", "type", "message"}}`, or the same members at
-/// the top; whatever cannot be read stays empty.
+/// The error object of a response: `{"error": {"code", "type", "message"}}`, or the same members at
+/// the top level; unreadable members stay empty.
 #[derive(Debug, Default)]
 struct ErrorBody {
     code: Option<String>,

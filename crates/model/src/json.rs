@@ -1,4 +1,4 @@
-//! Writing JSON strings straight into a byte buffer. It only escapes; it knows no document shapes.
+//! Writes JSON strings into a byte buffer. It only escapes; it knows no document shapes.
 
 /// Appends `text` as a JSON string, quotes included.
 pub fn push_str(out: &mut Vec<u8>, text: &str) {

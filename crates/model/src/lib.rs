@@ -1,6 +1,6 @@
-//! Model providers: streaming Responses-API requests over HTTP, and a small catalog of models. It knows
-//! neither threads nor the wire protocol of the application server, reads no environment, and never
-//! decides whether to run a tool or to send a request again.
+//! Model providers: streaming Responses-API requests over HTTP, and a small catalog of models. It
+//! knows neither threads nor the wire protocol of the application server, reads no environment, and
+//! never decides whether to run a tool or to retry a request.
 
 mod client;
 mod compression;

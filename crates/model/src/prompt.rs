@@ -1,5 +1,5 @@
-//! The body of a request to the Responses API. History arrives as ready-made JSON, so encoding it
-//! is copying it; this module does not look inside.
+//! The body of a request to the Responses API. History consists of encoded JSON, which is copied
+//! without being parsed.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::json;
 
-/// One request to a model. Fragments that are "ready JSON" are copied as they are: they must be
-/// valid JSON, or the provider refuses the request.
+/// One request to a model. Fragments of "ready JSON" are copied verbatim: they must be valid JSON,
+/// or the provider refuses the request.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
     pub model: Arc<str>,
@@ -27,11 +27,11 @@ pub struct Prompt {
     /// Sent as `prompt_cache_key`: the thread's id, so that its prefix stays cached.
     pub cache_key: Option<Arc<str>>,
     pub service_tier: Option<Arc<str>>,
-    /// Ask for encrypted reasoning, which lets a later request carry it without server-side state.
+    /// Requests encrypted reasoning, which a later request can carry without server-side state.
     pub include_encrypted_reasoning: bool,
 }
 
-/// Reasoning options; an absent member is left to the provider's default.
+/// Reasoning options; the provider's defaults apply to absent members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasoning {
     /// `none`, `minimal`, `low`, `medium`, `high` or `xhigh`.
@@ -41,8 +41,8 @@ pub struct Reasoning {
 }
 
 impl Prompt {
-    /// The JSON body. Members always come in the same order and what changes least comes first, so
-    /// that the provider's prompt cache keeps matching. One allocation, of the body's size.
+    /// The JSON body. Members are always in the same order, the least changing ones first, so that
+    /// the provider's prompt cache matches. Allocates once, with the body's size.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut body = Vec::with_capacity(self.encoded_capacity());
@@ -74,7 +74,7 @@ impl Prompt {
         Bytes::from(body)
     }
 
-    /// At least the encoded length: the variable parts exactly, the rest generously.
+    /// An upper bound of the encoded length: exact for the variable parts, generous for the rest.
     fn encoded_capacity(&self) -> usize {
         const FIXED: usize = 512;
         let strings = [Some(&self.model), Some(&self.instructions), self.cache_key.as_ref()]
@@ -135,7 +135,7 @@ fn string_member(body: &mut Vec<u8>, name: &str, text: &str) {
     json::push_str(body, text);
 }
 
-/// `,"name":{…}` with the members that are present; nothing when none is.
+/// `,"name":{…}` with the members that are present; nothing if there are none.
 fn push_object<const N: usize>(
     body: &mut Vec<u8>,
     name: &str,

@@ -1,31 +1,31 @@
-//! Where requests go and with which credentials. Everything here is already resolved: environment
-//! variables and files are the caller's business.
+//! The address and credentials of a provider. All values are resolved: callers read environment
+//! variables and files.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// Default of `model_providers.<id>.stream_idle_timeout_ms`.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A model provider (configuration `model_providers.<id>`), with its values resolved.
+/// A resolved model provider (configuration `model_providers.<id>`).
 #[derive(Debug, Clone)]
 pub struct Provider {
     pub id: String,
     /// Display name, used in messages.
     pub name: String,
     pub transport: Transport,
-    /// URL up to and without `/responses`; unused by the offline transport.
+    /// URL without the final `/responses`; unused by the offline transport.
     pub base_url: String,
     pub api_key: KeySource,
-    /// Sent with every request; an `authorization` entry replaces the key's.
+    /// Sent with every request; an `authorization` entry takes precedence over the key.
     pub http_headers: BTreeMap<String, String>,
     pub query_params: BTreeMap<String, String>,
-    /// Longest silence, before and between the bytes of an answer.
+    /// Longest silence before and within a response.
     pub stream_idle_timeout: Duration,
-    /// Large requests are sent compressed, until the provider refuses one.
+    /// Whether large requests are sent compressed, until the provider refuses one.
     pub compress_requests: bool,
 }
 
-/// How a provider is reached.
+/// The transport to a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// The Responses API over HTTP or HTTPS.
@@ -39,13 +39,13 @@ pub enum Transport {
 pub enum KeySource {
     /// Sent as `Authorization: Bearer <key>`.
     Value(Secret),
-    /// A key is needed and absent: requests fail with these instructions, before any is sent.
+    /// A required key is missing: requests fail with these instructions before they are sent.
     Missing { instructions: String },
-    /// The provider takes requests without a key.
+    /// The provider accepts requests without a key.
     NotNeeded,
 }
 
-/// A value that never shows in `Debug` output or messages.
+/// A value that never appears in `Debug` output or messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -54,7 +54,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, for the request that needs it.
+    /// The value itself.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -71,7 +71,7 @@ impl Provider {
     /// Base URL of the built-in `default` provider.
     pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
-    /// A provider reached over HTTP with every limit at its default and no key.
+    /// A provider over HTTP with default limits and no key.
     pub fn http(id: impl Into<String>, base_url: impl Into<String>) -> Self {
         let id = id.into();
         Self {
@@ -115,7 +115,7 @@ impl Provider {
     }
 
     /// Values that must not appear in a message or a recording: the key and the header values.
-    /// Values under 6 bytes are left out, as replacing those would garble unrelated text.
+    /// Values under 6 bytes are excluded, because replacing them would garble unrelated text.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let key = match &self.api_key {
             KeySource::Value(key) => Some(key.expose()),

@@ -1,5 +1,5 @@
-//! Lines of batches are requests like any other: which of them a batch may hold, and what is read
-//! in them before they run.
+//! Batch lines as requests: the endpoints that a batch supports, and the validation of lines before
+//! they run.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
@@ -11,7 +11,7 @@ use crate::serve::router::{self, Api, Generation, Route};
 use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 
-/// What the lines of a batch may be for.
+/// The endpoints of batch lines.
 pub(crate) const ENDPOINTS: [&str; 7] = [
     "/v1/responses",
     "/v1/chat/completions",
@@ -22,23 +22,23 @@ pub(crate) const ENDPOINTS: [&str; 7] = [
     "/v1/images/edits",
 ];
 
-/// What must be known of a line before it runs.
+/// The properties of a line before it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct LineRequest {
-    /// The model, as the line calls it.
+    /// The model's name in the line.
     pub(crate) model: Option<String>,
-    /// Its estimate of input tokens.
+    /// Estimated input tokens.
     pub(crate) tokens: u64,
-    /// It asks for a stream.
+    /// Whether it asks for a stream.
     pub(crate) streams: bool,
-    /// There is a default model for it.
+    /// Whether it is a moderation, which has a default model.
     pub(crate) is_moderation: bool,
 }
 
 /// Reads the body of a line.
 ///
 /// # Errors
-/// 400, as a client would be answered.
+/// 400, as for a client's request.
 pub(crate) fn read_line(endpoint: &str, body: &Bytes) -> Result<LineRequest, ApiError> {
     let generation = generation(endpoint)?;
     let asked =
@@ -51,10 +51,10 @@ pub(crate) fn read_line(endpoint: &str, body: &Bytes) -> Result<LineRequest, Api
     })
 }
 
-/// Runs a line: the whole answer of its model server.
+/// Runs a line. Returns the upstream's whole response.
 ///
 /// # Errors
-/// What a client would be answered instead.
+/// The same as for a client's request.
 pub(crate) async fn line(
     exchange: &mut Exchange,
     endpoint: &str,
@@ -80,7 +80,7 @@ fn generation(endpoint: &str) -> Result<Generation, ApiError> {
     }
 }
 
-/// Checks that a batch may be for an endpoint.
+/// Checks that batches support an endpoint.
 ///
 /// # Errors
 /// 400 `invalid_value`.

@@ -1,4 +1,4 @@
-//! `/v1/batches`: making, listing, reading and cancelling batches. ObjectKind a batch does is in `batch`.
+//! `/v1/batches`: creating, listing, reading and cancelling batches. They run in `batch`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use gateway_store::records::ids;
 
 const WINDOW: &str = "24h";
 const WINDOW_SECONDS: i64 = 86_400;
-/// Longest request of this resource.
+/// Largest request body of this resource, in bytes.
 const MAX_BODY: u64 = 1 << 20;
-/// How long the check of a file is waited for; then the batch is shown as it is.
+/// Longest wait for the validation of a file; after it, the response shows the batch as it is.
 const PATIENCE: Duration = Duration::from_secs(30);
 const MAX_METADATA: usize = 16;
-/// Bytes of a key and of a value of metadata.
+/// Most bytes of a key and of a value of metadata.
 const MAX_METADATA_BYTES: (usize, usize) = (64, 512);
 
-/// See the module.
+/// Handles the routes of batches.
 pub(crate) async fn answer(
     exchange: &mut Exchange,
     rest: &[&str],
@@ -81,7 +81,7 @@ async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
     batches::insert(&gateway.database, &batch, &owner, until)
         .await
         .map_err(|_| ApiError::store_unavailable())?;
-    // It goes on when the client goes away; when this node does, another one checks the file.
+    // Continues when the client disconnects; if this node stops, another one validates the file.
     let id = batch.id.clone();
     let check = tokio::spawn(async move {
         let checked = batch::check(&gateway, &batch).await;
@@ -90,7 +90,7 @@ async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
         }
         batch::hand_over(&gateway, &batch.id, &owner).await;
     });
-    // A batch that is still being checked is shown as such.
+    // A batch that is still being validated is shown as such.
     let _ = tokio::time::timeout(PATIENCE, check).await;
     show(exchange, &id).await
 }
@@ -214,7 +214,7 @@ async fn cancel(exchange: &Exchange, id: &str) -> Answered {
     show(exchange, id).await
 }
 
-/// A batch as clients see it.
+/// A batch on the wire.
 #[derive(Serialize)]
 struct BatchObject<'a> {
     id: &'a str,

@@ -1,5 +1,5 @@
-//! One request of a client and what is known of it: who sent it, which model it is for, and what
-//! the headers of its answer say, whichever way it ends.
+//! One request of a client: its caller, its model, and the headers of its response, whether it
+//! succeeds or fails.
 
 use std::sync::Arc;
 
@@ -18,43 +18,43 @@ use gateway_policy::tenants::Caller;
 use gateway_policy::{announce, refusal};
 use gateway_store::ledger::Endpoint;
 
-/// See the module.
+/// One request of a client.
 pub(crate) struct Exchange {
-    /// What all share.
+    /// The shared state.
     pub(crate) gateway: Arc<Gateway>,
-    /// The configuration that it began with.
+    /// The configuration at its start.
     pub(crate) settings: Arc<Settings>,
-    /// Who sent it.
+    /// The caller.
     pub(crate) caller: Arc<Caller>,
-    /// Its number.
+    /// Its id.
     pub(crate) request: RequestId,
-    /// When it came, in microseconds of Unix time.
+    /// When it was received, in microseconds of Unix time.
     pub(crate) now: ratelimit::Micros,
-    /// The region that its host names.
+    /// The region in its host name.
     pub(crate) region: Option<Box<str>>,
-    /// The model that it is for, as soon as that is known.
+    /// Its model, once known.
     pub(crate) model: Option<Arc<Model>>,
-    /// Its part of a trace, until an account has it.
+    /// Its span, until an account takes it over.
     pub(crate) trace: Option<Traced>,
-    /// Headers of its answer: announcements.
+    /// Headers for its response: announcements.
     pub(crate) headers: HeaderMap,
-    /// What its answer tells of the limits.
+    /// The limits that its response shows.
     pub(crate) shown: LimitHeaders,
-    /// A batch runs it: it draws on money alone, at the batch's price (specification: Synchronous
-    /// traffic vs Batch API).
+    /// Whether it is a line of a batch: it draws only on spend, at the batch price (specification:
+    /// Synchronous traffic vs Batch API).
     pub(crate) batch: bool,
 }
 
-/// A model that a request is for, and what it draws on.
+/// A request's model, and the meters that it draws on.
 #[derive(Clone)]
 pub(crate) struct ResolvedModel {
-    /// What the client called it.
+    /// The name that the client used.
     pub(crate) name: Box<str>,
-    /// What it is.
+    /// The model.
     pub(crate) model: Arc<Model>,
-    /// What its requests draw on.
+    /// The meters that its requests draw on.
     pub(crate) plan: Arc<Plan>,
-    /// What they cost.
+    /// Their price.
     pub(crate) price: Option<Price>,
 }
 
@@ -62,7 +62,7 @@ impl Exchange {
     /// The model of that name.
     ///
     /// # Errors
-    /// 404 when there is none, or it is gone.
+    /// 404 when there is none, or it was shut down.
     pub(crate) fn resolve_model(&mut self, name: &str) -> Result<ResolvedModel, ApiError> {
         let Some(model) = self.settings.catalog.find(name) else {
             return Err(announce::unknown(name));
@@ -71,10 +71,10 @@ impl Exchange {
         self.use_model(name, model)
     }
 
-    /// What stands for requests without a model.
+    /// The entry for requests without a model.
     ///
     /// # Errors
-    /// 404 without a model server for them.
+    /// 404 without an upstream for them.
     pub(crate) fn without_model(&mut self) -> Result<ResolvedModel, ApiError> {
         let Some(model) = self.settings.catalog.no_model() else {
             let message = "No model server handles requests without a model.";
@@ -99,11 +99,11 @@ impl Exchange {
         Ok(ResolvedModel { name: name.into(), model, plan, price })
     }
 
-    /// Reserves what the request asks for, and notes the headers of the limits. On an error the
-    /// headers are part of it.
+    /// Reserves the request's demand, and sets the headers of the limits. Errors include these
+    /// headers.
     ///
     /// # Errors
-    /// 429 when it does not fit, 503 when the limits cannot be known.
+    /// 429 when it does not fit, 503 when the limits are unavailable.
     pub(crate) async fn reserve(
         &mut self,
         resolved: &ResolvedModel,
@@ -112,7 +112,7 @@ impl Exchange {
         input_estimate: u64,
     ) -> Result<Account, ApiError> {
         if !self.gateway.ledger.has_room() {
-            // What cannot be written down is not served.
+            // A request that the ledger cannot record is not served.
             return Err(ApiError::store_unavailable());
         }
         let ResolvedModel { name, model, plan, price } = resolved;
@@ -141,11 +141,11 @@ impl Exchange {
         ))
     }
 
-    /// Counts a request that the gateway answers itself: it draws on what requests without a model
-    /// draw on, where there is such a thing, and takes nothing but its count.
+    /// Counts a request that the gateway answers itself: it draws on the meters of requests without
+    /// a model, if there are any, and only the request counts.
     ///
     /// # Errors
-    /// 429 when it does not fit, 503 when the limits cannot be known.
+    /// 429 when it does not fit, 503 when the limits are unavailable.
     pub(crate) async fn count_request(&mut self) -> Result<(), ApiError> {
         if self.settings.catalog.no_model().is_none() {
             return Ok(());
@@ -176,8 +176,8 @@ impl Exchange {
         ApiError::limits_unavailable()
     }
 
-    /// Notes the headers of the limits without drawing on them: for answers to requests that are
-    /// refused before they are counted.
+    /// Sets the headers of the limits without a draw: for requests that are refused before they are
+    /// counted.
     pub(crate) async fn show_limits(&mut self, resolved: &ResolvedModel) {
         let demand = Demand { tokens: 1, ..Demand::default() };
         let draws = resolved.plan.draws(&demand, self.now);
@@ -185,7 +185,7 @@ impl Exchange {
         let organization = &*self.caller.organization.id;
         let states: Vec<State> = match limits.look(organization, &draws, self.now).await {
             Ok(states) => states,
-            // The error that is being answered matters more than these headers.
+            // The request's own error matters more than these headers.
             Err(_) => return,
         };
         self.shown = LimitHeaders::new(&resolved.plan, &demand, &states);
@@ -211,17 +211,17 @@ impl Exchange {
         self.gateway.metrics.rejected.get_or_create(&Rejected { dimension, scope }).inc();
     }
 
-    /// A place for a large body of this caller.
+    /// A reservation of memory for a large body of this caller.
     pub(crate) fn body_reservation(&self) -> BodyReservation<'_> {
         self.gateway.body_memory.place(&self.caller.organization.id)
     }
 
-    /// Where requests of this caller to `upstream` go.
+    /// The base URL for requests of this caller to `upstream`.
     ///
     /// # Errors
-    /// 400 when the region that was asked for has no such server.
+    /// 400 when the requested region has no such upstream.
     pub(crate) fn base<'a>(&self, upstream: &'a Upstream) -> Result<&'a Base, ApiError> {
-        // A project's data stays in its region, whatever host was used.
+        // A project's data stays in its region, whichever host name was used.
         let region = self.region.as_ref().or(self.caller.project.geography.as_ref());
         let Some(region) = region else { return Ok(&upstream.base) };
         let known = upstream.regions.iter().find(|(name, _)| name == region);

@@ -1,4 +1,4 @@
-//! `/v1/files`: files of batches live in the gateway, all others at the default model server
+//! `/v1/files`: files of batches are stored in the gateway, all others at the default upstream
 //! (decisions: Contract). Uploads are in `upload`.
 
 use bytes::Bytes;
@@ -18,10 +18,10 @@ use gateway_store::database::DatabaseError;
 use gateway_store::records::files::{self, File, Purpose};
 
 const LIMITS: (u32, u32) = (10_000, 10_000);
-/// How long a file may be asked to stay, in seconds: an hour to 30 days.
+/// Accepted lifetimes of a file, in seconds: an hour to 30 days.
 const EXPIRY: std::ops::RangeInclusive<i64> = 3600..=2_592_000;
 
-/// See the module.
+/// Handles the routes of files.
 pub(crate) async fn answer(
     exchange: &mut Exchange,
     rest: &[&str],
@@ -49,7 +49,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// How long a file is to stay, checked.
+/// Validates the lifetime of a file.
 ///
 /// # Errors
 /// 400 when it is too short or too long.
@@ -62,7 +62,7 @@ pub(super) fn expiry(after: i64, param: &'static str) -> Result<i64, ApiError> {
     Err(ApiError::invalid_value(param, message))
 }
 
-/// A file as clients see it.
+/// A file on the wire.
 #[derive(Serialize)]
 pub(super) struct FileObject<'a> {
     id: &'a str,
@@ -98,12 +98,12 @@ async fn find(exchange: &Exchange, id: &str) -> Result<Option<File>, ApiError> {
     found.map_err(|_| ApiError::store_unavailable())
 }
 
-/// The gateway's own first, then the model server's: each in its order.
+/// The gateway's own files first, then the upstream's, each in order.
 async fn list(exchange: &mut Exchange, paging: &Paging) -> Answered {
     let purpose = paging.purpose.as_deref();
     let ours = [Purpose::Batch, Purpose::BatchOutput];
     let own = ours.into_iter().find(|own| Some(own.name()) == purpose);
-    // The limits are asked first: what follows may be many calls.
+    // The limits are checked first, because what follows may take many calls.
     exchange.count_request().await?;
     let is_own_cursor = match &paging.after {
         None => true,
@@ -134,7 +134,7 @@ fn entry(file: &File) -> Option<(Box<str>, Box<RawValue>)> {
     Some((file.id.clone(), shown))
 }
 
-/// The content, a chunk at a time as the client takes it.
+/// The content, chunk by chunk at the client's pace.
 fn content(exchange: &Exchange, file: File) -> Response<AnswerBody> {
     let database = std::sync::Arc::clone(&exchange.gateway.database);
     let size = file.bytes;
@@ -157,7 +157,7 @@ fn content(exchange: &Exchange, file: File) -> Response<AnswerBody> {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    // ObjectKind somebody uploaded is never a page of this host.
+    // Browsers must never treat an upload as a page of this host.
     let nosniff = HeaderName::from_static("x-content-type-options");
     headers.insert(nosniff, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));

@@ -1,5 +1,5 @@
-//! Requests that no model answers: they pass to the model server that has what they are about, or to
-//! the default one, with keys, request limits, and an eye on whose things they touch.
+//! Requests without a model: forwarded to the upstream that has the objects concerned, or to the
+//! default one. Keys, request limits and the ownership of objects are checked.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -25,10 +25,10 @@ use gateway_policy::settings::{Base, Model};
 use gateway_store::ledger::Endpoint;
 use gateway_store::records::owned_objects;
 
-/// Lists that are longer cannot be narrowed to what is the project's.
+/// Longer lists cannot be filtered by ownership.
 const MAX_LIST: usize = 16 << 20;
 
-/// See the module.
+/// Forwards a request.
 pub(crate) async fn answer(
     exchange: &mut Exchange,
     api: Api<'_>,
@@ -38,15 +38,15 @@ pub(crate) async fn answer(
     pass(exchange, api, head, Given::Client(incoming)).await
 }
 
-/// The body of a request that is sent on.
+/// The body of a forwarded request.
 pub(super) enum Given {
-    /// As the client sends it.
+    /// As received from the client.
     Client(Incoming),
-    /// As somebody has looked at it.
+    /// Already read and checked.
     Ready(OutBody),
 }
 
-/// The same for a request whose body has been looked at.
+/// Forwards a request whose body has been checked.
 pub(super) async fn pass(
     exchange: &mut Exchange,
     api: Api<'_>,
@@ -105,7 +105,7 @@ pub(super) async fn pass(
     Ok(relayed.into_response(watch, told))
 }
 
-/// Everything that is looked at before the request counts.
+/// All checks before the request counts.
 async fn checked<'a>(
     exchange: &mut Exchange,
     api: Api<'_>,
@@ -125,16 +125,16 @@ async fn checked<'a>(
     Ok((touched, base, body))
 }
 
-/// ObjectKind a path names.
+/// The objects that a path names.
 struct Touched<'a> {
     what: ObjectKind,
-    /// The id that is all of it, which a `DELETE` is about.
+    /// The id of the object itself, which a `DELETE` removes.
     whole: Option<&'a str>,
-    /// Who has it.
+    /// The upstream that has it.
     upstream: Option<Box<str>>,
 }
 
-/// Checks that what a path names is the project's.
+/// Checks that the project owns the objects in a path.
 async fn touched<'a>(
     exchange: &Exchange,
     api: Api<'_>,
@@ -144,7 +144,7 @@ async fn touched<'a>(
         if matches!(api, Api::Response(_)) { ObjectKind::Response } else { ObjectKind::Object };
     let mut touched = Touched { what, whole: None, upstream: None };
     let collection = Collection::of(segments);
-    // `/v1/{collection}/{id}/…`: what is not known there may be a word such as `search`.
+    // `/v1/{collection}/{id}/…`: an unknown segment may be a word such as `search`.
     for (at, segment) in segments.iter().enumerate().skip(collection.depth) {
         let place = exchange.owner(what, segment).await?;
         if place.is_none() && at == collection.depth && collection.is_strict {
@@ -160,12 +160,12 @@ async fn touched<'a>(
     Ok(touched)
 }
 
-/// ObjectKind a path begins with, before an id.
+/// The beginning of a path, before an id.
 struct Collection {
-    /// So many segments.
+    /// Number of segments.
     depth: usize,
-    /// Every object in it that a project may see was made through the gateway. (Chats that are
-    /// stored are not noted: nobody sees them.)
+    /// Whether every object that a project may see was created through the gateway. (Stored chats
+    /// are not recorded: no project can see them.)
     is_strict: bool,
 }
 
@@ -180,7 +180,7 @@ impl Collection {
     }
 }
 
-/// The model for requests without one, at another upstream.
+/// The entry for requests without a model, at another upstream.
 fn at_upstream(
     exchange: &Exchange,
     model: &std::sync::Arc<Model>,
@@ -191,14 +191,14 @@ fn at_upstream(
         Some(upstream) if !std::sync::Arc::ptr_eq(upstream, &model.upstream) => {
             model.at(upstream).into()
         }
-        // An upstream that is gone from the configuration has nothing any more: the default one
-        // says so.
+        // An upstream that was removed from the configuration has no objects; the default one
+        // returns the error.
         _ => std::sync::Arc::clone(model),
     }
 }
 
-/// A body is read for what it refers to, whatever it is said to be; only forms pass as they come.
-/// A model that it names is what the request draws on, where there is one of that name.
+/// Reads a body for the objects that it refers to, whatever its content type; only forms pass
+/// unread. If it names a known model, the request draws on that model.
 async fn body(
     exchange: &mut Exchange,
     head: &request::Parts,
@@ -247,8 +247,8 @@ async fn body(
     Ok(OutBody::Pieces(edits.apply(&body).pieces.into()))
 }
 
-/// Whether somebody might read it as JSON, in whatever encoding: then it has to be good JSON, so
-/// that what it refers to is seen here too.
+/// Whether an upstream might read the body as JSON, in any encoding: then it must be valid JSON, so
+/// that the gateway sees the same references.
 fn may_be_json(body: &[u8], content_type: &str) -> bool {
     let first = body.trim_ascii_start().first();
     content_type.contains("json")
@@ -269,7 +269,7 @@ fn remix_is_deprecated(exchange: &mut Exchange) {
     headers.append(header::LINK, link);
 }
 
-/// A list of the upstream's without what belongs to others.
+/// Removes other projects' objects from an upstream's list.
 async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answered {
     let (mut head, whole) = gathered(relayed).await?;
     let body = narrow(exchange, whole, strict).await?;
@@ -277,7 +277,7 @@ async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answer
     Ok(Response::from_parts(head, AnswerBody::from(body)))
 }
 
-/// The end of an upload in parts, whose answer holds the file that came of it.
+/// The end of an upload in parts, whose response contains the new file.
 async fn uploaded(exchange: &Exchange, relayed: Relayed) -> Answered {
     let (head, whole) = gathered(relayed).await?;
     let upload = serde_json::from_slice::<Value>(&whole).unwrap_or_default();
@@ -287,7 +287,7 @@ async fn uploaded(exchange: &Exchange, relayed: Relayed) -> Answered {
     Ok(Response::from_parts(head, AnswerBody::from(whole)))
 }
 
-/// An answer that has to be known whole before any of it is passed on.
+/// A response that must be complete before any of it is passed on.
 async fn gathered(relayed: Relayed) -> Result<(response::Parts, Bytes), ApiError> {
     let response = relayed.into_response(Watch::Nothing, None);
     let (head, mut body) = response.into_parts();

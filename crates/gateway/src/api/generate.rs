@@ -1,6 +1,6 @@
-//! Requests that a model answers: responses, chats, embeddings, images, sound, moderations. The body
-//! is read, what it may take is reserved, it is sent on with the few edits that the contract asks
-//! for, and the answer passes through while its usage is read.
+//! Requests to a model: responses, chats, embeddings, images, audio, moderations. The gateway reads
+//! the body, reserves the demand, forwards it with the few edits that the contract requires, and
+//! reads the usage while the response passes through.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use gateway_policy::error::ApiError;
 use gateway_policy::plan::Demand;
 use gateway_policy::settings::Model;
 
-/// See the module.
+/// Handles a request to a model.
 pub(crate) async fn answer(
     exchange: &mut Exchange,
     generation: Generation,
@@ -45,10 +45,10 @@ pub(crate) async fn answer(
     Ok(pass(exchange, generation.kind, relayed, removes_usage))
 }
 
-/// The same for a line of a batch: the whole answer of its model server.
+/// The same for a line of a batch: returns the upstream's whole response.
 ///
 /// # Errors
-/// ObjectKind a client would be answered instead.
+/// The same as for a client's request.
 pub(super) async fn whole(
     exchange: &mut Exchange,
     generation: Generation,
@@ -66,7 +66,7 @@ pub(super) async fn whole(
     relayed.whole(told).await
 }
 
-/// A good answer that has begun, and whether a usage chunk is to be taken out of it.
+/// A successful response that has started, and whether to remove a usage chunk from it.
 async fn relayed(
     exchange: &mut Exchange,
     generation: Generation,
@@ -97,7 +97,7 @@ async fn relayed(
     Ok((relay::send(exchange, outgoing, account).await?, removes_usage))
 }
 
-/// An error about a request whose model can be resolved has the headers of its limits.
+/// Adds the headers of the limits to an error, if the request's model can be resolved.
 async fn shown(exchange: &mut Exchange, error: ApiError, model: Option<&str>) -> ApiError {
     if let Some(Ok(resolved)) = model.map(|name| exchange.resolve_model(name)) {
         exchange.show_limits(&resolved).await;
@@ -125,7 +125,7 @@ fn resolve_model(
     }
 }
 
-/// ObjectKind the contract forbids, and what belongs to somebody else.
+/// Checks the rules of the contract, and the ownership of objects.
 async fn check(exchange: &Exchange, asked: &RequestBody, body: &Bytes) -> Result<(), ApiError> {
     if asked.is_transparent_jpeg(body) {
         let message = "A transparent background needs an `output_format` of png or webp; jpeg has \
@@ -141,10 +141,10 @@ async fn check(exchange: &Exchange, asked: &RequestBody, body: &Bytes) -> Result
     exchange.owns_all(&asked.references(body)).await
 }
 
-/// The token estimate and the other amounts (specification: ObjectKind the service does, item 6).
+/// The token estimate and the other amounts (specification: What the service does, item 6).
 fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     if matches!(asked, RequestBody::Json(Kind::InputTokens, _)) {
-        // Counting is a request; the tokens go to no model.
+        // Counting tokens is a request, but no model processes the tokens.
         return Demand { tokens: 1, ..Demand::default() };
     }
     let (model, plan) = (&resolved.model, &resolved.plan);
@@ -152,7 +152,7 @@ fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     let explicit = asked.max_tokens();
     let estimate = input.max(explicit.unwrap_or(0));
     let long_context = model.long_context_tokens.is_some_and(|most| estimate > most);
-    // A default can never exceed the whole limit; what was asked for can.
+    // A default is capped at the limit, so that it can fit; a requested amount is not.
     let capped = input.min(plan.most_tokens(long_context));
     let cost = resolved.price.map_or(0, |price| {
         let output = asked.most_output(model.max_output_tokens);
@@ -167,8 +167,8 @@ fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     }
 }
 
-/// The body as the model server gets it, and whether a usage chunk was asked for that the client
-/// did not want.
+/// The edited body for the upstream, and whether it asks for a usage chunk that the client did not
+/// request.
 fn edited(
     exchange: &Exchange,
     asked: &RequestBody,
@@ -217,7 +217,7 @@ fn edited(
     (edits.apply(body).pieces.into(), removes_usage)
 }
 
-/// The name that the model server knows it by.
+/// Replaces the model's name by its name at the upstream.
 fn edit_model(edits: &mut Edits, asked: &RequestBody, model: &Model, body: &Bytes) {
     if &*model.name == gateway_policy::settings::NO_MODEL {
         return;

@@ -1,4 +1,4 @@
-//! What lists of the gateway's own resources have in common: the query, the page, the errors.
+//! What lists of the gateway's own resources share: the query, the page, the errors.
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response};
@@ -8,27 +8,27 @@ use crate::serve::answer::AnswerBody;
 use gateway_policy::error::ApiError;
 use gateway_store::records::Page;
 
-/// Longest cursor that is looked at.
+/// Longest accepted cursor, in bytes.
 const LONGEST: usize = 256;
 
-/// Which part of a list a query asks for.
+/// The part of a list that a query asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Paging {
     /// Most entries.
     pub(super) limit: u32,
-    /// Behind this id.
+    /// The page starts behind this id.
     pub(super) after: Option<String>,
-    /// The oldest first.
+    /// Whether the oldest come first.
     pub(super) ascending: bool,
-    /// Of this purpose alone.
+    /// Filters by purpose.
     pub(super) purpose: Option<String>,
 }
 
 impl Paging {
-    /// Reads a query; `limits` are the usual number of entries and the most of them.
+    /// Reads a query; `limits` are the default and the maximum of `limit`.
     ///
     /// # Errors
-    /// 400 for a value that it cannot have. Other keys are left alone.
+    /// 400 for an invalid value. Other parameters are ignored.
     pub(super) fn read(query: &str, limits: (u32, u32)) -> Result<Self, ApiError> {
         let (usual, most) = limits;
         let mut paging = Self { limit: usual, after: None, ascending: false, purpose: None };
@@ -94,7 +94,7 @@ pub(super) fn page<'a, T: Serialize>(
     json(&List { object: "list", data, first_id, last_id, has_more })
 }
 
-/// An answer of JSON.
+/// A JSON response.
 pub(super) fn json<T: Serialize>(value: &T) -> Response<AnswerBody> {
     let body = serde_json::to_vec(value).expect("records have texts, numbers and raw JSON alone");
     let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(body)));
@@ -103,7 +103,7 @@ pub(super) fn json<T: Serialize>(value: &T) -> Response<AnswerBody> {
     response
 }
 
-/// 404 for a method and path that lead nowhere.
+/// 404 for an unknown method and path.
 pub(super) fn nothing_at(method: &Method, path: &str) -> ApiError {
     ApiError::not_found("not_found", format!("There is nothing at {method} {path}."))
 }

@@ -13,7 +13,7 @@ use gateway_policy::dates;
 use gateway_policy::settings::{LimitSet, Model};
 use gateway_policy::tenants::Tier;
 
-/// All models and aliases that are served.
+/// All models and aliases that can be used.
 pub(crate) fn list(exchange: &Exchange) -> Response<AnswerBody> {
     let now = exchange.now;
     let served = exchange.settings.catalog.models().filter(|model| model.is_served(now));
@@ -25,7 +25,7 @@ pub(crate) fn list(exchange: &Exchange) -> Response<AnswerBody> {
     json(&List { object: "list", data })
 }
 
-/// One of them.
+/// One model or alias.
 pub(crate) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     let name = decoded(&name.join("/"));
     let resolved = exchange.resolve_model(&name)?;
@@ -48,7 +48,7 @@ struct List<T> {
 struct Entry<'a> {
     id: &'a str,
     object: &'static str,
-    /// When a model was made is not known here: 0.
+    /// The creation time is unknown: 0.
     created: i64,
     owned_by: &'a str,
     alias_of: Option<&'a str>,
@@ -73,8 +73,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// `GET /v1/fine_tuning/model_limits`: the organization's limits by model, as its tier has them.
-/// The specification leaves the shape open.
+/// `GET /v1/fine_tuning/model_limits`: the organization's limits by model in its tier. The
+/// specification leaves the shape open.
 pub(crate) fn fine_tuning_limits(exchange: &Exchange) -> Response<AnswerBody> {
     let tier = exchange.caller.organization.tier;
     let served = exchange.settings.catalog.models().filter(|model| model.is_served(exchange.now));
@@ -114,9 +114,9 @@ impl<'a> FineTuning<'a> {
     }
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(super) fn json(value: &impl Serialize) -> Response<AnswerBody> {
-    // These types have string keys only, so that nothing can fail.
+    // These types have only string keys, so that encoding cannot fail.
     let body = serde_json::to_vec(value).unwrap_or_default();
     let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(body)));
     let json = HeaderValue::from_static("application/json");

@@ -1,4 +1,4 @@
-//! Whether a request may use an object: another project's id is answered like one that does not exist.
+//! Ownership checks: the response for another project's id is the same as for an unknown one.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use gateway_policy::error::ApiError;
 use gateway_store::records::responses::ObjectOwner;
 
 impl Exchange {
-    /// What to do once the id of a new object is known: note that this project owns it.
+    /// The callback for the id of a new object: records that this project owns it.
     pub(super) fn remembers(&self, kind: ObjectKind) -> OnObjectId {
         let gateway = Arc::clone(&self.gateway);
         let project = self.caller.project.id.clone();
@@ -22,7 +22,7 @@ impl Exchange {
         })
     }
 
-    /// Where an object of this project is; `None` when its owner is not known.
+    /// The location of this project's object; `None` when its owner is unknown.
     ///
     /// # Errors
     /// 404 for another project's object, 503 when the store is unavailable.
@@ -41,7 +41,7 @@ impl Exchange {
     /// Checks that this project owns all of these objects.
     ///
     /// # Errors
-    /// 404 for the first that it does not own.
+    /// 404 for the first one that it does not own.
     pub(super) async fn owns_all(&self, ids: &[(ObjectKind, String)]) -> Result<(), ApiError> {
         for (kind, id) in ids {
             if self.owner(*kind, id).await?.is_none() {
@@ -51,13 +51,14 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether the object was created for this project a moment ago; the store may not have it yet.
+    /// Whether the object was created for this project a moment ago, and may be missing in the
+    /// store.
     pub(super) fn made_lately(&self, id: &str) -> bool {
         let owner = self.gateway.object_owners.recent(id).flatten();
         owner.is_some_and(|owner| *owner.project == *self.caller.project.id)
     }
 
-    /// Notes that an object was deleted.
+    /// Records that an object was deleted.
     pub(super) fn forget(&self, kind: ObjectKind, id: &str) {
         self.gateway.object_owners.note(kind, id, None, dates::seconds(self.now));
     }

@@ -1,6 +1,6 @@
-//! A request goes to its model server and the answer comes back: what of it clients may see, and
-//! how the account is settled when it is an error (decisions: an upstream's errors pass, its 401 and
-//! 403 are about our key and do not).
+//! Sends a request to its upstream and relays the response: which parts clients see, and how the
+//! account is settled after an error (decisions: an upstream's errors pass, its 401 and 403 are
+//! about our key and do not).
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ use gateway_body::{Outcome, Reader};
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Upstream;
 
-/// Most of an error's body that is looked at; longer ones are no errors of this API.
+/// Most bytes of an error's body that are read; longer ones are not errors of this API.
 const MAX_ERROR: usize = 256 << 10;
-/// Longest list.
+/// Largest list, in bytes.
 const MAX_LIST: usize = 16 << 20;
-/// Longest answer that is kept whole.
+/// Largest response that is buffered, in bytes.
 const MAX_WHOLE: usize = 32 << 20;
 const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A good answer that has begun.
+/// A successful response that has started.
 pub(super) struct Relayed {
     head: response::Parts,
     body: Incoming,
@@ -38,17 +38,17 @@ pub(super) struct Relayed {
     patience: Duration,
 }
 
-/// A good answer that has ended.
+/// A successful response that is complete.
 pub(crate) struct Whole {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
     pub(crate) outcome: Outcome,
 }
 
-/// Sends a request on.
+/// Forwards a request.
 ///
 /// # Errors
-/// Whatever is not a good answer, ready for the client; the account is settled.
+/// Any unsuccessful response, converted for the client; the account is settled.
 pub(super) async fn send(
     exchange: &Exchange,
     mut outgoing: Outgoing<'_>,
@@ -99,10 +99,10 @@ pub(super) async fn send(
     Err(error)
 }
 
-/// Asks for something that no client gets as it is, and that is not counted: its body.
+/// Fetches a body for internal use, without counting the request.
 ///
 /// # Errors
-/// Whatever is not a good answer, ready for the client.
+/// Any unsuccessful response, converted for the client.
 pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result<Bytes, ApiError> {
     let gateway = &exchange.gateway;
     let upstream = outgoing.upstream;
@@ -126,7 +126,7 @@ pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result
     }
 }
 
-/// Pages and redirections are no answers of a model server.
+/// Rejects pages and redirections, which upstreams do not send.
 fn usable(
     response: Response<Incoming>,
     first: Option<Bytes>,
@@ -205,7 +205,7 @@ fn rate_limited(value: &Value, headers: &HeaderMap) -> ApiError {
     })
 }
 
-/// A number, or a date: nothing else passes.
+/// Whether it is a number or a date; other values do not pass.
 fn is_wait(value: &HeaderValue) -> bool {
     let text = value.to_str().unwrap_or_default();
     let is_number =
@@ -219,12 +219,12 @@ pub(super) fn bad_gateway(message: &'static str) -> ApiError {
 }
 
 impl Relayed {
-    /// Whether the answer is a stream of events.
+    /// Whether the response is a stream of events.
     pub(super) fn is_events(&self) -> bool {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }
 
-    /// What reads the usage of such an answer; nothing reads one that is compressed.
+    /// The reader of the response's usage; there is none for a compressed response.
     pub(super) fn reader(&self) -> Option<Reader> {
         if self.head.headers.get(header::CONTENT_ENCODING).is_some_and(|kind| kind != "identity") {
             return None;
@@ -232,10 +232,10 @@ impl Relayed {
         Reader::for_content_type(self.content_type())
     }
 
-    /// The whole answer, for who has no client. The account is settled with it.
+    /// The whole response, for internal use. Settles the account.
     ///
     /// # Errors
-    /// 502 when it is cut, too long, or no JSON.
+    /// 502 when it is cut off, too long, or not JSON.
     pub(super) async fn whole(self, told: Option<OnObjectId>) -> Result<Whole, ApiError> {
         let strange = "The model server's answer is not valid.";
         let watch = match self.reader() {
@@ -266,7 +266,7 @@ impl Relayed {
         value.and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The answer for the client.
+    /// The response for the client.
     pub(super) fn into_response(
         self,
         watch: Watch,
@@ -277,7 +277,7 @@ impl Relayed {
             headers.remove(header::CONTENT_LENGTH);
         }
         if self.is_events() {
-            // So that nothing on the way holds events back.
+            // Keeps proxies from buffering events.
             headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
         }
         let status = self.head.status;

@@ -1,4 +1,4 @@
-//! ObjectKind a request asks for, read in its body: JSON, or a form.
+//! The contents of a request's body: JSON or a form.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::serve::router::{self, Generation};
 use gateway_body::{Background, Kind, Scanned, scan};
 use gateway_policy::error::ApiError;
 
-/// See the module.
+/// The contents of a request's body.
 #[derive(Debug)]
 pub(super) enum RequestBody {
     /// A JSON object.
@@ -21,7 +21,7 @@ pub(super) enum RequestBody {
 }
 
 impl RequestBody {
-    /// Reads the body. An error comes with the model, if that can be read nevertheless.
+    /// Reads the body. An error includes the model, if it can be read.
     pub(super) fn read(
         body: &Bytes,
         generation: Generation,
@@ -64,7 +64,7 @@ impl RequestBody {
         }
     }
 
-    /// Whether the answer is to be a stream.
+    /// Whether the request asks for a stream.
     pub(super) fn streams(&self) -> bool {
         match self {
             Self::Json(_, scanned) => scanned.stream,
@@ -72,7 +72,7 @@ impl RequestBody {
         }
     }
 
-    /// Tokens of the input by its characters, at least 1.
+    /// Estimated input tokens from the number of characters, at least 1.
     pub(super) fn input_estimate(&self) -> u64 {
         let chars = match self {
             Self::Json(_, scanned) => scanned.chars,
@@ -81,7 +81,7 @@ impl RequestBody {
         chars.div_ceil(4).max(1)
     }
 
-    /// The maximum of tokens that the request names.
+    /// The request's output limit in tokens.
     pub(super) fn max_tokens(&self) -> Option<u64> {
         match self {
             Self::Json(_, scanned) => scanned.max_tokens().map(|most| most.tokens.into()),
@@ -89,12 +89,12 @@ impl RequestBody {
         }
     }
 
-    /// Tokens that may come out, for what that may cost. `default` is the model's maximum.
+    /// Most output tokens, as a bound of the cost. `default` is the model's maximum.
     pub(super) fn most_output(&self, default: u64) -> u64 {
         match self {
             Self::Json(Kind::Embeddings | Kind::Moderations, _) => 0,
             Self::Json(kind, scanned) => {
-                // Whoever serves it may follow any of the names of the maximum.
+                // The upstream may follow any of the output limits.
                 let one = scanned.greatest_max_tokens().map_or(default, u64::from);
                 let choices = match kind {
                     Kind::Chat | Kind::Completions => scanned.n.max(scanned.best_of).unwrap_or(1),
@@ -106,7 +106,7 @@ impl RequestBody {
         }
     }
 
-    /// Images to be made.
+    /// Images to generate.
     pub(super) fn images(&self) -> u64 {
         match self {
             Self::Json(Kind::ImageGenerations | Kind::ImageEdits, scanned) => {
@@ -118,7 +118,7 @@ impl RequestBody {
         }
     }
 
-    /// Sound to be heard.
+    /// Audio input, in milliseconds.
     pub(super) fn audio_milliseconds(&self) -> u64 {
         match self {
             Self::Form(form) if !form.is_image() => {

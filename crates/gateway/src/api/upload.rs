@@ -1,5 +1,5 @@
-//! `POST /v1/files`: the form is read until its purpose is known. Files of batches are taken in and
-//! stored; all others are sent on, what has come and what is still to come.
+//! `POST /v1/files`: reads the form until its purpose is known. Files of batches are received and
+//! stored; all others are forwarded, the received part and the remainder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use gateway_store::database::DatabaseError;
 use gateway_store::records::files::{self as records, CHUNK, File, Purpose};
 use gateway_store::records::ids;
 
-/// How long a file of a batch stays where nothing is said: 30 days.
+/// Default lifetime of a file of a batch, in seconds: 30 days.
 const STAYS: i64 = 2_592_000;
-/// How often a chunk is written while the store is away.
+/// Attempts to write a chunk while the store is unreachable.
 const WRITES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// See the module.
+/// Handles an upload.
 pub(super) async fn answer(exchange: &mut Exchange, request: Request<Incoming>) -> Answered {
     let (head, mut incoming) = request.into_parts();
     let boundary = form_boundary(&head)?;
@@ -35,7 +35,7 @@ pub(super) async fn answer(exchange: &mut Exchange, request: Request<Incoming>) 
     if incoming.size_hint().lower() > server.max_body_bytes {
         return Err(too_large());
     }
-    // Large bodies have their place among all others until they are stored.
+    // Large bodies keep their reservation of memory until they are stored.
     let (gateway, caller) = (Arc::clone(&exchange.gateway), Arc::clone(&exchange.caller));
     let mut place = gateway.body_memory.place(&caller.organization.id);
     let taken = take(&mut incoming, &boundary, server.max_body_bytes, &mut place);
@@ -63,15 +63,15 @@ fn form_boundary(head: &request::Parts) -> Result<String, ApiError> {
     })
 }
 
-/// Whose a file is to be.
+/// The destination of an upload.
 enum BufferedBody {
-    /// The gateway's: the whole form.
+    /// The gateway: the whole form.
     Ours(Bytes),
-    /// The model server's: what has come of it.
+    /// The upstream: the received part.
     Theirs(Bytes),
 }
 
-/// Reads until it is known whose the file is, and to the end where it is ours.
+/// Reads until the destination is known, and to the end if it is the gateway.
 async fn take(
     incoming: &mut Incoming,
     boundary: &str,
@@ -86,11 +86,11 @@ async fn take(
             return Err(too_large());
         }
         if !body.is_empty() {
-            // It has to be kept.
+            // The body must be buffered.
             place.grow(announced, body.len() + piece.len()).await?;
         }
         body.extend_from_slice(&piece);
-        // The form is looked at again when it has doubled: in all that is no more than twice.
+        // The form is parsed again when it has doubled, which in total reads it at most twice.
         if is_ours || body.len() < 2 * looked {
             continue;
         }

@@ -1,5 +1,5 @@
-//! A project's files at the model server. Its list has everybody's: pages are read until enough
-//! are the project's.
+//! A project's files at the upstream, whose list has the files of all projects: reads pages until
+//! enough files are the project's.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode};
@@ -14,18 +14,18 @@ use gateway_policy::error::ApiError;
 use gateway_policy::settings::{Base, Upstream};
 use gateway_store::records::owned_objects;
 
-/// Entries of a page of the model server.
+/// Entries per page of the upstream.
 const PAGE: usize = 1000;
-/// Pages that are read for one request of a client.
+/// Most pages read for one request of a client.
 const MAX_PAGES: usize = 20;
 
-/// An entry: its id, and all of it.
+/// An entry: its id, and its JSON.
 pub(super) type Entry = (Box<str>, Box<RawValue>);
 
 /// At most `room` files behind `after`, and whether there may be more.
 ///
 /// # Errors
-/// The model server's, unless it has no files at all.
+/// The upstream's, except when it has no files interface.
 pub(super) async fn list(
     exchange: &Exchange,
     paging: &Paging,
@@ -65,7 +65,7 @@ pub(super) async fn list(
     Ok((found, true))
 }
 
-/// ObjectKind is encoded in the value of a query.
+/// Characters that are encoded in the value of a query.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 fn path(paging: &Paging, after: Option<&str>) -> String {
@@ -87,7 +87,7 @@ struct Page {
     has_more: bool,
 }
 
-/// One page; `None` when the model server has no such interface.
+/// One page; `None` when the upstream has no such interface.
 async fn page(
     exchange: &Exchange,
     upstream: &Upstream,
@@ -135,7 +135,7 @@ fn read(body: &Bytes) -> Option<Page> {
     Some(Page { data, has_more: list.has_more })
 }
 
-/// Those that are the project's.
+/// The entries that the project owns.
 async fn owned(exchange: &Exchange, entries: Vec<Entry>) -> Result<Vec<Entry>, ApiError> {
     let mut kept = Vec::new();
     let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);

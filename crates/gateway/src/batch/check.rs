@@ -1,5 +1,5 @@
-//! Is a batch fit to run? Its file is read line by line; either all lines are stored and it is
-//! queued, or it fails and says which lines are to blame. Doing it again does the same.
+//! Validates a batch. Its file is read line by line; either all lines are stored and the batch is
+//! queued, or it fails with a list of invalid lines. Idempotent.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -26,18 +26,18 @@ use gateway_store::records::files;
 
 /// Most lines of a batch.
 const MAX_LINES: u64 = 50_000;
-/// Most errors that are told; the file is not read any further then.
+/// Most reported errors; reading of the file stops there.
 const MAX_ERRORS: usize = 100;
 /// Longest `custom_id`, in bytes.
 const MAX_NAME: usize = 512;
-/// Lines that are stored together: so many, or so many bytes.
+/// Lines per insert: by number and by bytes.
 const TOGETHER: (usize, usize) = (200, 1 << 20);
 const DAY_SECONDS: i64 = 86_400;
 
-/// Checks a batch that is `validating`, and moves it on.
+/// Validates a batch in the state `validating`, and advances it.
 ///
 /// # Errors
-/// The store's; it may be called again.
+/// The store's; the call may be repeated.
 pub(crate) async fn check(gateway: &Arc<Gateway>, batch: &Batch) -> Result<(), DatabaseError> {
     let _place = gateway.batches.checks.acquire().await;
     let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
@@ -72,9 +72,9 @@ pub(crate) async fn check(gateway: &Arc<Gateway>, batch: &Batch) -> Result<(), D
     }
 }
 
-/// What a good file holds.
+/// The contents of a valid file.
 struct Found {
-    /// The model, and what its lines call it.
+    /// The model, and its name in the lines.
     model: Arc<Model>,
     name: String,
     tokens: u64,
@@ -111,7 +111,7 @@ async fn queue(
     fail(gateway, batch, &[Fault::new("token_limit_exceeded", message)]).await
 }
 
-/// The limits of queued tokens: the model's, its group's, and the project's of a day.
+/// The limits of queued tokens: the model's, its group's, and the project's daily one.
 fn limits(settings: &Settings, caller: &Caller, model: &Model, now: i64) -> Vec<Limit> {
     let tier = caller.organization.tier;
     let mut limits = Vec::new();
@@ -148,7 +148,7 @@ struct Fault {
     code: Cow<'static, str>,
     message: String,
     param: Option<&'static str>,
-    /// From 1.
+    /// Line number, from 1.
     line: Option<u64>,
 }
 
@@ -172,11 +172,11 @@ struct Checking<'a> {
     tokens: u64,
     total: u64,
     errors: Vec<Fault>,
-    /// Lines to be stored, and their bytes.
+    /// Lines to store, and their size in bytes.
     ready: (Vec<Line>, usize),
 }
 
-/// A line as it is written.
+/// A line of the file.
 #[derive(Deserialize)]
 struct Written<'a> {
     #[serde(borrow)]
@@ -223,7 +223,7 @@ impl<'a> Checking<'a> {
         }
     }
 
-    /// Stores the lines that are ready, unless the batch fails anyway.
+    /// Stores the pending lines, unless the batch has failed.
     async fn store(&mut self) -> Result<(), DatabaseError> {
         let (lines, _) = std::mem::take(&mut self.ready);
         if lines.is_empty() || !self.errors.is_empty() {
@@ -269,7 +269,7 @@ impl<'a> Checking<'a> {
         Ok(Line { number, custom_id: (&*custom_id).into(), body: body.into(), tokens })
     }
 
-    /// All lines are for one model.
+    /// Checks that all lines are for one model.
     fn note_model(&mut self, line: &LineRequest) -> Result<(), Fault> {
         let name = line.model.as_deref().or(match line.is_moderation {
             true => self.settings.moderation_model.as_deref(),

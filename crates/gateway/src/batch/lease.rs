@@ -1,4 +1,4 @@
-//! The lease of a batch and of its lines, kept while they are worked at.
+//! Keeps the lease of a batch and of its lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::state::Gateway;
 use gateway_store::database::DatabaseError;
 use gateway_store::records::{batch_lines, batches};
 
-/// How often a lease is renewed.
+/// Interval of renewals.
 const RENEW: Duration = Duration::from_secs(8);
-/// How often that is tried while the store is away.
+/// Interval of retries while the store is unreachable.
 const RETRY: Duration = Duration::from_secs(1);
-/// So long before its end a lease counts as over: clocks of nodes differ a little.
+/// A lease counts as expired this long before its end, because the nodes' clocks differ.
 const MARGIN: Micros = 6_000_000;
 
-/// A batch that is worked at, and for whom.
+/// A leased batch, and the owner of the lease.
 pub(super) struct Lease {
     pub(super) gateway: Arc<Gateway>,
     pub(super) batch: Box<str>,
@@ -26,8 +26,8 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Renews it, and ends when it is lost: to another node, or because the store was away for too
-    /// long.
+    /// Renews the lease. Returns when it is lost: to another node, or because the store was
+    /// unreachable for too long.
     pub(super) async fn keep(&self) {
         let (clock, mut until, mut pause) = (&self.gateway.clock, self.until, RENEW);
         loop {
@@ -54,7 +54,7 @@ impl Lease {
     }
 }
 
-/// Gives a batch that was checked to whoever runs it.
+/// Releases a validated batch to any node that runs it.
 pub(crate) async fn hand_over(gateway: &Gateway, batch: &str, owner: &str) {
     if let Err(error) = batches::renew(&gateway.database, batch, owner, 0).await {
         tracing::warn!("{batch} was not released and becomes free when its lease expires: {error}");

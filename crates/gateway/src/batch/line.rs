@@ -1,5 +1,5 @@
-//! One line of a batch: sent to its model server like a client's request, tried again when that
-//! fails, and written down.
+//! One line of a batch: sent to its upstream like a client's request, retried after failures, and
+//! recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,43 +21,43 @@ use gateway_store::records::batch_lines::{self, Line, Outcome};
 use gateway_store::records::batches::{Batch, Usage};
 use gateway_store::records::ids;
 
-/// Longest pause between two tries, whatever the model server asks for.
+/// Longest delay between two attempts, whatever the upstream asks for.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Between two tries while our own limits or store are away; these do not count.
+/// Delay while our own limits or store are unreachable; such attempts do not count.
 const OUR_PAUSE: Duration = Duration::from_secs(1);
-/// How often a result is written while the store is away, when the batch was given up.
+/// Attempts to write a result while the store is unreachable, after the batch was abandoned.
 const LAST_WRITES: u32 = 5;
 
-/// A line that is to be run.
+/// A line to run.
 pub(super) struct Job {
     pub(super) gateway: Arc<Gateway>,
-    /// Who holds it.
+    /// The owner of its lease.
     pub(super) owner: Box<str>,
     pub(super) batch: Arc<Batch>,
     pub(super) caller: Arc<Caller>,
     pub(super) line: Line,
-    /// Nothing else of the batch is under way.
+    /// Whether no other line of the batch is running.
     pub(super) alone: bool,
 }
 
-/// What became of it.
+/// The outcome of a job.
 #[derive(Debug)]
 pub(super) enum LineEnd {
-    /// Its result is in the store.
+    /// The result is in the store.
     Recorded,
-    /// It is another node's, or comes free with its lease.
+    /// Another node has the line, or it is released when its lease expires.
     Lost,
-    /// It was given back, not run.
+    /// The line was released, not run.
     Released,
-    /// It was given back: there is no money for it.
+    /// The line was released, because of a spend limit.
     NoMoney {
         error: ApiError,
-        /// Nothing else of the batch had reserved any.
+        /// Whether no other line of the batch had a reservation.
         alone: bool,
     },
 }
 
-/// Runs it to its end, or until `stop`.
+/// Runs the line to its end, or until `stop`.
 pub(super) async fn run(job: Job, mut stop: watch::Receiver<bool>) -> LineEnd {
     let ran = {
         let mut stop = stop.clone();
@@ -164,7 +164,7 @@ fn answered(job: &Job, request: &str, status: u16, body: &[u8]) -> Box<str> {
     outcome::answered(&id, &job.line.custom_id, request, status, body)
 }
 
-/// Tokens of thought, in either family's words.
+/// Reasoning tokens, under either family's names.
 fn reasoning(body: &[u8]) -> u64 {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -187,7 +187,7 @@ fn reasoning(body: &[u8]) -> u64 {
     details.and_then(|details| details.reasoning_tokens).unwrap_or(0)
 }
 
-/// Writes the result down: what was paid for must not be lost.
+/// Records the result: paid work must not be lost.
 async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) -> LineEnd {
     let (database, owner) = (&job.gateway.database, &*job.owner);
     let (mut pause, mut writes) = (Duration::from_millis(100), 0);
@@ -216,7 +216,7 @@ async fn release(job: &Job, gone: LineEnd) -> LineEnd {
     let (database, owner) = (&job.gateway.database, &*job.owner);
     match batch_lines::release(database, &job.batch.id, job.line.number, owner).await {
         Ok(Some(())) => gone,
-        // It comes free with its lease.
+        // The line is released when its lease expires.
         Ok(None) | Err(_) => match gone {
             LineEnd::NoMoney { .. } => gone,
             _ => LineEnd::Lost,

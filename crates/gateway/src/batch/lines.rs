@@ -1,5 +1,5 @@
-//! The lines of a batch that is in progress or being cancelled: a few run at once, until all are
-//! done. Nothing is known here of what a line asks for.
+//! The lines of a batch in progress or being cancelled: runs a few concurrently until all are
+//! finished. The contents of lines are opaque here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use gateway_store::directory::Refusal;
 use gateway_store::records::batches::{self, Batch, Status};
 use gateway_store::records::{batch_lines, ids};
 
-/// How often the batch's state is read, and its project's.
+/// Interval at which the states of the batch and its project are read.
 const TICK: Duration = Duration::from_secs(1);
-/// How long lines of a cancelled batch may go on.
+/// Longest time for open lines of a cancelled batch.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How it ended.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// All lines are done.
+    /// All lines are finished.
     Done,
-    /// This node stops.
+    /// This node is stopping.
     Paused,
 }
 
-/// See the module.
+/// Runs the lines of a batch.
 ///
 /// # Errors
-/// The store's; lines that were under way have been given back.
+/// The store's; open lines have been released.
 pub(super) async fn run(
     lease: &Lease,
     batch: &Batch,
@@ -68,16 +68,16 @@ struct Lines<'a> {
     owner: &'a str,
     batch: Arc<Batch>,
     running: JoinSet<LineEnd>,
-    /// Ends lines that wait for their model server.
+    /// Cancels lines that wait for their upstream.
     stop: watch::Sender<bool>,
-    /// Who asks.
+    /// The caller.
     caller: Option<Arc<Caller>>,
-    /// Why no more lines are run: how the others end.
+    /// The reason to run no more lines, which ends the remaining ones.
     rest: Option<SkipReason>,
-    /// Money is nearly over: one line at a time, so that none is refused for what another one has
-    /// reserved and will not need.
+    /// Close to a spend limit: runs one line at a time, so that none is refused because of another
+    /// line's reservation, which may exceed its actual cost.
     alone: bool,
-    /// Whether there may be lines that nobody runs.
+    /// Whether there may be lines that no node holds.
     is_claimable: bool,
     cancelled_at: Option<Instant>,
 }
@@ -134,7 +134,7 @@ impl Lines<'_> {
             && self.running.len() < most
     }
 
-    /// Begins as many lines as there is room for, one at least.
+    /// Starts as many lines as fit, at least one.
     async fn begin(
         &mut self,
         first: OwnedSemaphorePermit,
@@ -183,17 +183,17 @@ impl Lines<'_> {
                     self.rest = Some(SkipReason::of(&error));
                 }
             }
-            // Its lease frees the line.
+            // The line is released when its lease expires.
             Err(error) => {
                 tracing::warn!("{}: a line: {error}", self.batch.id);
             }
         }
     }
 
-    /// Reads anew what may have changed: the batch's state, its project, the time.
+    /// Reads what may have changed: the batch's state, its project, the time.
     async fn look(&mut self, stops: bool) -> Result<(), DatabaseError> {
         let database = &self.gateway.database;
-        // Leases of a node that died are over at some time.
+        // Leases of a dead node expire eventually.
         self.is_claimable = true;
         let batch = batches::find(database, &self.batch.id).await?;
         let now = self.gateway.clock.now();
@@ -217,7 +217,7 @@ impl Lines<'_> {
             _ => {}
         }
         self.ask_for_caller().await;
-        // Lines that are being stopped are still given back one by one.
+        // Lines that are being cancelled are still released one by one.
         let is_stopping = *self.stop.borrow() && !self.running.is_empty();
         if self.rest.is_some() && !stops && !is_stopping {
             self.end_rest().await?;
@@ -229,7 +229,7 @@ impl Lines<'_> {
         let batch = &self.batch;
         match self.gateway.directory.on_behalf(&batch.key, &batch.project).await {
             Ok(now) => {
-                // What is derived from a caller is kept while nothing has changed.
+                // Keeps values derived from the caller while nothing has changed.
                 let is_same = |known: &Arc<Caller>| {
                     Arc::ptr_eq(&known.project, &now.project)
                         && Arc::ptr_eq(&known.organization, &now.organization)
@@ -242,12 +242,12 @@ impl Lines<'_> {
                 let message = "The project of the batch is archived.";
                 self.rest.get_or_insert_with(|| SkipReason::new("project_archived", message));
             }
-            // It is asked for again; what runs goes on.
+            // Retried at the next tick; running lines continue.
             Err(Refusal::Unavailable(_)) => {}
         }
     }
 
-    /// Ends all lines that nobody runs.
+    /// Ends all lines that no node holds.
     async fn end_rest(&mut self) -> Result<(), DatabaseError> {
         let Some(rest) = &self.rest else { return Ok(()) };
         let (gateway, batch) = (self.gateway, &self.batch);
@@ -267,21 +267,21 @@ impl Lines<'_> {
         }
     }
 
-    /// Whether all lines are done; those that another node held may not be.
+    /// Whether all lines are finished; those of another node may not be.
     async fn is_done(&mut self) -> Result<bool, DatabaseError> {
         let database = &self.gateway.database;
         if batch_lines::left(database, &self.batch.id).await? == 0 {
             return Ok(true);
         }
-        // A call that the store did not answer may have taken lines for us that nobody runs.
+        // A call whose reply was lost may have leased lines to us that do not run.
         let freed = batch_lines::release_all(database, &self.batch.id, self.owner).await?;
         self.is_claimable |= freed > 0;
         Ok(false)
     }
 }
 
-/// What the store does not answer now it answers at the next tick: until the lease is over, lines
-/// under way go on. The same for what another node has done already.
+/// Turns unavailability into `None`, because the next tick retries: running lines continue until
+/// the lease expires. The same for changes that another node has made already.
 fn patient<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,9 +1,9 @@
-//! What stands in the output and error files of a batch: a line of JSON for each of its lines.
+//! The lines of a batch's output and error files: one line of JSON for each line of the batch.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The line for an answer, whatever its status is.
+/// The line for a response with any status.
 pub(super) fn answered(
     id: &str,
     custom_id: &str,
@@ -11,7 +11,7 @@ pub(super) fn answered(
     status_code: u16,
     body: &[u8],
 ) -> Box<str> {
-    // Line ends within JSON are spaces between its tokens.
+    // Newlines in JSON are white space between tokens.
     let space = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     let text = String::from_utf8(body.iter().map(space).collect());
     let text = text.unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
@@ -20,7 +20,7 @@ pub(super) fn answered(
     written(&Line { id, custom_id, response, error: None })
 }
 
-/// The line for what was never answered.
+/// The line for a request without a response.
 pub(super) fn refused(id: &str, custom_id: &str, code: &str, message: &str) -> Box<str> {
     written(&Line { id, custom_id, response: None, error: Some(Error { code, message }) })
 }

@@ -1,4 +1,4 @@
-//! A file of the gateway, read line by line. Only one line and one chunk are in memory.
+//! Reads a stored file line by line, with one line and one chunk in memory.
 
 use bytes::BytesMut;
 use memchr::memchr;
@@ -6,14 +6,14 @@ use memchr::memchr;
 use gateway_store::database::{Database, DatabaseError};
 use gateway_store::records::files::{self, File};
 
-/// See the module.
+/// An iterator over lines.
 pub(super) struct Lines<'a> {
     database: &'a Database,
     file: &'a File,
-    /// Where the next chunk begins.
+    /// Offset of the next chunk.
     at: u64,
     buffer: BytesMut,
-    /// So much of the buffer has no line end.
+    /// Length of the buffer's prefix without a newline.
     searched: usize,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Lines<'a> {
         Self { database, file, at: 0, buffer: BytesMut::new(), searched: 0 }
     }
 
-    /// The next line, without its end; `None` behind the last one.
+    /// The next line, without its newline; `None` behind the last one.
     ///
     /// # Errors
     /// The store's; also when the file was deleted meanwhile.

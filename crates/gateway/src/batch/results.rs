@@ -1,5 +1,5 @@
-//! The output and error files of a batch. They are made of what stands in the store, in the order
-//! of the lines, so that a node that goes on with a file that another one began writes the same.
+//! The output and error files of a batch. They are generated from the store in the order of lines,
+//! so that a node that continues another node's file writes the same bytes.
 
 use sha2::{Digest, Sha256};
 
@@ -8,14 +8,14 @@ use gateway_store::records::batches::Batch;
 use gateway_store::records::files::{self, CHUNK, File, Purpose};
 use gateway_store::records::{batch_lines, ids};
 
-/// Results that are read at once: a single one may be 32 MB.
+/// Results per read: a single one may have 32 MB.
 const AT_ONCE: u32 = 8;
 
-/// Writes the file with the answers (`failed`: with the errors) to its end: its id, and `None` when
+/// Writes the file with the responses (`failed`: with the errors). Returns its id, or `None` when
 /// there is nothing to write.
 ///
 /// # Errors
-/// The store's; it may be called again.
+/// The store's; the call may be repeated.
 pub(super) async fn write(
     database: &Database,
     batch: &Batch,
@@ -39,7 +39,7 @@ pub(super) async fn write(
     Ok(Some(id))
 }
 
-/// The same each time: a batch has one file of each kind.
+/// Deterministic: a batch has one file of each kind.
 fn id(batch: &str, failed: bool) -> Box<str> {
     let kind = if failed { "error" } else { "output" };
     let hash = Sha256::digest(format!("{batch}:{kind}"));
@@ -68,7 +68,7 @@ async fn begin(
     Ok((0, false))
 }
 
-/// Adds what is behind the first `written` bytes.
+/// Appends what follows the first `written` bytes.
 async fn fill(
     database: &Database,
     batch: &Batch,

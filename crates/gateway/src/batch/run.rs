@@ -1,5 +1,5 @@
-//! One batch, from one state to the next, by the node that holds its lease. Every step can be done
-//! again: it begins with what the store says.
+//! Runs one batch from state to state, on the node that holds its lease. Every step can be
+//! repeated: it starts from the state in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use gateway_policy::dates::seconds;
 use gateway_store::database::DatabaseError;
 use gateway_store::records::batches::{self, Batch, Outcome, Status};
 
-/// After a call that the store did not answer.
+/// Delay after a failed call to the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Works at a batch until it has ended, the lease is lost, or the node stops.
+/// Works on a batch until it ends, the lease is lost, or the node stops.
 pub(super) async fn run(lease: Lease, mut phase: watch::Receiver<Phase>) {
     let (cut, is_cut) = watch::channel(false);
     let mut work = std::pin::pin!(work(&lease, phase.clone(), is_cut));
@@ -29,7 +29,7 @@ pub(super) async fn run(lease: Lease, mut phase: watch::Receiver<Phase>) {
     };
     if !is_over {
         cut.send_replace(true);
-        // What is not over then is dropped; its lines come free with their leases.
+        // What does not end in time is dropped; its lines are released when their leases expire.
         let _ = tokio::time::timeout(GRACE, work).await;
     }
     hand_over(&lease.gateway, &lease.batch, &lease.owner).await;
@@ -58,7 +58,7 @@ async fn work(lease: &Lease, phase: watch::Receiver<Phase>, cut: watch::Receiver
     }
 }
 
-/// What comes after a step.
+/// What follows a step.
 enum Next {
     Go,
     End,
@@ -88,7 +88,7 @@ async fn step(
     Ok(Next::Go)
 }
 
-/// All lines are done: what now depends on why they are.
+/// Advances a batch whose lines are all finished, depending on why they are.
 async fn after_lines(gateway: &Arc<Gateway>, id: &str) -> Result<(), DatabaseError> {
     let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
     let Some(batch) = batches::find(database, id).await? else { return Ok(()) };

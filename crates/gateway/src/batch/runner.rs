@@ -1,4 +1,4 @@
-//! What a node needs to run batches, and how that ends.
+//! The state of a node that runs batches, and its shutdown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,37 +8,37 @@ use ratelimit::Micros;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-/// How long a node holds what it works at, without word from it.
+/// Duration of leases.
 pub(crate) const LEASE: Micros = 30_000_000;
-/// Input files that are checked at once: each is held by the line, and its names.
+/// Concurrent validations of input files: each holds one line and all custom ids in memory.
 const MAX_CHECKS: usize = 4;
-/// How long is waited for work that was told to stop at once.
+/// Longest wait for work that was told to stop at once.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// The state of a node that runs batches.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    /// Who this node is.
+    /// The id of this node.
     node: Box<str>,
-    /// Leases that it has asked for.
+    /// Number of leases requested so far.
     leases: AtomicU64,
-    /// Places for checks.
+    /// Permits for validations.
     pub(crate) checks: Semaphore,
-    /// Permits for lines, of all batches of the node.
+    /// Permits for lines of all batches on this node.
     pub(crate) lines: Arc<Semaphore>,
     wake: Notify,
     phase: watch::Sender<Phase>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the runner does.
+/// The phases of a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It works.
+    /// Runs.
     Run,
-    /// It ends what it has begun, and begins nothing.
+    /// Finishes started work, and starts nothing.
     Stop,
-    /// It gives back what it has begun.
+    /// Releases started work.
     Cut,
 }
 
@@ -55,18 +55,17 @@ impl Runner {
         }
     }
 
-    /// Who holds a new lease. Each has a name of its own: what a node has lost is lost to itself
-    /// too.
+    /// A new, unique lease owner: a lease that this node has lost is also lost to its later leases.
     pub(crate) fn owner(&self) -> Box<str> {
         format!("{}-{}", self.node, self.leases.fetch_add(1, Ordering::Relaxed)).into()
     }
 
-    /// There is something to do.
+    /// Signals that there is work.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Lets lines under way end within that time, and gives everything else back to other nodes.
+    /// Lets open lines finish within that time, and releases everything else to other nodes.
     pub(crate) async fn drain(&self, patience: Duration) {
         let Some(mut task) = self.take_task() else { return };
         self.phase.send_replace(Phase::Stop);
@@ -92,7 +91,7 @@ impl Runner {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
-    /// What the node does now, and when that changes.
+    /// The current phase, with notification of changes.
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }

@@ -1,5 +1,5 @@
-//! The body of an answer: ready-made, or a model server's that passes through while its usage is
-//! read, and whose end, of whatever kind, settles the request's account.
+//! The body of a response: buffered, or an upstream's that passes through while its usage is read.
+//! Its end, of whatever kind, settles the request's account.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,13 +15,13 @@ use crate::account::{Account, End};
 use crate::upstream::Redactor;
 use gateway_body::{Outcome, Reader, UsageFilter};
 
-/// See the module.
+/// The body of a response.
 pub(crate) enum AnswerBody {
     /// One piece.
     Whole(Option<Bytes>),
-    /// A model server's.
+    /// An upstream's body.
     Forwarded(Box<ForwardedAnswer>),
-    /// An administrator's page.
+    /// A page of the administration.
     Page(axum::body::Body),
 }
 
@@ -31,41 +31,41 @@ impl From<Bytes> for AnswerBody {
     }
 }
 
-/// How an answer is watched.
+/// How a response is observed.
 pub(crate) enum Watch {
-    /// Not at all: nothing in it is counted.
+    /// Not at all: nothing is counted.
     Nothing,
-    /// It passes as it is.
+    /// Passes unchanged.
     Usage(Reader),
-    /// The usage chunk that the gateway asked for is taken out.
+    /// The usage chunk that the gateway requested is removed.
     Removing(UsageFilter),
 }
 
-/// A model server's answer on its way.
+/// An upstream's response in transit.
 pub(crate) struct ForwardedAnswer {
     upstream: Incoming,
-    /// What waits to be forwarded.
+    /// Pieces to forward.
     ready: VecDeque<Bytes>,
     watch: Watch,
     redactor: Redactor,
     account: Option<Account>,
     status: u16,
-    /// How long the model server may be silent, and since when it is.
+    /// Longest silence of the upstream, and the start of the current one.
     patience: Duration,
     silence: Pin<Box<Sleep>>,
     last: Instant,
-    /// What is to happen with the outcome beside the account.
+    /// Callback for the object's id.
     on_id: Option<OnObjectId>,
-    /// Whether its length is known to the client.
+    /// Whether the client knows the length.
     size: SizeHint,
     ended: bool,
 }
 
-/// Called with what was seen of the answer as soon as its id is known, once.
+/// Called once with the object's id as soon as it is known.
 pub(crate) type OnObjectId = Box<dyn FnOnce(&str) + Send + Sync>;
 
 impl ForwardedAnswer {
-    /// `first` is what of the body came already; `size` is the length that the client is on_id.
+    /// `first` is the received part of the body; `size` is the length that the client was sent.
     pub(crate) fn new(
         (upstream, first): (Incoming, Option<Bytes>),
         watch: Watch,
@@ -103,7 +103,7 @@ impl ForwardedAnswer {
         if let Some(first) = first {
             answer.take_in(first);
         }
-        // A short answer is often whole by now.
+        // A short response is often complete by now.
         if answer.upstream.is_end_stream() {
             answer.end();
         }
@@ -138,7 +138,7 @@ impl ForwardedAnswer {
         }
     }
 
-    /// The model server's answer is whole, as far as its connection tells.
+    /// Handles the end of the upstream's body.
     fn end(&mut self) {
         self.ended = true;
         let outcome = self.finish_watching();
@@ -146,7 +146,7 @@ impl ForwardedAnswer {
         let watched = outcome.is_some();
         let outcome = outcome.unwrap_or_default();
         let status = self.status;
-        // A stream without its last event was cut, though the connection ended in order.
+        // A stream without its last event was cut off, even if the connection ended properly.
         let end = match outcome.complete || !watched {
             true => End::Answered { status, outcome },
             false => End::Aborted { status, outcome },
@@ -211,7 +211,7 @@ impl ForwardedAnswer {
         }
     }
 
-    /// Ready when nothing has come for too long. The timer is only set anew when it goes off.
+    /// Ready after too long a silence. The timer is reset only when it expires.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.silence.as_mut().poll(context));
@@ -224,7 +224,7 @@ impl ForwardedAnswer {
     }
 }
 
-/// A piece as the client may see it.
+/// A redacted piece for the client.
 fn redacted(redactor: &mut Redactor, account: Option<&Account>, piece: Bytes) -> Bytes {
     match account {
         Some(account) => redactor.redact(&account.facts().model.upstream, piece),
@@ -233,7 +233,7 @@ fn redacted(redactor: &mut Redactor, account: Option<&Account>, piece: Bytes) ->
 }
 
 impl Drop for ForwardedAnswer {
-    /// The client went away.
+    /// The client disconnected.
     fn drop(&mut self) {
         if self.account.is_some() {
             self.abort();

@@ -1,5 +1,5 @@
-//! Who sends a request: the bearer key, the headers that must not contradict it, and the region that
-//! the host names (specification: Authentication; Versioning, 2026-08-21).
+//! Authentication: the bearer key, the headers that must not contradict it, and the region in the
+//! host name (specification: Authentication; Versioning, 2026-08-21).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use gateway_store::directory::Refusal;
 /// The caller of a request.
 ///
 /// # Errors
-/// 401 without a known key, or with headers that contradict it; 503 when that cannot be known.
+/// 401 without a known key, or with contradicting headers; 503 when keys cannot be checked.
 pub(super) async fn caller(
     gateway: &Gateway,
     headers: &HeaderMap,
@@ -44,7 +44,7 @@ pub(super) async fn caller(
     Ok(caller)
 }
 
-/// The token of `Authorization: Bearer …`; `None` for anything else, also for two of them.
+/// The token of `Authorization: Bearer …`; `None` for any other value, and for several headers.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let value = all.next()?.to_str().ok()?;
@@ -70,7 +70,7 @@ fn contradicts(
     Err(ApiError::unauthorized(code, message))
 }
 
-/// The region that the host names, if it is one.
+/// The region in the host name, if it has one.
 pub(super) fn region(settings: &Settings, head: &request::Parts) -> Option<Box<str>> {
     let host = head.uri.host().or_else(|| head.headers.get(header::HOST)?.to_str().ok())?;
     let (first, _) = host.split_once('.')?;
@@ -78,7 +78,7 @@ pub(super) fn region(settings: &Settings, head: &request::Parts) -> Option<Box<s
     settings.regions.iter().find(|prefix| ***prefix == *first).cloned()
 }
 
-/// That a project whose data stays in a region is not used on another region's host.
+/// Checks that a project with data in one region is not used on another region's host.
 ///
 /// # Errors
 /// 401 `incorrect_hostname`.

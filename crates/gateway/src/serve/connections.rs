@@ -1,4 +1,4 @@
-//! Connections: accepted, bounded, and brought to an end that cuts nothing.
+//! Connections: accepted, bounded, and closed without cutting off responses.
 
 use std::io;
 use std::pin::Pin;
@@ -21,25 +21,25 @@ use super::pages::Pages;
 use super::service;
 use crate::state::Gateway;
 
-/// Connections at once; further ones wait to be accepted.
+/// Most concurrent connections; further ones wait to be accepted.
 const MOST: usize = 16_384;
-/// After an accept that failed, which is for want of descriptors most of the time.
+/// Pause after a failed accept; the usual cause is a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How open_requests ended.
+/// How the open requests ended at shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All requests were answered.
     Drained,
-    /// Some were cut when the time was over.
+    /// Some were cut off at the time limit.
     Cut,
 }
 
-/// Serves until `stop` is done, and then until the requests under way are answered, but no longer
-/// than the configuration says.
+/// Serves until `stop` is done, and then until open requests are answered, at most for the
+/// configured time.
 ///
 /// # Errors
-/// When the listener fails for good.
+/// The listener fails permanently.
 pub async fn serve(
     gateway: Arc<Gateway>,
     listener: TcpListener,
@@ -88,7 +88,7 @@ fn connection(
     stream: TcpStream,
     pages: Pages,
 ) -> http1::Connection<TokioIo<IdleTimeout<TcpStream>>, impl Answering> {
-    // Small answers are not to wait for others; a connection where that fails still works.
+    // Small responses should be sent without delay; the connection works even if this fails.
     let _ = stream.set_nodelay(true);
     let header_timeout = gateway.settings.load().server.header_timeout;
     let gateway = Arc::clone(gateway);
@@ -102,13 +102,13 @@ fn connection(
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
-    // Answers are flushed one by one: what is flushed with the next request's answer waits for it,
-    // and an answer to what is no HTTP would never be sent.
-    // Hyper's own limit of time for a head would end connections that are only idle.
+    // Responses are flushed one by one: a response that is flushed together with the next one waits
+    // for that request, and the error for malformed HTTP would never be sent. Hyper's own header
+    // timeout would close connections that are only idle.
     http1::Builder::new().serve_connection(TokioIo::new(stream), answer)
 }
 
-/// An answer's body, for as long as its request is being answered.
+/// A response body that holds its request open.
 struct Held {
     body: AnswerBody,
     _open_request: OpenRequest,
@@ -134,7 +134,7 @@ impl Body for Held {
     }
 }
 
-/// What a connection's requests are answered by.
+/// The handler of a connection's requests.
 trait Answering:
     hyper::service::HttpService<
         Incoming,

@@ -1,6 +1,6 @@
-//! A connection's stream that gives up on a peer which keeps it waiting: for a request's head, for the
-//! next request, or for room to write an answer to. How long a body or a model server may take is not
-//! decided here.
+//! A connection's stream that times out when the peer stalls: during a request's head, between
+//! requests, or when it does not read a response. Time limits of bodies and upstreams are
+//! elsewhere.
 
 use std::io;
 use std::pin::Pin;
@@ -13,38 +13,39 @@ use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How long a connection may stay open between two requests.
+/// Longest time between two requests of a connection.
 const IDLE: Duration = Duration::from_secs(75);
 /// Longest time without progress in writing an answer to a client that does not read.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// A stream with timeouts.
 pub(super) struct IdleTimeout<S> {
     stream: S,
     open_requests: OpenRequests,
     head: Duration,
-    /// A part of a head has come.
+    /// Whether a head has been received in part.
     in_head: bool,
     reading: Wait,
     writing: Wait,
 }
 
-/// Requests of a connection that are being answered.
+/// Open requests of a connection.
 #[derive(Clone, Default)]
 pub(super) struct OpenRequests(Arc<Requests>);
 
 #[derive(Default)]
 struct Requests {
     count: AtomicUsize,
-    /// The connection's task: it begins to wait for the next request when the last is answered.
+    /// The connection's task, which starts to wait for the next request when the last one is
+    /// answered.
     task: AtomicWaker,
 }
 
-/// A request that is being answered, until it is dropped.
+/// An open request, until it is dropped.
 pub(super) struct OpenRequest(OpenRequests);
 
 impl OpenRequests {
-    /// One more request.
+    /// Registers a request.
     pub(super) fn begin(&self) -> OpenRequest {
         self.0.count.fetch_add(1, Ordering::Relaxed);
         OpenRequest(self.clone())
@@ -63,7 +64,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A wait for the peer. Its timer is made when it is first needed, and set anew only when it goes off.
+/// A wait for the peer. Its timer is created when first needed, and reset only when it expires.
 #[derive(Default)]
 struct Wait {
     since: Option<Instant>,
@@ -75,11 +76,11 @@ impl Wait {
         self.since = None;
     }
 
-    /// Ready when it has lasted for too long.
+    /// Ready after `limit`.
     fn poll(&mut self, limit: Duration, context: &mut Context<'_>) -> Poll<()> {
         let due = *self.since.get_or_insert_with(Instant::now) + limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-        // A timer that is set for later than this wait ends would come too late.
+        // A timer set for later than the end of this wait would expire too late.
         if timer.deadline() > due {
             timer.as_mut().reset(due);
         }
@@ -96,7 +97,7 @@ impl Wait {
 impl<S> IdleTimeout<S> {
     pub(super) fn new(stream: S, open_requests: OpenRequests, head: Duration) -> Self {
         let (reading, writing) = (Wait::default(), Wait::default());
-        // The first head is awaited from now on, whether any of it has come or not.
+        // The first head is awaited from now on, whether or not any of it has been received.
         Self { stream, open_requests, head, in_head: true, reading, writing }
     }
 
@@ -107,7 +108,7 @@ impl<S> IdleTimeout<S> {
             self.reading.end();
             return Poll::Pending;
         }
-        // An answer that is all handed over may still be on its way.
+        // A response that is handed over completely may still be in transit.
         if self.writing.since.is_some() {
             self.reading.end();
             return Poll::Pending;
@@ -124,7 +125,7 @@ impl<S> IdleTimeout<S> {
         if written.is_ready() {
             if self.writing.since.is_some() {
                 self.writing.end();
-                // If that was all, the wait for the next request begins.
+                // If that was the rest, the wait for the next request begins.
                 context.waker().wake_by_ref();
             }
             return written;

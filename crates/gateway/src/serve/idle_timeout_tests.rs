@@ -1,4 +1,4 @@
-//! Connections in memory, with a clock that goes as fast as nothing happens.
+//! Connections in memory, with a clock that skips idle time.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -15,7 +15,7 @@ const HEAD: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET /now HTTP/1.1\r\nhost: here\r\n\r\n";
 const LONG: usize = 1 << 20;
 
-/// A connection, and how its open_requests ends. `/slow` is answered after an hour, `/long` with a
+/// A connection, and the result of its task. `/slow` responds after an hour, `/long` with a
 /// megabyte.
 fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
     let (ours, theirs) = duplex(4096);
@@ -161,7 +161,7 @@ async fn an_answer_that_is_read_slowly_comes_whole() {
         assert!(more > 0, "cut after {came} bytes");
         came += more;
     }
-    // From then on it rests like any other.
+    // From then on the connection is idle.
     let began = Instant::now();
     while !is_over(&mut stream).await {}
     drop(open_requests.await);

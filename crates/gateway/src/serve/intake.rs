@@ -1,5 +1,4 @@
-//! Taking a request's body in: whole, bounded in size and in time, and all of them together in what
-//! they take of memory.
+//! Receives request bodies: bounded in size and in time, and in the memory of all of them together.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,20 +14,20 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use crate::upstream::{too_large, too_slow};
 use gateway_policy::error::ApiError;
 
-/// Memory that is set aside on the word of a `Content-Length` alone.
+/// Memory that is allocated for an unverified `Content-Length`.
 const TRUSTED_LENGTH: u64 = 1 << 20;
 
-/// BodyMemory for large bodies, in pieces of [`PIECE`] bytes. Who finds none waits. What an organization
-/// announces counts against its share, and only what has come against the whole: so nobody keeps
-/// others waiting by announcing what he does not send.
+/// Memory for large bodies, in pieces of [`PIECE`] bytes. A body without room waits. Its announced
+/// size counts against its organization's share, and only received bytes against the total, so that
+/// no client can block others by announcing bytes that it does not send.
 #[derive(Debug)]
 pub(crate) struct BodyMemory {
     whole: Arc<Semaphore>,
-    /// Of the organizations that have something in it.
+    /// The shares of organizations with bodies in memory.
     shares: Mutex<HashMap<Box<str>, Weak<Semaphore>>>,
 }
 
-/// A body's place in the room, until it is dropped.
+/// A body's reservation of memory, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct BodyReservation<'a> {
     room: &'a BodyMemory,
@@ -42,23 +41,23 @@ struct Held {
     of_whole: Option<OwnedSemaphorePermit>,
 }
 
-/// A body, and its place in the room until it is dropped.
+/// A body with its reservation of memory, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct BufferedBody {
-    /// All of it.
+    /// The whole body.
     pub(crate) bytes: Bytes,
     _held: Held,
 }
 
-/// All large bodies together.
+/// Memory for all large bodies, in bytes.
 const ROOM: usize = 1 << 30;
-/// Those of one organization.
+/// The share of one organization.
 const SHARE: usize = ROOM / 4;
-/// Bodies up to this size need no room.
+/// Bodies up to this size need no reservation.
 const PIECE: usize = 64 << 10;
-/// How long a body waits for room among others of its organization: they come, and go.
+/// How long a body waits for room in its organization's share, which other bodies release.
 const SHARE_PATIENCE: Duration = Duration::from_secs(15);
-/// How long a body that has come in part waits for room: longer, and bodies that are half read would
+/// How long a partly received body waits for room: a longer limit would let half-received bodies
 /// wait for each other.
 const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -69,7 +68,7 @@ impl Default for BodyMemory {
 }
 
 impl BodyMemory {
-    /// A place for a body of this organization. It takes no room until it grows.
+    /// A reservation for a body of this organization. It takes no memory until it grows.
     pub(crate) fn place<'a>(&'a self, organization: &'a str) -> BodyReservation<'a> {
         BodyReservation { room: self, organization, held: Held::default() }
     }
@@ -87,13 +86,13 @@ impl BodyMemory {
 }
 
 impl BodyReservation<'_> {
-    /// Makes room for a body of which `come` bytes have come, and that is said to have `announced`.
+    /// Reserves memory for a body with `come` received bytes and `announced` bytes in all.
     ///
     /// # Errors
-    /// 503 when others keep all room for too long.
+    /// 503 when no memory becomes available in time.
     pub(crate) async fn grow(&mut self, announced: u64, come: usize) -> Result<(), ApiError> {
         let announced = usize::try_from(announced).unwrap_or(usize::MAX);
-        // One that is larger than the room takes all of it.
+        // A body larger than the total takes all of it.
         let more = missing(self.held.of_share.as_ref(), announced.max(come).min(SHARE));
         if more > 0 {
             let share = self.room.share(self.organization).acquire_many_owned(more);
@@ -135,10 +134,10 @@ fn busy() -> ApiError {
         .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
-/// The whole body.
+/// Receives the whole body.
 ///
 /// # Errors
-/// 413 past `most` bytes, 408 past `patience`, 400 when it ends too early, 503 when there is no room.
+/// 413 past `most` bytes, 408 past `patience`, 400 when it ends early, 503 without memory.
 pub(crate) async fn read_whole(
     body: &mut Incoming,
     most: u64,
@@ -165,7 +164,7 @@ async fn collect(
     if first.len() as u64 > most {
         return Err(too_large());
     }
-    // Most bodies come in one piece.
+    // Most bodies consist of one piece.
     if body.is_end_stream() || first.len() as u64 == announced {
         return Ok(first);
     }
@@ -182,10 +181,10 @@ async fn collect(
     Ok(whole.freeze())
 }
 
-/// The next piece; `None` behind the last one.
+/// The next piece; `None` at the end.
 ///
 /// # Errors
-/// 400 when it ends too early.
+/// 400 when it ends early.
 pub(crate) async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     loop {
         let Some(frame) = body.frame().await else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The room for large bodies.
+//! The memory for large bodies.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn come(megabytes: usize) -> usize {
     megabytes << 20
 }
 
-/// Whether it has room at once.
+/// Whether memory is available immediately.
 async fn has_room(place: &mut BodyReservation<'_>, announced: u64, come: usize) -> bool {
     let grown = tokio::time::timeout(Duration::from_millis(1), place.grow(announced, come)).await;
     grown.is_ok_and(|grown| grown.is_ok())
@@ -59,7 +59,7 @@ async fn one_that_is_larger_than_the_share_takes_all_of_it() {
     assert!(!has_room(&mut room.place("org-huge"), MEGABYTES, 0).await);
     drop(huge);
     assert!(has_room(&mut room.place("org-huge"), MEGABYTES, 0).await);
-    // Shares that nobody uses are forgotten.
+    // Unused shares are dropped.
     drop(room.share("org-next"));
     assert_eq!(room.shares.lock().unwrap().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! The dashboard and the administration API, which are a router of their own.
+//! The dashboard and the administration API, which have a router of their own.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tower_service::Service;
 use super::answer::AnswerBody;
 use crate::state::Gateway;
 
-/// See the module. Cheap to clone.
+/// The administration's router. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Pages {
     router: axum::Router,

@@ -13,10 +13,10 @@ use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 use gateway_store::ledger::Endpoint;
 
-/// What answers a request.
+/// The route of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
-    /// `GET /healthz`: the process lives.
+    /// `GET /healthz`: the process is alive.
     Health,
     /// `GET /readyz`: requests can be served.
     Ready,
@@ -30,16 +30,16 @@ pub(crate) enum Route<'a> {
     Api(Api<'a>),
 }
 
-/// See [`Route::Api`].
+/// A route of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Api<'a> {
-    /// A model generates something.
+    /// A model generates output.
     Generate(Generation),
-    /// A page made from the configuration and the caller alone.
+    /// A page that depends only on the configuration and the caller.
     Page(Page),
-    /// `GET /v1/models/{id}`; ids may hold slashes.
+    /// `GET /v1/models/{id}`; ids may contain slashes.
     Model(&'a [&'a str]),
-    /// The method is not allowed; these are.
+    /// The method is not supported; the value lists those that are.
     WrongMethod(&'static str),
     /// `/v1/responses/{id}` and what is below it.
     Response(&'a str),
@@ -53,15 +53,15 @@ pub(crate) enum Api<'a> {
     Retired,
     /// `POST /v1/videos/{id}/remix`.
     Remix,
-    /// Any other path: forwarded as it is.
+    /// Any other path: forwarded unchanged.
     PassThrough,
 }
 
-/// See [`Api::Page`].
+/// A page of [`Api::Page`].
 #[derive(Clone, Copy)]
 pub(crate) struct Page {
     name: &'static str,
-    /// Makes the response.
+    /// Builds the response.
     pub(crate) make: fn(&Exchange) -> Response<AnswerBody>,
 }
 
@@ -80,14 +80,14 @@ impl fmt::Debug for Page {
     }
 }
 
-/// A request that makes a model generate something.
+/// A request that makes a model generate output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
-    /// Which fields a JSON body has.
+    /// The kind of its JSON body.
     pub(crate) kind: Kind,
     /// The usage page that counts it.
     pub(crate) endpoint: Endpoint,
-    /// Whether the body can be, or must be, a form.
+    /// Whether the body may or must be a form.
     pub(crate) form: Form,
 }
 
@@ -103,11 +103,11 @@ pub(crate) enum Form {
 /// Longest path, in segments.
 const MAX_SEGMENTS: usize = 16;
 
-/// The segments after `/v1/`; checked, so that this server and the next one see the same.
+/// The segments after `/v1/`, validated so that this server and an upstream read the same path.
 ///
 /// # Errors
-/// 400 for a path with empty segments, dots as segments, encoded slashes, or characters that are
-/// encoded without need: `%63hat` would be a chat to the next server, and something else here.
+/// 400 for a path with empty segments, dot segments, encoded slashes, or needlessly encoded
+/// characters: `%63hat` would be a chat to the upstream, and something else here.
 pub(crate) fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
     let is_tricky = !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         || !path.split('%').skip(1).all(is_needed_encoding);
@@ -122,7 +122,7 @@ pub(crate) fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
     Ok(segments)
 }
 
-/// Whether what follows a `%` is two digits that stand for a byte which cannot stand for itself.
+/// Whether the two characters after a `%` are hexadecimal digits of a byte that must be encoded.
 fn is_needed_encoding(after: &str) -> bool {
     let digits = after.get(..2).filter(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
@@ -131,10 +131,10 @@ fn is_needed_encoding(after: &str) -> bool {
     })
 }
 
-/// Methods that are forwarded.
+/// Forwarded methods.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 
-/// Whether a `POST` to this path generates something that is counted.
+/// Whether a `POST` to this path generates output that is counted.
 fn makes(segments: &[&str]) -> bool {
     matches!(
         segments,
@@ -146,10 +146,10 @@ fn makes(segments: &[&str]) -> bool {
     )
 }
 
-/// The route of a request. Its parts borrow from `path` and from `segments`, which this fills.
+/// The route of a request. It borrows from `path` and from `segments`, which this function fills.
 ///
 /// # Errors
-/// 400 for a path that other servers could read differently, 404 for one that is not served.
+/// 400 for a path that other servers could read differently, 404 for an unknown one.
 pub(crate) fn find<'a>(
     method: &Method,
     path: &'a str,
@@ -183,7 +183,7 @@ pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
     Route::Api(match segments {
         ["organization" | "organizations", ..] => return Route::Admin,
         ["assistants" | "threads" | "engines", ..] => Api::Retired,
-        // An upstream's answer to `TRACE` would contain our key.
+        // An upstream's response to `TRACE` would contain our key.
         _ if !gets && !known.contains(method) => Api::WrongMethod(METHODS),
         // An upstream that accepts any method must not generate outside of the limits.
         _ if !posts && !gets && makes(segments) => Api::WrongMethod("POST"),

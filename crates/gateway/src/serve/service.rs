@@ -1,4 +1,4 @@
-//! One request: where it goes, what every answer has, and what is counted.
+//! One request: routing, the parts that all responses share, and metrics.
 
 use std::sync::Arc;
 
@@ -73,14 +73,14 @@ async fn answer_api(
     response
 }
 
-/// What is known of a request when it has been answered.
+/// The facts about a request after its response.
 #[derive(Default)]
 struct Seen {
     organization: Option<Box<str>>,
     model: String,
     headers: HeaderMap,
     shown: LimitHeaders,
-    /// Its part of a trace, unless an account has it.
+    /// Its span, unless an account has it.
     trace: Option<Traced>,
 }
 
@@ -122,7 +122,7 @@ async fn dispatch(
     answered
 }
 
-/// The handler of each route.
+/// Calls the handler of a route.
 async fn handle(
     exchange: &mut Exchange,
     route: Api<'_>,
@@ -142,7 +142,7 @@ async fn handle(
     }
 }
 
-/// The trace of a request, if there is a collector. Ids are left out of its name.
+/// The trace of a request, if there is a collector. Its name omits ids.
 fn traced(gateway: &Gateway, head: &request::Parts, began: ratelimit::Micros) -> Option<Traced> {
     gateway.settings.load().otlp_endpoint.as_ref()?;
     let context = traces::TraceContext::of_request(&head.headers, &*gateway.random)?;

@@ -1,4 +1,4 @@
-//! The body of a request that is sent on: pieces in memory, or a stream that passes through.
+//! The body of a forwarded request: pieces in memory, or a stream.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -9,30 +9,30 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 
-/// See the module.
+/// The body of a forwarded request.
 #[derive(Debug)]
 pub(crate) enum OutBody {
-    /// Pieces in their order.
+    /// Pieces in order.
     Pieces(VecDeque<Bytes>),
-    /// What a client sends, as it comes.
+    /// A client's body while it is received.
     Stream(Stream),
 }
 
 impl OutBody {
-    /// No body.
+    /// An empty body.
     #[must_use]
     pub(crate) fn empty() -> Self {
         Self::Pieces(VecDeque::new())
     }
 
-    /// What a client sends, at most so many bytes in at most so much time.
+    /// A client's body, bounded in size and time.
     #[must_use]
     pub(crate) fn stream(incoming: Incoming, most: u64, patience: Duration) -> Self {
         let due = Box::pin(tokio::time::sleep(patience));
         Self::Stream(Stream { come: None, incoming, left: most, due })
     }
 
-    /// The same, of which a part has come already.
+    /// The same, for a partly received body.
     #[must_use]
     pub(crate) fn resumed(come: Bytes, incoming: Incoming, most: u64, patience: Duration) -> Self {
         let due = Box::pin(tokio::time::sleep(patience));
@@ -47,28 +47,28 @@ impl OutBody {
     }
 }
 
-/// See [`OutBody::Stream`].
+/// A client's body while it is received.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// What has come already.
+    /// The received part.
     come: Option<Bytes>,
     incoming: Incoming,
-    /// How many bytes may still come.
+    /// Most bytes that may follow.
     left: u64,
-    /// Until when.
+    /// The deadline.
     due: Pin<Box<Sleep>>,
 }
 
-/// Why a client's body stops.
+/// Why a client's body is cut off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
-    /// It is longer than bodies may be.
+    /// It is too large.
     #[error("the request's body is too large")]
     TooLarge,
-    /// It does not come in time.
+    /// It was not received in time.
     #[error("the request's body is too slow")]
     TooSlow,
-    /// The client went away.
+    /// The client disconnected.
     #[error("the request's body was cut: {0}")]
     Cut(#[from] hyper::Error),
 }

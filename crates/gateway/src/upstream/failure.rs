@@ -1,5 +1,5 @@
-//! What goes wrong at a model server, as a client may know it: no key of ours, no name of a host
-//! inside. What really happened goes to the log.
+//! Errors of upstreams as clients see them: without our keys or internal host names. The cause is
+//! logged.
 
 use std::error::Error;
 
@@ -10,28 +10,28 @@ use serde_json::Value;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::{Settings, Upstream};
 
-/// See the module. The texts are for the log.
+/// Why a request to an upstream failed. The texts are for the log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// No connection.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
-    /// The connection ended before the answer began.
+    /// The connection ended before the response started.
     #[error("the connection ended before an answer: {0}")]
     Cut(String),
-    /// Nothing came for too long.
+    /// There was no response in time.
     #[error("it did not answer in time")]
     Silent,
-    /// The answer is none of a model server.
+    /// The response is not one of an upstream.
     #[error("it answered {0} with {1}")]
     Strange(StatusCode, String),
-    /// The request cannot be sent to it.
+    /// The request cannot be sent.
     #[error("the request cannot be sent: {0}")]
     Unsendable(String),
-    /// The client's own body ended early, or is too large.
+    /// The client's own body ended early.
     #[error("the client's body ended: {0}")]
     Client(String),
-    /// The client's own body does not come in time.
+    /// The client's own body was not received in time.
     #[error("the client's body is too slow")]
     ClientTooSlow,
     /// The client's own body is too large.
@@ -58,7 +58,7 @@ impl Failure {
         if error.is_connect() { Self::Unreachable(text) } else { Self::Cut(text) }
     }
 
-    /// What the client is told.
+    /// The error for the client.
     #[must_use]
     pub(crate) fn for_client(&self) -> ApiError {
         let bad_gateway = |message: &'static str| {
@@ -106,35 +106,36 @@ pub(crate) fn too_large() -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
 }
 
-/// Takes an upstream's key and host out of its error messages.
+/// Removes an upstream's key and host from its error messages.
 #[derive(Debug)]
 pub(crate) struct SecretMask<'a> {
     secrets: Vec<&'a str>,
 }
 
 impl<'a> SecretMask<'a> {
-    /// Of this upstream.
+    /// The secrets of this upstream.
     #[must_use]
     pub(crate) fn new(upstream: &'a Upstream) -> Self {
         let mut secrets: Vec<&str> =
             upstream.key.iter().map(gateway_policy::settings::Secret::reveal).collect();
         let bases = upstream.regions.iter().map(|(_, base)| base).chain([&upstream.base]);
         for base in bases {
-            // The host with its port first: what is longer goes before what is in it.
+            // The host with its port first: longer texts are replaced before the texts they
+            // contain.
             secrets.extend(base.origin.authority().map(hyper::http::uri::Authority::as_str));
             secrets.extend(base.origin.host());
         }
         Self { secrets }
     }
 
-    /// Of all upstreams their keys, but not their hosts.
+    /// The keys of all upstreams, but not their hosts.
     #[must_use]
     pub(crate) fn keys(settings: &'a Settings) -> Self {
         let keys = settings.upstreams.iter().filter_map(|upstream| upstream.key.as_ref());
         Self { secrets: keys.map(gateway_policy::settings::Secret::reveal).collect() }
     }
 
-    /// The text with `***` for each secret, in capitals or not.
+    /// The text with `***` for each secret, ignoring case.
     #[must_use]
     pub(crate) fn replace(&self, text: &[u8]) -> Vec<u8> {
         let mut text = text.to_vec();
@@ -153,7 +154,7 @@ impl<'a> SecretMask<'a> {
         text
     }
 
-    /// Covers each secret with as many asterisks as it has letters.
+    /// Replaces each letter of a secret by an asterisk.
     pub(crate) fn mask(&self, text: &mut [u8]) {
         for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
             let mut from = 0;
@@ -165,7 +166,7 @@ impl<'a> SecretMask<'a> {
         }
     }
 
-    /// How many bytes at the end of the text may be the beginning of a secret.
+    /// Length of the text's suffix that may be the beginning of a secret.
     #[must_use]
     pub(crate) fn partial_suffix(&self, text: &[u8]) -> usize {
         let begins = |length: &usize| {
@@ -179,8 +180,8 @@ impl<'a> SecretMask<'a> {
         (1..=longest.min(text.len())).rev().find(begins).unwrap_or(0)
     }
 
-    /// The same in all texts of a JSON value, however they were escaped; whether there was anything
-    /// to be cleaned.
+    /// Redacts all strings of a JSON value, in any escaping. Returns whether there was anything to
+    /// redact.
     pub(crate) fn replace_json(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => {

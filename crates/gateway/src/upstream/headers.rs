@@ -1,17 +1,17 @@
-//! Which headers travel. What a client sends goes on but for what is about this connection and
-//! about its key; of an answer only what is known to be harmless comes back, so that no name of a
-//! host and no account of ours is shown.
+//! Filters headers. A client's headers are forwarded except those about its connection and its key;
+//! of a response's headers only harmless ones pass, so that host names and our account stay hidden.
 
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
 
-/// What a model server gets of a client's headers.
+/// The headers that are forwarded to an upstream.
 #[must_use]
 pub(crate) fn for_upstream(client: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(client.len() + 4);
-    // Usage is read in the answer: it has to come as it is. Without a word anything might come.
+    // The gateway reads the usage in the response, which must be uncompressed. Without this header
+    // the upstream may choose an encoding.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    // Names in `Connection` are about this connection too.
+    // Headers named in `Connection` also concern only this connection.
     let connection: Vec<&str> = client
         .get_all(header::CONNECTION)
         .iter()
@@ -54,7 +54,7 @@ fn stays_here(name: &HeaderName) -> bool {
     }
 }
 
-/// What a client gets of a model server's headers.
+/// The headers that are passed to a client.
 #[must_use]
 pub(crate) fn for_client(upstream: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(24);

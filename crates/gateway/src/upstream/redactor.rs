@@ -1,6 +1,7 @@
-//! Errors within good answers: a stream may end with one, and a response may hold one. What they say
-//! of the upstream's key and hosts is redacted with asterisks, as many as there were letters, so that
-//! no length changes. The rest of an answer is not touched: a text may well speak of a host.
+//! Redacts errors within successful responses: a stream may end with one, and a response may
+//! contain one. The upstream's key and hosts in them are replaced by as many asterisks as they have
+//! letters, so that lengths do not change. Other parts of a response stay unchanged: its text may
+//! mention a host.
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,19 +11,19 @@ use gateway_policy::settings::Upstream;
 const MARK: &[u8] = b"\"error\"";
 const EVENT: &[u8] = b"event: error";
 
-/// See the module. It is fed the pieces of one answer.
+/// A redactor, fed with the pieces of one response.
 #[derive(Debug, Default)]
 pub(crate) struct Redactor {
-    /// The end of the last piece: a mark may lie across two.
+    /// The end of the last piece: a mark may span two pieces.
     tail: [u8; MARK.len() - 1],
-    /// What comes is part of an error.
+    /// Whether the next bytes are part of an error.
     in_error: bool,
     /// The end of the last piece, which may be the beginning of a secret.
     held: BytesMut,
 }
 
 impl Redactor {
-    /// The piece as a client may see it.
+    /// The redacted piece.
     pub(crate) fn redact(&mut self, upstream: &Upstream, piece: Bytes) -> Bytes {
         let begins = self.in_error || self.contains_error(&piece);
         let from = piece.len().saturating_sub(self.tail.len());
@@ -37,7 +38,7 @@ impl Redactor {
         text.extend_from_slice(&piece);
         let mask = SecretMask::new(upstream);
         mask.mask(&mut text);
-        // The next event is judged anew; a body that is no stream ends with its error.
+        // The next event is examined anew; a body that is not a stream ends with its error.
         self.in_error = !text.ends_with(b"\n\n");
         if self.in_error {
             self.held = text.split_off(text.len() - mask.partial_suffix(&text));
@@ -45,7 +46,7 @@ impl Redactor {
         text.freeze()
     }
 
-    /// What is held back, when nothing more comes.
+    /// The held bytes, at the end of the body.
     pub(crate) fn finish(&mut self) -> Option<Bytes> {
         let held = std::mem::take(&mut self.held);
         (!held.is_empty()).then(|| held.freeze())

@@ -1,5 +1,5 @@
-//! From the events of an answer to the script steps that reproduce it. The cutting of texts into
-//! deltas and the time between them are not kept.
+//! Converts the events of a response to script steps that reproduce it. The division of texts into
+//! deltas and their timing are not kept.
 
 use model::{Event, Failure, FailureKind, Item, Usage};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::script::{
     self, CustomToolCall, Cut, ErrorStep, FunctionCall, Message, Reasoning, Step, WebSearch,
 };
 
-/// The step for `event`; deltas and beginnings have none, their item's end has.
+/// The step for `event`. Items have one step, for their end; deltas and beginnings have none.
 pub(super) fn step_of_event(event: Event) -> Option<Step> {
     match event {
         Event::ItemDone { item, .. } => step_of_item(item),
@@ -43,7 +43,7 @@ fn step_of_item(item: Item) -> Option<Step> {
     })
 }
 
-/// An object where that says the same, for the reader of the script; else the text itself.
+/// An object if that is equivalent, for readability of the script; else the text itself.
 fn readable_arguments(arguments: String) -> Value {
     match serde_json::from_str::<Value>(&arguments) {
         Ok(object @ Value::Object(_)) => object,

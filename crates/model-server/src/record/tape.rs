@@ -1,5 +1,5 @@
-//! The script file under recording: kept in memory, written whole and atomically after each answer,
-//! with the upstream's secrets replaced.
+//! The recorded script: kept in memory, and written atomically after each response, with the
+//! upstream's secrets replaced.
 
 use std::{
     collections::HashMap,
@@ -13,26 +13,26 @@ use model::{Provider, json::quoted};
 
 use crate::script::{OnExhausted, Script, Scripted, Step};
 
-/// Conversations told apart; all later ones share one number.
+/// Most conversations that are distinguished; all later ones share one number.
 const MAX_CONVERSATIONS: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Tape {
     out: PathBuf,
-    /// What must not reach the file, plain and as it looks inside a JSON string.
+    /// Secrets that must not reach the file, plain and as JSON string contents.
     secrets: Vec<String>,
     recorded: Mutex<Recorded>,
 }
 
 #[derive(Debug, Default)]
 struct Recorded {
-    /// With the number of their conversation, in the order in which they ended.
+    /// Responses with the number of their conversation, in the order of their end.
     answers: Vec<Scripted>,
     conversations: HashMap<String, u64>,
 }
 
 impl Tape {
-    /// An empty tape for `out`, whose folder must exist.
+    /// Creates an empty tape for `out`, whose folder must exist.
     pub(super) fn create(out: PathBuf, upstream: &Provider) -> io::Result<Self> {
         let escaped = |secret: &str| quoted(secret).trim_matches('"').to_owned();
         let secrets =
@@ -52,13 +52,13 @@ impl Tape {
         *recorded.conversations.entry(key.to_owned()).or_insert(count as u64)
     }
 
-    /// Adds an answer and replaces the file.
+    /// Adds a response and replaces the file.
     pub(super) fn append(&self, conversation: u64, steps: Vec<Step>) -> io::Result<()> {
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.answers.push(Scripted { conversation: Some(conversation), expect: None, steps });
         let mut responses = recorded.answers.clone();
         if recorded.conversations.len() <= 1 {
-            // One conversation's script then serves any number of them.
+            // A script of one conversation applies to every conversation.
             responses.iter_mut().for_each(|response| response.conversation = None);
         }
         let script = Script { on_exhausted: OnExhausted::Error, responses };
@@ -82,7 +82,7 @@ impl Tape {
     }
 }
 
-/// Writes a file that its owner alone can read: answers quote the user's work.
+/// Writes a file that only its owner can read, because responses quote the user's work.
 fn write_private(path: &std::path::Path, text: &str) -> io::Result<()> {
     // tidy: open the tape that the user names, for writing.
     let mut options = OpenOptions::new();

@@ -1,5 +1,5 @@
-//! Choosing the response to a request: conversations, expectations and what comes after the last
-//! response. It sends nothing; a [`Player`] renders what was chosen.
+//! Selects the response to a request: conversations, expectations and the end of the script. It
+//! sends nothing; a [`Player`] renders the selected response.
 
 use std::{
     collections::HashMap,
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::{ErrorStep, OnExhausted, Script, Scripted, Step, player::Player, request::RequestBody};
 
-/// Conversations whose place in the script is remembered; beyond it the one unused for longest
-/// starts over.
+/// Most conversations whose position in the script is remembered; beyond it, the least recently
+/// used one starts over.
 const MAX_CONVERSATIONS: usize = 4096;
 
-/// A script and how far each conversation has come in it.
+/// A script, and the position of each conversation in it.
 #[derive(Debug)]
 pub(crate) struct Engine {
     responses: Vec<Arc<Scripted>>,
@@ -26,13 +26,13 @@ pub(crate) struct Engine {
     conversations: Mutex<Conversations>,
 }
 
-/// What a request gets.
+/// The response to a request.
 pub(crate) enum Answer {
     Stream(Box<Player>),
     Refusal(Refusal),
 }
 
-/// An answer with an error status, sent after `delay`.
+/// A response with an error status, sent after `delay`.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) delay: Duration,
@@ -44,7 +44,7 @@ pub(crate) struct Refusal {
 #[derive(Debug, Default)]
 struct Conversations {
     known: HashMap<Box<str>, Conversation>,
-    /// Conversations seen so far, also those forgotten.
+    /// Number of conversations so far, forgotten ones included.
     begun: u64,
     clock: u64,
 }
@@ -52,7 +52,7 @@ struct Conversations {
 #[derive(Debug, Clone, Copy)]
 struct Conversation {
     ordinal: u64,
-    /// Responses given.
+    /// Number of responses given.
     given: usize,
     last_used: u64,
 }
@@ -92,8 +92,8 @@ impl Engine {
         Answer::Stream(Box::new(Player::new(scripted, &request, body.len(), tag)))
     }
 
-    /// The response for the request's conversation, and how many came before it. Only a request
-    /// that meets the response's expectations moves the conversation on.
+    /// The response for the request's conversation, and the number of earlier ones. Only a request
+    /// that meets the response's expectations advances the conversation.
     fn choose(
         &self,
         request: &RequestBody<'_>,
@@ -185,10 +185,10 @@ impl Refusal {
     }
 }
 
-/// Tells responses apart in ids: the same request at the same place gives the same ids in every
-/// run, and within one history they do not repeat, as it grows.
+/// Distinguishes responses in ids: the same request at the same position gets the same ids in every
+/// run, and ids do not repeat within a growing history.
 fn tag(conversation: &str, body_len: usize, given: usize) -> u64 {
-    // The standard hasher with its fixed keys: stable within a build, which is all that is needed.
+    // The standard hasher with its fixed keys: stable within a build, which suffices.
     let mut hasher = std::hash::DefaultHasher::new();
     (conversation, body_len, given).hash(&mut hasher);
     hasher.finish()

@@ -1,5 +1,5 @@
-//! What a response expects of the request it answers. A failed expectation says what was expected
-//! and what was there.
+//! Expectations of a response about its request. A failed expectation reports the expected and the
+//! actual value.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::request::RequestBody;
 use model::excerpt;
 
-/// The expectation that a request fails, for the script's author.
+/// A failed expectation, for the script's author.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Mismatch(String);
@@ -19,7 +19,7 @@ pub(super) struct Mismatch(String);
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
-    /// Texts that occur in the body: in a string of it, or in its JSON.
+    /// Texts that occur in the body: in one of its strings, or in its JSON.
     #[serde(skip_serializing_if = "OneOrMany::is_empty")]
     pub contains: OneOrMany,
     #[serde(skip_serializing_if = "OneOrMany::is_empty")]
@@ -30,10 +30,11 @@ pub struct Expect {
     /// Texts that occur in the tool outputs after the last user message.
     #[serde(skip_serializing_if = "OneOrMany::is_empty")]
     pub tool_output_contains: OneOrMany,
-    /// JSON pointers into the body and the values there, `null` for absent.
+    /// JSON pointers into the body with the expected values, `null` for absent.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub equals: BTreeMap<String, Value>,
-    /// Header names and a text that the value contains (HTTP only: in-process there are none).
+    /// Header names with a text that the value contains (only over HTTP: there are none
+    /// in-process).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<String, String>,
 }
@@ -66,7 +67,7 @@ impl OneOrMany {
 }
 
 impl Expect {
-    /// Checks `request`, whose bytes are `body`; the error is written for the script's author.
+    /// Checks `request`, whose bytes are `body`; the error is for the script's author.
     pub(super) fn check(
         &self,
         request: &RequestBody<'_>,
@@ -102,7 +103,7 @@ impl Expect {
         !(self.contains.is_empty() && self.not_contains.is_empty() && self.equals.is_empty())
     }
 
-    /// Values of headers stay out of messages: they may be credentials.
+    /// Messages omit the values of headers, which may be credentials.
     fn check_headers(&self, headers: &HeaderMap) -> Result<(), Mismatch> {
         for (name, part) in &self.header {
             let Some(value) = headers.get(name) else {

@@ -1,5 +1,5 @@
-//! Rendering a scripted response as the event stream a provider would send, a block at a time, so
-//! that a response of 50,000 deltas takes little memory and few writes.
+//! Renders a scripted response as a provider's event stream, block by block, so that a response of
+//! 50,000 deltas takes little memory and few writes.
 
 use std::{collections::VecDeque, io::Write as _, sync::Arc, time::Duration};
 
@@ -11,20 +11,20 @@ use model::json;
 
 mod items;
 
-/// Bytes gathered before they are handed on, unless a pause comes first.
+/// Bytes per block, unless a pause comes first.
 const BLOCK: usize = 32 << 10;
 const DEFAULT_CHUNK_CHARS: usize = 32;
-/// Bytes of text that count as one token where a script gives no usage.
+/// Bytes of text per estimated token, if a script gives no usage.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// What to do next with the response's stream; after the last action it ends properly.
+/// The next action on the response's stream; after the last action the stream ends properly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Bytes(Bytes),
     Pause(Duration),
-    /// End the connection here.
+    /// Close the connection.
     Cut,
-    /// Send nothing more, ever.
+    /// Send nothing more, and keep the connection open.
     Idle,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Player {
     step: usize,
     queue: VecDeque<Piece>,
     out: Vec<u8>,
-    /// Comes once `out` was handed on.
+    /// The action after `out` is sent.
     held: Option<Action>,
     ended: bool,
     sequence: u64,
@@ -46,15 +46,15 @@ pub(crate) struct Player {
     written: usize,
     last_user_text: String,
     last_tool_output: String,
-    /// The response as far as it is known before it ends.
+    /// The response object as of now.
     response: Value,
-    /// The items that are done.
+    /// The finished items.
     output: Vec<Value>,
 }
 
 #[derive(Debug)]
 enum Piece {
-    /// An event: its type and its members as JSON, without braces.
+    /// An event: its type, and its members as JSON without braces.
     Event(&'static str, String),
     Deltas(Deltas),
     Raw(String),
@@ -63,7 +63,7 @@ enum Piece {
     Ended(End),
 }
 
-/// How a response ends.
+/// The end of a response.
 #[derive(Debug)]
 pub(super) enum End {
     Completed,
@@ -73,7 +73,7 @@ pub(super) enum End {
     Failed(Value),
 }
 
-/// A run of delta events that differ in their text only.
+/// Delta events that differ only in their text.
 #[derive(Debug)]
 struct Deltas {
     kind: &'static str,
@@ -86,7 +86,8 @@ struct Deltas {
 }
 
 impl Player {
-    /// Plays `scripted` as the answer to `request`, a body of `body_len` bytes; `tag` makes its ids.
+    /// Plays `scripted` as the response to `request`, a body of `body_len` bytes; ids derive from
+    /// `tag`.
     pub(crate) fn new(
         scripted: Arc<Scripted>,
         request: &RequestBody<'_>,
@@ -106,7 +107,7 @@ impl Player {
         });
         let estimate = Usage {
             input_tokens: (body_len / BYTES_PER_TOKEN) as u64,
-            // Marks that the output is still to be counted.
+            // Marks that the output is not counted yet.
             output_tokens: u64::MAX,
             ..Usage::default()
         };
@@ -136,7 +137,7 @@ impl Player {
         }
     }
 
-    /// Sets members of the response, as of when it is made and what its request asked for.
+    /// Sets members of the response that depend on its time and its request.
     pub(crate) fn about(
         mut self,
         members: impl IntoIterator<Item = (&'static str, Value)>,
@@ -147,7 +148,7 @@ impl Player {
         self
     }
 
-    /// The whole stream as text, pauses skipped.
+    /// The whole stream as text, without pauses.
     #[cfg(test)]
     pub(crate) fn text(self) -> String {
         let blocks = self.filter_map(|action| match action {
@@ -161,7 +162,7 @@ impl Player {
         Action::Bytes(std::mem::take(&mut self.out).into())
     }
 
-    /// Writes one piece; an action comes back.
+    /// Writes a piece. Returns its action, if it has one.
     fn write(&mut self, piece: Piece) -> Option<Action> {
         match piece {
             Piece::Event(kind, members) => self.write_event(kind, &members),
@@ -377,7 +378,7 @@ fn mentions(step: &Step, name: &str) -> bool {
     message.text.contains(name) || message.chunks.iter().any(|chunk| chunk.contains(name))
 }
 
-/// Cuts `text` into pieces of `chars` characters; none for an empty text.
+/// Splits `text` into pieces of `chars` characters; none for an empty text.
 fn cut_text(text: &str, chars: Option<usize>) -> Vec<String> {
     let chars = chars.unwrap_or(DEFAULT_CHUNK_CHARS).max(1);
     let mut chunks = Vec::new();

@@ -1,12 +1,12 @@
-//! What the scripted model looks at in a request. Only the members asked for are read, so a long
-//! history costs a scan, not a tree.
+//! The parts of a request that the scripted model uses. Other members are not parsed, so that a
+//! long history costs a scan, not a tree.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// A request body, its members unread where possible.
+/// A request body, with unparsed members where possible.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RequestBody<'a> {
     #[serde(borrow, default)]
@@ -49,7 +49,7 @@ impl<'a> RequestBody<'a> {
         user.map(|item| text_of(&item.content)).unwrap_or_default()
     }
 
-    /// Tool outputs that came after the last user message, joined by line ends.
+    /// Tool outputs after the last user message, joined by newlines.
     pub(crate) fn tool_outputs(&self) -> String {
         let after_user =
             self.items().into_iter().rev().take_while(|item| item.role.as_deref() != Some("user"));
@@ -71,7 +71,7 @@ impl<'a> RequestBody<'a> {
         serde_json::from_str(self.input?.get()).ok()
     }
 
-    /// Items that can be read; others say nothing to a script.
+    /// The readable items; scripts ignore others.
     fn items(&self) -> Vec<InputItem<'a>> {
         let raw: Vec<&RawValue> =
             self.input.and_then(|input| serde_json::from_str(input.get()).ok()).unwrap_or_default();
@@ -79,7 +79,7 @@ impl<'a> RequestBody<'a> {
     }
 }
 
-/// Text of a content member: a string, or the `text` of its parts joined by line ends.
+/// Text of a content member: a string, or the `text` of its parts joined by newlines.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

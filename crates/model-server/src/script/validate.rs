@@ -1,5 +1,5 @@
-//! The rules that a script must satisfy beyond its JSON shape. A problem names the response and the
-//! step, counted from 1.
+//! The validity rules of a script beyond its JSON shape. An error names the response and the step,
+//! counted from 1.
 
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -9,7 +9,7 @@ use model::Phase;
 /// Longest text of one message in bytes, repetitions included: it must fit one event.
 const MAX_MESSAGE_BYTES: usize = 8 << 20;
 
-/// What is wrong in a script, and where, for its author.
+/// An error in a script and its position, for the author.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Problem(String);

@@ -1,4 +1,4 @@
-//! `POST …/audio/…`: hears how long a recording is, and speaks one second of a tone.
+//! `POST …/audio/…`: measures the duration of a recording, and generates one second of a tone.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hyper::StatusCode;
@@ -10,9 +10,9 @@ use super::{
     saying::{deltas, tokens},
 };
 
-/// Samples of 16 bits a second, of speech that is made here.
+/// Sample rate of generated audio, with 16 bits per sample.
 const RATE: u32 = 16_000;
-/// Bytes that sound of an unknown format takes a second.
+/// Assumed bytes per second of audio in an unknown format.
 const BYTES_PER_SECOND: u64 = 16_000;
 const MAX_CHARS: usize = 4096;
 
@@ -63,7 +63,7 @@ impl Offline {
         }
         let samples = tone();
         let (kind, sound) = match body["response_format"].as_str() {
-            // The default of the API is a format that is not made here.
+            // WAV replaces the API's default format, which is not implemented.
             None | Some("wav") => ("audio/wav", wav(&samples)),
             Some("pcm") => ("audio/pcm", samples),
             Some(other) => {
@@ -93,14 +93,15 @@ fn segment(text: &str, seconds: f64) -> Value {
 fn transcript_events(heard: &str, seconds: u64) -> Reply {
     let delta = |text: String| json!({"type": "transcript.text.delta", "delta": text});
     let written = tokens(heard.chars().count());
-    // Ten tokens a second of sound.
+    // Ten tokens per second of audio.
     let usage = json!({"type": "tokens", "input_tokens": seconds * 10, "output_tokens": written,
         "total_tokens": seconds * 10 + written});
     let last = json!({"type": "transcript.text.done", "text": heard, "usage": usage});
     Reply::events(deltas(heard).into_iter().map(delta).chain([last]), false)
 }
 
-/// Milliseconds of a WAV file by its header, of anything else by its length; at least a second.
+/// Duration in milliseconds of a WAV file by its header, of other files by their length; at least
+/// one second.
 fn duration_ms(file: &[u8]) -> u64 {
     let number = |at: usize| {
         let bytes = file.get(at..at + 4)?.try_into().ok()?;

@@ -1,4 +1,4 @@
-//! `POST …/chat/completions` and the older `POST …/completions`, answered by the offline model.
+//! `POST …/chat/completions` and the older `POST …/completions`, served by the offline model.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ use super::{
     saying::{Said, chars, deltas, forced_function, last_user_text, say, tokens},
 };
 
-/// The greatest `n`.
+/// Largest `n`.
 const MAX_CHOICES: u64 = 128;
 
-/// What all choices of one completion say.
+/// The content of every choice of a completion.
 struct Choice {
     said: Said,
-    /// A call, in place of a text.
+    /// A function call, instead of a text.
     function: Option<Value>,
     count: u64,
 }
@@ -119,7 +119,7 @@ fn chosen(index: u64, choice: &Choice) -> Value {
         "finish_reason": choice.finish_reason()})
 }
 
-/// The chunks of a stream; with `usage`, the last one tells it.
+/// The chunks of a stream; the last one carries `usage`, if given.
 fn chunks(base: &Value, choice: &Choice, usage: Option<Value>) -> Reply {
     let chunk = |choices: Value, told: Value| {
         let mut chunk = base.clone();

@@ -1,5 +1,5 @@
-//! `POST …/embeddings`: unit vectors that follow from the text alone. Like texts are not near each
-//! other; equal ones are the same.
+//! `POST …/embeddings`: unit vectors that are determined by the text. Equal texts have equal
+//! vectors; similar texts are not near each other.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::{
 
 const DIMENSIONS: u64 = 1536;
 const MAX_DIMENSIONS: u64 = 3072;
-/// Inputs of one request.
+/// Most inputs per request.
 const MAX_INPUTS: usize = 2048;
 
 impl Offline {
@@ -47,7 +47,7 @@ impl Offline {
     }
 }
 
-/// The inputs: a text, a list of texts, ids of tokens, or a list of such.
+/// The inputs: a text, a list of texts, a list of token ids, or a list of such lists.
 fn inputs(input: &Value) -> Result<Vec<&Value>, Refused> {
     let inputs = match input {
         Value::Array(entries) if entries.first().is_some_and(|entry| !entry.is_number()) => {

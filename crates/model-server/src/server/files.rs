@@ -1,4 +1,4 @@
-//! `…/files`: what is uploaded stays in memory until it is deleted, or the server ends.
+//! `…/files`: uploaded files stay in memory until they are deleted or the server ends.
 
 use bytes::Bytes;
 use hyper::StatusCode;

@@ -4,10 +4,10 @@ use memchr::memmem;
 
 use super::reply::Refused;
 
-/// Fields of a form.
+/// Most fields of a form.
 const MAX_FIELDS: usize = 256;
 
-/// One field; a file has a name.
+/// One field; only a file has a file name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field<'a> {
     pub(super) name: String,
@@ -22,7 +22,7 @@ impl<'a> Form<'a> {
     /// Reads `body`.
     ///
     /// # Errors
-    /// When it is no form.
+    /// It is not a form.
     pub(super) fn read(content_type: &str, body: &'a [u8]) -> Result<Self, Refused> {
         let wrong =
             |what: &str| Refused::value("body", format!("The form cannot be read: {what}."));
@@ -67,7 +67,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The name of a part, and that of its file.
+/// The names of a part and of its file.
 fn names(head: &[u8]) -> Option<(String, Option<String>)> {
     let head = std::str::from_utf8(head).ok()?;
     let line = head.split("\r\n").find(|line| {

@@ -1,4 +1,4 @@
-//! `POST …/images/…`: one transparent pixel, as often as it is asked for.
+//! `POST …/images/…`: the requested number of one-pixel transparent images.
 
 use serde_json::{Value, json};
 
@@ -8,18 +8,18 @@ use super::{
     saying::tokens,
 };
 
-/// Images of one request.
+/// Most images per request.
 const MAX_IMAGES: u64 = 10;
 const MAX_PARTIAL: u64 = 3;
-/// Tokens that one image counts as.
+/// Tokens per image.
 const IMAGE_TOKENS: u64 = 272;
 
-/// A pixel in each format that the API knows.
+/// A pixel in each format of the API.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNgYGBgAAAABQABeqhXUAAAAABJRU5ErkJggg==";
 const WEBP: &str = "UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==";
 const JPEG: &str = "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6T/wAALCAABAAEBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAABv/EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAIAQEAAD8AMv/Z";
 
-/// What is asked for, in JSON or in a form.
+/// The parameters, from JSON or a form.
 struct Wanted {
     prompt: String,
     count: u64,
@@ -103,7 +103,7 @@ impl Wanted {
     }
 }
 
-/// The fields of a form as if they were JSON. It must carry an image.
+/// The fields of a form as JSON. The form must contain an image.
 fn form_fields(call: &Call<'_>) -> Result<Value, Refused> {
     let form = call.form()?;
     form.file("image")?;

@@ -1,4 +1,4 @@
-//! A bounded list of objects by id, in the order in which they were made. It lives in memory only.
+//! A bounded list of objects by id, in the order of their creation, in memory.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{query::Query, reply::Refused};
 
-/// Objects in one answer when the request names no `limit`, and the most that it may name.
+/// Default and maximum of `limit`.
 pub(super) const PAGE: (usize, usize) = (20, 100);
 /// The same for files.
 pub(super) const FILES_PAGE: (usize, usize) = (10_000, 10_000);
@@ -15,11 +15,11 @@ pub(super) const FILES_PAGE: (usize, usize) = (10_000, 10_000);
 pub(super) struct Kept<T> {
     objects: VecDeque<(String, T, usize)>,
     most: usize,
-    /// Bytes that the objects were told to take.
+    /// Total size of the objects, in bytes.
     bytes: usize,
 }
 
-/// Bytes that all objects of one kind may take.
+/// Largest total size of all objects of one kind, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
 impl<T> Kept<T> {
@@ -27,7 +27,7 @@ impl<T> Kept<T> {
         Self { objects: VecDeque::new(), most, bytes: 0 }
     }
 
-    /// Adds an object of so many bytes; the oldest ones go when there are too many.
+    /// Adds an object of this size; drops the oldest ones when full.
     pub(super) fn push(&mut self, id: String, object: T, bytes: usize) {
         while !self.fits(bytes) {
             let Some((_, _, freed)) = self.objects.pop_front() else { break };
@@ -37,7 +37,7 @@ impl<T> Kept<T> {
         self.objects.push_back((id, object, bytes));
     }
 
-    /// Whether one more object of so many bytes drives out no other.
+    /// Whether an object of this size can be added without dropping another.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.objects.len() < self.most && self.bytes + bytes <= MAX_BYTES
     }
@@ -61,7 +61,7 @@ impl<T> Kept<T> {
         self.objects.iter().map(|(_, object, _)| object)
     }
 
-    /// One page of the objects that `shown` shows, as `limit`, `order` and `after` ask for.
+    /// A page of the objects that `shown` renders, selected by `limit`, `order` and `after`.
     pub(super) fn page(
         &self,
         query: &Query<'_>,
@@ -79,7 +79,7 @@ impl<T> Kept<T> {
         let shown =
             |(id, object, _): &(String, T, usize)| shown(object).map(|value| (id.clone(), value));
         let mut all: Vec<(String, Value)> = self.objects.iter().filter_map(shown).collect();
-        // Newest first, unless it is asked otherwise.
+        // The default is newest first.
         if query.get("order").as_deref() != Some("asc") {
             all.reverse();
         }

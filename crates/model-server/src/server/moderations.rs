@@ -1,4 +1,4 @@
-//! `POST …/moderations`: scores that follow from the text alone and flag nothing.
+//! `POST …/moderations`: scores that are determined by the text and flag nothing.
 
 use serde_json::{Map, Value, json};
 
@@ -23,9 +23,9 @@ const CATEGORIES: [&str; 13] = [
     "violence",
     "violence/graphic",
 ];
-/// Stands for whatever it says.
+/// The input whose scores stand for those of the output.
 const SAID: &str = "the offline model";
-/// Inputs of one request.
+/// Most inputs per request.
 const MAX_INPUTS: usize = 1024;
 
 impl Offline {
@@ -48,13 +48,12 @@ impl Offline {
     }
 }
 
-/// The scores that a response adds for its input and its output when its request asks for them
-/// with `moderation`.
+/// The scores that a response adds for its input and its output when its request has `moderation`.
 pub(super) fn of_response(moderation: &Value, input: &Value) -> Value {
     json!({"input": result(moderation, input), "output": result(moderation, &SAID.into())})
 }
 
-/// The same of a chat, where they are in lists.
+/// The same for a chat completion, whose scores are in lists.
 pub(super) fn of_chat(moderation: &Value, messages: &Value) -> Value {
     let results = |content: &Value| {
         json!({"type": "moderation_results", "model": model(moderation),
@@ -76,7 +75,7 @@ fn model(moderation: &Value) -> &str {
 
 fn scores(input: &Value) -> Value {
     let text = input.to_string();
-    // Far below what any threshold calls bad.
+    // Far below any threshold.
     let score =
         |name: &str| hash(format!("{name}\0{text}").as_bytes()) as f64 / u64::MAX as f64 / 100.0;
     let by_category = |value: &dyn Fn(&str) -> Value| -> Map<String, Value> {

@@ -1,4 +1,4 @@
-//! What the offline model keeps until it ends.
+//! The objects that the offline model stores until it ends.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -11,11 +11,11 @@ pub(super) struct File {
     pub(super) content: Bytes,
 }
 
-/// A response that can be asked for later.
+/// A stored response, which can be retrieved.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) object: Value,
-    /// It runs in the background, and nobody has asked for it yet.
+    /// Whether it runs in the background and has not been retrieved yet.
     pub(super) queued: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The offline model behind the routes of the hosted API: which handler answers a request, and what
-//! they share. It keeps what it is given in bounded memory, and sends nothing anywhere.
+//! The offline model behind the routes of the hosted API: its router, and what the handlers share.
+//! It stores objects in bounded memory, and makes no requests.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -22,20 +22,20 @@ use super::{
 /// Seconds since 1970.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Objects of each kind that are kept. Beyond it the oldest response or video goes, and a new file
-/// or vector store is refused.
+/// Most stored objects of each kind. When full, the oldest response or video is dropped, and a new
+/// file or vector store is refused.
 const MAX_KEPT: usize = 1000;
 
-/// What makes the answers of one server differ from those of another.
+/// What distinguishes one server's responses from another's.
 #[derive(Clone)]
 pub struct OfflineModel {
-    /// Ids are made from it: a server with another seed gives other ones.
+    /// The seed of ids.
     pub seed: u64,
-    /// Tells when objects are made.
+    /// The clock for creation times.
     pub clock: Clock,
 }
 
-/// The first segments of the paths that are served.
+/// The first segments of the supported paths.
 const ROOTS: [&str; 12] = [
     "audio",
     "chat",
@@ -51,7 +51,7 @@ const ROOTS: [&str; 12] = [
     "videos",
 ];
 
-/// A request, without the headers that no handler asks for.
+/// A request, without the headers that no handler uses.
 pub(super) struct Call<'a> {
     pub(super) query: Query<'a>,
     content_type: &'a str,
@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
         Form::read(self.content_type, self.bytes)
     }
 
-    /// The body, an object.
+    /// The body, which must be an object.
     pub(super) fn json(&self) -> Result<Value, Refused> {
         let refused =
             |message: String| Refused::new(StatusCode::BAD_REQUEST, "invalid_json", message);
@@ -108,10 +108,10 @@ impl Offline {
         Self { model, made: AtomicU64::new(0), kept: Mutex::new(kept) }
     }
 
-    /// What makes the next object's id.
+    /// A number for the next object's id.
     pub(super) fn tag(&self) -> u64 {
         let made = self.made.fetch_add(1, Ordering::Relaxed);
-        // No two numbers become the same one.
+        // A bijection: different numbers stay different.
         mixed(self.model.seed.wrapping_add(made))
     }
 
@@ -171,7 +171,7 @@ pub(super) fn not_served(method: &str, path: &str) -> Refused {
     Refused::new(StatusCode::NOT_FOUND, "not_found", message)
 }
 
-/// The segments behind any prefix, from the first one on that is known.
+/// The segments from the first known one on; any prefix is skipped.
 pub(super) fn segments(path: &str) -> Vec<&str> {
     let all: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let behind_version = all.iter().position(|segment| *segment == "v1").map(|at| at + 1);
@@ -180,13 +180,13 @@ pub(super) fn segments(path: &str) -> Vec<&str> {
     all[from..].to_vec()
 }
 
-/// The value of a field that must be a text.
+/// The value of a required string field.
 pub(super) fn text<'a>(body: &'a Value, name: &'static str) -> Result<&'a str, Refused> {
     let text = body[name].as_str();
     text.ok_or_else(|| Refused::value(name, format!("`{name}` is missing, or is no text.")))
 }
 
-/// The value of a field that may be a whole number from 1 to `most`.
+/// The value of an optional integer field from 1 to `most`.
 pub(super) fn number(body: &Value, name: &'static str, most: u64) -> Result<Option<u64>, Refused> {
     match &body[name] {
         Value::Null => Ok(None),

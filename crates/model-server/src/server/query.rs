@@ -1,4 +1,4 @@
-//! The query of a request, read by name.
+//! The query of a request, by name.
 
 use percent_encoding::percent_decode_str;
 
@@ -13,7 +13,7 @@ impl Query<'_> {
     }
 }
 
-/// Decodes `+` and percent escapes; a `%` that begins no escape stays as it is.
+/// Decodes `+` and percent escapes; an invalid escape is kept.
 fn form_decoded(text: &str) -> String {
     percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }

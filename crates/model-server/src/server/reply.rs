@@ -1,5 +1,5 @@
-//! What a request gets: JSON, bytes, a stream of events, or a refusal in the shape of the hosted
-//! API. It decides nothing.
+//! The response to a request: JSON, bytes, a stream of events, or an error in the shape of the
+//! hosted API.
 
 use std::{
     collections::VecDeque,
@@ -24,17 +24,17 @@ pub(super) type AnswerBody = Either<Full<Bytes>, Playing>;
 pub(super) type Answered = Result<Reply, Refused>;
 type Actions = Box<dyn Iterator<Item = Action> + Send>;
 
-/// An answer with status 200.
+/// A response with status 200.
 pub(super) enum Reply {
     Json(Value),
-    /// A body of this content type.
+    /// A body with this content type.
     Bytes(&'static str, Bytes),
     /// A stream of events.
     Events(Actions),
 }
 
 impl Reply {
-    /// A stream of these events; `done` adds the data that ends a stream of chat chunks.
+    /// A stream of these events; `done` appends the data that ends a stream of chat chunks.
     pub(super) fn events(events: impl IntoIterator<Item = Value>, done: bool) -> Self {
         let block = |event: Value| match event["type"].as_str() {
             Some(kind) => format!("event: {kind}\ndata: {event}\n\n"),
@@ -59,7 +59,7 @@ impl Reply {
     }
 }
 
-/// A request that is not served, and why.
+/// A refused request, and the reason.
 #[derive(Debug)]
 pub(super) struct Refused {
     status: StatusCode,
@@ -69,13 +69,13 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// A field has a value that cannot be served.
+    /// The field `param` has an unsupported value.
     pub(super) fn value(param: &'static str, message: impl Into<String>) -> Self {
         let status = StatusCode::BAD_REQUEST;
         Self { status, code: "invalid_value", param: Some(param), message: message.into() }
     }
 
-    /// Nothing of this kind has this id.
+    /// There is no object of this kind with this id.
     pub(super) fn unknown(kind: &str, id: &str) -> Self {
         let message = format!("The offline model has no {kind} `{id}`.");
         Self { status: StatusCode::NOT_FOUND, code: "not_found", param: None, message }
@@ -100,7 +100,7 @@ pub(super) fn plain(status: StatusCode, body: Bytes) -> Response<AnswerBody> {
     response
 }
 
-/// A stream of events as a body: blocks, with pauses in between.
+/// A stream of events as a body: blocks and pauses.
 pub(super) struct Playing {
     actions: Actions,
     pause: Option<Pin<Box<time::Sleep>>>,
@@ -127,7 +127,7 @@ impl Body for Playing {
                 let cut = io::Error::other("the script cuts the connection here");
                 return Poll::Ready(Some(Err(cut)));
             }
-            // The client's leaving ends the connection, and with it this body.
+            // The client's disconnect closes the connection, and with it this body.
             Some(_) => return Poll::Pending,
             None => {}
         }
@@ -140,7 +140,7 @@ impl Body for Playing {
                 Some(Action::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Some(Action::Pause(pause)) => self.pause = Some(Box::pin(time::sleep(pause))),
                 Some(end @ (Action::Cut | Action::Idle)) => {
-                    // An error drops what is not written yet; a body that pauses is flushed.
+                    // An error discards data that is not written yet; a pause flushes it first.
                     self.end = Some(end);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;

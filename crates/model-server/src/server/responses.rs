@@ -1,5 +1,5 @@
-//! `POST …/responses` and what belongs to it, answered by the offline model: the events are the
-//! script player's, the answer that is not streamed is what the last of them carries.
+//! `POST …/responses` and its subresources, served by the offline model: the script player creates
+//! the events, and a response without streaming is taken from the last event.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::script::{
     request::RequestBody,
 };
 
-/// The greatest `max_output_tokens`.
+/// Largest `max_output_tokens`.
 pub(super) const MAX_TOKENS: u64 = 1_000_000_000;
 
 impl Offline {
@@ -64,7 +64,7 @@ impl Offline {
         Err(Refused::new(StatusCode::BAD_REQUEST, "previous_response_not_found", message))
     }
 
-    /// What a response repeats of its request.
+    /// The members that a response repeats from its request.
     fn members(&self, body: &Value) -> Vec<(&'static str, Value)> {
         const REPEATED: [&str; 14] = [
             "background",
@@ -108,8 +108,7 @@ impl Offline {
         Ok(Reply::Json(json!({"id": id, "object": "response", "deleted": true})))
     }
 
-    /// A response in the background that nobody has asked for is cancelled; one that has ended
-    /// stays as it is.
+    /// Cancels a background response that has not been retrieved; a finished one stays unchanged.
     pub(super) fn cancel_response(&self, id: &str) -> Answered {
         let mut kept = self.kept();
         let stored = kept.responses.get_mut(id).ok_or_else(|| Refused::unknown("response", id))?;
@@ -125,7 +124,7 @@ impl Offline {
         Ok(Reply::Json(stored.object.clone()))
     }
 
-    /// The user's messages as they are, and an item that stands for the rest.
+    /// The user's messages unchanged, and an item that replaces the rest.
     pub(super) fn compact(&self, call: &Call<'_>) -> Answered {
         let body = call.json()?;
         text(&body, "model")?;
@@ -173,7 +172,7 @@ fn input_chars(body: &Value) -> usize {
     chars(&body["input"]) + chars(&body["instructions"])
 }
 
-/// The steps that answer `body`.
+/// The steps of the response to `body`.
 fn scripted(body: &Value) -> Result<Scripted, Refused> {
     let most = number(body, "max_output_tokens", MAX_TOKENS)?;
     let (step, written, cut) = match forced_function(body) {
@@ -201,7 +200,7 @@ fn scripted(body: &Value) -> Result<Scripted, Refused> {
     Ok(Scripted { conversation: None, expect: None, steps })
 }
 
-/// The response that the last event of a stream carries.
+/// The response in the last event of a stream.
 pub(super) fn ended(player: impl Iterator<Item = Action>) -> Result<Value, Refused> {
     let mut bytes = Vec::new();
     for action in player {
@@ -215,7 +214,7 @@ pub(super) fn ended(player: impl Iterator<Item = Action>) -> Result<Value, Refus
     })
 }
 
-/// The member `response` of the last event in `stream`, when that ends a response.
+/// The member `response` of the last event in `stream`, if that event ends a response.
 pub(super) fn last_response(stream: &[u8]) -> Option<Value> {
     let text = std::str::from_utf8(stream).ok()?;
     let data = text.trim_end().lines().next_back()?.strip_prefix("data: ")?;

@@ -1,4 +1,4 @@
-//! What the offline model says, and how it counts. There is no model in it.
+//! The offline model's texts and token counts. Contains no model.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,19 @@ use super::reply::Refused;
 
 /// Characters of the user's text that are repeated.
 const REPEATED: usize = 1000;
-/// Characters of one delta.
+/// Characters per delta.
 pub(super) const DELTA_CHARS: usize = 16;
 
-/// A text, and whether the request's limit cut it.
+/// A text, and whether the request's limit truncated it.
 pub(super) struct Said {
     pub(super) text: String,
     pub(super) cut: bool,
 }
 
-/// The answer to `user`, in the `format` that the request asks for, of at most so many tokens.
+/// The response to `user`, in the requested `format`, of at most `tokens` tokens.
 ///
 /// # Errors
-/// When the format is a JSON schema.
+/// The format is a JSON schema.
 pub(super) fn say(user: &str, format: &Value, tokens: Option<u64>) -> Result<Said, Refused> {
     let mut repeated: String = user.chars().take(REPEATED).collect();
     if repeated.len() < user.len() {
@@ -41,18 +41,18 @@ pub(super) fn say(user: &str, format: &Value, tokens: Option<u64>) -> Result<Sai
     Ok(Said { cut: text.len() < whole.len(), text })
 }
 
-/// `text` in the pieces in which it is streamed.
+/// Splits `text` into deltas.
 pub(super) fn deltas(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     chars.chunks(DELTA_CHARS).map(|chunk| chunk.iter().collect()).collect()
 }
 
-/// Tokens that so many characters count as.
+/// Tokens of this many characters.
 pub(super) fn tokens(chars: usize) -> u64 {
     (chars.div_ceil(4) as u64).max(1)
 }
 
-/// Characters of the text in `value`: its strings, and those of members that hold text.
+/// Characters of the text in `value`: its strings, and those of its text members.
 pub(super) fn chars(value: &Value) -> usize {
     const TEXT: [&str; 6] = ["text", "content", "output", "arguments", "input", "refusal"];
     match value {
@@ -65,7 +65,7 @@ pub(super) fn chars(value: &Value) -> usize {
     }
 }
 
-/// The text of the last message of the user, in `input` or `messages`.
+/// The text of the last user message in `input` or `messages`.
 pub(super) fn last_user_text(items: &Value) -> String {
     let content = match items {
         Value::Array(items) => {
@@ -84,7 +84,7 @@ pub(super) fn last_user_text(items: &Value) -> String {
     }
 }
 
-/// The function that the request insists on calling: the named one, or the first.
+/// The function that the request requires to be called: the named one, or the first.
 pub(super) fn forced_function(body: &Value) -> Option<String> {
     let choice = &body["tool_choice"];
     let named = choice["name"].as_str().or(choice["function"]["name"].as_str());
@@ -99,13 +99,13 @@ pub(super) fn forced_function(body: &Value) -> Option<String> {
     tools.iter().find_map(name)
 }
 
-/// A number that is the same for the same bytes, in every run and build.
+/// A hash that is stable across runs and builds.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
     mixed(bytes.iter().fold(0xCBF2_9CE4_8422_2325, fold))
 }
 
-/// Spreads the bits of `number`; numbers that follow each other become unlike.
+/// Spreads the bits of `number`, so that consecutive numbers become dissimilar.
 pub(super) fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

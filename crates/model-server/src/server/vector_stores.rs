@@ -1,5 +1,5 @@
-//! `…/vector_stores`: which files belong to which store, in memory. Nothing is indexed or searched;
-//! every file is ready at once.
+//! `…/vector_stores`: the files of each store, in memory. Nothing is indexed or searched; every
+//! file is ready immediately.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -11,15 +11,15 @@ use super::{
     reply::{Answered, Refused, Reply},
 };
 
-/// Files, and batches, of one store.
+/// Most files, and most batches, per store.
 const MAX_FILES: usize = 10_000;
-/// Bytes of what a request says about a store, and about all files that it adds.
+/// Most bytes of a request's properties of a store, and of all files that it adds.
 const MAX_ABOUT: usize = 16 << 10;
-/// Files of one request.
+/// Most files per request.
 const MAX_BATCH: usize = 2000;
 
 impl VectorStore {
-    /// The store as it is shown.
+    /// The store on the wire.
     fn shown(&self) -> Value {
         let mut object = self.object.clone();
         let count = self.files.values().count();
@@ -146,7 +146,7 @@ impl Offline {
         Ok(Reply::Json(object))
     }
 
-    /// Adds `files`, all or none; how they are shown.
+    /// Adds `files`, all or none. Returns them as on the wire.
     fn add(
         &self,
         store: &mut VectorStore,
@@ -178,7 +178,7 @@ impl Offline {
     }
 }
 
-/// The files that a request adds: `files`, or `file_ids` with `attributes` for all.
+/// The files to add: `files`, or `file_ids` with common `attributes`.
 fn wanted(body: &Value) -> Result<Vec<Value>, Refused> {
     let files: Vec<Value> = match (&body["files"], &body["file_ids"]) {
         (Value::Array(files), _) => files.clone(),
@@ -194,7 +194,7 @@ fn wanted(body: &Value) -> Result<Vec<Value>, Refused> {
     Ok(files)
 }
 
-/// Refuses what is too long to be kept for every store or file.
+/// Refuses values that are too long to be stored for every store or file.
 fn check_length(value: &Value, name: &'static str) -> Result<(), Refused> {
     if value.to_string().len() <= MAX_ABOUT {
         return Ok(());
@@ -202,7 +202,7 @@ fn check_length(value: &Value, name: &'static str) -> Result<(), Refused> {
     Err(Refused::value(name, format!("`{name}` has at most 16 KiB.")))
 }
 
-/// Takes over those `members` that `from` has.
+/// Copies those of `members` that `from` has.
 fn set(object: &mut Value, from: &Value, members: &[&'static str]) -> Result<(), Refused> {
     for name in members.iter().filter(|name| !from[**name].is_null()) {
         check_length(&from[*name], name)?;

@@ -1,4 +1,4 @@
-//! `…/videos`: jobs that are done at once, and have nothing to show.
+//! `…/videos`: jobs that finish immediately, without content.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
     reply::{Answered, Refused, Reply},
 };
 
-/// Bytes of one text of a request.
+/// Most bytes of a text in a request.
 const MAX_TEXT: usize = 32_000;
 
 impl Offline {

@@ -1,5 +1,5 @@
-//! Items of a response: what an item is when it begins, what it holds when it is whole, and its
-//! JSON as a later request may carry it.
+//! Items of a response: the kind of an item at its beginning, its content at its end, and its JSON
+//! for a later request.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{Item, ItemKind, Phase};
 
-/// The id and the kind of an item that begins.
+/// The id and the kind of an added item.
 pub(super) fn added(json: &str) -> serde_json::Result<(String, ItemKind)> {
     #[derive(Deserialize)]
     struct Added {
@@ -38,13 +38,13 @@ pub(super) fn added(json: &str) -> serde_json::Result<(String, ItemKind)> {
     Ok((id.unwrap_or_default(), kind))
 }
 
-/// A whole item.
+/// A finished item.
 pub(super) fn done(json: &str) -> serde_json::Result<Item> {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow, rename = "type")]
         kind: Cow<'a, str>,
-        /// Of items that this crate knows it is read with the rest of them.
+        /// For known items it is read with the other members.
         #[serde(default)]
         call_id: serde_json::Value,
     }
@@ -64,9 +64,9 @@ pub(super) fn as_input<'a>(json: &'a str, item: &Item) -> Cow<'a, str> {
     if !matches!(item, Item::Reasoning { .. }) {
         return Cow::Borrowed(json);
     }
-    // Reading it as an item succeeded, so it is an object and this cannot fail.
+    // It was read as an item, so it is an object and this cannot fail.
     let Ok(Members(members)) = serde_json::from_str(json) else { return Cow::Borrowed(json) };
-    // Without the encrypted content the provider would look the id up, and nothing is stored.
+    // Without the encrypted content the provider would look up the id, but nothing is stored there.
     let has_content = members.iter().any(|(name, value)| {
         name == "encrypted_content" && value.get().trim_start().starts_with('"')
     });
@@ -82,7 +82,7 @@ pub(super) fn as_input<'a>(json: &'a str, item: &Item) -> Cow<'a, str> {
     String::from_utf8(out).map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
-/// The members of an object in their order, values unread.
+/// The members of an object in order, with unparsed values.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// A member's name, borrowed where it holds no escapes.
+/// A member's name, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -115,7 +115,7 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Deserialize)]
 struct Part {
     text: Option<String>,
-    /// In place of `text` when the model declined to answer.
+    /// Present instead of `text` when the model declined to answer.
     refusal: Option<String>,
 }
 
@@ -184,7 +184,7 @@ fn web_search(json: &str) -> serde_json::Result<Item> {
     Ok(Item::WebSearch { query: searched_for(&action), action, failed })
 }
 
-/// What a search is about: its query, the first of several, its page or pattern.
+/// The subject of a search: its query, the first of several, its page or pattern.
 fn searched_for(action: &serde_json::Value) -> String {
     let texts = ["query", "queries", "url", "pattern"].iter().filter_map(|name| {
         let value = action.get(*name)?;

@@ -1,5 +1,5 @@
-//! The events of each kind of step: an item's beginning, its deltas, its end, as the hosted API
-//! sends them. When they are sent is the player's business.
+//! The events of each kind of step: an item's beginning, its deltas and its end, as the hosted API
+//! sends them. The player determines their timing.
 
 use model::json::quoted;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ impl Player {
         let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
         let place =
             format!("\"item_id\":{},\"output_index\":{index},\"content_index\":0,", quoted(&id));
-        // Official clients know no text without them.
+        // Official clients reject texts without these members.
         let text_place = format!("{place}\"logprobs\":[],");
         self.added(index, &item("in_progress", json!([])));
         self.event("response.content_part.added", format!("{place}\"part\":{}", part("")));
