@@ -1,4 +1,4 @@
-//! Measures what it costs to look at a body: a scan of requests, and an event of a stream. Run in
+//! Measures the cost of reading a body: a scan of requests, and an event of a stream. Run in
 //! release, on an idle machine.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gateway_body::{Edits, Kind, Reader, UsageFilter, scan};
 use serde_json::{Value, json};
 
-/// Runs of a measurement.
+/// Runs per measurement.
 const SLICES: usize = 500;
 
 fn main() {
@@ -97,7 +97,7 @@ fn time(name: &str, what: &str, rounds: usize, run: impl FnMut()) {
     time_many(name, what, rounds, 1, run);
 }
 
-/// The best of many short runs, so that what else runs on the machine counts little.
+/// The fastest of many short runs, so that other load on the machine has little influence.
 fn time_many(name: &str, what: &str, rounds: usize, each: usize, mut run: impl FnMut()) {
     let best = (0..SLICES).map(|_| {
         let begin = Instant::now();

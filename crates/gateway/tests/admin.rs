@@ -1,4 +1,4 @@
-//! The administration, on an embedded file and on a real PostgreSQL alike.
+//! The administration, on an embedded file and on a real PostgreSQL.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/both_stores.rs"]
@@ -50,7 +50,7 @@ async fn organizations_rise_by_what_they_pay(node: &Node) {
     let payments = node.ask(&format!("GET {path}/payments"), Value::Null).await;
     assert_eq!(payments["data"].as_array().unwrap().len(), 4);
     assert_eq!(payments["data"][2]["amount_cents"], 4500);
-    // A tier set by hand is a floor: it lifts, and never lowers what was paid for.
+    // A manual tier is a minimum: it raises the tier, and never lowers a paid one.
     node.ask(&format!("POST {path}"), json!({ "tier": "1", "name": "acme 2" })).await;
     let now = node.ask(&format!("GET {path}"), Value::Null).await;
     assert_eq!(
@@ -266,7 +266,7 @@ async fn spend_limits_and_alerts_of_both_scopes(node: &Node) {
         let path = format!("{base}/spend_limit");
         node.refused(&format!("GET {path}"), Value::Null, (404, "not_found", None)).await;
         let set = node.ask(&format!("POST {path}"), terms(5)).await;
-        // What was spent for the organization's turn was the project's, too.
+        // The spend in the organization's round is also the project's.
         let status = if of == "project" { "enforcing" } else { "inactive" };
         let expect = json!({ "object": format!("{of}.spend_limit"), "currency": "USD",
             "interval": "month", "threshold_amount": 5, "enforcement": { "status": status } });

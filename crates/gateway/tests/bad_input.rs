@@ -1,5 +1,4 @@
-//! Requests of people who mean ill, byte by byte: sizes, speeds, shapes that are no HTTP, and
-//! connections that are left.
+//! Malicious requests, byte by byte: sizes, speeds, malformed HTTP, and abandoned connections.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/gateway.rs"]
@@ -25,18 +24,18 @@ async fn start(server: &str) -> (TestGateway, Upstream, Tenant) {
     (gateway, upstream, tenant)
 }
 
-/// A request's head, without the empty line at its end.
+/// A request's head, without the final empty line.
 fn head(tenant: &Tenant, method: &str, path: &str, more: &str) -> String {
     let key = &tenant.key;
     format!("{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n{more}")
 }
 
-/// What comes back for these bytes until the gateway ends the connection.
+/// The response to these bytes, until the gateway closes the connection.
 async fn raw(gateway: &TestGateway, bytes: impl AsRef<[u8]>) -> String {
     let stream = TcpStream::connect(gateway.address).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
     let mut answer = Vec::new();
-    // What is refused early is not read to its end.
+    // The gateway does not read the rest of a request that it refuses early.
     let writing = async {
         let _ = writer.write_all(bytes.as_ref()).await;
         std::future::pending::<()>().await;
@@ -54,7 +53,7 @@ async fn read(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The first line's status; 0 for none.
+/// The status in the first line; 0 if there is none.
 fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
@@ -118,7 +117,7 @@ async fn routes_that_need_no_body_take_none() {
     assert_eq!(wrong.error().1, "invalid_json");
 }
 
-/// Sends a body that is too long, and reads meanwhile.
+/// Sends a body that is too large while reading the response.
 async fn flood(gateway: &TestGateway, head: &str, chunked: bool) -> String {
     let stream = TcpStream::connect(gateway.address).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
@@ -166,7 +165,7 @@ async fn two_hundred_megabytes() {
     }
     assert_eq!(gateway.metric("gateway_open_requests").await, 0);
     assert!(upstream.received().is_empty());
-    // What says that it will be too long is refused before it is sent.
+    // A body that announces an excessive length is refused before it is sent.
     let more = "Content-Length: 209715200\r\nExpect: 100-continue\r\n";
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let head = head(&tenant, "POST", CHAT, more);
@@ -230,7 +229,7 @@ async fn heads_that_are_no_http() {
         (head(&tenant, "GET", "/v1/mo dels", "\r\n"), 400),
         (head(&tenant, "GET", "/v1/models", "\r\n").replace("1.1", "3.1"), 400),
         ("\x16\x03\x01\x02\x00\x01\x00".to_owned() + &"\0".repeat(600), 400),
-        // HTTP/2 is not spoken: the connection ends.
+        // HTTP/2 is not supported: the connection is closed.
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), 0),
     ] {
         let shown: String = bytes.chars().skip(60).take(100).collect();
@@ -246,7 +245,7 @@ async fn one_request_in_the_front_is_one_behind() {
     let (gateway, upstream, tenant) = start("").await;
     let inner = head(&tenant, "GET", "/v1/smuggled", "\r\n");
     let body = chat_request().to_string();
-    // Both lengths: chunks count, and what follows them is another request or none.
+    // With both lengths, the chunks count; what follows them is a new request or an error.
     let both = format!(
         "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n{inner}",
         body.len() + inner.len(),
@@ -268,7 +267,7 @@ async fn one_request_in_the_front_is_one_behind() {
             assert!(!received.headers.contains_key("transfer-encoding"));
         }
     }
-    // Chunks that are no chunks.
+    // Malformed chunks.
     for chunks in
         ["zz\r\n", "-1\r\n", "5\r\nabc\r\n0\r\n\r\n", "ffffffffffffffffff\r\n", "1\r\n{}\r\n"]
     {
@@ -388,7 +387,7 @@ async fn headers_that_are_no_text() {
         bytes.extend_from_slice(format!("\r\n\r\n{body}").as_bytes());
         bytes
     };
-    // In a header that nobody reads it passes; in one that counts it is a contradiction.
+    // Accepted in an unused header; contradictory in a significant one.
     assert_eq!(status(&raw(&gateway, request("x-y", b"\xff\xfe")).await), 200);
     assert_eq!(upstream.last().headers["x-y"].as_bytes(), b"\xff\xfe");
     assert_eq!(status(&raw(&gateway, request("openai-organization", b"\xff\xfe")).await), 401);

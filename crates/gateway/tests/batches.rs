@@ -1,5 +1,5 @@
-//! Batches from the file to the files: what clients see of them, on one node, on two, and when
-//! nodes die.
+//! Batches from the input file to the output files: what clients see of them, on one node, on two,
+//! and when nodes die.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/batching.rs"]
@@ -71,7 +71,7 @@ async fn a_batch_through_to_its_files() {
         _ => chat(asked),
     })
     .await;
-    // A limit of one request a minute holds for synchronous traffic alone.
+    // A limit of one request per minute applies only to synchronous requests.
     let node = setting.node("memory:", "[tiers.free.limits.m]\nrpm = 1\ntpm = 10\n").await;
     let (key, _) = node.key().await;
     let client = Client::new(&node.base, &key);
@@ -99,7 +99,7 @@ async fn a_batch_through_to_its_files() {
     assert_eq!(first["response"]["body"]["choices"][0]["message"]["content"], "say 0");
     assert!(first["id"].as_str().unwrap().starts_with("batch_req_"));
     assert!(first["response"]["request_id"].as_str().unwrap().starts_with("req_"));
-    // The same edits as a direct request gets.
+    // The same edits as for a direct request.
     let asked = setting.upstream.asked();
     let sent = asked.first().unwrap().json();
     assert_eq!((&sent["model"], &sent["prompt_cache_retention"]), (&json!("real"), &json!("24h")));
@@ -157,7 +157,7 @@ async fn what_a_file_must_not_hold() {
     check(format!("{good}\n{other}{{"), &[("mismatched_model", 3), ("invalid_json_line", 4)]).await;
     let hundred: Vec<_> = (1..=100).map(|line| ("invalid_json_line", line)).collect();
     check("x\n".repeat(300), &hundred).await;
-    // An alias and its snapshot are one model.
+    // An alias and its snapshot are the same model.
     let both = good.clone() + &chat_line("m-2026-01-01", "b", "x");
     let batch = client.batch("/v1/chat/completions", &both).await;
     assert_eq!(client.ended(&batch).await["status"], "completed");
@@ -222,7 +222,7 @@ async fn the_queue_is_bounded() {
     }
     let fourth = client.batch("/v1/chat/completions", &chats("m", 5)).await;
     assert_eq!(client.ended(&fourth).await["status"], "completed");
-    // A project's limit of a day counts what has ended too.
+    // A project's daily limit also counts batches that have ended.
     let (database, now) = (node.gateway.database(), node.gateway.clock().now());
     let day = ProjectLimits { batch_1_day_max_input_tokens: Some(21), ..ProjectLimits::default() };
     project_limits::set(database, &project, "m", &day, now).await.unwrap().unwrap();
@@ -250,7 +250,7 @@ async fn a_cancelled_batch_keeps_what_is_done() {
     let (status, cancelling) = client.post(&path, &json!({})).await;
     assert_eq!((status, &cancelling["status"]), (200, &json!("cancelling")));
     assert!(cancelling["cancelling_at"].is_i64());
-    // Lines that wait are ended; those that run may end.
+    // Waiting lines are ended; running ones may finish.
     client.until(&batch, |batch| batch["request_counts"]["failed"] == 32).await;
     setting.upstream.open();
     let batch = client.ended(&batch).await;
@@ -396,7 +396,7 @@ async fn is_taken_over(setting: Setting) {
     let batch = client.ended(&batch).await;
     assert_eq!(batch["request_counts"], json!({"total": 60, "completed": 60, "failed": 0}));
     assert_eq!(names(&client.lines(&batch["output_file_id"]).await), all(60));
-    // What was finished is not run again.
+    // Finished lines are not run again.
     let asked = setting.upstream.asked().len() - asked_before;
     assert!(asked as u64 <= 60 - done, "{asked} {done}");
     other.end().await;
@@ -420,7 +420,7 @@ async fn a_node_that_ends_lets_lines_finish_and_gives_the_rest_back() {
     });
     ended.unwrap();
     assert_eq!(setting.upstream.asked().len(), 8, "no further line is started");
-    // No lease is in the way of the next one.
+    // No lease blocks the next one.
     let node = setting.node("off:", "").await;
     let client = Client::new(&node.base, &key);
     let batch = client.ended(&batch).await;
@@ -449,8 +449,8 @@ async fn lines_that_take_too_long_to_drain_are_released() {
     node.end().await;
 }
 
-/// However often nodes die, and wherever: each line has one result, and what has one is not run
-/// again.
+/// However often and wherever nodes die, each line has exactly one result, and a line with a result
+/// is not run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_die_anywhere_lose_nothing() {
     let setting = Setting::new(chat).await;
@@ -459,7 +459,7 @@ async fn nodes_that_die_anywhere_lose_nothing() {
     let client = Client::new(&node.base, &key);
     let batch = client.batch("/v1/chat/completions", &chats("m", 120)).await;
     let path = format!("/v1/batches/{}", batch["id"].as_str().unwrap());
-    // Chance that is the same in every run says how far each node comes.
+    // A fixed random sequence determines how far each node gets.
     let mut chance: u64 = 7;
     let mut deaths = 0;
     loop {
@@ -485,7 +485,7 @@ async fn nodes_that_die_anywhere_lose_nothing() {
     let (_, batch) = client.get(&path).await;
     assert_eq!(batch["request_counts"], json!({"total": 120, "completed": 120, "failed": 0}));
     assert_eq!(names(&client.lines(&batch["output_file_id"]).await), all(120));
-    // A death costs at most the lines that were under way.
+    // A death repeats at most the running lines.
     assert!(setting.upstream.asked().len() <= 120 + 8 * deaths, "{deaths}");
     node.end().await;
 }

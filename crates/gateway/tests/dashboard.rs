@@ -1,4 +1,4 @@
-//! The dashboard over HTTP: every page, who may see it, and that nobody else's words become markup.
+//! The dashboard over HTTP: every page, its readers, and that external texts never become markup.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -179,7 +179,7 @@ async fn an_admin_key_sees_its_own_organization_and_nothing_of_others() {
         let same = unknown.body.replace("org-unknown", &other.organization.id);
         assert_eq!(hidden.body, same, "whether it exists is not told");
     }
-    // A revoked key ends its sessions at once.
+    // Revoking a key ends its sessions immediately.
     let database = stage.gateway.database();
     let id = &mine.organization.id;
     gateway_store::records::admin_keys::revoke(database, id, &mine.admin_id)
@@ -188,7 +188,7 @@ async fn an_admin_key_sees_its_own_organization_and_nothing_of_others() {
         .unwrap();
     let answer = stage.get(&organization(&mine), &[("cookie", &cookie)]).await;
     assert_eq!(answer.status, 303);
-    // A project's key opens nothing.
+    // A project's key grants nothing.
     assert_eq!(see(&stage, "/dashboard", &other.key).await.status, 401);
 }
 

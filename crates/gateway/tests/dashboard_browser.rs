@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: with the keyboard alone, as a screen reader is told of it, and
-//! as it looks.
+//! The dashboard in a real browser: with the keyboard alone, as presented to a screen reader, and
+//! as displayed.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use browser::Browser;
 use stage::{Stage, TOKEN, Tenant};
 
-/// Presses Tab until what has the focus is called so.
+/// Presses Tab until the focused element has this name.
 fn tab_to(browser: &mut Browser, name: &str) {
     let mut seen = Vec::new();
     for _ in 0..60 {
@@ -110,7 +110,7 @@ async fn what_a_screen_reader_is_told() {
     browser.check_errors();
 }
 
-/// What stands on what: contrast of all texts with their backgrounds, by the formula of WCAG 2.
+/// Contrast of all texts with their backgrounds, by the formula of WCAG 2.
 const CONTRAST: &str = r"(() => {
     const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
     const rgb = (color) => {

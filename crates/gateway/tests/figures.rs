@@ -1,4 +1,5 @@
-//! Figures, by hand: `cargo test --release -p gateway --test figures -- --ignored --nocapture`.
+//! Measurements, run manually: `cargo test --release -p gateway --test figures -- --ignored
+//! --nocapture`.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 #[path = "common/node.rs"]
@@ -109,7 +110,7 @@ async fn rows_of_the_ledger() {
             ledger.record(entry(recorded));
             recorded += 1;
         }
-        // As fast as it goes, without more waiting than one group's worth.
+        // At full speed, with at most a bounded number of waiting rows.
         while ledger.state().waiting > 20_000 {
             tokio::time::sleep(Duration::from_millis(1)).await; // tidy: sleep the writer's thread
         }

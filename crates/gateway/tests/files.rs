@@ -1,5 +1,5 @@
-//! Files: those of batches live in the gateway, others at the model server, and each project sees its
-//! own.
+//! Files: those of batches are stored in the gateway, others at the upstream, and each project sees
+//! its own.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/batching.rs"]
@@ -71,7 +71,7 @@ async fn files_of_batches_live_here() {
     assert_eq!(ids(&stranger.get("/v1/files").await.1).len(), 0);
     let (status, _) = client.send(Method::DELETE, &path, "x/y", "").await;
     assert_eq!((status, client.get(&path).await.0), (200, 404));
-    // The other one is gone after thirty days.
+    // The other one expires after thirty days.
     setting.clock.add_seconds(31 * 86_400);
     assert_eq!(client.get(&format!("/v1/files/{}", made[1])).await.0, 404);
     setting.node.end().await;
@@ -109,7 +109,7 @@ async fn other_purposes_are_the_model_servers() {
     }
     let (_, own) = client.upload(&[PURPOSE, ("name=\"file\"; filename=\"a\"", "{}")]).await;
     let own = own["id"].as_str().unwrap().to_owned();
-    // Owners are written behind the answer, but known at once.
+    // Owners are written after the response, but known immediately.
     let expected = vec![own.clone(), "file-up2".to_owned(), "file-up1".to_owned()];
     let (status, list) = client.get("/v1/files").await;
     assert_eq!((status, ids(&list)), (200, expected.clone()));

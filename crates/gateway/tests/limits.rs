@@ -1,6 +1,6 @@
-//! Many clients at once: nothing is admitted beyond a bound and nothing spent beyond a limit, on one
-//! gateway, on two over real servers, and while a server or a gateway dies; and gateways that end or
-//! are configured anew under load.
+//! Many concurrent clients: nothing is admitted beyond a bound and nothing is spent beyond a limit,
+//! on one gateway, on two over real servers, and while a server or a gateway dies; also shutdown
+//! and reload under load.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/gateway.rs"]
@@ -24,7 +24,7 @@ const CHAT: &str = "/v1/chat/completions";
 const BIG: &str =
     "[models.big]\nshared_limit = \"family\"\nprice = { input = 1.0, output = 10.0 }\n";
 
-/// What came of the requests of all clients.
+/// The responses to all clients.
 #[derive(Debug, Default)]
 struct Tally {
     admitted: AtomicU64,
@@ -50,7 +50,7 @@ impl Tally {
     }
 }
 
-/// Each client sends `times` requests, over the gateways in turn.
+/// Each client sends `times` requests, alternating between the gateways.
 async fn hammer(
     gateways: &[Arc<TestGateway>],
     tenant: &Tenant,
@@ -75,7 +75,7 @@ async fn hammer(
     tally
 }
 
-/// The status; `None` when the gateway is gone.
+/// The status; `None` when the gateway has ended.
 async fn ask(gateway: &TestGateway, tenant: &Tenant, body: &str) -> Option<u16> {
     let authorization = format!("Bearer {}", tenant.key);
     let headers = [("authorization", &*authorization), ("content-type", "application/json")];
@@ -85,7 +85,7 @@ async fn ask(gateway: &TestGateway, tenant: &Tenant, body: &str) -> Option<u16> 
     ended.then_some(begun.status.as_u16())
 }
 
-/// What the upstream takes: as much as asked for, less, or more.
+/// The upstream's usage: as much as requested, less, or more.
 fn taking() -> impl Fn(&upstream::Received) -> Script + Send + Sync {
     let count = AtomicU64::new(0);
     move |_| {
@@ -138,7 +138,7 @@ async fn tokens_and_money_are_never_passed_and_the_ledger_equals_the_meters() {
     let cost = gateway.cost(&tenant.organization).await;
     assert_eq!(cost, input + 10 * output);
     assert!(cost <= 10_000, "{cost}");
-    // What is left is less than one request, of money; or of tokens.
+    // The remaining spend or tokens are less than one request.
     let used = {
         let answer = gateway.post(&tenant, CHAT, &chat_with(json!({ "max_tokens": 0 }))).await;
         let [limit, left, _] =
@@ -205,7 +205,7 @@ async fn one(text: &str, seed: u64) -> Arc<TestGateway> {
     Arc::new(TestGateway::start_in(folder, text, seed).await)
 }
 
-/// Requests that a bucket of `limit` a minute admits since `began`, at most.
+/// Most requests that a bucket of `limit` per minute admits since `began`.
 fn at_most(limit: u64, began: std::time::Instant) -> u64 {
     let passed = u64::try_from(began.elapsed().as_micros()).unwrap();
     limit + limit * passed / 60_000_000
@@ -223,7 +223,7 @@ async fn two_gateways_have_one_limit() {
     let admitted = tally.admitted();
     assert!(admitted <= at_most(200, began), "{tally:?}");
     assert!(admitted >= 150, "{tally:?}");
-    // Both see one organization's usage.
+    // Both gateways return one organization's usage.
     for gateway in &gateways {
         gateway.is_idle().await;
         gateway.flush().await;
@@ -231,7 +231,7 @@ async fn two_gateways_have_one_limit() {
     for gateway in &gateways {
         assert_eq!(gateway.usage(&tenant.organization, "completions").await[0], admitted);
     }
-    // A key that one revokes is refused by the other.
+    // A key that is revoked on one gateway is refused by the other.
     let path = format!("/v1/organization/projects/{}/api_keys/{}", tenant.project, tenant.key_id);
     gateways[0].admin_of(&tenant.organization, hyper::Method::DELETE, &path, Value::Null).await;
     let revoked = std::time::Instant::now();
@@ -278,7 +278,7 @@ async fn nothing_is_admitted_twice_while_redis_dies() {
     });
     assert!(tally.admitted() <= at_most(300, began), "{tally:?}");
     assert_eq!(tally.lost.load(Ordering::SeqCst), 0);
-    // It comes back by itself.
+    // The gateway recovers by itself.
     while ask(&gateways[1], &tenant, &body.to_string()).await == Some(503) {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await; // tidy: sleep a foreign process
     }
@@ -316,7 +316,8 @@ async fn nothing_is_admitted_twice_while_a_gateway_dies() {
     let upstream = Upstream::answering(taking()).await;
     let limits = "[tiers.free.limits]\nbig = { rpm = 300 }\n";
     let text = shared(&redis, &postgres, &upstream, &format!("{BIG}{limits}"));
-    // The one that dies has a runtime of its own: all that it does ends in mid-air with that.
+    // The gateway that dies has a runtime of its own: dropping the runtime stops all its tasks
+    // halfway.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
     let mortal = tokio::task::block_in_place(|| runtime.block_on(one(&text, 2)));
@@ -378,7 +379,7 @@ async fn a_gateway_that_ends_cuts_no_stream() {
     let waiting = tokio::net::TcpStream::connect(address).await.unwrap();
     gateway.stop();
     let (ending, ()) = tokio::join!(gateway.end(), async {
-        // Nobody new is let in, and who only waits is sent away.
+        // New connections are refused, and idle ones are closed.
         while tokio::net::TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }

@@ -1,5 +1,5 @@
-//! Files, batches and the owners of ids, on an embedded file and on a real PostgreSQL; and what
-//! happens when the latter goes away.
+//! Files, batches and the owners of ids, on an embedded file and on a real PostgreSQL; and the loss
+//! of the latter.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/both_stores.rs"]
@@ -138,7 +138,7 @@ async fn a_batch_goes_through_its_states_once(node: &Node) {
     };
     assert_eq!(ended, expect);
     assert_eq!(batches::renew(database, "batch_1", "me", until).await.unwrap(), None);
-    // A lease that has run out is anybody's; a batch that has ended is nobody's.
+    // Any node can take an expired lease; no node takes a batch that has ended.
     let late = (NOW + 6) * SECOND;
     let again = batches::claim(database, "me", late + SECOND, late).await.unwrap().unwrap();
     assert_eq!(&*again.id, "batch_2");
@@ -247,8 +247,8 @@ async fn ids_belong_to_who_made_them(node: &Node) {
     assert_eq!(owned_objects::find(database, "vs_1").await.unwrap(), None);
 }
 
-/// PostgreSQL is killed: who is known goes on, who is not is told so in time, money waits; and all
-/// goes on by itself when it is back.
+/// PostgreSQL is killed: known callers continue, unknown ones are refused in time, spend waits in
+/// memory; and everything recovers when the server is back.
 #[tokio::test]
 async fn postgres_goes_away_and_comes_back() {
     let mut server = servers::Postgres::start();
@@ -294,8 +294,8 @@ async fn postgres_goes_away_and_comes_back() {
     node.directory.caller(&unknown).await.unwrap();
 }
 
-/// A server that answers nothing holds nobody up for longer than a call may take, and a connection
-/// that was given up is not used again.
+/// A server that does not respond delays no call beyond its time limit, and an abandoned connection
+/// is not reused.
 #[tokio::test]
 async fn a_slow_statement_is_given_up() {
     use gateway_store::database::Statement;
@@ -314,7 +314,7 @@ async fn a_slow_statement_is_given_up() {
     database.query(Statement::new("SELECT value FROM change_counter", [])).await.unwrap();
 }
 
-/// Reports that take long leave connections to what is quick.
+/// Long reports leave connections for quick calls.
 #[tokio::test]
 async fn many_reports_hold_up_nobody_else() {
     use gateway_store::database::Statement;

@@ -1,4 +1,4 @@
-//! The servers that other tests start: they answer, come back where they were, and leave nothing.
+//! The servers of other tests: they respond, restart on the same port, and leave nothing behind.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/servers.rs"]
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use servers::{Postgres, Redis};
 use tokio_postgres::NoTls;
 
-/// One command in Redis' protocol, and so many bytes of its answer.
+/// Sends one command in Redis' protocol, and reads `length` bytes of the reply.
 fn ask(redis: &Redis, command: &str, length: usize) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
     stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
@@ -73,10 +73,10 @@ async fn postgres_answers_and_comes_back_with_what_it_knew() {
     assert_eq!(select(&postgres, "select b from a").await.as_deref(), Some("42"));
 }
 
-/// Set for the child of the next test: where it says what it started.
+/// Set for the child of the next test: where it reports what it started.
 const CHILD: &str = "SERVERS_TEST_CHILD";
 
-/// Not a test of its own: the child of the next one.
+/// Not a test of its own: the child process of the next one.
 #[test]
 fn child_that_is_killed() {
     if std::env::var_os(CHILD).is_none() {

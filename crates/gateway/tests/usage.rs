@@ -1,5 +1,5 @@
-//! The ledger's sums: usage, costs, exports and the sums of months say the same, on an embedded
-//! file and on a real PostgreSQL.
+//! The ledger's sums: usage, costs, exports and monthly sums agree, on an embedded file and on a
+//! real PostgreSQL.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "common/node.rs"]
@@ -21,7 +21,8 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(30);
 const DAY: u64 = 86_400;
 
-/// Requests of some four days around a month's end (30 November 2023), of few projects and keys.
+/// Requests over about four days around the end of a month (30 November 2023), of few projects and
+/// keys.
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let entry = (
         0_u64..4 * DAY * 1000,
@@ -80,7 +81,7 @@ async fn agree(node: &Node, entries: Vec<Entry>) {
     node.ledger.flush(PATIENCE).await.unwrap();
     let total: u64 = entries.iter().map(|entry| entry.cost).sum();
 
-    // The months'.
+    // Monthly sums.
     let mut months: BTreeMap<(u32, String), u64> = BTreeMap::new();
     for entry in &entries {
         for project in ["", &entry.project] {
@@ -95,7 +96,7 @@ async fn agree(node: &Node, entries: Vec<Entry>) {
     }
     assert_eq!(found, months);
 
-    // The costs', page by page.
+    // Costs, page by page.
     let span = "start_time=1701216000&end_time=1701561600";
     for group in ["", "&group_by=project_id", "&group_by[]=line_item&group_by[]=api_key_id"] {
         let path = format!("/v1/organization/costs?{span}&limit=3{group}");
@@ -107,7 +108,7 @@ async fn agree(node: &Node, entries: Vec<Entry>) {
         assert_eq!(sum.round() as u64, total, "{group}");
     }
 
-    // The usage's.
+    // Usage.
     let mut of_project: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     for entry in &entries {
         let key = (entry.endpoint.name().to_owned(), entry.project.to_string());

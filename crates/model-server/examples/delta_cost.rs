@@ -1,5 +1,5 @@
-//! Measures the CPU time of one streamed text delta: bytes to event alone, and from a scripted
-//! server over loopback with both ends in this process. Run in release; Linux only for the second.
+//! Measures the CPU time per streamed text delta: decoding alone, and over loopback from a scripted
+//! server in this process. Run in release; the second measurement works only on Linux.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::{hint::black_box, sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! Serves the offline model on a free port until it is killed; its address is printed.
+//! Serves the offline model on a free port until it is killed; prints its address.
 #![allow(clippy::print_stdout)]
 
 use std::{io, sync::Arc};

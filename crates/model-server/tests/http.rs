@@ -1,4 +1,4 @@
-//! The client against real loopback HTTP: the scripted server, and raw servers that misbehave.
+//! The client over real loopback HTTP: the scripted server, and raw servers that misbehave.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::{
@@ -56,8 +56,8 @@ async fn scripted(script: &Value) -> (Provider, Log) {
     (provider(address), log)
 }
 
-/// A server that answers the n-th connection's only request with the n-th text (the last one from
-/// then on) and closes, or keeps the connection open in silence.
+/// A server that responds to the n-th connection's only request with the n-th text (the last one
+/// from then on) and closes, or keeps the connection open in silence.
 async fn raw(answers: Vec<Vec<u8>>, close: bool) -> (Provider, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -68,7 +68,7 @@ async fn raw(answers: Vec<Vec<u8>>, close: bool) -> (Provider, Arc<AtomicUsize>)
         while let Ok((mut stream, _)) = listener.accept().await {
             read_request(&mut stream).await;
             let at = counted.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
-            // A client may hang up in the middle of a huge answer.
+            // A client may disconnect in the middle of a huge response.
             let _ = stream.write_all(&answers[at]).await;
             if !close {
                 open.push(stream);
@@ -163,7 +163,7 @@ async fn a_scripted_response_arrives_whole_and_connections_are_reused() {
 
 #[tokio::test]
 async fn refusals_say_whether_another_try_can_help_and_when() {
-    // What is refused, whether and after which wait it can be sent again, and the kind of failure.
+    // Checks a refusal: whether and when it can be retried, and its kind.
     let check = async |status: &str, headers: &str, body: &str, retry, wait: Option<u64>, kind| {
         let (provider, count) = raw(vec![http(status, headers, body)], true).await;
         let events = run(provider).await;
@@ -307,7 +307,7 @@ async fn dropping_the_stream_closes_its_connection() {
     assert!(stream.next().await.is_some());
     drop(stream);
     let mut rest = Vec::new();
-    // Ends only when the client has closed its side.
+    // Ends only after the client has closed its side.
     let _ = connection.read_to_end(&mut rest).await;
 }
 

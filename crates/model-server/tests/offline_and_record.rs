@@ -1,5 +1,5 @@
-//! The in-process model against the same script over HTTP, recording, and the documentation's
-//! example.
+//! The in-process model against the same script over HTTP, recording, and the example in the
+//! documentation.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::sync::Arc;

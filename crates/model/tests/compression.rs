@@ -9,10 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 const STREAM: &str = "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"status\":\"completed\",\"output\":[],\"usage\":null}}\n\n";
 
-/// What a server got: whether it was compressed, and how many bytes.
+/// Requests received by a server: whether they were compressed, and their size in bytes.
 type Seen = Arc<Mutex<Vec<(bool, usize)>>>;
 
-/// A server that takes compressed requests or answers them with this status.
+/// A server that accepts compressed requests, or responds to them with this status.
 async fn server(refusal: Option<&'static str>) -> (Provider, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

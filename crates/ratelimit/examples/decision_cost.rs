@@ -1,5 +1,5 @@
-//! What a decision over seven meters costs, with the state file: `cargo run --release -p ratelimit
-//! --example decision_cost`. Also what ten thousand organizations of twenty meters take.
+//! Measures a decision over seven meters with the state file: `cargo run --release -p ratelimit
+//! --example decision_cost`. Also the memory of ten thousand organizations with twenty meters each.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::time::Instant;

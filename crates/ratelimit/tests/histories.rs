@@ -1,5 +1,5 @@
-//! What threads do at once equals what one would do in some order, found by search; and a process
-//! that is killed forgets nothing.
+//! Concurrent calls are linearizable: a search finds a sequential order with the same results. A
+//! killed process forgets nothing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ fn draws(amount: u64) -> [Draw<'static>; 4] {
     [
         rate("rpm", RPM, true, 1),
         rate("tpm", TPM, false, amount),
-        // The same bucket, as of a shared group.
+        // The same meter, as of a shared group.
         rate("tpm", TPM, false, amount / 2),
         Draw { meter: "usd", bound: Bound::Spend { most: Some(MOST), month: 1 }, amount },
     ]
@@ -37,14 +37,14 @@ enum Call {
     Settle { request: u128, actual: u64, now: u64 },
 }
 
-/// What can be seen of an answer.
+/// The observable part of a decision.
 #[derive(Clone, Debug, PartialEq)]
 enum Answer {
     Decision { admitted: bool, used: Vec<u64> },
     Settled(bool),
 }
 
-/// Everything that was ever taken, by meter: when, and how much, in units times the window.
+/// Every draw so far, by meter: its time, and its amount in units times the window.
 #[derive(Clone, Debug, Default)]
 struct Reference {
     rates: [Vec<(u64, u128)>; 2],
@@ -53,7 +53,7 @@ struct Reference {
     open: HashMap<u128, Open>,
 }
 
-/// Where in the lists it stands, how much was reserved, and what was answered.
+/// Positions in the lists, the reserved amount, and the response.
 type Open = (Vec<(usize, usize)>, u64, Vec<u64>);
 
 impl Reference {
@@ -118,11 +118,11 @@ impl Reference {
     }
 }
 
-/// A call, when it began and ended, and what came of it.
+/// A call: its start, its end, its arguments and its result.
 type Event = (u64, u64, Call, Answer);
 
-/// Whether some order of these calls, in which none comes before one that had ended when it began,
-/// has these answers.
+/// Whether some sequential order of these calls has these results. A call never precedes one that
+/// had ended when it started.
 fn has_order(reference: &Reference, left: &[Event], end: &[u64]) -> bool {
     if left.is_empty() {
         return reference.used() == end;
@@ -200,7 +200,7 @@ proptest! {
             }
         });
         let events = events.into_inner().unwrap();
-        // At the end as well, at the time that each meter has come to.
+        // Also at the end, at the time that each meter has reached.
         let end: Vec<u64> =
             memory.look("org", &draws(0), 0).iter().map(|state| state.used).collect();
         prop_assert!(has_order(&Reference::default(), &events, &end), "{events:?} {end:?}");
@@ -228,7 +228,7 @@ fn counted(amount: u64) -> Vec<Draw<'static>> {
     rates.into_iter().chain([Draw { meter: "usd", bound, amount }]).collect()
 }
 
-/// Not a test: what the next one kills.
+/// Not a test of its own: the child process that the next test kills.
 #[test]
 #[ignore = "the child of `killed_at_any_instant`"]
 fn child() {
@@ -259,7 +259,7 @@ fn killed_at_any_instant_it_forgets_nothing() {
             seen += usize::from(lines.next().unwrap().unwrap().contains("took"));
         }
         child.kill().unwrap();
-        // What it had answered until then.
+        // The responses of the process before it was killed.
         let rest = lines.map_while(Result::ok).filter(|line| line == "took").count();
         child.wait().unwrap();
         taken += (seen + rest) as u64;

@@ -40,7 +40,7 @@ async fn used(redis: &Redis, draws: &[Draw<'_>]) -> Vec<u64> {
     redis.look("org", draws).await.unwrap().iter().map(|state| state.used).collect()
 }
 
-/// Until the store has been told what was settled.
+/// Waits until the store has received the settlements.
 async fn until(redis: &Redis, draws: &[Draw<'_>], expected: &[u64]) {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -89,7 +89,7 @@ async fn settled_once_on_whichever_node_asks() {
     for _ in 0..2 {
         assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()));
     }
-    // The same number asked for by a node that does not know it is open: it is charged once.
+    // A node that does not know the open request asks with the same id: it is charged once.
     assert!(admitted(&other.reserve("org", 1, &draws).await.unwrap()));
     assert_eq!(used(&other, &draws).await, [1, 80, 500]);
     assert!(redis.settle("org", 1, &[None, Some(30), Some(200)]));
@@ -124,21 +124,21 @@ async fn money_and_what_is_held() {
     assert!(admitted(&reserve(10, queue(70)).await));
     let refused = reserve(11, queue(31)).await;
     assert!(matches!(refused, Decision::Refused { remedy: Remedy::GiveBack, .. }));
-    // Its owner starts again on another node, holds it again, and gives it back.
+    // The owner restarts on another node, holds the amount again, and releases it.
     let other = node(&store, 2).await;
     assert!(admitted(&other.reserve("org", 10, &[queue(70)]).await.unwrap()));
     assert!(other.settle("org", 10, &[Some(0)]));
     until(&redis, &[queue(0)], &[0]).await;
 }
 
-/// The clock that processes share.
+/// A clock that is the same in all processes.
 fn clock() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
 }
 
 const CHILD: &str = "LIMITS_TEST_STORE";
 
-/// What was admitted: surely not before, surely not after, and how much of it counts.
+/// Admissions: the earliest and the latest possible moment, and the amount that counts.
 type Log = Arc<Mutex<Vec<(Duration, Duration, u64)>>>;
 
 struct Hammer {
@@ -146,7 +146,7 @@ struct Hammer {
     window: Duration,
     began: Instant,
     log: Log,
-    /// Whether what is admitted is printed, for another process.
+    /// Whether admissions are printed, for another process.
     prints: bool,
     stop: AtomicBool,
     requests: AtomicU64,
@@ -167,7 +167,7 @@ impl Hammer {
         })
     }
 
-    /// Clients that ask again and again, and settle for what they really took.
+    /// Clients that send requests continuously, and settle them with their actual usage.
     fn clients(
         self: &Arc<Self>,
         redis: &Arc<Redis>,
@@ -208,7 +208,7 @@ impl Hammer {
         tokio::time::sleep(time).await; // tidy: sleep how long they hammer
     }
 
-    /// No interval admits more than the bound; returns how much was admitted in all.
+    /// Checks that no interval admits more than the bound. Returns the total admitted.
     fn check(&self) -> u64 {
         let mut log = self.log.lock().unwrap().clone();
         log.sort_unstable_by_key(|(_, after, _)| *after);
@@ -256,7 +256,7 @@ async fn sixty_four_clients_on_one_node_and_on_two() {
     }
 }
 
-/// A node that dies takes its leases with it: they lapse, and count.
+/// The leases of a dead node lapse and count as used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_admits_nothing_twice() {
     let store = Store::start();
@@ -277,7 +277,7 @@ async fn a_node_that_dies_admits_nothing_twice() {
     at_least(&hammer, hammer.check(), 0.3);
 }
 
-/// The store is killed again and again, and comes back with nothing, or with what it kept.
+/// The store is killed repeatedly, and restarts with or without its data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_dies_admits_nothing_twice() {
     for keeps in [&[][..], &["--appendonly", "yes", "--appendfsync", "no"]] {
@@ -327,12 +327,12 @@ async fn a_store_that_is_away_refuses_quickly_and_money_is_seeded_again() {
     redis.seed("org", "usd", draw[0].bound, 985).await.unwrap();
     assert!(admitted(&redis.reserve("org", 61, &draw).await.unwrap()));
     assert!(!admitted(&redis.reserve("org", 62, &draw).await.unwrap()));
-    // Rates begin used up.
+    // Rates start as used up.
     let refused = redis.reserve("org", 63, &[rate("tpm", 500, 600, MINUTE)]).await.unwrap();
     assert!(!admitted(&refused));
 }
 
-/// Not a test: a node that the next one starts, and kills.
+/// Not a test of its own: the node that the next test starts and kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the child of `two_processes_share_a_limit`"]
 async fn child() {
@@ -400,7 +400,7 @@ async fn a_store_that_hangs_delays_one_request_and_charges_none_twice() {
     while !redis.is_available() {
         tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process goes on
     }
-    // It was done after all; asked again it is charged once, and can be settled.
+    // The call had taken effect: repeated, it is charged once and can be settled.
     assert!(admitted(&redis.reserve("org", 2, &draw).await.unwrap()));
     let shown = used(&redis, &draw).await[0];
     assert!((18..=20).contains(&shown), "{shown}");
@@ -432,7 +432,7 @@ async fn used_or_away(redis: &Redis, draws: &[Draw<'_>]) -> Option<Vec<u64>> {
     Some(states.iter().map(|state| state.used).collect())
 }
 
-/// A busy organization is decided on without the store; an idle one has no lease.
+/// A busy organization needs no calls to the store; an idle one has no lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_spare_round_trips() {
     const REQUESTS: u64 = 5000;
@@ -472,7 +472,7 @@ async fn leases_spare_round_trips() {
     assert_eq!(money, [done * 60], "to the last unit");
 }
 
-/// What a node used and had not told yet when it died counts, once its lease has lapsed.
+/// Unreported usage of a dead node counts once its lease has lapsed.
 #[tokio::test]
 async fn what_a_dead_node_had_is_used() {
     let store = Store::start();
@@ -496,11 +496,11 @@ async fn what_a_dead_node_had_is_used() {
             tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep the store's clock runs
         }
     }
-    // Never more than the limit; and of a dead node's lease at most a sixteenth is lost.
+    // Never more than the limit; and at most a sixteenth is lost with a dead node's lease.
     assert!((930..=1000).contains(&total), "{total}");
 }
 
-/// Whoever goes away while the store is asked has taken nothing.
+/// A call that is cancelled takes nothing.
 #[tokio::test]
 async fn a_caller_that_goes_away_takes_nothing() {
     let store = Store::start();
@@ -509,12 +509,12 @@ async fn a_caller_that_goes_away_takes_nothing() {
     for request in 0..20 {
         let asked = redis.reserve("org", request, &draw);
         if tokio::time::timeout(Duration::ZERO, asked).await.is_ok() {
-            // It was taken from a lease, without asking.
+            // It was taken from a lease, without a call.
             redis.settle("org", request, &[Some(0), Some(0)]);
         }
     }
     until(&redis, &draw[1..], &[0]).await;
     assert_eq!(redis.open_requests(), 0);
-    // Of rates hardly anything stays: a lease knows only roughly when it was used.
+    // Nearly all of a rate is refunded: a lease knows only roughly when it was used.
     assert!(used(&redis, &draw[..1]).await[0] <= 40);
 }

@@ -1,5 +1,5 @@
-//! What tests of files and batches need: nodes in this process on one store, a clock that is set, a
-//! model server that does as it is told, and a client.
+//! Support for tests of files and batches: nodes in this process on one store, a controlled clock,
+//! a controlled upstream, and a client.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 
-/// A clock that goes when it is told to.
+/// A clock that tests advance.
 pub struct Set(AtomicU64);
 
 impl Set {
@@ -43,7 +43,7 @@ impl Clock for Set {
     }
 }
 
-/// The same chances in every run, others on every node.
+/// The same random numbers in every run, different ones on every node.
 pub struct Counted(pub AtomicU64);
 
 impl Random for Counted {
@@ -56,17 +56,17 @@ impl Random for Counted {
     }
 }
 
-/// What the model server answers.
+/// A response of the upstream.
 pub type Answer = (u16, String);
 type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
 
-/// A request that the model server got.
+/// A request that the upstream received.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub method: Method,
     pub path: String,
     pub body: Bytes,
-    /// How often this very body came before.
+    /// How often the same body was received before.
     pub before: usize,
 }
 
@@ -81,7 +81,7 @@ impl Asked {
     }
 }
 
-/// A model server.
+/// A controlled upstream.
 pub struct Upstream {
     pub address: String,
     asked: Mutex<Vec<Asked>>,
@@ -110,7 +110,7 @@ impl Upstream {
         self.asked.lock().unwrap().clone()
     }
 
-    /// From now on requests wait.
+    /// Makes requests wait from now on.
     pub fn close(&self) {
         *self.closed.lock().unwrap() = true;
     }
@@ -161,7 +161,7 @@ async fn accept(listener: TcpListener, upstream: Arc<Upstream>) {
     }
 }
 
-/// An answer to a chat that took 10 tokens and made 5.
+/// A chat response with 10 tokens of input and 5 of output.
 pub fn chat(asked: &Asked) -> Answer {
     let text = serde_json::to_string(&asked.text()).unwrap();
     let body = format!(
@@ -175,7 +175,7 @@ pub fn chat(asked: &Asked) -> Answer {
 
 pub const ERROR: &str = r#"{"error":{"message":"no","type":"server_error"}}"#;
 
-/// A gateway that listens.
+/// A listening gateway.
 pub struct Node {
     pub gateway: Arc<Gateway>,
     pub base: String,
@@ -184,7 +184,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// `extra` is added to the configuration; `limits` is `memory:` or `off:`, `store` a URL, or
+    /// `extra` is appended to the configuration; `limits` is `memory:` or `off:`, `store` a URL, or
     /// empty for a SQLite file in `folder`.
     pub async fn start(
         folder: &Path,
@@ -222,7 +222,7 @@ impl Node {
         Self { gateway, base, stop: Some(stop), serving }
     }
 
-    /// The key of a new project.
+    /// Creates a project and returns its key.
     pub async fn key(&self) -> (String, Box<str>) {
         let (database, random) = (self.gateway.database(), self.gateway.random());
         let now = self.gateway.clock().now();
@@ -241,7 +241,7 @@ impl Node {
         self.gateway.close().await;
     }
 
-    /// Ends it as a crash does, as far as batches see.
+    /// Ends it as a crash does, as far as batches are concerned.
     pub fn crash(self) {
         self.gateway.crash_batches();
         self.serving.abort();
@@ -303,7 +303,7 @@ impl Client {
         (status, serde_json::from_slice(&body).unwrap())
     }
 
-    /// Uploads an input file, and makes a batch of it.
+    /// Uploads an input file, and creates a batch from it.
     pub async fn batch(&self, endpoint: &str, lines: &str) -> Value {
         let file = ("name=\"file\"; filename=\"in.jsonl\"", lines);
         let (status, uploaded) = self.upload(&[("name=\"purpose\"", "batch"), file]).await;
@@ -351,7 +351,7 @@ impl Client {
     }
 }
 
-/// Lines of chats; each says its own number.
+/// Lines of chats, each with its own number as the text.
 pub fn chats(model: &str, lines: usize) -> String {
     let line = |number| chat_line(model, &format!("c{number}"), &format!("say {number}"));
     (0..lines).map(line).collect()

@@ -1,7 +1,7 @@
-//! Scenarios that must go the same way whatever the store is.
+//! Runs scenarios on both kinds of store.
 
-/// Each scenario on a file of its own, and all of them on databases of one server. Who uses it has
-/// `servers` and `node::Node`.
+/// Creates a test per scenario on a SQLite file of its own, and one test of all of them on
+/// databases of one PostgreSQL server. The caller must have `servers` and `node::Node` in scope.
 macro_rules! on_both_stores {
     ($($name:ident),* $(,)?) => {
         mod on_sqlite {

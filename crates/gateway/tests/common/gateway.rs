@@ -1,6 +1,6 @@
-//! A gateway in this process, on a port of its own, with a clock that the test sets; the way to
-//! administer it, and a small HTTP client that shows all of an answer. It asserts nothing itself
-//! but that administration succeeds.
+//! A gateway in this process, on a port of its own, with a controlled clock, helpers for its
+//! administration, and a small HTTP client that returns complete responses. It asserts only that
+//! administration succeeds.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::cell::RefCell;
@@ -34,13 +34,13 @@ use tracing::level_filters::LevelFilter;
 use crate::upstream::Upstream;
 
 pub const ADMIN: &str = "admin-token-of-the-tests";
-/// What upstreams let the gateway in with.
+/// The gateway's credential at upstreams.
 pub const UPSTREAM_KEY: &str = "sk-upstream/secret+key";
 /// 2026-11-10, midnight UTC.
 pub const START: u64 = 1_794_268_800_000_000;
 pub const SECOND: u64 = 1_000_000;
 
-/// A clock that stands until it is moved.
+/// A clock that stands still until it is moved.
 #[derive(Debug)]
 pub struct TestClock(AtomicU64);
 
@@ -60,7 +60,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Chance that is the same each time, and another for each `seed`.
+/// A deterministic random source, seeded by `seed`.
 struct Seeded(AtomicU64);
 
 impl Random for Seeded {
@@ -78,7 +78,7 @@ thread_local! {
     static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Appends to the log of the thread that writes.
+/// Appends to the log of the current thread.
 struct LogOfThread;
 
 impl Write for LogOfThread {
@@ -91,7 +91,7 @@ impl Write for LogOfThread {
     }
 }
 
-/// Has each thread keep what is logged on it.
+/// Captures log lines per thread.
 fn keep_log() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -101,7 +101,7 @@ fn keep_log() {
     });
 }
 
-/// See the module.
+/// A gateway in this process.
 pub struct TestGateway {
     pub gateway: Arc<Gateway>,
     pub address: SocketAddr,
@@ -111,7 +111,7 @@ pub struct TestGateway {
     serving: Option<JoinHandle<io::Result<Ending>>>,
 }
 
-/// A key and what it belongs to.
+/// A key, and its owners.
 #[derive(Clone, Debug)]
 pub struct Tenant {
     pub organization: String,
@@ -134,7 +134,7 @@ impl TestGateway {
         Self::start_in(Arc::new(tempfile::tempdir().expect("a folder")), config, 1).await
     }
 
-    /// The same in a folder that may hold the state of another one.
+    /// The same in a folder that may contain the state of an earlier gateway.
     pub async fn start_in(folder: Arc<TempDir>, config: &str, seed: u64) -> Self {
         let clock = Arc::new(TestClock(AtomicU64::new(START)));
         keep_log();
@@ -160,12 +160,12 @@ impl TestGateway {
         self.gateway.reload(settings);
     }
 
-    /// Tells it to end; it goes on with what it has.
+    /// Requests shutdown; open requests continue.
     pub fn stop(&mut self) {
         drop(self.stop.take());
     }
 
-    /// Tells it to end, and waits until it has.
+    /// Requests shutdown, and waits for its end.
     pub async fn end(&mut self) -> Ending {
         self.stop();
         let serving = self.serving.take().expect("it ends once");
@@ -174,12 +174,12 @@ impl TestGateway {
         ending
     }
 
-    /// What was logged on this thread, by all gateways of the test: their runtime has no other.
+    /// The log of this thread, from all gateways of the test: their runtime has no other thread.
     pub fn log(&self) -> String {
         LOG.with_borrow(|log| String::from_utf8(log.clone()).expect("text"))
     }
 
-    /// All that was recorded is written.
+    /// Waits until all ledger entries are written.
     pub async fn flush(&self) {
         let patience = std::time::Duration::from_secs(10);
         self.gateway.ledger().flush(patience).await.expect("the ledger is written");
@@ -211,14 +211,14 @@ impl TestGateway {
         self.send(method, path, &headers, body).await
     }
 
-    /// A new organization with a project and a key.
+    /// Creates an organization with a project and a key.
     pub async fn tenant(&self, tier: &str) -> Tenant {
         let body = json!({ "name": "Tests", "tier": tier });
         let made = self.admin(Method::POST, "/v1/organizations", body).await;
         self.project(made["id"].as_str().expect("an id"), Value::Null).await
     }
 
-    /// Another project with a key in an organization.
+    /// Creates another project with a key in an organization.
     pub async fn project(&self, organization: &str, geography: Value) -> Tenant {
         let path = "/v1/organization/projects";
         let body = json!({ "name": "Project", "geography": geography });
@@ -241,7 +241,7 @@ impl TestGateway {
         self.admin_of(&tenant.organization, Method::POST, &path, limits).await;
     }
 
-    /// Sets a hard limit, in cents; of the project, or of the organization.
+    /// Sets a hard limit in cents, of the project or of the organization.
     pub async fn hard_limit(&self, tenant: &Tenant, of_project: bool, cents: u64) {
         let path = match of_project {
             true => format!("/v1/organization/projects/{}/spend_limit", tenant.project),
@@ -251,7 +251,7 @@ impl TestGateway {
         self.admin_of(&tenant.organization, Method::POST, &path, body).await;
     }
 
-    /// The sum of costs in dollars times a million.
+    /// The sum of costs, in micro-dollars.
     pub async fn cost(&self, organization: &str) -> u64 {
         self.flush().await;
         let path = "/v1/organization/costs?start_time=1793491200&limit=31";
@@ -288,7 +288,7 @@ impl TestGateway {
         self.with(tenant, Method::POST, path, &[("content-type", "application/json")], body).await
     }
 
-    /// A chat with `big` whose input is estimated at one token.
+    /// Sends a chat to `big`, whose input is estimated at one token.
     pub async fn chat(&self, tenant: &Tenant) -> Answer {
         self.post(tenant, "/v1/chat/completions", &chat_request()).await
     }
@@ -297,7 +297,7 @@ impl TestGateway {
         self.with(tenant, Method::GET, path, &[], "").await
     }
 
-    /// With the tenant's key.
+    /// Sends a request with the tenant's key.
     pub async fn with(
         &self,
         tenant: &Tenant,
@@ -323,7 +323,7 @@ impl TestGateway {
         begun.expect("an answer").whole().await
     }
 
-    /// Sends, and waits for the head of the answer.
+    /// Sends a request, and waits for the head of the response.
     pub async fn begin(
         &self,
         method: Method,
@@ -334,7 +334,7 @@ impl TestGateway {
         let stream = TokioIo::new(TcpStream::connect(self.address).await?);
         let (mut sender, connection) = http1::handshake(stream).await?;
         let connection = Connection(tokio::spawn(async {
-            // What goes wrong shows in the answer.
+            // Errors show in the response.
             let _ = connection.await;
         }));
         let mut request = Request::builder().method(method).uri(path);
@@ -351,7 +351,7 @@ impl TestGateway {
         Ok(Begun { status, headers, body, _connection: connection })
     }
 
-    /// A chat that streams, begun.
+    /// Starts a streaming chat.
     pub async fn stream(&self, tenant: &Tenant, body: &Value) -> Begun {
         let authorization = format!("Bearer {}", tenant.key);
         let headers = [("authorization", &*authorization), ("content-type", "application/json")];
@@ -388,7 +388,7 @@ pub fn chat_with(more: Value) -> Value {
     body
 }
 
-/// A configuration as it is read.
+/// Resolves a configuration.
 pub fn settings(config: &str, folder: &Path) -> Result<Settings, String> {
     let token = folder.join("token");
     fs::write(&token, ADMIN).expect("a file");
@@ -399,7 +399,7 @@ pub fn settings(config: &str, folder: &Path) -> Result<Settings, String> {
     Settings::read(config, Path::new("gateway.toml"), around).map_err(|error| error.to_string())
 }
 
-/// Ends with whoever has it.
+/// Closes the connection when dropped.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -408,7 +408,7 @@ impl Drop for Connection {
     }
 }
 
-/// An answer whose body is still to come. Dropped, the client goes away.
+/// A response whose body is not read yet. Dropping it disconnects the client.
 pub struct Begun {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -417,7 +417,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// The next piece; `None` at the end, an error when it was cut.
+    /// The next piece; `None` at the end, an error when the response was cut off.
     pub async fn next(&mut self) -> Option<hyper::Result<Bytes>> {
         loop {
             match self.body.frame().await? {
@@ -430,7 +430,7 @@ impl Begun {
         }
     }
 
-    /// What is left, as text, and whether it came to its end.
+    /// The remaining text, and whether the response is complete.
     pub async fn rest(&mut self) -> (String, bool) {
         let mut text = Vec::new();
         while let Some(piece) = self.next().await {
@@ -451,7 +451,7 @@ impl Begun {
     }
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -468,7 +468,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// A header; empty when it is not there.
+    /// A header; empty when absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
     }

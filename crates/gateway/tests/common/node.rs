@@ -1,5 +1,6 @@
 //! A node's administration without a listener: on a SQLite file of its own, or on a database of its
-//! own in a PostgreSQL server. A test program takes it with `#[path = "common/node.rs"] mod node;`.
+//! own in a PostgreSQL server. A test program includes it with `#[path = "common/node.rs"] mod
+//! node;`.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::path::Path;
@@ -21,7 +22,7 @@ use hyper::{Request, Response};
 use serde_json::Value;
 use tower::ServiceExt;
 
-/// What opens everything.
+/// The admin token.
 pub const TOKEN: &str = "admin-token-of-the-tests";
 /// 2023-11-14 22:13:20 UTC.
 pub const NOW: u64 = 1_700_000_000;
@@ -48,7 +49,7 @@ tpm = 30000
 rpm = 500
 "#;
 
-/// A clock that tests set, and chance.
+/// A controlled clock, and a random source.
 #[derive(Debug)]
 pub struct World(pub AtomicU64);
 
@@ -82,7 +83,7 @@ impl Node {
         Node { _folder: Some(folder), ..Node::open(url, world).await }
     }
 
-    /// In a database of that name, which is made.
+    /// Creates the database of that name for a new node.
     pub async fn postgres(server: &str, name: &str) -> Node {
         let (client, connection) =
             tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
@@ -130,12 +131,12 @@ impl Node {
         (status, response.into_body().collect().await.unwrap().to_bytes())
     }
 
-    /// `call("POST /path", token, body)`; a body of null is none.
+    /// `call("POST /path", token, body)`; a null body sends none.
     pub async fn call(&self, what: &str, token: &str, body: Value) -> (u16, Value) {
         self.call_as(what, token, None, body).await
     }
 
-    /// The same in the name of an organization.
+    /// The same, on behalf of an organization.
     pub async fn call_as(
         &self,
         what: &str,
@@ -156,14 +157,14 @@ impl Node {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
-    /// As the administrator, who is not refused.
+    /// Calls as the administrator; must succeed.
     pub async fn ask(&self, what: &str, body: Value) -> Value {
         let (status, answer) = self.call(what, TOKEN, body).await;
         assert_eq!(status, 200, "{what}: {answer}");
         answer
     }
 
-    /// As the administrator, who is refused with that status, code and parameter.
+    /// Calls as the administrator; must fail with that status, code and parameter.
     pub async fn refused(&self, what: &str, body: Value, expect: (u16, &str, Option<&str>)) {
         let (status, answer) = self.call(what, TOKEN, body.clone()).await;
         let error = &answer["error"];
@@ -172,13 +173,13 @@ impl Node {
         assert!(error["message"].as_str().is_some_and(|message| message.len() > 10), "{answer}");
     }
 
-    /// A new project's id.
+    /// Creates a project and returns its id.
     pub async fn project(&self) -> String {
         let body = serde_json::json!({ "name": "a project" });
         text(&self.ask("POST /v1/organization/projects", body).await["id"])
     }
 
-    /// A new key of that project: its id and text.
+    /// Creates a key of that project: its id and text.
     pub async fn key(&self, project: &str) -> (String, String) {
         let path = format!("POST /v1/organization/projects/{project}/api_keys");
         let key = self.ask(&path, serde_json::json!({ "name": "a key" })).await;

@@ -1,8 +1,8 @@
-//! Redis and PostgreSQL of a test's own: in a temporary folder, on a free port, gone with the test
-//! even when the test is killed. A test program takes it with
-//! `#[path = "common/servers.rs"] mod servers;`.
+//! Redis and PostgreSQL servers for a test: in a temporary folder, on a free port, removed with the
+//! test even when the test is killed. A test program includes it with `#[path =
+//! "common/servers.rs"] mod servers;`.
 //!
-//! Each function panics, with the server's last words, when the server cannot be had.
+//! Each function panics, with the server's last output, when the server cannot be started.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -21,13 +21,14 @@ use tempfile::TempDir;
 pub struct Redis(Server);
 
 impl Redis {
-    /// It remembers across [`Redis::kill`] all that it acknowledged: each command is in its log
-    /// before its answer is sent. (The log is not synced: that is for power cuts.)
+    /// Starts a server that keeps all acknowledged commands across [`Redis::kill`]: each command is
+    /// in its log before the reply is sent. (The log is not synced, which matters only for power
+    /// cuts.)
     pub fn start() -> Redis {
         Redis::with(&["--appendonly", "yes", "--appendfsync", "no"])
     }
 
-    /// It remembers nothing across [`Redis::kill`].
+    /// Starts a server that forgets everything at [`Redis::kill`].
     pub fn start_forgetful() -> Redis {
         Redis::with(&["--appendonly", "no"])
     }
@@ -59,17 +60,17 @@ impl Redis {
         self.0.port
     }
 
-    /// Where its files are.
+    /// The folder with its files.
     pub fn folder(&self) -> &Path {
         self.0.folder.dir.path()
     }
 
-    /// Ends it as `kill -9` does, and waits until it is gone.
+    /// Ends it as `kill -9` does, and waits for its end.
     pub fn kill(&mut self) {
         self.0.kill();
     }
 
-    /// Ends it if it runs, starts it on the same port, and waits until it answers.
+    /// Stops it if it runs, starts it on the same port, and waits until it responds.
     pub fn restart(&mut self) {
         self.0.restart();
     }
@@ -92,12 +93,12 @@ impl Postgres {
         let settings = [
             "listen_addresses=127.0.0.1",
             "unix_socket_directories=",
-            // Survives the server's end, not the machine's.
+            // Survives the server's end, but not the machine's.
             "fsync=off",
             "full_page_writes=off",
             "max_connections=100",
             "shared_buffers=16MB",
-            // Segments elsewhere would outlive a server that is killed.
+            // Segments elsewhere would outlive a killed server.
             "dynamic_shared_memory_type=mmap",
         ];
         let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
@@ -107,7 +108,7 @@ impl Postgres {
             program: bin.join("postgres"),
             arguments,
             ready: "database system is ready to accept connections",
-            // Its crash: at once and without a checkpoint, but no shared memory stays behind.
+            // An immediate shutdown, without a checkpoint but also without leaking shared memory.
             end: "QUIT",
             port: 0,
             folder,
@@ -121,24 +122,25 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.0.port)
     }
 
-    /// Ends it at once, as a crash does; what was committed is kept.
+    /// Ends it immediately, as a crash does; committed data is kept.
     pub fn kill(&mut self) {
         self.0.kill();
     }
 
-    /// Ends it if it runs, starts it on the same port, and waits until it answers.
+    /// Stops it if it runs, starts it on the same port, and waits until it responds.
     pub fn restart(&mut self) {
         self.0.restart();
     }
 }
 
-/// Far beyond what a start takes, and a failure when it is reached.
+/// Far longer than any start takes; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// So many ports are tried when others take them first.
+/// Ports to try when other processes take them first.
 const ATTEMPTS: usize = 20;
 
-/// Keeps a server for as long as somebody holds the other end of its standard input. A line there
-/// ends the server; the end of the input, which a killed test leaves, removes its folder as well.
+/// Runs a server for as long as another process holds the other end of its standard input. A line
+/// there stops the server; the end of the input, also caused by a killed test, removes its folder
+/// as well.
 const KEEPER: &str = r#"
 folder=$1 signal=$2; shift 2
 "$@" </dev/null & server=$!
@@ -150,15 +152,15 @@ if [ $orphan ]; then cd / && rm -rf "$folder"; fi
 
 struct Server {
     program: PathBuf,
-    /// Without the port, which comes last.
+    /// Arguments without the port, which comes last.
     arguments: Vec<String>,
-    /// What it prints when it takes connections.
+    /// The output that shows that it accepts connections.
     ready: &'static str,
-    /// The signal that ends it.
+    /// The signal that stops it.
     end: &'static str,
     port: u16,
     folder: Folder,
-    /// Its keeper.
+    /// Its keeper process.
     running: Option<Child>,
 }
 
@@ -182,7 +184,8 @@ impl Server {
         }
     }
 
-    /// Starts it and waits until it is ready; what it said when it ended before that.
+    /// Starts the server and waits until it is ready. The error is its output, when it ends before
+    /// that.
     fn run(&mut self) -> Result<(), String> {
         let mut keeper = self
             .folder
@@ -216,7 +219,7 @@ impl Server {
     fn kill(&mut self) {
         let Some(mut keeper) = self.running.take() else { return };
         let mut input = keeper.stdin.take().expect("its input is piped");
-        // A keeper that is gone already has no server left to end.
+        // A keeper that has exited has no server left to stop.
         let _ = input.write_all(b"end\n");
         let _ = keeper.wait();
     }
@@ -228,7 +231,7 @@ impl Drop for Server {
     }
 }
 
-/// What it prints on both outputs, for as long as it runs: a full pipe would stop it.
+/// Reads both outputs for as long as it runs: a full pipe would block it.
 fn lines_of(keeper: &mut Child) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let output = keeper.stdout.take().expect("its output is piped");
@@ -241,20 +244,21 @@ fn lines_of(keeper: &mut Child) -> Receiver<String> {
 fn pass_lines(from: impl std::io::Read + Send + 'static, to: mpsc::Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
-            // Nobody listens after the start; the pipe is still to be emptied.
+            // After the start no output is used, but the pipe must still be drained.
             let _ = to.send(String::from_utf8_lossy(&line).into_owned());
         }
     });
 }
 
-/// Where a server's files are, and who owns them.
+/// A server's folder and its owner.
 struct Folder {
     dir: TempDir,
     owner: Option<(u32, u32)>,
 }
 
 impl Folder {
-    /// `owner` as in [`unprivileged`]. In `/tmp` itself: `TMPDIR` may be closed to the owner.
+    /// `owner` as in [`unprivileged`]. Directly in `/tmp`, because `TMPDIR` may be inaccessible to
+    /// the owner.
     fn new(owner: Option<(u32, u32)>) -> Folder {
         let dir = tempfile::Builder::new().prefix("servers-").tempdir_in("/tmp");
         let dir = dir.expect("a folder in /tmp");
@@ -264,7 +268,7 @@ impl Folder {
         Folder { dir, owner }
     }
 
-    /// A program that runs in the folder as its owner.
+    /// A command that runs in the folder as its owner.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.dir.path()).stdin(Stdio::null()).env("LC_ALL", "C");
@@ -275,7 +279,7 @@ impl Folder {
     }
 }
 
-/// For root, whom PostgreSQL refuses: user and group of `postgres`, else of `nobody`.
+/// For root, which PostgreSQL refuses: user and group of `postgres`, else of `nobody`.
 fn unprivileged() -> Option<(u32, u32)> {
     let own = std::fs::metadata("/proc/self").expect("/proc is mounted").uid();
     if own != 0 {
@@ -290,8 +294,8 @@ fn unprivileged() -> Option<(u32, u32)> {
     Some(named("postgres").or_else(|| named("nobody")).expect("a user for PostgreSQL"))
 }
 
-/// The folder of `initdb` and `postgres`: Debian keeps each version in one of its own, outside of
-/// the path.
+/// The folder of `initdb` and `postgres`: Debian installs each version in a folder outside of the
+/// path.
 fn postgres_programs() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let debian = versions.map(|version| version.path().join("bin"));
@@ -302,8 +306,8 @@ fn postgres_programs() -> PathBuf {
     folders.pop().expect("PostgreSQL is not installed: `cargo xtask test` does it")
 }
 
-/// Below the ports that the system gives to clients: one that tries again and again to reach a
-/// server that is down must not come to be given the very port it tries, or take it from the server.
+/// A port below the ephemeral range: a client that keeps reconnecting to a stopped server must not
+/// be assigned that server's own port.
 fn free_port() -> u16 {
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;

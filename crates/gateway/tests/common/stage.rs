@@ -1,5 +1,5 @@
-//! A gateway in this process with a clock that stands still and organizations to look at, and a
-//! client that reads one answer.
+//! A gateway in this process with a stopped clock and filled organizations, and a client that reads
+//! one response.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::io::{Read, Write};
@@ -87,7 +87,7 @@ impl Random for Chance {
     }
 }
 
-/// See the module.
+/// A gateway with data to show.
 pub struct Stage {
     pub gateway: Arc<Gateway>,
     pub address: SocketAddr,
@@ -95,7 +95,7 @@ pub struct Stage {
     folder: TempDir,
 }
 
-/// An organization with something to look at.
+/// An organization with data.
 pub struct Tenant {
     pub organization: Organization,
     pub project: Project,
@@ -107,12 +107,12 @@ pub struct Tenant {
 }
 
 impl Stage {
-    /// With an admin token.
+    /// Creates one with an admin token.
     pub async fn new() -> Self {
         Self::with("[admin]\ntoken_file = \"token\"\n", None).await
     }
 
-    /// With these lines before the others, and a store of its own unless there is another one.
+    /// With these lines before the other configuration; `store` replaces its own store.
     pub async fn with(more: &str, store: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let token = folder.path().join("token");
@@ -141,7 +141,7 @@ impl Stage {
         self.clock.0.fetch_add(microseconds, Ordering::Relaxed);
     }
 
-    /// One that is called so, with a project and its key.
+    /// Creates an organization of that name, with a project and its key.
     pub async fn tenant(&self, name: &str) -> Tenant {
         let (database, chance) = (self.gateway.database(), &Chance);
         let now = self.gateway.clock().now();
@@ -177,7 +177,7 @@ impl Stage {
         made.unwrap().unwrap().1.reveal().to_owned()
     }
 
-    /// Money limits, limits of the project, live use, and a month of usage.
+    /// Adds spend limits, project limits, live use, and a month of usage.
     pub async fn fill(&self, tenant: &Tenant) {
         let (database, now) = (self.gateway.database(), self.gateway.clock().now());
         let (organization, project) = (&*tenant.organization.id, &*tenant.project.id);
@@ -205,7 +205,7 @@ impl Stage {
         self.used(&caller, "scribe-1", 12, 0, false).await;
     }
 
-    /// A month of usage.
+    /// Adds a month of usage.
     pub async fn record(&self, tenant: &Tenant) {
         let caller = self.gateway.directory().caller(&tenant.key).await.unwrap();
         self.recorded(&caller, self.gateway.clock().now());
@@ -234,7 +234,7 @@ impl Stage {
         }
     }
 
-    /// A batch that has so many tokens in the queue.
+    /// Adds a batch with this many queued tokens.
     async fn queue(&self, tenant: &Tenant, id: &str, tokens: u64) {
         let sql = "INSERT INTO batches (id, organization, project, api_key, endpoint, model, \
                    input_file, status, queued_tokens, total, completed, failed, created_at, \
@@ -253,7 +253,7 @@ impl Stage {
         self.gateway.database().transact(vec![Statement::new(sql, values)]).await.unwrap();
     }
 
-    /// With nights and weekends.
+    /// Usage with a pattern of nights and weekends.
     fn recorded(&self, caller: &Caller, now: u64) {
         let models: [(&str, u64, u64); 5] = [
             ("atlas-2026-08-01", 7, 60_000),
@@ -300,7 +300,7 @@ impl Stage {
         self.send("GET", path, headers, "").await
     }
 
-    /// A form.
+    /// Posts a form.
     pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut headers = headers.to_vec();
         headers.push(("content-type", "application/x-www-form-urlencoded"));
@@ -336,11 +336,11 @@ impl Stage {
     }
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
-    /// In lower case.
+    /// Names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }

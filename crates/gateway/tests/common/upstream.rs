@@ -1,5 +1,5 @@
-//! A model server that does what a test tells it: answers by script, waits for a word, hangs, cuts,
-//! lies; and notes what it received. It knows nothing of the gateway.
+//! A controlled upstream: responds by script, waits for a signal, hangs, disconnects, reports false
+//! usage; and records what it received. It knows nothing of the gateway.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::collections::VecDeque;
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 
-/// See the module.
+/// A controlled upstream.
 pub struct Upstream {
     pub address: SocketAddr,
     shared: Arc<Shared>,
 }
 
-/// What came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub method: Method,
-    /// With the query.
+    /// The path with its query.
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -40,7 +40,7 @@ impl Received {
     }
 }
 
-/// One answer.
+/// A scripted response.
 #[derive(Clone, Debug)]
 pub struct Script {
     before: Vec<Step>,
@@ -49,18 +49,18 @@ pub struct Script {
     body: Vec<Step>,
 }
 
-/// What happens next in an answer.
+/// A step of a response.
 #[derive(Clone, Debug)]
 pub enum Step {
     Bytes(Bytes),
-    /// Waits until the gate lets one through.
+    /// Waits until the gate lets a step pass.
     Wait(Gate),
     Hang,
-    /// The connection ends.
+    /// Closes the connection.
     Cut,
 }
 
-/// Lets as many through as it was told to.
+/// Lets as many steps pass as it was told to.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<Semaphore>);
 
@@ -99,7 +99,7 @@ impl Script {
         Self::new(status, "application/json", value.to_string())
     }
 
-    /// Events as they stand, a piece each.
+    /// Events verbatim, one piece each.
     pub fn events<T: AsRef<str>>(pieces: impl IntoIterator<Item = T>) -> Self {
         let bytes = |piece: T| Step::Bytes(Bytes::copy_from_slice(piece.as_ref().as_bytes()));
         Self::stream(pieces.into_iter().map(bytes).collect())
@@ -109,7 +109,7 @@ impl Script {
         Self { body, ..Self::chunked("text/event-stream") }
     }
 
-    /// An answer without a length; its body is to be set.
+    /// A response without a length; its body must be set.
     pub fn chunked(content_type: &str) -> Self {
         let plain = Self {
             before: Vec::new(),
@@ -125,7 +125,7 @@ impl Script {
         self
     }
 
-    /// Before the head.
+    /// Adds a step before the head.
     pub fn before(mut self, step: Step) -> Self {
         self.before.push(step);
         self
@@ -137,7 +137,7 @@ impl Script {
     }
 }
 
-/// A chat completion that took so much.
+/// A chat completion with this usage.
 pub fn chat(usage: &Value) -> Value {
     json!({
         "id": "chatcmpl-1",
@@ -174,7 +174,8 @@ struct Shared {
 }
 
 impl Upstream {
-    /// Answers each request that has no script with a chat completion of 3 and 2 tokens.
+    /// Starts an upstream that answers each request without a script with a chat completion of 3
+    /// and 2 tokens.
     pub async fn start() -> Self {
         Self::answering(|_| Script::json(&chat(&usage(3, 2)))).await
     }
@@ -201,7 +202,7 @@ impl Upstream {
         Self { address, shared }
     }
 
-    /// The next requests are answered by these, in their order.
+    /// Sets the responses to the next requests, in order.
     pub fn script(&self, scripts: impl IntoIterator<Item = Script>) {
         self.shared.scripts.lock().expect("no panic").extend(scripts);
     }
@@ -218,7 +219,7 @@ impl Upstream {
         self.received().pop().expect("the upstream received something")
     }
 
-    /// Waits until so many requests have come, since the start.
+    /// Waits until this many requests have been received since the start.
     pub async fn has_received(&self, count: usize) {
         loop {
             let arrived = self.shared.arrived.notified();
@@ -280,7 +281,7 @@ async fn run(step: Step) -> Result<Option<Bytes>, std::io::Error> {
         Step::Wait(gate) => gate.pass().await,
         Step::Hang => return Ok(std::future::pending::<Option<Bytes>>().await),
         Step::Cut => {
-            // What was sent before goes out first.
+            // Earlier pieces are sent first.
             tokio::task::yield_now().await;
             return Err(cut());
         }

@@ -1,4 +1,4 @@
-//! What the gateway changes in a request's body, and that it changes nothing else.
+//! The gateway's changes to a request's body, and that it changes nothing else.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn fields_that_are_set_and_bytes_that_stay() {
             format!(r#"{{"model":"real","service_tier":"{tier}","prompt_cache_retention":"24h"}}"#);
         check(CHAT, &body.replace("real", "m"), &body).await;
     }
-    // Passed on as they are.
+    // Passed on unchanged.
     for fields in [
         r#""moderation":{"model":"omni"}"#,
         r#""parallel_tool_calls":false,"tool_choice":"required""#,
@@ -55,7 +55,7 @@ async fn fields_that_are_set_and_bytes_that_stay() {
     {
         check(path, r#"{"model":"m","input":"x"}"#, r#"{"model":"real","input":"x"}"#).await;
     }
-    // What is no model here may be one there.
+    // A name without a model here may be one at the upstream.
     let other = r#"{"model":"other"}"#;
     check("/v1/evals", other, other).await;
 }
@@ -115,7 +115,7 @@ async fn usage_is_asked_for_in_streams_and_taken_out_again() {
     let done = "data: [DONE]\n\n".to_owned();
     let pieces = [text.clone(), last.clone(), done.clone()];
     let whole = pieces.concat();
-    // In every chunking the same comes out.
+    // The result is the same for every chunking.
     for size in [1, 7, 40, 10_000] {
         for asked in [None, Some(false), Some(true)] {
             let chunks =
@@ -136,7 +136,7 @@ async fn usage_is_asked_for_in_streams_and_taken_out_again() {
         }
     }
     assert_eq!(gateway.usage(&tenant.organization, "completions").await, [12, 360, 144]);
-    // An answer that does not stream is not asked for it.
+    // Usage is not requested for a response that is not streamed.
     assert!(!sent(&both, &tenant, CHAT, &chat_request().to_string()).await.contains("stream"));
 }
 
@@ -228,6 +228,6 @@ async fn no_header_of_a_client_is_about_the_upstream() {
     ] {
         assert!(!got.contains_key(name), "{name}");
     }
-    // Usage is read in the answer, so that it must not come compressed.
+    // The gateway reads usage in the response, which must therefore not be compressed.
     assert_eq!(got["accept-encoding"], "identity");
 }

@@ -1,4 +1,4 @@
-//! What a request counts for before anybody knows what it takes.
+//! The estimate of a request, before its usage is known.
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ async fn the_larger_of_the_maximum_and_the_characters() {
     let list = json!({ "model": "big", "input": ["abcd", "efgh", "ijkl"] });
     check("/v1/embeddings", list, 3).await;
     check("/v1/completions", json!({ "model": "big", "prompt": ["abcd", "efgh"] }), 2).await;
-    // Capped: what nobody asked for never exceeds the whole limit.
+    // Capped: a default never exceeds the whole limit.
     check(CHAT, content(json!("x".repeat(5_000_000))), limit).await;
 }
 

@@ -1,4 +1,4 @@
-//! The headers of answers: which are there, on which kind of answer, and what they say.
+//! The headers of responses: which are present, on which kind of response, and their values.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ async fn every_kind_of_answer_has_them() {
     let refused = gateway.chat(&tenant).await;
     assert_eq!(refused.error(), (429, "rate_limit_exceeded".into(), String::new()));
     has_all(&refused, &tenant.organization);
-    // A model that is asked about is recognised too.
+    // The model in a model request is also recognised.
     let model = gateway.get(&tenant, "/v1/models/big").await;
     assert_eq!(model.status, 200);
     has_all(&model, &tenant.organization);
@@ -103,7 +103,7 @@ async fn they_tell_the_state_after_the_reservation() {
     assert_eq!(first.limits("requests"), ["10", "9", "6s"]);
     assert_eq!(first.limits("tokens"), ["1000", "999", "60ms"]);
     gateway.is_idle().await;
-    // What the first one really took, and the second one's estimate.
+    // The first one's actual usage, and the second one's estimate.
     upstream.script([Script::json(&chat(&usage(0, 0)))]);
     let body = chat_with(json!({ "max_tokens": 400 }));
     let second = gateway.post(&tenant, "/v1/chat/completions", &body).await;
@@ -115,7 +115,7 @@ async fn they_tell_the_state_after_the_reservation() {
     assert_eq!(third.limits("requests"), ["10", "9", "6s"]);
 }
 
-/// `first` of what `tier` says about `big` and its group `family`.
+/// The response to `body`, where `tier` sets the limits of `big` and its group `family`.
 async fn shown(tier: &str, body: Value) -> Answer {
     let models = "[models.big]\nshared_limit = \"family\"\nlong_context_tokens = 500\n";
     let (gateway, _upstream) = start(&format!("{models}{tier}")).await;
@@ -143,7 +143,7 @@ async fn of_model_and_group_the_scarcer_is_shown() {
         ["300", "200", "20s"],
     )
     .await;
-    // The day only where there is no minute.
+    // The daily limit only where there is no limit per minute.
     check(
         "[tiers.free.limits]\nbig = { rpd = 200, tpd = 1000 }\nfamily = { rpd = 100 }\n",
         ["100", "99", "14m24s"],
@@ -184,7 +184,7 @@ async fn project_headers_are_there_where_a_project_limit_of_tokens_is() {
     assert_eq!(limited.limits("tokens")[0], "1000");
     gateway.is_idle().await;
     assert_eq!(gateway.chat(&other).await.limits("project-tokens"), ["", "", ""]);
-    // On its refusals and errors as well.
+    // Also on its refusals and errors.
     let wrong = chat_with(json!({ "max_tokens": 0 }));
     let wrong = gateway.post(&tenant, "/v1/chat/completions", &wrong).await;
     assert_eq!(wrong.limits("project-tokens"), ["600", "595", "500ms"]);

@@ -1,5 +1,5 @@
-//! Models as clients see them: aliases and snapshots, shared groups, what is announced, what is
-//! gone, and what a reload changes.
+//! Models as clients see them: aliases and snapshots, shared groups, announcements, shutdowns, and
+//! the effects of a reload.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ async fn a_payment_moves_to_the_next_tier_at_once() {
     };
     assert_eq!(gateway.chat(&tenant).await.limits("requests")[..2], ["3", "2"]);
     assert_eq!(pay(499).await.limits("requests")[..2], ["3", "1"]);
-    // What was used stays used.
+    // Usage is kept.
     assert_eq!(pay(1).await.limits("requests")[..2], ["6", "3"]);
     assert_eq!(pay(99_500).await.limits("requests")[..2], ["100", "96"]);
 }
@@ -173,7 +173,7 @@ async fn models_are_listed_with_their_aliases_and_ends() {
     assert_eq!(gateway.get(&tenant, "/v1/models/maker/none").await.error().1, "model_not_found");
     let head = gateway.with(&tenant, Method::HEAD, "/v1/models", &[], "").await;
     assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
-    // Nobody deletes what all use.
+    // Shared models cannot be deleted.
     let delete = gateway.with(&tenant, Method::DELETE, "/v1/models/big", &[], "").await;
     assert_eq!(delete.error().1, "method_not_allowed");
     assert_eq!(upstream.count(), 0);
@@ -235,12 +235,12 @@ async fn a_reload_keeps_usage_and_moves_an_entry_with_its_alias() {
     for left in ["9", "8", "7"] {
         assert_eq!(gateway.chat(&tenant).await.limits("requests")[1], left);
     }
-    // Another limit keeps what is used.
+    // A changed limit keeps the usage.
     gateway.reload(&config(&upstream, &of_alias("one", 6)));
     assert_eq!(gateway.chat(&tenant).await.limits("requests")[..2], ["6", "2"]);
     gateway.reload(&config(&upstream, &of_alias("one", 20)));
     assert_eq!(gateway.chat(&tenant).await.limits("requests")[..2], ["20", "15"]);
-    // The alias leads elsewhere: the entry goes with it, the usage does not.
+    // With a re-pointed alias the entry moves, and the usage does not.
     gateway.reload(&config(&upstream, &of_alias("two", 20)));
     assert_eq!(gateway.chat(&tenant).await.limits("requests")[..2], ["20", "19"]);
     assert_eq!(upstream.last().json()["model"], "two");

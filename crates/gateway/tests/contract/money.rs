@@ -1,5 +1,5 @@
-//! Money: what is reserved and settled, which limit refuses with which code, and that the ledger
-//! tells the same.
+//! Spend: reservation and settlement, the limit that refuses and its code, and agreement with the
+//! ledger.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{BIG, start};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Up to so many tokens of output, at 10 micro-dollars each; one of input at 1.
+/// Up to `output` tokens at 10 micro-dollars each, and one input token at 1.
 fn ask(output: u64) -> Value {
     chat_with(json!({ "max_tokens": output }))
 }
@@ -42,7 +42,7 @@ async fn each_limit_of_money_has_its_code() {
         assert_eq!(upstream.count(), 0);
         assert_eq!(gateway.post(&tenant, CHAT, &ask(999)).await.status, 200);
         gateway.is_idle().await;
-        // 23 were really spent.
+        // 23 were actually spent.
         refused(&gateway.post(&tenant, CHAT, &ask(998)).await, code);
         assert_eq!(gateway.post(&tenant, CHAT, &ask(997)).await.status, 200);
         let other = gateway.project(&tenant.organization, Value::Null).await;
@@ -70,7 +70,7 @@ async fn the_tiers_limit_has_its_code() {
     refused(&gateway.post(&tenant, CHAT, &ask(100_000)).await, "organization_usage_limit_exceeded");
     assert_eq!(gateway.post(&tenant, CHAT, &ask(99_999)).await.status, 200);
     gateway.is_idle().await;
-    // A hard limit above the tier's changes nothing, and a higher tier at once.
+    // A hard limit above the tier's has no effect; a higher tier takes effect immediately.
     gateway.hard_limit(&tenant, false, 200).await;
     refused(&gateway.post(&tenant, CHAT, &ask(99_999)).await, "organization_usage_limit_exceeded");
     let path = format!("/v1/organizations/{}/payments", tenant.organization);

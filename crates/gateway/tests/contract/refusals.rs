@@ -1,4 +1,4 @@
-//! What is refused for a limit, with which words, and what that costs.
+//! Refusals because of a limit: their messages, and what they count.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn limited(tier: &str) -> (TestGateway, Upstream, Tenant) {
     (gateway, upstream, tenant)
 }
 
-/// Asks for 60 tokens that are really used, twice.
+/// Requests 60 tokens, all of them used, twice.
 async fn sixty_twice(gateway: &TestGateway, upstream: &Upstream, tenant: &Tenant) -> Answer {
     upstream.script([Script::json(&chat(&usage(10, 50)))]);
     let body = chat_with(json!({ "max_tokens": 60 }));
@@ -47,7 +47,7 @@ async fn requests_a_minute() {
             tenant.organization
         )
     };
-    // Each refusal that still waits is one more in the queue.
+    // Each refusal with a pending wait is one more in the queue.
     refused(&gateway.chat(&tenant).await, "requests", &message("20s"), 20_000);
     refused(&gateway.chat(&tenant).await, "requests", &message("40s"), 40_000);
     refused(&gateway.chat(&tenant).await, "requests", &message("60s"), 60_000);
@@ -88,7 +88,7 @@ async fn tokens() {
     let free = "[tiers.free.limits.big]\n";
     check(&format!("{free}tpm = 100\n"), "tokens per min (TPM)", "12s", 12_000).await;
     check(&format!("{free}tpd = 100\n"), "tokens per day (TPD)", "17280s", 17_280_000).await;
-    // A long context draws on its own limit, and not on the usual one.
+    // A long context draws on its own limit instead of the usual one.
     let long = format!("long_context_tokens = 50\n{free}tpm = 10\nlong_context_tpm = 100\n");
     check(&long, "long-context tokens per min (TPM)", "12s", 12_000).await;
     let long = format!("long_context_tokens = 50\n{free}tpd = 100\nlong_context_tpm = 10000\n");
@@ -115,7 +115,7 @@ async fn a_short_wait_is_told_in_milliseconds() {
 #[tokio::test]
 async fn images() {
     let (gateway, upstream, tenant) = limited("[tiers.free.limits.big]\nipm = 4\n").await;
-    // Three are asked for, two are made.
+    // Three are requested, two are generated.
     upstream.script([Script::json(&json!({ "data": [{ "url": "a" }, { "url": "b" }] }))]);
     let images = |n: u64| json!({ "model": "big", "prompt": "A cat", "n": n });
     let path = "/v1/images/generations";
@@ -139,7 +139,7 @@ async fn images() {
     assert_eq!(large.header("x-should-retry"), "false");
 }
 
-/// A form with so many seconds of sound in no known format.
+/// A form with this many seconds of audio in an unknown format.
 async fn transcribe(gateway: &TestGateway, tenant: &Tenant, seconds: usize) -> Answer {
     let mut body = b"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nbig\r\n\
         --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n"
@@ -178,7 +178,7 @@ async fn a_projects_limit_names_the_project() {
         tenant.project
     );
     refused(&answer, "tokens", &message, 12_000);
-    // The organization has room for its other projects.
+    // The organization has capacity for its other projects.
     let other = gateway.project(&tenant.organization, Value::Null).await;
     assert_eq!(gateway.chat(&other).await.status, 200);
 }
@@ -205,7 +205,7 @@ async fn a_request_above_the_whole_limit_is_refused_for_good() {
 async fn of_several_limits_the_longest_wait_is_named() {
     let (gateway, upstream, tenant) =
         limited("[tiers.free.limits.big]\nrpm = 1\ntpm = 100\ntpd = 10000\n").await;
-    // 80 tokens of 100 are used, so that 60 need 24 s; the request alone 60 s.
+    // 80 of 100 tokens are used, so 60 need 24 s; the request limit alone needs 60 s.
     upstream.script([Script::json(&chat(&usage(30, 50)))]);
     let body = chat_with(json!({ "max_tokens": 60 }));
     assert_eq!(gateway.post(&tenant, CHAT, &body).await.status, 200);
@@ -227,8 +227,8 @@ async fn a_refusal_counts_one_request_and_nothing_else() {
         assert_eq!(answer.status, 429);
         assert_eq!((answer.limits("requests")[1], answer.limits("tokens")[1]), (left, "40"));
     }
-    // The counter stands at its limit: a request fits as soon as one has come back, to the project
-    // (a minute's eighth) as well; days and tokens were not touched.
+    // The counter is at its limit: a request fits as soon as one is refilled, also for the project
+    // (an eighth of a minute); days and tokens were not drawn on.
     gateway.clock.advance(7_500_000);
     assert_eq!(gateway.chat(&tenant).await.status, 200);
     assert_eq!(
@@ -320,7 +320,7 @@ async fn a_vector_store_has_one_limit_for_both_of_its_paths() {
         );
         assert!(!answer.header("retry-after-ms").is_empty());
     }
-    // Reading does not count, and another store has its own.
+    // Reading does not count, and another store has its own limit.
     assert_eq!(gateway.get(&tenant, "/v1/vector_stores/vs_1/files").await.status, 200);
     assert_eq!(gateway.post(&tenant, "/v1/vector_stores/vs_2/files", &one).await.status, 200);
     gateway.clock.advance(SECOND / 5);

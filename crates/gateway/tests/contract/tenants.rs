@@ -1,4 +1,4 @@
-//! Whose a request is: keys, the headers beside them, regions, and what belongs to whom.
+//! The owner of a request: keys, additional headers, regions, and the ownership of objects.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn without_a_good_key_nothing_opens() {
             .status,
         200
     );
-    // The administration's token is no key, and a key no administration's token.
+    // The admin token is not a key, and a key is not an admin token.
     assert_eq!(status(&gateway, crate::harness::ADMIN).await, 401);
     let answer = gateway.get(&tenant, "/v1/organization/projects").await;
     assert_eq!(answer.status, 401);
@@ -144,7 +144,7 @@ async fn a_host_names_a_region() {
         assert_eq!(served(), expected, "{host}");
     }
     assert_eq!(ask(&global, "au.example.org").await.error().1, "region_not_available");
-    // What stays in a region is served there, whatever host is used but another region's.
+    // Data of a region is served there through any host except another region's.
     assert_eq!(ask(&at_home, "api.example.org").await.status, 200);
     assert_eq!(ask(&at_home, "eu.example.org").await.status, 200);
     assert_eq!(served(), [3, 3, 1]);
@@ -157,7 +157,7 @@ async fn a_host_names_a_region() {
     assert_eq!(served(), [3, 3, 1]);
 }
 
-/// Answers each `POST` with an object whose id tells how many there were.
+/// Answers each `POST` with an object whose id contains its number.
 async fn making() -> (TestGateway, Upstream) {
     let count = std::sync::atomic::AtomicU64::new(0);
     let upstream = Upstream::answering(move |received| {
@@ -179,7 +179,7 @@ async fn making() -> (TestGateway, Upstream) {
 async fn what_one_project_made_another_does_not_see() {
     let (gateway, upstream) = making().await;
     let mine = gateway.tenant("free").await;
-    // In the same organization: projects are apart all the same.
+    // In the same organization: projects are separate nevertheless.
     let theirs = gateway.project(&mine.organization, Value::Null).await;
     let form =
         "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n--b--\r\n";
@@ -211,7 +211,7 @@ async fn what_one_project_made_another_does_not_see() {
         assert_eq!(upstream.count(), before, "{method} {path}");
         assert_eq!(gateway.with(&mine, method, &path, &[], "").await.status, 200, "{path}");
     }
-    // What was deleted belongs to nobody.
+    // Deleted objects have no owner.
     assert_eq!(gateway.get(&mine, &format!("/v1/files/{file}")).await.status, 404);
 }
 
@@ -222,7 +222,7 @@ async fn what_another_project_made_is_not_referred_to() {
     let theirs = gateway.tenant("free").await;
     let made = gateway.post(&mine, "/v1/vector_stores", &json!({})).await.json();
     let id = made["id"].as_str().unwrap();
-    // Responses and other objects are told apart by their ids.
+    // Responses and other objects are distinguished by their ids.
     let response = gateway.post(&mine, "/v1/responses", &json!({ "model": "big" })).await.json();
     let response = response["id"].as_str().unwrap();
     let file = json!({ "type": "input_file", "file_id": id });
@@ -246,7 +246,7 @@ async fn what_another_project_made_is_not_referred_to() {
     ] {
         let refused = gateway.post(&theirs, path, &body).await;
         assert_eq!(refused.error(), (404, "not_found".into(), String::new()), "{path} {body}");
-        // Nor under another name for JSON, or none.
+        // Nor with another content type, or none.
         for kind in ["text/plain", "application/octet-stream", "application/x-www-form-urlencoded"]
         {
             let kind = [("content-type", kind)];
@@ -289,7 +289,7 @@ async fn lists_show_what_is_the_projects() {
         let ids = list["data"].as_array().unwrap().iter().map(|entry| entry["id"].clone());
         (ids.collect::<Vec<_>>(), list["first_id"].clone(), list["last_id"].clone())
     };
-    // At once, without waiting for the store.
+    // Immediately, without waiting for the store.
     let expected = (vec![json!("resp_0"), json!("resp_2")], json!("resp_0"), json!("resp_2"));
     assert_eq!(ids(&mine, "/v1/vector_stores").await, expected);
     assert_eq!(ids(&theirs, "/v1/files?limit=5").await.0, ["resp_1"]);

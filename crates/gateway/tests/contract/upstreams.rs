@@ -1,4 +1,4 @@
-//! Model servers that fail: what the client is told, and that nothing of ours leaks.
+//! Failing upstreams: the errors for clients, and that none of our secrets leak.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ async fn errors_pass_without_our_key_and_host() {
         assert!(message.starts_with("key *** at http://***/v1 ("), "{message}");
         assert!(!answer.text().contains("127.0.0.1"));
     }
-    // However it is escaped, and wherever it stands.
+    // In any escaping and at any position.
     let escaped = UPSTREAM_KEY.replace('/', "\\/").replace('+', "\\u002b");
     for body in [
         format!("{{\"error\":{{\"message\":\"{escaped}\"}}}}"),
@@ -101,7 +101,7 @@ async fn errors_pass_without_our_key_and_host() {
         let lower = text.to_lowercase();
         assert!(text.contains("***") && !lower.contains("secret"), "{text}");
     }
-    // What has nothing of ours passes byte by byte.
+    // A body without our secrets passes byte by byte.
     let odd = "{ \"error\" : { \"message\":\"x\", \"n\": 1.50 } }";
     upstream.script([Script::new(400, "application/json", odd)]);
     assert_eq!(gateway.chat(&tenant).await.text(), odd);

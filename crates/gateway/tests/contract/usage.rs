@@ -1,5 +1,5 @@
-//! What an answer says that it took, and what is charged when it lies, breaks off, or nobody waits
-//! for it any more.
+//! The reported usage of a response, and the charge when it is false, when the response is cut off,
+//! or when the client disconnects.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn limited() -> (TestGateway, Upstream, Tenant) {
     (gateway, upstream, tenant)
 }
 
-/// Tokens used, by what a request for one token is shown.
+/// Tokens used, from the headers of a request for one token.
 async fn used(gateway: &TestGateway, tenant: &Tenant) -> u64 {
     gateway.is_idle().await;
     let answer = gateway.post(tenant, CHAT, &chat_with(json!({ "max_tokens": 0 }))).await;
@@ -49,7 +49,7 @@ async fn usage_that_cannot_be_believed_is_ignored() {
         let answer = gateway.post(&tenant, CHAT, &chat_with(json!({ "max_tokens": 40 }))).await;
         assert_eq!(answer.status, 200);
         assert_eq!(used(&gateway, &tenant).await, 40, "{lie}");
-        // The estimate stands, in money too.
+        // The estimate is charged, also as spend.
         assert_eq!(gateway.cost(&tenant.organization).await, 401, "{lie}");
         let told = gateway.metric("gateway_usage_invalid_total").await;
         assert_eq!(told, u64::from(is_lie), "{lie}");
@@ -71,7 +71,7 @@ async fn both_families_of_names_are_read() {
     let body = json!({ "model": "big", "input": "x", "stream": true });
     assert_eq!(gateway.post(&tenant, "/v1/responses", &body).await.status, 200);
     assert_eq!(used(&gateway, &tenant).await, 84);
-    // What it made is known by its id at once.
+    // Its new object is known by its id immediately.
     assert_eq!(gateway.get(&tenant, "/v1/responses/resp_2").await.status, 200);
     upstream.script([Script::json(
         &json!({ "data": [], "usage": { "prompt_tokens": 9, "total_tokens": 9 } }),
@@ -96,7 +96,7 @@ async fn a_client_that_goes_away_is_settled_once() {
         text += &String::from_utf8_lossy(&begun.next().await.unwrap().unwrap());
     }
     drop(begun);
-    // One of input, and twelve characters that were forwarded.
+    // One input token, and twelve forwarded characters.
     assert_eq!(used(&gateway, &tenant).await, 1 + 3);
     assert_eq!(gateway.cost(&tenant.organization).await, 1 + 30);
     assert_eq!(gateway.usage(&tenant.organization, "completions").await, [1, 1, 3]);
@@ -115,7 +115,7 @@ async fn an_aborted_stream_costs_what_its_usage_says_or_at_most_the_reservation(
         ),
         (vec![delta(&"x".repeat(4000)), Step::Cut], 50),
         (vec![Step::Bytes(": hello\n\n".into()), Step::Cut], 1),
-        // It ends in order, but not with its last event.
+        // It ends properly, but not with its last event.
         (vec![delta("12345678")], 3),
     ] {
         let (gateway, upstream, tenant) = limited().await;
@@ -168,7 +168,7 @@ async fn events_pass_as_they_come() {
         done,
     ])]);
     let mut begun = gateway.stream(&tenant, &chat_with(json!({ "stream": true }))).await;
-    // The first is here while the upstream still waits.
+    // The first piece arrives while the upstream is still waiting.
     let first = begun.next().await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&first).contains("one"));
     gate.open(1);

@@ -1,4 +1,5 @@
-//! A real store for tests: `redis-server` on a socket in a folder of its own, ended with it.
+//! A real store for tests: `redis-server` on a socket in a folder of its own, stopped with the
+//! test.
 
 #![allow(unreachable_pub)]
 
@@ -11,7 +12,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Starts one that keeps nothing on disk.
+    /// Starts a server without persistence.
     pub fn start() -> Self {
         let mut store = Self { folder: tempfile::tempdir().unwrap(), child: None };
         store.run(&[]);
@@ -26,7 +27,7 @@ impl Store {
         format!("redis+unix://{}", self.socket().display())
     }
 
-    /// Starts it again, with these options too.
+    /// Restarts the server with additional options.
     pub fn run(&mut self, options: &[&str]) {
         let socket = self.socket();
         let child = Command::new("redis-server")
@@ -52,7 +53,7 @@ impl Store {
         redis::cmd("PING").query::<String>(&mut connection).is_ok()
     }
 
-    /// Stops it, or lets it go on.
+    /// Suspends or resumes the server.
     #[allow(dead_code)]
     pub fn signal(&self, signal: rustix::process::Signal) {
         let id = self.child.as_ref().unwrap().id();
@@ -60,7 +61,7 @@ impl Store {
         rustix::process::kill_process(id, signal).unwrap();
     }
 
-    /// As when the machine fails.
+    /// Ends the server as a failure of the machine does.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
