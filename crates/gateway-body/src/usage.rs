@@ -59,7 +59,7 @@ impl Draft {
             return Ok(None);
         }
         let (input, output) = match (input, output) {
-            // The remainder counts as input.
+            // Without a breakdown, the total counts as input.
             (None, None) => (total.unwrap_or(0), 0),
             (input, output) => (input.unwrap_or(0), output.unwrap_or(0)),
         };

@@ -51,7 +51,7 @@ pub enum Refusal {
     Unavailable(DatabaseError),
 }
 
-/// See the module.
+/// The directory of keys.
 pub struct Directory {
     database: Arc<Database>,
     clock: Arc<dyn Clock>,

@@ -27,7 +27,7 @@ pub use usage::{GroupBy, MAX_SUMS, ModelUse, Sum, TooMany, UsageQuery, sums, use
 
 use crate::database::{Database, DatabaseError};
 
-/// See the module. Cheap to clone.
+/// The ledger. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ledger(Arc<Shared>);
 

@@ -137,7 +137,7 @@ impl Account {
 }
 
 impl Drop for Account {
-    /// The request was dropped; the model server may have started.
+    /// The request was dropped; the upstream may have started.
     fn drop(&mut self) {
         self.settle(End::Aborted { status: 499, outcome: gateway_body::Outcome::default() });
     }

@@ -186,7 +186,7 @@ pub struct ErrorStep {
     /// Headers of the refusal, such as `retry-after`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Body of the refusal: a string as it is, anything else as JSON; absent, an error object of
+    /// Body of the refusal: a string verbatim, any other value as JSON; absent, an error object of
     /// `code` and `message`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,

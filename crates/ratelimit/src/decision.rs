@@ -83,8 +83,7 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// The order in which one of several refusals is reported, by remedy: asking for less outranks
-    /// waiting, and so on.
+    /// Ranks several refusals, of which the most severe one is reported; longer waits rank higher.
     pub(crate) fn severity(self) -> (u8, Micros) {
         match self {
             Self::Wait(time) => (0, time),

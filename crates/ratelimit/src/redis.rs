@@ -1,32 +1,32 @@
 //! Limits that many nodes share, kept in Redis or Valkey. A decision is one call of one function
-//! there, over all that a request draws on; or none, while all of it fits into capacity that this
+//! there, over all draws of a request; or no call, while all of them fit into capacity that this
 //! node has leased.
 //!
-//! What holds, on any number of nodes, whichever of them or the store dies:
+//! Guarantees, on any number of nodes, whichever of them or the store fails:
 //! - A bucket of limit L and window W admits at most L + L·T/W units in any interval T. Leased
 //!   capacity counts as used, and does not refill, until the node has reported it (its refill
-//!   begins then), has given it back, or has let it lapse (as used, after [`RedisOptions::lease`]).
-//!   The node stops using it earlier, by its own clock, from before it asked. The store's clock
-//!   counts; it may jump, and never grants more than one burst.
-//! - A lease takes at most a sixteenth of what is free, all of one meter at most an eighth of its
-//!   limit: so much may be refused to one node because others have it. Small limits, and those that
-//!   are nearly reached, have none; nor have organizations with few requests. Nodes that are idle
-//!   give theirs back within a fraction of a second. Money is leased like rates: what a node had
-//!   when it died counts as spent. Held amounts are not leased.
-//! - A call that is not answered in half a second is taken as done. If it was, its reservation stays
-//!   charged; asked again under the same number within [`REQUEST_MEMORY`], it is charged once. What is to be
-//!   told (refunds, debts) is told until it is known to have been reply_time, and counts once.
-//! - A store that was restarted, or was replaced by a replica, may remember less than it answered:
-//!   its rates begin as if used up, and refill. Its money has to be seeded from the ledger again
-//!   ([`Unavailable::Unseeded`]). Both are spared by [`RedisOptions::durable`] and, for a store that
-//!   is new, by [`RedisOptions::first_start`]. Held amounts that it lost are held again by their
-//!   owners.
+//!   starts then), has released it, or has let it lapse (as used, after [`RedisOptions::lease`]).
+//!   The node stops using it earlier, by its own clock, counted from before the call. The store's
+//!   clock is authoritative; it may jump, and never grants more than one burst.
+//! - A lease takes at most a sixteenth of the free capacity, and all leases of one meter at most an
+//!   eighth of its limit: this much may be refused to one node because others hold it. Small
+//!   limits, and those that are nearly reached, are not leased, nor those of organizations with few
+//!   requests. Idle nodes release their leases within a fraction of a second. Spend is leased like
+//!   rates: the lease of a dead node counts as spent. Held amounts are not leased.
+//! - A call without a reply for half a second is treated as if it had taken effect. If it has, its
+//!   reservation stays charged; repeated with the same id within [`REQUEST_MEMORY`], it is charged
+//!   once. Reports (refunds, debts) are sent until they are known to have been received, and count
+//!   once.
+//! - A store that was restarted, or was replaced by a replica, may have lost data that it had
+//!   acknowledged: its rates start as used up, and refill. Its spend must be seeded from the ledger
+//!   again ([`Unavailable::Unseeded`]). [`RedisOptions::durable`] avoids both, as does
+//!   [`RedisOptions::first_start`] for a new store. The owners of lost held amounts hold them again.
 //!
-//! It needs a database (number) of its own, and `maxmemory-policy noeviction`: what others delete
-//! there is forgotten.
+//! The store needs a database (number) of its own, and `maxmemory-policy noeviction`: data that
+//! another program deletes is lost.
 //!
-//! All keys of an organization have one hash tag. The connection goes to one server, which has to
-//! be the one that owns them: a cluster's redirections are not followed.
+//! All keys of an organization have one hash tag. The connection goes to one server, which must own
+//! them: a cluster's redirections are not followed.
 
 mod link;
 mod local;

@@ -155,7 +155,7 @@ fn draw_column(column: &Column, at: u64, most: u64, fill: &str) -> Markup {
     }
 }
 
-/// The next number that is one easily halved digit followed by zeros.
+/// The next number of the form 1, 2, 3, 4, 6 or 8 times a power of ten; at least 2.
 fn round_up(number: u64) -> u64 {
     let mut step = 1_u64;
     loop {

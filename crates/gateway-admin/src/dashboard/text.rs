@@ -90,7 +90,7 @@ pub(super) fn month_start(now: Micros) -> u64 {
     (now / ratelimit::DAY).saturating_sub(days_before.into()) * 86_400
 }
 
-/// `used` of `limit` in whole percent, rounded down; 100 if the limit is 0 and `used` is not.
+/// `used` of `limit` in whole percent, rounded down; 100 if the limit is 0.
 pub(super) fn percent(used: u64, limit: u64) -> u64 {
     match limit {
         0 => 100,

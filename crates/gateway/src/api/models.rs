@@ -33,7 +33,7 @@ pub(crate) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     Ok(json(&Entry::of(&resolved.model, &name)))
 }
 
-/// Decodes the percent escapes of a path segment or a query value; `+` stays as it is.
+/// Decodes the percent escapes of a path segment or a query value; `+` stays unchanged.
 pub(super) fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 pub(crate) const LEASE: Micros = 30_000_000;
 /// Concurrent validations of input files: each holds one line and all custom ids in memory.
 const MAX_CHECKS: usize = 4;
-/// Longest wait for work that was told to stop at once.
+/// Longest wait for work that has been cancelled.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// The state of a node that runs batches.

@@ -60,7 +60,7 @@ pub enum Step {
     Cut,
 }
 
-/// Lets as many steps pass as it was told to.
+/// Lets a counted number of steps pass.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<Semaphore>);
 

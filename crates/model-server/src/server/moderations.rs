@@ -23,7 +23,7 @@ const CATEGORIES: [&str; 13] = [
     "violence",
     "violence/graphic",
 ];
-/// The input whose scores stand for those of the output.
+/// The text that is scored in place of the output.
 const SAID: &str = "the offline model";
 /// Most inputs per request.
 const MAX_INPUTS: usize = 1024;

@@ -45,7 +45,7 @@ struct Lease {
     until: Micros,
     /// The bound at the time of the lease.
     bound: Bound,
-    /// By this node's clock, since when the store is known to know the lease.
+    /// By the store's clock, since when the store is known to know the lease.
     known_at: Option<Micros>,
 }
 

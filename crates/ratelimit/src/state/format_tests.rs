@@ -29,7 +29,7 @@ fn a_slot_is_read_as_it_was_written() {
     assert!(read(&[0; SLOT_WORDS], 0).unwrap().is_none());
 }
 
-/// Whether any single flipped bit is detected, or leaves a version that was written.
+/// Any single flipped bit is detected, or leaves a version that was written.
 #[test]
 fn a_flipped_bit_is_found() {
     let mut slot = slot_of(&meter(70), [2, 0], 4);
