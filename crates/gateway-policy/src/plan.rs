@@ -135,7 +135,8 @@ impl Plan {
         plan
     }
 
-    /// The plan of a caller's requests for `model`, made once per caller and version of the settings.
+    /// The plan of a caller's requests for `model`, made once per caller and version of the
+    /// settings.
     #[must_use]
     pub fn of(caller: &Caller, model: &Model, settings: &Settings) -> Arc<Self> {
         let key = DerivedKey::Plan { settings: settings.version, model: model.number };

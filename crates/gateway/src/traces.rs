@@ -54,8 +54,8 @@ pub(crate) struct Traces {
 }
 
 impl TraceContext {
-    /// The context of a request's span: in its caller's trace, or the root of a new one. `None` when
-    /// the caller asks not to sample it.
+    /// The context of a request's span: in its caller's trace, or the root of a new one. `None`
+    /// when the caller asks not to sample it.
     #[must_use]
     pub(crate) fn of_request(headers: &HeaderMap, random: &dyn Random) -> Option<Self> {
         let mut bytes = [0; 24];

@@ -20,7 +20,8 @@
 //! - A store that was restarted, or was replaced by a replica, may have lost data that it had
 //!   acknowledged: its rates start as used up, and refill. Its spend must be seeded from the ledger
 //!   again ([`Unavailable::Unseeded`]). [`RedisOptions::durable`] avoids both, as does
-//!   [`RedisOptions::first_start`] for a new store. The owners of lost held amounts hold them again.
+//!   [`RedisOptions::first_start`] for a new store. The owners of lost held amounts hold them
+//!   again.
 //!
 //! The store needs a database (number) of its own, and `maxmemory-policy noeviction`: data that
 //! another program deletes is lost.

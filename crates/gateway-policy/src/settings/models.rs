@@ -11,7 +11,8 @@ use super::resolve::upstream_named;
 use super::{Upstream, file};
 use crate::tenants::Tier;
 
-/// Qualification in dollars paid and monthly limit in dollars, by tier (specification: Usage tiers).
+/// Qualification in dollars paid and monthly limit in dollars, by tier (specification: Usage
+/// tiers).
 const TIERS: [(u64, u64); 6] =
     [(0, 100), (5, 100), (50, 500), (100, 1_000), (250, 5_000), (1_000, 200_000)];
 /// How long before its shutdown a model is deprecated.

@@ -228,8 +228,8 @@ fn execute(
     Ok(StatementResult { affected: rows.len() as u64, rows })
 }
 
-/// Static statements with SQLite's placeholders, each rewritten once. SQLite binds `?1` by its number,
-/// but would look up the name `$1` among all names for each value.
+/// Static statements with SQLite's placeholders, each rewritten once. SQLite binds `?1` by its
+/// number, but would look up the name `$1` among all names for each value.
 #[derive(Default)]
 struct Texts(HashMap<&'static str, Box<str>>);
 

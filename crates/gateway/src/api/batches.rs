@@ -24,7 +24,8 @@ const WINDOW: &str = "24h";
 const WINDOW_SECONDS: i64 = 86_400;
 /// Largest request body of this resource, in bytes.
 const MAX_BODY: u64 = 1 << 20;
-/// Longest wait for the validation of a file; after it, the response shows the batch's current state.
+/// Longest wait for the validation of a file; after it, the response shows the batch's current
+/// state.
 const PATIENCE: Duration = Duration::from_secs(30);
 const MAX_METADATA: usize = 16;
 /// Most bytes of a key and of a value of metadata.

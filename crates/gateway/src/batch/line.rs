@@ -128,8 +128,8 @@ fn may_be_tried_again(error: &ApiError) -> bool {
         || error.code() == Some("upstream_rate_limited")
 }
 
-/// The pause before the next attempt: half of it is jitter, and the upstream can ask for longer, up to
-/// [`MAX_PAUSE`].
+/// The pause before the next attempt: half of it is jitter, and the upstream can ask for longer, up
+/// to [`MAX_PAUSE`].
 fn pause(job: &Job, error: &ApiError, first: Duration, failures: u32) -> Duration {
     let policy =
         retry::Policy { first, longest: MAX_PAUSE, longest_asked: Duration::MAX, jitter: 0.5 };

@@ -1,6 +1,6 @@
 //! The router: which handler a request's method and path lead to (specification: Endpoints,
-//! Versioning). The handlers are in `api/`, one file per resource, and in the crate `gateway-admin`;
-//! `service.rs` calls them.
+//! Versioning). The handlers are in `api/`, one file per resource, and in the crate
+//! `gateway-admin`; `service.rs` calls them.
 
 use std::fmt;
 
@@ -47,7 +47,8 @@ pub(crate) enum Api<'a> {
     Files(&'a [&'a str]),
     /// `/v1/batches` and below.
     Batches(&'a [&'a str]),
-    /// `POST /v1/vector_stores/{id}/files` and `…/file_batches`: ingestion, which has its own limit.
+    /// `POST /v1/vector_stores/{id}/files` and `…/file_batches`: ingestion, which has its own
+    /// limit.
     Ingest(&'a str),
     /// A retired interface.
     Retired,

@@ -1,6 +1,6 @@
 //! The contract of the data path, one test per rule. Malicious input is in `bad_input.rs`,
-//! concurrency in `limits.rs`, the administration in `admin.rs` and `usage.rs`; pure rules are tested
-//! beside their code.
+//! concurrency in `limits.rs`, the administration in `admin.rs` and `usage.rs`; pure rules are
+//! tested beside their code.
 //!
 //! | rule | test |
 //! |---|---|
