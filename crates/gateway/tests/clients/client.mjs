@@ -1,5 +1,5 @@
-// The official JavaScript client against the gateway: one line for each check, and a count at the
-// end. Environment: GATEWAY_URL (without /v1), GATEWAY_ADMIN_TOKEN. Ends with 1 when a check failed.
+// The official JavaScript client against the gateway: one line per check, and a count at the end.
+// Environment: GATEWAY_URL (without /v1), GATEWAY_ADMIN_TOKEN. Exits with 1 if a check fails.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -16,10 +16,10 @@ const tool = { type: "function", function: weather };
 const question = [{ role: "user", content: "hello there" }];
 
 let [passed, failed] = [0, 0];
-// What checks leave for those behind them.
+// Values that checks pass to later ones.
 const made = {};
 
-// Runs a function as a check. What it throws is why it failed.
+// Runs a function as a check. An exception is the reason of a failure.
 async function check(group, name, run) {
   try {
     await run();
@@ -35,7 +35,7 @@ async function check(group, name, run) {
 
 const equal = assert.deepEqual;
 
-// That `call` throws this error; gives it.
+// Checks that `call` throws this error, and returns it.
 async function refused(kind, code, param, call) {
   try {
     await call();
@@ -54,7 +54,7 @@ async function all(pages) {
 
 const open = (options) => new OpenAI({ baseURL: `${url}/v1`, maxRetries: 0, ...options });
 
-// A client, and what came back to it: status, headers, and when it was sent and answered.
+// A client that records its responses: status, headers, and the times of request and response.
 function watched(maxRetries = 3) {
   const answers = [];
   const watching = async (...request) => {
@@ -67,7 +67,7 @@ function watched(maxRetries = 3) {
   return { client, answers, statuses: () => answers.map((answer) => answer.status) };
 }
 
-// An answer, what it told, and how long the client waited before it.
+// Describes a response, the wait that it asks for, and the client's wait before it.
 function told({ status, headers, sent }, index, answers) {
   const waited = index ? ` after ${(sent - answers[index - 1].at).toFixed(1)} ms` : "";
   const wait = status === 429 ? ` told ${headers.get("retry-after-ms")} ms` : "";
@@ -298,7 +298,7 @@ await check("chat completions", "the client's own loop of tool calls", async () 
   const tools = [{ type: "function", function: { ...weather, function: run, parse: JSON.parse } }];
   const named = { type: "function", function: { name: "weather" } };
   const runner = client.chat.completions.runTools({ model: "big", messages: question, tools, tool_choice: named });
-  // A tool that is forced by its name is run once, and ends the loop.
+  // A tool that is required by name runs once, and ends the loop.
   await runner.done();
   equal(runs, 1);
 });
@@ -434,7 +434,7 @@ const batchOf = async (count) => {
   return client.batches.create({ ...asked, input_file_id: file.id });
 };
 
-// The batch, when it runs no more.
+// Returns the batch when it has ended.
 async function ended(batch) {
   const deadline = performance.now() + 60_000;
   let now = batch;
@@ -559,7 +559,7 @@ await check("retries", "several clients at once wait as told and are all served"
   const ask = ({ client }) => client.chat.completions.create({ model: "slow", messages: question });
   await Promise.all(clients.map(ask));
   const asked = clients.map((one) => one.statuses().join());
-  // Not always with one more request each: a later refusal counts too, and delays who waits.
+  // Not always with one retry each: a later refusal also counts, and delays waiting clients.
   const waits = clients.map(({ answers }) => answers.map(told).join());
   assert(asked.every((one) => /^(429,)*200$/.test(one)), waits.join(" | "));
   const refusals = clients.flatMap((one) => one.statuses()).filter((one) => one === 429).length;
@@ -587,7 +587,7 @@ await check("retries", "a spend limit that is reached is not asked again", async
   await spendLimit.delete(made.project);
 });
 
-// Usage: last, when there is something to count.
+// Usage: last, when there are requests to count.
 
 await check("usage", "completions by project, costs in dollars", async () => {
   const start_time = Math.floor(Date.now() / 1000) - 3600;

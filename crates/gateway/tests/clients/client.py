@@ -26,7 +26,7 @@ WEATHER = {
 TOOL = {"type": "function", "function": WEATHER}
 
 passed, failed = 0, 0
-# What checks leave for those behind them.
+# Values that checks pass to later ones.
 made = SimpleNamespace()
 
 
@@ -41,7 +41,7 @@ def check(group, name):
             print(f"ok    {group}: {name}", flush=True)
         except Exception as error:
             failed += 1
-            # A shape that is not as documented is named by the cause.
+            # The cause names the undocumented shape.
             reason = f"{type(error).__name__}: {error} {error.__cause__ or ''}"
             reason = " ".join(reason.split())[:600]
             line = sys.exc_info()[2].tb_next
@@ -94,7 +94,7 @@ def metric(name, **labels):
 
 
 def options(**more):
-    # The client then refuses answers that are not of the documented shape.
+    # The client then refuses responses of an undocumented shape.
     return {"base_url": f"{URL}/v1", "_strict_response_validation": True, **more}
 
 
@@ -188,7 +188,7 @@ def _():
 @check("admin", "rate limits: list, update")
 def _():
     limits = organization.projects.rate_limits
-    # What is not limited is null; the documents know numbers only.
+    # Null means unlimited; the documentation has only numbers.
     listed = lenient_organization.projects.rate_limits.list_rate_limits(made.project)
     listed = {limit.id: limit for limit in listed}
     equal(listed["rl-big-2026-08-01"].max_requests_per_1_minute, 10_000)
@@ -224,7 +224,7 @@ def _():
 
 @check("admin", "data retention: retrieve, update")
 def _():
-    # The documents have no name for the default.
+    # The documentation has no name for the default.
     retention = lenient_organization.data_retention
     equal(retention.retrieve().type, "none")
     changed = organization.data_retention.update(retention_type="zero_data_retention")
@@ -336,7 +336,7 @@ def _():
 @check("responses", "compact")
 def _():
     items = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "good morning"}]
-    # The documents show messages of the user in the output, which the client's types do not have.
+    # The documentation shows the user's messages in the output; the client's types do not have them.
     compacted = loose.responses.compact(model="big", input=items)
     equal((compacted.object, compacted.output[-1].type), ("response.compaction", "compaction"))
 
@@ -456,7 +456,7 @@ def _():
 
 @check("embeddings", "create, a text and a list")
 def _():
-    # The client asks for base64, which its own types do not have.
+    # The client requests base64, which its own types do not have.
     one = loose.embeddings.create(model="embedding", input="hello")
     two = loose.embeddings.create(model="embedding", input=["hello", "there"], dimensions=64)
     equal((len(one.data), len(two.data), len(two.data[1].embedding)), (1, 2, 64))
@@ -465,7 +465,7 @@ def _():
 @check("embeddings", "as floats instead of base64")
 def _():
     vector = client.embeddings.create(model="embedding", input="hello", encoding_format="float").data[0].embedding
-    # What the client decodes itself is the same.
+    # The client itself decodes to the same values.
     other = loose.embeddings.create(model="embedding", input="hello").data[0].embedding
     assert max(abs(a - b) for a, b in zip(vector, other, strict=True)) < 1e-6
 
@@ -776,7 +776,7 @@ def _():
     for thread in threads:
         thread.join(60)
     statuses = [watched.statuses() for watched in clients]
-    # Not always with one more request each: a later refusal counts too, and delays who waits.
+    # Not always with one retry each: a later refusal also counts, and delays waiting clients.
     assert all(one == [429] * (len(one) - 1) + [200] for one in statuses), statuses
     refusals = sum(one.count(429) for one in statuses)
     assert refusals >= 3, statuses
@@ -808,7 +808,7 @@ def _():
     client.responses.create(model="big", input="x")
 
 
-# Usage: last, when there is something to count.
+# Usage: last, when there are requests to count.
 
 
 def total(page, member):
@@ -834,7 +834,7 @@ def _():
 @check("usage", "embeddings, images, moderations, speech, transcriptions")
 def _():
     start, usage = int(time.time()) - 3600, organization.usage
-    # Characters that are spoken are not counted: null, where the documents have a number.
+    # Characters of speech are not counted: null, where the documentation has a number.
     speeches = lenient_organization.usage.audio_speeches
     for page in [usage.embeddings, usage.images, usage.moderations, speeches, usage.audio_transcriptions]:
         assert total(page(start_time=start), "num_model_requests") > 0, page
@@ -844,7 +844,7 @@ def _():
 
 @check("usage", "vector stores")
 def _():
-    # How large a store is, only the model server knows: null, where the documents have a number.
+    # Only the upstream knows the size of a store: null, where the documentation has a number.
     usage = lenient_organization.usage
     equal(usage.vector_stores(start_time=int(time.time()) - 3600).object, "page")
 

@@ -1,20 +1,20 @@
 #!lua name=@NAME@
--- Exact limits over all that a request draws on; see redis.rs for what they promise.
+-- Exact limits over all draws of a request; redis.rs states the guarantees.
 --
 -- Numbers are doubles, so every integer here stays below 2^53. A level is `u` whole units and `r`
--- parts of a unit of which there are as many as the window has microseconds: nothing is rounded,
--- and nothing is lost between two calls.
+-- parts; a unit has as many parts as the window has microseconds. So nothing is rounded, and nothing
+-- is lost between two calls.
 
 local LOADED_RUN, LOADED_BORN = '@RUN@', @BORN@
 local MOST = 2 ^ 52
 local MINIMA = 8
 local LEASES = 32
--- Refusals within this time, and within half of the time that a unit takes, count as of the first.
+-- Refusals within this time, and within half of the refill time of a unit, count as of the first.
 local BURST = 1000000
 local RATE, SPEND, HELD = 0, 1, 2
 
--- When what is known begins: 0 for always. Data of before may be older than what was answered.
--- It lives as long as this process of the store.
+-- The time since which the data is complete: 0 for always. Earlier data may lack acknowledged
+-- changes. The variable lives as long as this process of the store.
 local born
 
 local function begin(durable, now)
@@ -29,7 +29,7 @@ local function clock()
   return tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 
--- amount * span / window as whole units and parts, for span < window < 2^37.
+-- Returns amount * span / window as whole units and parts, for span < window < 2^37.
 local function refilled(amount, span, window)
   local units, parts = 0, 0
   for place = 3, 0, -1 do
@@ -52,7 +52,7 @@ local function note(m)
   local all = m.minima
   while #all > 0 and not less(all[#all].u, all[#all].r, m.u, m.r) do table.remove(all) end
   if #all == MINIMA then
-    -- The two that differ least become one.
+    -- Merge the two with the smallest difference.
     local nearest, by, by_r = 1, 2 * MOST, 0
     for n = 1, MINIMA - 1 do
       local u, r = minus(all[n + 1].u, all[n + 1].r, all[n].u, all[n].r, m.window)
@@ -79,7 +79,7 @@ local function advance(m, now)
   m.u, m.r = minus(m.u, m.r, windows * m.limit + units, parts, m.window)
 end
 
--- What was leased until now, or until `before`, counts as used from the end of the lease on.
+-- Expired leases count as used from their end on.
 local function lapse(m, now)
   table.sort(m.leases, function(a, b) return a.ends < b.ends end)
   while #m.leases > 0 and m.leases[1].ends <= now do
@@ -95,7 +95,7 @@ local function leased(m)
   return sum, ends
 end
 
--- Data of before this run of the store: as if all had been used when it began.
+-- Treats data from before this run of the store as used up when the run began.
 local function drain(m)
   if m.at >= born then return end
   for _, lease in ipairs(m.leases) do use(m, lease.amount) end
@@ -152,7 +152,7 @@ local function save(key, name, m)
   redis.call('HSET', key, name, cmsgpack.pack(p))
 end
 
--- The meter as it is now. `limit` is -1 for money that is only counted; `window` is the month then.
+-- Loads a meter as of now. `limit` is -1 for spend without a limit; for spend, `window` is the month.
 local function meter(key, kind, name, limit, window, now)
   local m = load(key, name)
   if not m or m.kind ~= kind or (kind == RATE and m.window ~= window) then
@@ -176,8 +176,8 @@ local function room(m)
   return m.limit - m.u - up - leased(m)
 end
 
--- How long until the level has fallen by so much: rounded up, by less than two microseconds, and
--- at most 2^52.
+-- Time in which the level falls by this amount: rounded up, by less than two microseconds, and at
+-- most 2^52.
 local function time_for(m, units, parts)
   if units < 0 or (units == 0 and parts == 0) then return 0 end
   if m.limit <= 0 then return -1 end
@@ -185,7 +185,7 @@ local function time_for(m, units, parts)
   return math.min(math.ceil(time), MOST)
 end
 
--- One unit for a refused request, without passing the limit, as of the first refusal of a burst.
+-- Uses one unit for a refused request, within the limit, as of the first refusal of a burst.
 local function count_refusal(m)
   local full = m.limit - leased(m)
   local burst = m.limit > 0 and math.min(BURST, math.floor(m.window / (2 * m.limit))) or 0
@@ -197,7 +197,7 @@ local function count_refusal(m)
   if less(m.u + 1, m.r, u, r) then m.u = m.u + 1 else m.u, m.r = u, r end
 end
 
--- The wait that is told for `amount`, behind those who were told one; -1: never.
+-- Promises a wait for `amount`, behind the pending promises to other clients; -1: it never fits.
 local function promise(m, amount)
   if amount > m.limit then return -1 end
   local held, ends = leased(m)
@@ -218,7 +218,7 @@ local function state(m)
 end
 
 local function refund(m, amount, since, month)
-  -- What was taken before this run of the store may not be in what it remembers.
+  -- Draws from before this run of the store may be missing in its data.
   if since <= born and m.kind ~= HELD then return end
   if m.kind ~= RATE then
     if m.kind == HELD or m.window == month then m.u = math.max(0, m.u - amount) end
@@ -248,10 +248,10 @@ local function find(m, id)
   end
 end
 
--- What a node says of its lease: so much of it was used, so much is given back.
+-- Applies a node's report about its lease: the used and the released amount.
 local function account(m, id, used, back)
   local lease = find(m, id)
-  -- One that has ended counts as used already.
+  -- An expired lease counts as used already.
   if not lease then return end
   used = math.min(used, lease.amount)
   if used > 0 then use(m, used) end
@@ -259,9 +259,9 @@ local function account(m, id, used, back)
   lease.amount = lease.amount - math.min(back, lease.amount)
 end
 
--- Leases at most `want`, and nothing where that is less than `least`: a sixteenth of what is free,
--- and all leases of a meter together at most an eighth of its limit. The node's lease is renewed.
--- Answers what was added; for a lease that was not known, one more than that, negative.
+-- Leases at most `want` and at most a sixteenth of the free capacity, or nothing if that is less than
+-- `least`; all leases of a meter together take at most an eighth of its limit. Renews the node's
+-- lease. Returns the added amount; for an unknown lease, one more than that, negative.
 local function grant(m, id, want, least, ends)
   local lease = find(m, id)
   local all = m.limit < 0 and 2 ^ 50 or m.limit
@@ -284,7 +284,7 @@ end
 
 local HUNDRED_DAYS = 8640000000
 
--- Rates are kept until they are as good as new, all else for hundred days after its last use.
+-- Rates are kept until they are unused, other meters for a hundred days after their last use.
 local function keep(keys, m, name)
   if m.kind == RATE then
     save(keys[1], name, m)
@@ -300,7 +300,7 @@ local function is_unseeded(m)
   return m.kind == SPEND and m.limit >= 0 and born > 0 and m.run ~= born
 end
 
--- Reads the meters of all draws, each once.
+-- Loads the meters of all draws, each once.
 local function meters(keys, draws, now)
   local known = {}
   for _, d in ipairs(draws) do
@@ -329,7 +329,7 @@ local function read_draws(args, from)
   return draws
 end
 
--- For each draw: what helps (-3 it fits, -2 giving back, -1 nothing, -4 asking for less, else the
+-- For each draw: the remedy (-3 it fits, -2 wait for a release, -1 none, -4 ask for less, else the
 -- wait), used, remaining, until full, leased.
 local function answer(verdict, now, draws)
   local reply = { verdict, now }
@@ -353,8 +353,8 @@ local function helps(d)
   return -1
 end
 
--- KEYS: rates, money, this request. ARGV: lease in ms, durable, how long the request is known in
--- ms, then ten a draw.
+-- KEYS: rates, spend, this request. ARGV: lease in ms, durable, how long to remember the request in
+-- ms, then ten per draw.
 -- Verdicts: 1 admitted, 0 refused, 2 known already, 3 not seeded.
 local function reserve(keys, args)
   local now = clock()
@@ -385,7 +385,7 @@ local function reserve(keys, args)
   return answer(fits and 1 or 0, now, draws)
 end
 
--- KEYS: rates, money. ARGV: durable, then ten a draw.
+-- KEYS: rates, spend. ARGV: durable, then ten per draw.
 local function look(keys, args)
   local now = clock()
   local began = born
@@ -393,15 +393,15 @@ local function look(keys, args)
   local draws = read_draws(args, 2)
   meters(keys, draws, now)
   local reply = answer(1, now, draws)
-  -- A replica can be looked at too: its run begins with the first decision.
+  -- A replica can also be read: its run begins with the first decision.
   born = began
   return reply
 end
 
--- KEYS: rates, money, this node. ARGV: lease in ms, durable, number of this batch, then thirteen a
+-- KEYS: rates, spend, this node. ARGV: lease in ms, durable, number of this batch, then thirteen per
 -- change: kind, name, limit, window, refund, since, owe, lease, used, back, want, least, month of
--- the refund. The answer: verdict (1 done, 2 done before), now, and what was leased, used,
--- remaining, until full, for each.
+-- the refund. The reply: verdict (1 applied, 2 applied before), now, and for each change: leased,
+-- used, remaining, until full.
 local function adjust(keys, args)
   local now = clock()
   begin(args[2] == '1', now)
@@ -429,7 +429,7 @@ local function adjust(keys, args)
   return reply
 end
 
--- KEYS: rates, money. ARGV: durable, meter, most, month, at least.
+-- KEYS: rates, spend. ARGV: durable, meter, most, month, at least.
 local function seed(keys, args)
   local now = clock()
   begin(args[1] == '1', now)
