@@ -144,7 +144,7 @@ impl Drop for Account {
 }
 
 impl Traced {
-    /// Records the span of a request that never had an account.
+    /// The span of a request that never had an account.
     #[must_use]
     pub(crate) fn refused(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
         let Self { context, name, began } = self;

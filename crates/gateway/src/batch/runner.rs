@@ -55,7 +55,8 @@ impl Runner {
         }
     }
 
-    /// A new, unique lease owner: a lease that this node has lost is also lost to its later leases.
+    /// A lease owner, unique per lease: a lease that this node has lost stays lost even while it holds
+    /// a later one.
     pub(crate) fn owner(&self) -> Box<str> {
         format!("{}-{}", self.node, self.leases.fetch_add(1, Ordering::Relaxed)).into()
     }
