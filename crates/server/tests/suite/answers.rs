@@ -1,5 +1,5 @@
-//! Invalid answers of clients: who is warned, who can still answer, and what becomes of
-//! the request (specification: Server-initiated requests).
+//! Invalid answers of clients: which client is warned, which can still answer, and how the request
+//! ends (specification: Server-initiated requests).
 
 use serde_json::{Value, json};
 use testkit::{Asked, Peer, TestServer, World};
@@ -10,7 +10,7 @@ const COMMAND: &str = "item/commandExecution/requestApproval";
 const PATCH: &str = "item/fileChange/requestApproval";
 const TOOL: &str = "item/tool/call";
 
-/// Something that the server asks a client.
+/// A kind of request that the server sends to a client.
 struct Case {
     first: Value,
     method: &'static str,
@@ -74,7 +74,7 @@ async fn warning(peer: &mut Peer) -> String {
     peer.expect("warning").await["message"].as_str().unwrap().to_owned()
 }
 
-/// The words with which an item says why it was not done.
+/// The reason in an item that was not carried out.
 fn reason(item: &Value) -> String {
     let parts = [&item["aggregatedOutput"], &item["reason"], &item["contentItems"][0]["text"]];
     parts.into_iter().filter_map(Value::as_str).collect()
@@ -136,7 +136,7 @@ async fn an_unreadable_message_that_names_a_request_is_an_invalid_answer() {
             assert!(notice.contains(&line) && notice.contains("is declined"), "{notice}");
             peer.turn_end(&turn).await;
             if twice {
-                // Its request is closed: the complaint must not look like an answer to the client.
+                // The request is closed: the error must not look like an answer to the client.
                 peer.say(line.as_bytes()).await;
                 let fault = peer.answer_to(&Value::Null).await.unwrap_err();
                 assert_eq!(fault.code, -32600, "{fault:?}");
@@ -148,7 +148,7 @@ async fn an_unreadable_message_that_names_a_request_is_an_invalid_answer() {
 #[tokio::test]
 async fn while_another_client_can_answer_the_request_stays_open() {
     for case in cases() {
-        // Who answers next: the other client, or the first one again.
+        // The valid answer comes from the other client, or from the first one again.
         for by_other in [true, false] {
             let world = world(&case.first).await;
             let server = world.start();

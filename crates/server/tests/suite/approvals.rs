@@ -1,5 +1,5 @@
-//! Approvals: who is asked, in which order events are sent, and what each decision does
-//! (specification: Server-initiated requests).
+//! Approvals: which clients are asked, in which order events are sent, and the effect of each
+//! decision (specification: Server-initiated requests).
 
 use serde_json::{Value, json};
 use testkit::{Peer, TestServer, World, assert_lines};
@@ -325,7 +325,7 @@ async fn an_interrupt_resolves_the_question() {
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
     peer.turn_end(&turn).await;
     peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "idle").await;
-    // Too late: nothing happens.
+    // Too late: this has no effect.
     peer.decide(&asked, "accept").await;
     peer.settled().await;
     assert!(!world.workspace().join("made").exists());

@@ -1,4 +1,4 @@
-//! Threads that are named, put away, brought back, deleted; and what is asked of them wrongly
+//! Naming, archiving, unarchiving and deleting threads, and invalid requests to do so
 //! (specification: Threads, Thread archival).
 
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ async fn a_deleted_thread_is_gone() {
         assert_eq!(fault.message, format!("thread not found: {thread}"), "{method}");
     }
     assert_eq!(listed(&mut peer, json!({})).await, std::slice::from_ref(&fork));
-    // A fork keeps what it shows.
+    // A fork keeps the turns that it shows.
     let read = peer.call("thread/read", json!({ "threadId": fork, "includeTurns": true })).await;
     assert_eq!(read["thread"]["turns"][0]["items"][1]["text"], "Yes: The secret is plum.");
     peer.call("thread/delete", id(&fork)).await;
@@ -126,7 +126,7 @@ async fn names_are_set_announced_and_searched() {
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect().await;
-    // Not loaded: it works all the same.
+    // This also works on a thread that is not loaded.
     peer.call("thread/name/set", name(&thread, "Tram")).await;
     assert_eq!(peer.call("thread/loaded/list", json!({})).await["data"], json!([]));
     let resumed = peer.call("thread/resume", id(&thread)).await;

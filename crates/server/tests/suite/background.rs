@@ -1,12 +1,12 @@
-//! Commands that go on: terminals that are typed into, commands that outlive their turn, and the
-//! end of everything that they started.
+//! Commands that keep running: terminals with input, commands that outlive their turn, and the end
+//! of all processes that they started.
 
 use serde_json::{Value, json};
 use testkit::{Peer, TestServer, World};
 
 use crate::{calls, runs, says, tool_outputs};
 
-/// The number of the first call of a thread, by which the model speaks of its command.
+/// The session id that the model gets for the first command of a thread.
 const SESSION: u64 = 2;
 
 async fn open(server: &TestServer) -> (Peer, String) {
@@ -16,7 +16,7 @@ async fn open(server: &TestServer) -> (Peer, String) {
     (peer, thread)
 }
 
-/// A call that starts a terminal session which waits for a line.
+/// A call that starts a terminal session, which waits for a line.
 fn reads_a_line() -> Value {
     calls(
         "exec_command",
@@ -77,7 +77,7 @@ async fn a_command_outlives_its_turn_and_its_item_ends_where_it_began() {
 
 #[tokio::test]
 async fn two_commands_of_one_response_run_concurrently() {
-    // Each waits for the other.
+    // Each command waits for the other.
     let meet = |mine: &str, other: &str| {
         let cmd = format!("touch {mine}; until test -e {other}; do :; done; echo {mine}");
         json!({ "function_call": { "name": "exec_command", "arguments": { "cmd": cmd } } })
@@ -94,7 +94,7 @@ async fn two_commands_of_one_response_run_concurrently() {
 #[tokio::test]
 async fn an_interrupt_ends_everything_that_a_command_started() {
     for sandbox in ["workspaceWrite", "dangerFullAccess"] {
-        // Told apart from every other sleeper of this machine.
+        // A duration that no other sleeper on this machine has.
         let mark = format!("31{}.{}", std::process::id(), sandbox.len());
         let command = format!("(setsid sleep {mark} &) ; (sleep {mark} &) ; echo up; sleep {mark}");
         let world = World::with_responses(json!([runs(&command), says("Done.")])).await;
@@ -126,7 +126,7 @@ async fn the_end_of_the_server_ends_everything_that_its_commands_started() {
     until(|| sleepers(&mark) == 0).await;
 }
 
-/// How many processes sleep for that long, not counting the shells that started them.
+/// The number of processes that sleep for this duration, without the shells that started them.
 fn sleepers(mark: &str) -> usize {
     let wanted = format!("sleep\0{mark}\0");
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);

@@ -1,4 +1,4 @@
-//! Commands without a thread: `command/exec` in the sandbox, `process/*` outside of it
+//! Commands without a thread: `command/exec` inside the sandbox, `process/*` outside
 //! (specification: Command execution, Process sessions).
 
 use base64::Engine as _;
@@ -27,7 +27,7 @@ fn with(mut params: Value, more: Value) -> Value {
     params
 }
 
-/// Everything that was streamed of that stream.
+/// All output that was streamed for `stream`.
 fn streamed(peer: &Peer, method: &str, stream: &str) -> String {
     let mut bytes = Vec::new();
     for line in peer.raw_lines() {
@@ -47,7 +47,7 @@ async fn a_command_is_run_and_answered() {
     let mut peer = server.connect().await;
     let answer = peer.call("command/exec", shell("echo out; echo err >&2; exit 3")).await;
     assert_eq!(answer, json!({ "exitCode": 3, "stdout": "out\n", "stderr": "err\n" }));
-    // Confined by the configuration's policy, the working folder at the server's.
+    // Confined by the configuration's policy, in the server's working folder.
     let outside = world.root().join("outside");
     let script = format!("pwd; touch inside && ! touch {}", outside.display());
     let params = with(
@@ -149,7 +149,7 @@ async fn a_client_process_streams_takes_input_and_ends_before_its_response() {
     let mut peer = server.connect().await;
     let wishes = json!({ "processId": "cat", "streamStdin": true, "streamStdoutStderr": true });
     let id = peer.send("command/exec", with(json!({ "command": ["cat"] }), wishes)).await;
-    // Sent at once: the process is registered as soon as its request has begun.
+    // No need to wait: the process is registered as soon as its request is being handled.
     let write = |text: &str, close: bool| json!({ "processId": "cat", "deltaBase64": STANDARD.encode(text), "closeStdin": close });
     peer.call("command/exec/write", write("one ", false)).await;
     peer.call("command/exec/write", write("two", true)).await;
@@ -160,7 +160,7 @@ async fn a_client_process_streams_takes_input_and_ends_before_its_response() {
     let last = lines.iter().rposition(|line| line.contains("outputDelta")).unwrap();
     let answered = lines.iter().position(|line| line.contains("exitCode")).unwrap();
     assert!(last < answered, "the answer comes after all deltas");
-    // The name is free again, and invalid base64 is reported.
+    // The id is free again, and invalid base64 is reported.
     let wishes = json!({ "processId": "cat", "streamStdin": true });
     let id = peer.send("command/exec", with(json!({ "command": ["cat"] }), wishes.clone())).await;
     let bad = json!({ "processId": "cat", "deltaBase64": "!!" });
@@ -269,7 +269,7 @@ async fn a_process_says_how_it_ended() {
     assert_eq!(peer.expect("process/exited").await["exitCode"], 124);
 }
 
-/// What cannot be started, and the words that say why.
+/// Programs that cannot be started, each with a part of the reported reason.
 fn not_startable(world: &World) -> Vec<(&'static str, &'static str)> {
     use std::os::unix::fs::PermissionsExt as _;
     let write = |name: &str, text: &[u8], mode: u32| {
@@ -317,19 +317,19 @@ async fn a_program_that_cannot_be_started_is_an_error_of_the_request() {
             assert!(fault.message.contains(why), "{command} {fault:?}");
         }
     }
-    // A program that the sandbox hides.
+    // A program that is hidden by the sandbox.
     let params = json!({ "command": [world.workspace().join("orphan")], "cwd": "/usr",
         "sandboxPolicy": { "type": "readOnly", "access": { "type": "restricted",
             "includePlatformDefaults": true, "readableRoots": ["/usr"] } } });
     let fault = peer.refused("command/exec", params).await;
     assert!(fault.message.contains("cannot be executed"), "{fault:?}");
     assert!(!peer.settled().await.contains(&"process/exited".to_owned()));
-    // Without an interpreter line.
+    // A script without an interpreter line.
     for policy in ["dangerFullAccess", "readOnly", "workspaceWrite"] {
         let script = json!({ "command": ["./script"], "sandboxPolicy": { "type": policy } });
         assert_eq!(peer.call("command/exec", script).await["stdout"], "a script\n");
     }
-    // The names are free again, and a program's own 127 is its own.
+    // The ids are free again, and exit code 127 of a program is passed on.
     for policy in ["dangerFullAccess", "readOnly"] {
         let params = json!({ "command": ["sh", "-c", "echo out; exit 127"], "processId": "a",
             "sandboxPolicy": { "type": policy } });

@@ -1,4 +1,4 @@
-//! Commands of the model, really run: output, ends, and what the sandbox does not let them do.
+//! Commands of the model in the real sandbox: output, termination, and forbidden actions.
 
 use serde_json::{Value, json};
 use testkit::{Peer, World, assert_lines};
@@ -7,7 +7,7 @@ use crate::{calls, runs, says, tool_outputs};
 
 const ESCAPE: &str = "item/commandExecution/requestApproval";
 
-/// Runs one call in a workspace that can be written, and gives the command's final item.
+/// Runs one call in a writable workspace, and returns the command's final item.
 async fn run_in(world: &World, params: Value) -> (Peer, Value) {
     let server = world.start();
     let mut peer = server.connect().await;
@@ -171,7 +171,7 @@ async fn secrets_do_not_reach_commands() {
     {
         world.environment.push((name.into(), format!("value-of-{name}").into()));
     }
-    // A provider's own variable, whatever it is called.
+    // A provider's own variable, whatever its name.
     world.config_overrides.push("model_providers.scripted.env_key=\"ODD_NAME\"".to_owned());
     let (_, item) = run_in(&world, json!({ "sandbox": "dangerFullAccess" })).await;
     let output = item["aggregatedOutput"].as_str().unwrap();

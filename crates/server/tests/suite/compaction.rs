@@ -1,5 +1,5 @@
-//! Long threads are compacted: on demand, by themselves, and when the provider finds a request too
-//! long.
+//! Compaction of long threads: on demand, automatically, and when the provider rejects a request as
+//! too long.
 
 use serde_json::{Value, json};
 use testkit::{World, assert_lines};
@@ -10,7 +10,7 @@ fn too_long() -> Value {
     json!({ "steps": [{ "error": { "code": "context_length_exceeded", "message": "too long" } }] })
 }
 
-/// Appends to the world's configuration, in front of its tables.
+/// Inserts lines into the world's configuration, before its tables.
 fn configure(world: &World, line: &str) {
     let path = world.home().join("config.toml");
     let old = std::fs::read_to_string(&path).unwrap();
@@ -61,7 +61,7 @@ async fn a_requested_compaction_is_a_separate_turn() {
     }
     assert!(!last.contains("42") && !last.contains("NOISE"), "{last}");
     assert_eq!(requests.len(), 4, "nothing was run again");
-    // What clients see is whole, and so it is after a new start.
+    // Clients see all turns, also after a restart.
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -107,7 +107,7 @@ async fn a_compacted_history_survives_a_restart() {
     let (before, after) = (&requests[2]["input"], &requests[3]["input"]);
     let before = before.as_array().unwrap();
     assert_eq!(after.as_array().unwrap()[..before.len()], before[..], "the prompt cache holds");
-    // A rollback over the compaction brings back what it summed up.
+    // A rollback over the compaction restores the history that it replaced.
     peer.call("thread/rollback", json!({ "threadId": thread, "numTurns": 3 })).await;
     peer.run_turn(&thread, "other second").await;
     let last = world.model().raw_requests().pop().unwrap();
@@ -182,7 +182,7 @@ async fn what_the_provider_finds_too_long_is_compacted_and_tried_again() {
     assert_eq!(read["thread"]["status"]["type"], "systemError");
 }
 
-/// The compaction's item as it came and as it is on record.
+/// The compaction's item as it was sent and as it is stored.
 async fn compaction_item(peer: &mut testkit::Peer, thread: &str) -> Value {
     let item = peer.item("contextCompaction").await;
     let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;

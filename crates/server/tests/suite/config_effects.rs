@@ -1,4 +1,4 @@
-//! Keys of the configuration, by what they do: mostly by what reaches the model.
+//! Effects of configuration keys, mostly observed in the requests to the model.
 
 use serde_json::{Value, json};
 use testkit::{Peer, World};
@@ -10,7 +10,7 @@ fn configure(world: &mut World, overrides: &[&str]) {
     world.config_overrides.extend(overrides.iter().map(|text| (*text).to_owned()));
 }
 
-/// Runs one turn with these overrides; the last request to the model.
+/// Runs one turn with these overrides and returns the last request to the model.
 async fn request_with(overrides: &[&str], params: Value) -> Value {
     let mut world = World::with_responses(json!([says("Hello.")])).await;
     configure(&mut world, overrides);
@@ -31,7 +31,7 @@ fn tool<'r>(request: &'r Value, kind: &str) -> Option<&'r Value> {
     request["tools"].as_array().unwrap().iter().find(|tool| tool["type"] == kind)
 }
 
-/// Everything that the model was sent, as one text.
+/// The whole input of a request to the model, as one text.
 fn told(request: &Value) -> String {
     request["input"].to_string()
 }
@@ -365,7 +365,7 @@ async fn log_dir() {
     assert!(text.contains(&format!(" thread={thread}")), "{text}");
 }
 
-/// The lines of a file as JSON, once there are so many.
+/// The lines of a file as JSON, as soon as it has `count` of them.
 async fn lines_of(path: &std::path::Path, count: usize) -> Vec<Value> {
     let text = text_of(path, |text| text.matches('\n').count() >= count).await;
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -402,7 +402,7 @@ async fn a_client_of_two_threads_gets_a_warning_once() {
     assert!(warnings <= 1, "{told:?}");
 }
 
-/// Runs a turn whose script calls this command; its output.
+/// Runs a turn whose script calls this command, and returns its output.
 async fn output_of(command: &str, overrides: &[&str], params: Value) -> String {
     let mut world = World::with_responses(json!([runs(command), says("Done.")])).await;
     configure(&mut world, overrides);
@@ -560,8 +560,8 @@ async fn shell_snapshot() {
     }
 }
 
-/// The profile waits at a named pipe while the turn is interrupted: what it was run for must not
-/// start afterwards.
+/// The profile waits at a named pipe while the turn is interrupted: the command that needs the
+/// profile must not start afterwards.
 #[tokio::test]
 async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
     use std::io::Write as _;
@@ -580,7 +580,7 @@ async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
     let turn = peer.start_turn(&thread, "Go.").await;
     let mut open = std::fs::OpenOptions::new();
     open.write(true).custom_flags(NONBLOCKING);
-    // Fails until the pipe has a reader.
+    // This fails until the pipe has a reader.
     let opened = async {
         loop {
             match open.open(&gate) {
@@ -593,7 +593,7 @@ async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
     let mut writer = tokio::time::timeout(patience, opened).await.expect("the profile runs");
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
     peer.turn_end(&turn).await;
-    // The reader is gone by now, or goes on.
+    // The reader has ended by now, or continues.
     let _ = writer.write_all(b"\n");
     peer.run_turn(&thread, "Again.").await;
     server.stop().await;

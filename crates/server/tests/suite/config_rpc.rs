@@ -1,4 +1,4 @@
-//! Reading, writing and following the configuration over the protocol.
+//! Reading, writing and watching the configuration over the protocol.
 
 use serde_json::{Value, json};
 use testkit::World;
@@ -213,7 +213,8 @@ async fn features_are_listed_and_switched() {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
     }
-    // What is missing cannot be switched on, and nothing is when one of them is missing.
+    // A missing feature cannot be enabled, and a request that contains one enables no other
+    // feature.
     let set = json!({ "enablement": { "goals": true, "undo": true } });
     let fault = peer.refused("experimentalFeature/enablement/set", set).await;
     assert_eq!(fault.code, -32602);
@@ -266,7 +267,7 @@ async fn what_waits_for_a_missing_part_is_shown_as_held_off() {
                 "{key}"
             );
         }
-        // A default is held off too.
+        // A default is `heldOff` too.
         let smart = &read["origins"]["features.skill_mcp_dependency_install"];
         let expected =
             if defaults { json!("has no effect yet: it requires skills") } else { Value::Null };
@@ -290,7 +291,7 @@ async fn servers_of_tools_are_read_again() {
     assert_eq!(peer.call("config/mcpServer/reload", json!({})).await, json!({}));
 }
 
-/// Opens of the user's file, as the kernel reports them.
+/// Counts opens of the user's file, as reported by the kernel.
 #[cfg(target_os = "linux")]
 struct Opens(std::os::fd::OwnedFd);
 
@@ -303,7 +304,7 @@ impl Opens {
         Self(events)
     }
 
-    /// How many there were since the last call.
+    /// The number of opens since the last call.
     fn count(&self) -> usize {
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
         let mut reader = rustix::fs::inotify::Reader::new(&self.0, &mut buffer);
@@ -392,7 +393,7 @@ async fn what_is_in_force_is_read_with_its_defaults() {
         ("sandbox_workspace_write.exclude_slash_tmp", json!(false), "default"),
         ("shell_environment_policy.inherit", json!("all"), "default"),
         ("features.shell_tool", json!(true), "default"),
-        // Parts that are missing are off, whatever the key says.
+        // Features that are not implemented are off, whatever the key says.
         ("features.multi_agent", json!(false), "default"),
         ("features.undo", json!(false), "sessionFlags"),
     ] {
@@ -400,7 +401,7 @@ async fn what_is_in_force_is_read_with_its_defaults() {
         assert_eq!(*found, value, "{key}");
         assert_eq!(read["origins"][key]["name"]["type"], layer, "{key}");
     }
-    // Every value has an origin, and every origin a value.
+    // Every value has an origin, and every origin has a value.
     fn leaves(value: &Value) -> usize {
         match value {
             Value::Object(members) if !members.is_empty() => members.values().map(leaves).sum(),

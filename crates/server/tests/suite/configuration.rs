@@ -1,4 +1,4 @@
-//! What a client learns of a configuration that is wrong.
+//! Reports to clients about an invalid configuration.
 
 use serde_json::{Value, json};
 use testkit::World;
@@ -94,7 +94,7 @@ async fn misspelt_keys_that_decide_what_may_be_done_are_refused_in_a_threads_con
         assert_eq!(fault.code, -32602, "{fault:?}");
         assert!(fault.message.contains(named), "{fault:?}");
     }
-    // Everything else is ignored with a warning.
+    // All other mistakes are ignored with a warning.
     peer.call("thread/start", json!({ "config": { "modle": "x" } })).await;
     let notice = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
     assert!(notice.contains("`modle`"), "{notice}");

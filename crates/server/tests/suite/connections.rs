@@ -1,4 +1,4 @@
-//! Several connections: on one thread, slow, gone, or with much to say.
+//! Several connections: on one thread, slow, closed, or with many messages.
 
 use serde_json::{Value, json};
 use testkit::World;

@@ -1,5 +1,5 @@
-//! What a server finds when the one before it died in the middle of a turn: each turn is closed
-//! once, and the thread goes on with a history that a provider accepts.
+//! Recovery after a server died in the middle of a turn: each orphaned turn is closed once, and the
+//! thread continues with a history that a provider accepts.
 
 use serde_json::{Value, json};
 use testkit::{Peer, World};
@@ -30,7 +30,7 @@ async fn a_turn_that_a_crash_cut_is_interrupted_and_its_items_failed() {
     assert_eq!(command["status"], "failed");
     late.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(late.run_turn(&thread, "Go on.").await["status"], "completed");
-    // Only once: another start finds nothing to close.
+    // Recovery happens once: a second start finds no orphaned turn.
     after.stop().await;
     let mut last = world.start().connect().await;
     let read = last.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
@@ -82,7 +82,7 @@ async fn after_a_crash_every_call_in_the_history_has_its_output() {
     assert_eq!(ids(&world.model().requests()[2], "_call").len(), 3);
 }
 
-/// Ids of the calls, or of their outputs, in the order of their calls.
+/// Ids of the calls, or of their outputs, in the order of the calls.
 fn ids(request: &Value, kind: &str) -> Vec<String> {
     let input = request["input"].as_array().unwrap().iter();
     let items = input.filter(|item| item["type"].as_str().is_some_and(|name| name.ends_with(kind)));

@@ -47,7 +47,8 @@ async fn the_client_runs_its_tool() {
     let output = requests[1]["input"].as_array().unwrap().last().unwrap()["output"].clone();
     assert_eq!(output, json!([{ "type": "input_text", "text": "Open since May." }]));
 
-    // It stays the thread's after a new start, and a client that cannot run it says so.
+    // The thread keeps the tool after a restart; a client that does not support it answers with an
+    // error.
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect_with(experimental()).await;

@@ -1,4 +1,4 @@
-//! Every value of `agentErrorInfo`, with what causes it (specification: Errors; wire shapes).
+//! Every value of `agentErrorInfo`, with a cause (specification: Errors; wire shapes).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use testkit::{Peer, World};
 
 use crate::{runs, says};
 
-/// What makes a turn fail, and how that is reported.
+/// A cause of a failed turn, and the expected report.
 struct Row {
     cause: Value,
     info: Value,
@@ -69,8 +69,8 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Runs a turn that fails, and checks that the error comes once, before the turn's end, as it
-/// stands in the turn.
+/// Runs a turn that fails, and checks that its error is reported once before the turn's end, equal
+/// to the error in the turn.
 async fn failing_turn(peer: &mut Peer, thread: &str) -> Value {
     let turn = peer.run_turn(thread, "Fail.").await;
     assert_eq!(turn["status"], "failed");
@@ -97,7 +97,7 @@ async fn check(row: Row) {
     let failed = peer
         .expect_where("thread/status/changed", |notice| notice["status"]["type"] == "systemError");
     failed.await;
-    // The thread can go on, and the failure stays on record.
+    // The thread can continue, and the failure is stored.
     assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
     let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     let first = &read["thread"]["turns"][0];
@@ -114,7 +114,7 @@ async fn a_provider_error_is_reported_with_its_kind() {
 #[tokio::test]
 async fn an_unreachable_provider() {
     let mut world = World::with_responses(json!([says("Never.")])).await;
-    // A port without a listener: bound once, and closed.
+    // A port without a listener: bound once, then closed.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     world.config_overrides.push(format!("model_providers.scripted.base_url=\"http://{free}/v1\""));
     let server = world.start();
@@ -127,7 +127,7 @@ async fn an_unreachable_provider() {
 #[tokio::test]
 async fn a_provider_that_takes_the_request_and_never_answers() {
     let mut world = World::with_responses(json!([says("Never.")])).await;
-    // Connections wait in its backlog.
+    // Connections remain in its backlog.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     for set in [
@@ -177,9 +177,9 @@ async fn a_rollback_that_cannot_be_done() {
     assert!(fault.message.contains("a turn is running"), "{fault:?}");
 }
 
-/// Values that other tests show: what they are, and where.
+/// Values that other tests show, by value and test.
 const SHOWN_BY_NAME: [&str; 4] = [
-    // The tests above.
+    // In this file, above.
     "ResponseStreamConnectionFailed",
     "SandboxError",
     "ThreadRollbackFailed",

@@ -1,12 +1,12 @@
-//! Tool calls that fail before they run: each is shown as the item that its success would have
-//! been, started and completed as failed, with the reason, and stays so on record.
+//! Tool calls that fail before they run: each becomes the item that it would have been on success,
+//! started and completed as failed, with the reason, and is stored as such.
 
 use serde_json::{Value, json};
 use testkit::World;
 
 use crate::{says, tool_outputs};
 
-/// A call, the item that shows it, and the reason that the client and the model get.
+/// A call, the item that shows it, and the reason that the client and the model receive.
 struct Row {
     call: Value,
     /// Members of the final item; `$WORK` is the working folder.
@@ -92,7 +92,7 @@ fn rows() -> Vec<Row> {
             "the patch does not apply",
         ),
         row(patch(""), json!({ "type": "fileChange", "changes": [] }), "read: the patch is empty"),
-        // The path stands once.
+        // The path occurs once.
         row(
             patch("*** Begin Patch\n*** Update File: sub\n@@\n-x\n+y\n*** End Patch"),
             json!({ "type": "fileChange" }),
@@ -112,7 +112,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Where the reason of a failed item stands.
+/// The member of a failed item that holds the reason.
 fn reason(item: &Value) -> &Value {
     match item["type"].as_str().unwrap() {
         "commandExecution" => &item["aggregatedOutput"],
@@ -162,7 +162,7 @@ async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
     }
 }
 
-/// A response of these output items, as a provider would send it.
+/// A response with these output items, as a provider would send it.
 fn raw_response(items: &[Value]) -> Value {
     let done = items.iter().enumerate().map(|(index, item)| {
         json!({ "type": "response.output_item.done", "output_index": index, "item": item })
@@ -194,7 +194,7 @@ async fn an_item_of_an_unknown_type_is_shown_and_answered() {
         assert_eq!(&item["arguments"], raw);
         assert!(reason(&item).as_str().unwrap().contains(why), "{item}");
     }
-    // The model has its item back, and the answer to it.
+    // The model gets back its item and the answer to it.
     let request = world.model().requests().pop().unwrap();
     let input = request["input"].as_array().unwrap();
     assert!(input.contains(&call) && input.contains(&note), "{request}");

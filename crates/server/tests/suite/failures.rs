@@ -1,5 +1,5 @@
-//! Failures of the model: which are retried, how that is reported, and what is left of a turn
-//! that fails. The kinds of errors are in `error_kinds`.
+//! Failures of the model: which are retried, how they are reported, and what remains of a turn that
+//! fails. The kinds of errors are in `error_kinds`.
 
 use serde_json::{Value, json};
 use testkit::{World, assert_lines};

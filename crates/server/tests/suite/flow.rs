@@ -1,5 +1,5 @@
-//! Clients that read slowly, or not at all: what they get, what they cost, and what others notice
-//! (docs/transports.md, "When there is too much").
+//! Clients that read slowly or not at all: their messages, their memory use, and the effects on
+//! other clients (docs/transports.md, "When there is too much").
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::says;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// What may wait in memory for the clients here.
+/// Bound of the messages in memory of each client in these tests.
 const BUDGET: usize = 128 * KIB;
 
-/// A client whose queue in the server can be seen.
+/// A client whose queue in the server is observable.
 struct Watched {
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
@@ -45,14 +45,14 @@ impl Watched {
         self.writer.write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// The next message; `None` at the end, within a line or not.
+    /// The next message; `None` at the end of the stream, even inside a line.
     async fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.reader.read_line(&mut line).await.unwrap();
         serde_json::from_str(line.strip_suffix('\n')?).ok()
     }
 
-    /// The answer to a request; what comes before is dropped.
+    /// The response to a request; messages before it are dropped.
     async fn answer(&mut self, id: i64) -> Value {
         loop {
             let mut message = self.next().await.expect("an answer before the end");
@@ -68,7 +68,7 @@ fn limits() -> Limits {
     Limits { outgoing_bytes: BUDGET, ..server::connection_limits() }
 }
 
-/// A response of the model with so many bytes of text, in pieces of a kilobyte.
+/// A response of the model with this many bytes of text, in deltas of a kilobyte.
 fn much(bytes: usize) -> Value {
     let piece = "0123456789abcdef".repeat(64);
     json!({ "steps": [{ "message": { "chunks": [piece], "repeat": bytes / KIB } }] })
@@ -114,7 +114,7 @@ async fn a_client_that_reads_nothing_for_a_turn_delays_no_other_and_misses_nothi
 
 #[tokio::test]
 async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
-    // One more for the compaction.
+    // One more request, for the compaction.
     let responses = json!([much(MIB), says("Much was said."), says("Still here.")]);
     let world = World::with_responses(responses).await;
     let (server, _guard) = world.start_logged();
@@ -149,7 +149,7 @@ async fn an_answer_longer_than_the_budget_arrives_whole() {
     slow.answer(1).await;
     slow.ask(2, "thread/read", &json!({ "threadId": thread, "includeTurns": true })).await;
     slow.ask(3, "thread/loaded/list", &json!({})).await;
-    // Events follow the answer while nothing of it is read.
+    // Events follow the response before any of it is read.
     quick.run_turn(&thread, "More.").await;
     let read = slow.answer(2).await;
     let text = &read["thread"]["turns"][0]["items"][1]["text"];
@@ -227,7 +227,7 @@ async fn a_turn_can_be_interrupted_by_a_client_that_has_much_to_read() {
     slow.answer(1).await;
     quick.run_turn(&thread, "Much.").await;
     let turn = quick.start_turn(&thread, "Without end.").await;
-    // It has read nothing of the first turn.
+    // This client has read nothing of the first turn.
     slow.ask(2, "turn/interrupt", &json!({ "threadId": thread, "turnId": turn })).await;
     assert_eq!(quick.turn_end(&turn).await["status"], "interrupted");
 }

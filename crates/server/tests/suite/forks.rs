@@ -1,5 +1,4 @@
-//! Threads that branch, and threads that go back (specification: Threads; `thread/fork`,
-//! `thread/rollback`).
+//! Forks and rollbacks of threads (specification: Threads; `thread/fork`, `thread/rollback`).
 
 use serde_json::{Value, json};
 use testkit::{Peer, World, assert_lines};
@@ -10,7 +9,7 @@ fn talkative() -> Value {
     json!({ "responses": [says("Yes: {{last_user_text}}")], "on_exhausted": "repeat_last" })
 }
 
-/// The texts of the user in the last request to the model.
+/// The texts of the user's messages in the last request to the model.
 fn asked(world: &World) -> Vec<String> {
     let requests = world.model().requests();
     let input = requests.last().unwrap()["input"].as_array().unwrap().clone();
@@ -55,7 +54,7 @@ async fn a_fork_and_its_parent_are_independent() {
     assert_eq!(asked(&world), ["one", "two", "three", "other four"]);
     assert_eq!(questions(&mut peer, &fork).await, ["one", "two", "three", "four"]);
 
-    // From an earlier turn, of a fork, with other settings.
+    // A fork of a fork, from an earlier turn, with other settings.
     let params = json!({ "threadId": fork, "lastTurnId": turns[1], "model": "gpt-5-mini" });
     let second = peer.call("thread/fork", params).await;
     assert_eq!(second["model"], "gpt-5-mini");
@@ -65,7 +64,7 @@ async fn a_fork_and_its_parent_are_independent() {
     peer.run_turn(&second, "new three").await;
     assert_eq!(asked(&world), ["one", "two", "new three"]);
 
-    // All of it is there after a new start.
+    // All of it survives a restart.
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -152,7 +151,7 @@ async fn a_rollback_drops_turns_for_good() {
     assert_eq!(asked(&world), ["one", "new two", "three"]);
     let rolled = peer.call("thread/rollback", back(json!(3))).await;
     assert_eq!(rolled["thread"]["turns"], json!([]));
-    // The model is informed of its environment again, because that message was dropped too.
+    // The model gets its environment again, because the rollback dropped that message too.
     peer.run_turn(&thread, "afresh").await;
     assert_eq!(asked(&world), ["afresh"]);
     let requests = world.model().raw_requests();

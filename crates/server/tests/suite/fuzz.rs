@@ -1,5 +1,5 @@
-//! Lines that are nearly right, thrown at the server by the hundreds: each request is answered,
-//! nothing hangs, and the server still works afterwards.
+//! Hundreds of almost valid lines: each request is answered, nothing hangs, and the server still
+//! works afterwards.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -12,7 +12,7 @@ use crate::says;
 
 const LINES: usize = 600;
 
-/// One change of a message. No text names a file or a program that is there.
+/// One change of a message. No text names an existing file or program.
 #[derive(Clone, Debug)]
 enum Mutation {
     Drop(Index),
@@ -69,7 +69,7 @@ fn mutate(value: &mut Value, mutation: &Mutation) {
     }
 }
 
-/// Methods that could act outside of the test's world are asked with their smallest parameters only.
+/// Methods that could act outside the test's world get only their smallest parameters.
 fn is_harmless(method: &str) -> bool {
     !["fs/", "command/", "process/"].iter().any(|prefix| method.starts_with(prefix))
 }
@@ -99,7 +99,7 @@ async fn nearly_valid_requests_are_answered_and_the_server_survives() {
         sent.push(peer.send(method.name, serde_json::from_str(&params).unwrap()).await);
     }
     for id in sent {
-        // Whatever the answer is, there is one.
+        // Any answer is accepted, but there must be one.
         let _ = peer.response(id).await;
     }
     let other = peer.start_thread(json!({})).await;
@@ -119,7 +119,7 @@ async fn the_server_survives_invalid_lines() {
     for _ in 0..LINES {
         let mut line = good.to_vec();
         for (at, byte) in edits.new_tree(&mut runner).unwrap().current() {
-            // One line stays one line, and no answer is taken for one of ours.
+            // The message remains one line, and is not an answer to a request of the server.
             let byte = if byte == b'\n' { b' ' } else { byte };
             *at.get_mut(&mut line) = byte;
         }

@@ -73,7 +73,7 @@ async fn a_goal_is_worked_on_until_it_is_reached() {
     let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     assert_eq!(read["thread"]["turns"].as_array().unwrap().len(), 2);
     assert_eq!(read["thread"]["preview"], "Make it green.");
-    // It is there after a new start, loaded or not.
+    // The goal survives a restart, whether or not the thread is loaded.
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect_with(experimental()).await;

@@ -1,4 +1,4 @@
-//! `initialize`, opting out, and the gate in front of what is experimental.
+//! `initialize`, opting out of notifications, and the gate for experimental methods.
 
 use jsonrpc::Limits;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn a_client_name_must_fit_a_header() {
         let fault = peer.refused("initialize", client).await;
         assert_eq!(fault.code, -32602, "{name:?}");
         assert!(fault.message.contains("clientInfo.name"), "{}", fault.message);
-        // Refused is not initialized.
+        // A refused `initialize` does not initialize the connection.
         assert_eq!(peer.refused("thread/list", json!({})).await.message, "Not initialized");
         peer.initialize(Value::Null).await;
     }

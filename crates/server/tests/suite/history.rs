@@ -1,5 +1,5 @@
-//! What the model is sent: settings that stick and one that does not, and a history whose
-//! beginning never changes, also after a new start of the server.
+//! Requests to the model: settings that persist and one that does not, and a history whose
+//! beginning never changes, not even after a restart of the server.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn turn(thread: &str, more: Value) -> Value {
     params
 }
 
-/// The input items of each request, as they stood in it.
+/// The input items of each request, unchanged.
 fn inputs(world: &World) -> Vec<Vec<String>> {
     let requests = world.model().raw_requests();
     let input = |body: &String| {
@@ -122,7 +122,7 @@ async fn the_beginning_of_the_history_never_changes() {
     peer.run_turn(&thread, "First.").await;
     peer.run_turn(&thread, "Second.").await;
     server.stop().await;
-    // Another day, another process.
+    // Another day, in another process.
     world.clock.advance(86_400_000);
     let server = world.start();
     let mut peer = server.connect().await;

@@ -1,4 +1,4 @@
-//! Several servers on one home, and homes in trouble: damaged, newer, read-only, full.
+//! Several servers on one home, and homes with problems: damaged, newer, read-only, full.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -36,7 +36,7 @@ async fn a_thread_leased_by_another_server_is_not_taken() {
         let names_it = fault.message.contains(&thread) && fault.message.contains(&pid);
         assert!(names_it && fault.message.contains("another server"), "{method}: {fault:?}");
     }
-    // Reading and forking take nothing away.
+    // Reading and forking do not take the lease.
     let params = json!({ "threadId": thread, "includeTurns": true });
     let read = second.call("thread/read", params).await;
     assert_eq!(read["thread"]["turns"].as_array().unwrap().len(), 1);
@@ -45,7 +45,7 @@ async fn a_thread_leased_by_another_server_is_not_taken() {
     let page = first.call("thread/list", json!({})).await;
     assert_eq!(page["data"].as_array().unwrap().len(), 3, "each sees all of them");
 
-    // The first one goes on, and once it is gone the other one may.
+    // The first server continues; after it has ended, the other one can resume the thread.
     first.run_turn(&thread, "Two.").await;
     one.stop().await;
     second.call("thread/resume", json!({ "threadId": thread })).await;
@@ -63,7 +63,7 @@ async fn a_read_closes_the_turn_of_a_dead_server() {
     peer.start_turn(&thread, "Begin.").await;
     peer.asked("item/commandExecution/requestApproval").await;
     world.crash();
-    // This one opens the store before the turn's server is known to be dead.
+    // This server opens the store before the turn's server is known to be dead.
     let later = world.start();
     let mut late = later.connect().await;
     let turns = late.call("thread/turns/list", json!({ "threadId": thread })).await;
@@ -111,7 +111,7 @@ async fn damage_costs_what_is_damaged() {
         threads.push(thread);
     }
     server.stop().await;
-    // A hole in the middle of the threads' own rows.
+    // A hole in the middle of the table of threads.
     let path = world.home().join("threads.db");
     let mut bytes = std::fs::read(&path).unwrap();
     let has =
@@ -136,7 +136,7 @@ async fn damage_costs_what_is_damaged() {
     assert!(threads.contains(&hurt), "{hurt}");
     let page = peer.call("thread/list", json!({ "limit": 100 })).await;
     assert_eq!(page["data"].as_array().unwrap().len(), 31, "those that lost something too");
-    // Also a thread that lost its settings goes on.
+    // A thread that lost its settings can continue too.
     for thread in [&threads[0], &threads[29], &hurt] {
         let read = json!({ "threadId": thread, "includeTurns": true });
         let read = peer.call("thread/read", read).await;
@@ -167,7 +167,7 @@ async fn a_lost_page_of_turns_hides_no_conversation() {
         threads.push((thread, turn["id"].as_str().unwrap().to_owned()));
     }
     server.stop().await;
-    // A leaf of a table (13) that has the ids of many turns.
+    // A leaf page of a table (type 13) that holds the ids of many turns.
     let path = world.home().join("threads.db");
     let mut bytes = std::fs::read(&path).unwrap();
     let has =
@@ -274,7 +274,7 @@ async fn without_a_usable_store_ephemeral_threads_work() {
         .unwrap();
     };
     type Make = Box<dyn Fn(&std::path::Path)>;
-    // The last one is a file that answers every read with an input/output error.
+    // The last one is a file whose every read fails with an input/output error.
     let kinds: [(&str, &str, Make); 10] = [
         ("threads.db", "is a folder", Box::new(make_folder)),
         ("threads.db", "a pipe, a socket or a device", Box::new(pipe)),
@@ -327,7 +327,7 @@ async fn a_database_of_a_newer_version_is_left_alone() {
     server.stop().await;
     let path = world.home().join("threads.db");
     let mut bytes = std::fs::read(&path).unwrap();
-    // The version stands in bytes 60 to 64 of the file.
+    // The version is in bytes 60 to 64 of the file.
     bytes[60..64].copy_from_slice(&4711_u32.to_be_bytes());
     std::fs::write(&path, &bytes).unwrap();
     let server = world.start();
@@ -347,7 +347,7 @@ async fn a_database_of_a_newer_version_is_left_alone() {
 #[tokio::test]
 async fn an_unwritable_home_is_reported() {
     if rustix_is_root() {
-        // Root writes everywhere.
+        // Root can write everywhere.
         return;
     }
     let world = World::with_script(&talkative()).await;

@@ -1,4 +1,4 @@
-//! Threads whose history the client gives, and threads that come in a file (specification:
+//! Threads with a history from the client, and threads imported from a file (specification:
 //! `thread/resume` with `history` and `path`, `thread/fork` with `path`).
 
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn experimental(server: &testkit::TestServer) -> Peer {
     server.connect_with(json!({ "experimentalApi": true })).await
 }
 
-/// Writes the thread to a file, with the server stopped.
+/// Exports the thread to a file while no server runs.
 async fn exported(world: &World, thread: &str) -> String {
     let store = Store::open(world.home(), OpenOptions::new(0, "export".to_owned())).unwrap();
     let mut text = String::new();
@@ -92,7 +92,7 @@ async fn a_thread_in_a_file_is_resumed_and_forked() {
     assert_eq!(resumed["thread"]["id"], thread);
     assert_eq!(questions(&mut peer, &thread).await, ["first"]);
     peer.run_turn(&thread, "second").await;
-    // What is stored already is resumed as it is by now.
+    // A thread that is already stored is resumed in its stored state.
     let again = peer.call("thread/resume", wish.clone()).await;
     assert_eq!(again["thread"]["id"], thread);
     assert_eq!(questions(&mut peer, &thread).await, ["first", "second"]);

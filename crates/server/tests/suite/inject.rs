@@ -1,4 +1,4 @@
-//! Model items that a client adds (specification: `thread/inject_items`).
+//! Items of the model's API that a client adds (specification: `thread/inject_items`).
 
 use serde_json::{Value, json};
 use testkit::World;

@@ -1,5 +1,5 @@
-//! A client that leaves in the middle of a turn, and one that comes: what it is shown and what it
-//! hears make up the whole.
+//! Clients that leave or join in the middle of a turn: the snapshot and the later events of a
+//! client together are complete.
 
 use serde_json::{Value, json};
 use testkit::World;

@@ -1,5 +1,5 @@
-//! Lines that are no messages, and messages that are no requests of this protocol: each is
-//! answered, and the connection lives on.
+//! Lines that are not messages, and messages that are not requests of this protocol: each is
+//! answered, and the connection stays open.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -54,7 +54,7 @@ async fn empty_lines_and_odd_framing_are_no_error() {
     {
         peer.say_bytes(piece).await;
     }
-    // An answer to a question that was never asked.
+    // An answer without a request.
     peer.say(b"{\"id\":99,\"result\":{\"decision\":\"accept\"}}").await;
     // An unknown notification.
     peer.say(b"{\"method\":\"no/such\",\"params\":{}}").await;
@@ -75,7 +75,7 @@ async fn a_line_that_is_too_long_is_skipped() {
     lives(&mut peer).await;
 }
 
-/// An incompressible image of that many bytes.
+/// An incompressible image of this many bytes.
 fn png(bytes: usize) -> String {
     let mut image = b"\x89PNG\r\n\x1a\n".to_vec();
     image.resize(bytes, b'x');
@@ -154,7 +154,7 @@ async fn bad_parameters_are_named() {
         assert_eq!(fault.code, -32602, "{method} {params}: {fault:?}");
         assert!(fault.message.contains(named), "{method} {params}: {}", fault.message);
     }
-    // Nothing of it began a turn.
+    // No part of it started a turn.
     let status = peer.call("thread/read", json!({ "threadId": thread })).await;
     assert_eq!(status["thread"]["status"]["type"], "idle");
 }

@@ -1,5 +1,6 @@
-//! The server from the outside: whole conversations over a connection, with a scripted model
-//! behind real loopback HTTP, the real sandbox and a real store. One file an area of the protocol.
+//! Tests of the server over its protocol: whole conversations over a connection, with a scripted
+//! model behind real loopback HTTP, the real sandbox and a real store. One file for each area of
+//! the protocol.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod answers;
@@ -50,22 +51,22 @@ mod user_shell;
 
 use serde_json::{Value, json};
 
-/// A response of the model that says this.
+/// A response of the model with this text.
 fn says(text: &str) -> Value {
     json!({ "steps": [{ "message": text }] })
 }
 
-/// A response of the model that calls a tool.
+/// A response of the model with a tool call.
 fn calls(name: &str, arguments: Value) -> Value {
     json!({ "steps": [{ "function_call": { "name": name, "arguments": arguments } }] })
 }
 
-/// A response of the model that runs a command.
+/// A response of the model with a command.
 fn runs(command: &str) -> Value {
     calls("exec_command", json!({ "cmd": command }))
 }
 
-/// A response of the model that applies a patch.
+/// A response of the model with a patch.
 fn patches(body: &str) -> Value {
     let input = format!("*** Begin Patch\n{body}\n*** End Patch\n");
     json!({ "steps": [{ "custom_tool_call": { "name": "apply_patch", "input": input } }] })

@@ -1,5 +1,5 @@
-//! The managed network of permission profiles, key by key: real commands, through the real proxy, to
-//! services of this machine.
+//! The managed network of permission profiles, key by key: real commands reach services of this
+//! machine through the real proxy.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -12,7 +12,7 @@ use crate::{runs, says, tool_outputs};
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 
-/// Answers what connects with `there`.
+/// A service that answers every connection with `there`.
 fn serve(mut stream: impl Read + Write) {
     let mut bytes = [0; 1024];
     let _ = stream.read(&mut bytes);
@@ -52,7 +52,7 @@ async fn world(keys: &str, scripts: &[&str]) -> World {
     world
 }
 
-/// What the scripts print.
+/// The output of the scripts.
 async fn printed(keys: &str, scripts: &[&str]) -> Vec<String> {
     let world = world(keys, scripts).await;
     turn(&world, &world.start()).await
@@ -257,7 +257,7 @@ async fn a_declined_host_is_refused_and_the_end_of_a_command_withdraws_its_quest
     let asked = peer.asked(COMMAND).await;
     peer.decide(&asked, "decline").await;
     peer.expect("serverRequest/resolved").await;
-    // Nobody answers the second one.
+    // The second request is not answered.
     peer.asked(COMMAND).await;
     peer.expect("serverRequest/resolved").await;
     peer.turn_end(&turn).await;

@@ -1,12 +1,12 @@
-//! Every method of the table answers, and the ones that do not work yet are a list that can only
-//! become shorter.
+//! Every method of the table answers; the list of methods that are not implemented may only become
+//! shorter.
 
 use serde_json::{Value, json};
 use testkit::World;
 
 use crate::says;
 
-/// Methods that answer `notImplemented`. A method that begins to work leaves this list.
+/// Methods that answer `notImplemented`. An implemented method is removed from this list.
 const NOT_IMPLEMENTED: &[&str] = &[
     "account/login/cancel",
     "account/login/start",
@@ -111,7 +111,7 @@ async fn an_unknown_method_is_named() {
     let fault = peer.refused("thread/dance", json!({})).await;
     assert_eq!(fault.code, -32601);
     assert!(fault.message.contains("thread/dance"), "{}", fault.message);
-    // An unsupported method by the specification, whatever it is sent.
+    // Unsupported by the specification, whatever its parameters are.
     let params = protocol::generate::minimal_params("thread/turns/items/list").unwrap();
     for params in [params, json!({}), Value::Null, json!({ "threadId": 5 }), json!([1])] {
         let fault = peer.refused("thread/turns/items/list", params).await;

@@ -1,4 +1,4 @@
-//! A thread whose actor panics: its clients are notified, its turn is closed at once, and it can be
+//! A thread whose actor panics: its clients are notified, its turn ends at once, and it can be
 //! resumed.
 
 use serde_json::json;
@@ -41,7 +41,7 @@ async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() 
         let item = other
             .expect_where("item/completed", |notice| notice["item"]["type"] == "commandExecution");
         assert_eq!(item.await["item"]["status"], "failed");
-        // In the store too, at once.
+        // The end is also stored at once.
         let stored = other.call("thread/read", read).await;
         let turns = &stored["thread"]["turns"];
         assert_eq!((&turns[0]["id"], &turns[0]["status"]), (&json!(turn), &json!("failed")));

@@ -1,5 +1,6 @@
-//! Parameters that are unknown, spelled otherwise, null or senseless (specification: Errors). That
-//! every type that decides rights is strict is shown from the schema, in `protocol/tests/members.rs`.
+//! Parameters that are unknown, in another spelling, null or invalid (specification: Errors).
+//! `protocol/tests/members.rs` checks with the schema that every type that decides about
+//! permissions is strict.
 
 use serde_json::{Value, json};
 use testkit::{Peer, World};
@@ -10,7 +11,7 @@ async fn world() -> World {
     World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await
 }
 
-/// Sends each request; all are refused with -32602 and a message that has the text in it.
+/// Sends each request; all must be refused with -32602 and a message that contains the text.
 async fn refused(peer: &mut Peer, cases: &[(&str, Value, &str)]) {
     for (method, params, notice) in cases {
         let fault = peer.refused(method, params.clone()).await;
@@ -102,7 +103,7 @@ async fn unknown_members_of_what_decides_rights_are_refused() {
         ),
     ];
     refused(&mut peer, &cases).await;
-    // Where no right is decided, a newer client may say more.
+    // Where no permission is involved, a newer client may send more members.
     peer.call("thread/read", json!({ "threadId": thread, "verbosely": true })).await;
 }
 
@@ -134,7 +135,7 @@ async fn other_spellings_are_understood() {
         });
         assert_eq!(now["sandbox"], expect, "{policy}");
     }
-    // The gate of experimental members knows the spellings too.
+    // The gate of experimental members recognizes other spellings too.
     let fault = peer.refused("thread/start", json!({ "dynamic_tools": [] })).await;
     assert!(fault.message.contains("requires experimentalApi"), "{fault:?}");
 }

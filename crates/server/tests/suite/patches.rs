@@ -1,4 +1,4 @@
-//! Patches of the model: what they change, what they are shown as, and where they may not reach.
+//! Patches of the model: their changes, their items, and the paths that they may not reach.
 
 use serde_json::{Value, json};
 use testkit::{Peer, World, assert_lines};

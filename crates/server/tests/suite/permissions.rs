@@ -1,4 +1,4 @@
-//! Permission profiles of the configuration, as commands and clients meet them.
+//! Permission profiles of the configuration, as they apply to commands and clients.
 
 use serde_json::{Value, json};
 use testkit::World;
@@ -35,7 +35,7 @@ async fn world(responses: Value, first_line: &str) -> World {
     world
 }
 
-/// Runs the script's turn; the outputs of its tools.
+/// Runs the script's turn and returns the outputs of its tools.
 async fn outputs(world: &World, params: Value) -> Vec<String> {
     let server = world.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
@@ -76,7 +76,7 @@ async fn network() {
     let closed = outputs(&world, select("careful")).await;
     let open = outputs(&world, select("open")).await;
     let proxied = outputs(&world, select("proxied")).await;
-    // Only the loopback device is there when the network is off.
+    // When the network is off, only the loopback device exists.
     assert!(lines(closed.clone()), "{closed:?}");
     assert!(!lines(open.clone()) || open == closed, "{open:?}");
     assert!(

@@ -98,7 +98,7 @@ async fn commands_run_read_only_whatever_the_policy_is() {
         assert!(output.contains("SEEN") && output.contains("Read-only file system"), "{output}");
         assert_eq!(peer.item("commandExecution").await["status"], "failed");
         assert!(!world.workspace().join("made").exists(), "{policy}");
-        // The thread's own policy is what it was, for when the work begins.
+        // The thread's own policy is unchanged, for turns after plan mode.
         let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
         assert_eq!(resumed["sandbox"]["type"], policy["type"], "{resumed}");
     }
@@ -144,7 +144,7 @@ async fn an_approved_command_is_read_only_and_no_amendment_is_taken() {
         peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
         assert!(!world.workspace().join("made").exists(), "{decision}");
         assert!(!world.home().join("rules/default.rules").exists(), "{decision}");
-        // What was allowed for the session was allowed to read: the work is asked about again.
+        // The approval for the session covered reading only: the work requires another approval.
         let started = peer.call("turn/start", turn(&thread, "default")).await;
         let asked = peer.asked(COMMAND).await;
         peer.decide(&asked, "accept").await;

@@ -1,5 +1,5 @@
 //! Clients that lost their connection and reconnect with a cursor (docs/coming-back.md): the events
-//! that they saw, those that are replayed and those that follow are complete.
+//! before the loss, the replayed ones and the later ones are together complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ async fn the_rest_of_a_stream_follows_in_one_piece() {
     let delta = first.expect("item/agentMessage/delta").await;
     let mut text = delta["delta"].as_str().unwrap().to_owned();
     let cursor = first.cursor(&thread).unwrap().to_owned();
-    // Another client gets more events meanwhile.
+    // Another client receives more events meanwhile.
     let mut watching = server.connect_with(capabilities()).await;
     watching.call("thread/resume", json!({ "threadId": thread })).await;
     first.expect("item/agentMessage/delta").await;
@@ -119,7 +119,7 @@ async fn open_requests_are_sent_again_and_answered_ones_are_not() {
     let next = other.asked("item/commandExecution/requestApproval").await;
     drop(second);
 
-    // Away while one request was answered and another one made.
+    // The client is away while one request is answered and another one is sent.
     let (mut third, resumed) = come_back(&server, &thread, &cursor).await;
     assert_eq!(resumed["eventReplay"]["openRequestIds"], json!([next.id]));
     assert_eq!(third.expect("serverRequest/resolved").await["requestId"], asked.id);
@@ -205,12 +205,12 @@ async fn a_client_that_missed_more_than_is_kept_gets_a_snapshot() {
     assert_eq!(replay["fromTurnId"], view.turns[0]["id"], "the turn that was seen is sent again");
 }
 
-/// What a client knows of a thread.
+/// A client's view of a thread.
 #[derive(Default)]
 struct View {
     turns: Vec<Value>,
     cursor: Option<String>,
-    /// Replays and snapshots that it got.
+    /// Number of replays and snapshots that the client received.
     replayed: usize,
     snapshots: usize,
 }
@@ -228,7 +228,7 @@ impl View {
                 self.turns.extend(resumed["thread"]["turns"].as_array().unwrap().iter().cloned());
             }
         }
-        // The replay comes first: from here on its cursors count.
+        // Replayed events come first and set the cursor themselves.
         if replay["type"] != "replayed" {
             self.cursor = resumed["eventCursor"].as_str().map(str::to_owned);
         }
@@ -282,7 +282,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// Reads so many messages, or until nothing has happened in a thread that is over.
+/// Reads this many messages, or until a thread that is over sends none.
 async fn read_some(peer: &mut Peer, view: &mut View, mut messages: usize, over: &AtomicUsize) {
     while messages > 0 && over.load(Ordering::Relaxed) == 0 {
         match peer.next().await {
@@ -293,7 +293,7 @@ async fn read_some(peer: &mut Peer, view: &mut View, mut messages: usize, over: 
     }
 }
 
-/// Numbers that look like chance and are the same each time.
+/// Pseudo-random numbers that are the same in every run.
 struct Chance(u64);
 
 impl Chance {
@@ -306,7 +306,7 @@ impl Chance {
 
 const CLIENTS: usize = 10;
 
-/// `AGENTD_TEST_CUTS` says how many connections are cut in all.
+/// `AGENTD_TEST_CUTS` sets the total number of cut connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_may_be_cut_anywhere() {
     let cuts = std::env::var("AGENTD_TEST_CUTS").ok().and_then(|cuts| cuts.parse().ok());
@@ -339,7 +339,7 @@ async fn a_connection_may_be_cut_anywhere() {
                     if let Some(cursor) = &view.cursor {
                         params["eventCursor"] = cursor.as_str().into();
                     }
-                    // Notifications before the response are not about this thread.
+                    // Notifications before the response do not concern this thread.
                     let resumed = peer.call("thread/resume", params).await;
                     view.resumed(&resumed);
                     peer.forget();
@@ -348,7 +348,7 @@ async fn a_connection_may_be_cut_anywhere() {
                         continue;
                     }
                     left.fetch_sub(1, Ordering::Relaxed);
-                    // To the end of the last turn.
+                    // Read to the end of the last turn.
                     while view
                         .turns
                         .last()

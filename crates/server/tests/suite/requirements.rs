@@ -1,4 +1,4 @@
-//! What an administrator requires holds for every way in.
+//! An administrator's requirements apply to every way of setting a value.
 
 use serde_json::{Value, json};
 use testkit::World;
@@ -172,7 +172,7 @@ async fn a_reason_names_the_file_that_it_comes_from() {
     let outputs = tool_outputs(&world);
     assert!(outputs[0].contains(&format!("{}:2", system.display())), "{outputs:?}");
     assert!(outputs[1].contains(&format!("{}:4", own.display())), "{outputs:?}");
-    // The first file allows it, the second one does not.
+    // The first file allows the command, the second one does not.
     peer.call("thread/start", json!({ "sandbox": "dangerFullAccess" })).await;
     let notice = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
     assert!(notice.contains("danger-full-access"), "{notice}");

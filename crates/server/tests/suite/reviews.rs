@@ -1,4 +1,4 @@
-//! Reviews: inline and detached, of every target, over the real diff (specification: Turns and
+//! Reviews: inline and detached, of every target, with the real diff (specification: Turns and
 //! review).
 
 use std::path::Path;
@@ -20,7 +20,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A repository with two commits on a branch of its own and changes that are not committed.
+/// A repository with two commits on its own branch, and uncommitted changes.
 fn repository(world: &World) -> String {
     let folder = world.workspace();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
@@ -81,7 +81,7 @@ async fn a_review_is_a_turn_that_ends_with_its_result() {
         assert!(request.contains(part), "{part} in {request}");
     }
     assert!(!request.contains("BRANCHED LINE"));
-    // The thread knows of it, and not of the way there.
+    // The thread has the result, but not the steps that led to it.
     peer.run_turn(&thread, "Mend it.").await;
     let request = world.model().raw_requests().pop().unwrap();
     assert!(request.contains("[P1] A bug.") && request.contains("Review of current changes"));
@@ -275,7 +275,7 @@ async fn nothing_of_the_repository_is_run() {
     std::fs::write(folder.join(".gitattributes"), "* filter=evil diff=evil\n").unwrap();
     let server = world.start();
     let mut peer = server.connect().await;
-    // Unconfined, so that only git's own switches are there to hold it.
+    // Unconfined, so that only git's own options protect against it.
     let thread = peer.start_thread(json!({ "sandbox": "dangerFullAccess" })).await;
     peer.call("review/start", review(&thread, json!({ "type": "uncommittedChanges" }))).await;
     peer.item("exitedReviewMode").await;
@@ -402,7 +402,7 @@ async fn git_is_not_run_where_it_would_wait_for_a_pipe() {
 async fn a_review_whose_change_is_being_read_is_interrupted() {
     let world = World::with_responses(json!([says("Fine.")])).await;
     repository(&world);
-    // Too deep to be found before git is run.
+    // Too deep to be found before git runs.
     let deep = world.workspace().join("deep");
     std::fs::create_dir(&deep).unwrap();
     fifo(&deep.join(".gitignore"));

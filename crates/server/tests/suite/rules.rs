@@ -1,4 +1,4 @@
-//! Files of command rules: whose hold where, and what happens when one cannot be read.
+//! Files of command rules: which ones apply in a folder, and the effect of one that cannot be read.
 
 use std::path::Path;
 
@@ -114,8 +114,8 @@ async fn rules_of_a_project_hold_when_it_is_trusted() {
     }
 }
 
-/// Commands and patches in a project configure no later thread: neither through a folder of their own
-/// making, nor in one that the user trusts by itself.
+/// Commands and patches in a project cannot configure a later thread: neither through a folder that
+/// they create, nor in a folder that the user trusts separately.
 #[tokio::test]
 async fn what_an_agent_writes_configures_no_later_thread() {
     let plant = |folder: &str| {

@@ -1,6 +1,6 @@
-//! Every place that reads a file which a client, the model or a workspace names, with every kind of
-//! file that would make a careless reader wait: a clear error or a bounded read, and the requests
-//! of another client are answered meanwhile. `-- --nocapture` prints the table.
+//! Every place that reads a file named by a client, the model or a workspace, with every kind of
+//! file that could block a careless reader: the read is bounded or fails with a clear error, and
+//! the requests of another client are answered meanwhile. `-- --nocapture` prints the table.
 #![cfg(unix)]
 
 use std::fs;
@@ -17,12 +17,12 @@ use testkit::{Peer, TestServer, World};
 
 use crate::{calls, patches, says, tool_outputs};
 
-/// An answer that takes longer has waited for the file.
+/// A slower answer has waited for the file.
 const ANSWERED: Duration = Duration::from_secs(10);
-/// The generous bound of another client's request; the table has the times.
+/// A generous bound for another client's request; the table shows the actual times.
 const UNDISTURBED: Duration = Duration::from_secs(2);
 
-/// A kind of file, and what an error says of it.
+/// A kind of file, and the expected error.
 const KINDS: [(&str, &str); 8] = [
     ("FIFO", "a named pipe (FIFO)"),
     ("socket", "a socket"),
@@ -34,7 +34,7 @@ const KINDS: [(&str, &str); 8] = [
     ("growing", ""),
 ];
 
-/// A file of a kind, until dropped.
+/// A file of a kind; removed when dropped.
 struct Planted {
     path: PathBuf,
     beside: PathBuf,
@@ -86,7 +86,7 @@ fn fifo(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Appends lines until it is stopped, up to a bound.
+/// Appends lines until it is stopped or reaches a bound.
 fn grow(path: &Path) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
     const MOST: usize = 64 << 20;
     let mut file = fs::File::create(path).unwrap();
@@ -105,11 +105,11 @@ fn grow(path: &Path) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
     (stop, writer)
 }
 
-/// What an attack came to.
+/// The result of an attack.
 enum Outcome {
-    /// Refused with these words.
+    /// Refused with this message.
     Refused(String),
-    /// It continued; what the client or the model was sent about the file, if anything.
+    /// Continued; holds the text about the file that the client or the model received, if any.
     WentOn(String),
 }
 
@@ -158,7 +158,7 @@ const PLACES: [Place; 16] = [
 ];
 
 impl Place {
-    /// Where the file lies.
+    /// The path of the file.
     fn path(self, world: &World) -> PathBuf {
         let work = world.workspace();
         match self {
@@ -173,7 +173,7 @@ impl Place {
         }
     }
 
-    /// Whether the file is only left out: what is done without it goes on.
+    /// Whether the work continues without the file.
     fn goes_on(self) -> bool {
         matches!(self, ProjectDoc | GitFile | GitHead | GitConfig | ReviewedFile | PromptHistory)
             || matches!(self, ProjectConfig | Rules)
@@ -247,7 +247,7 @@ async fn refusal(peer: &mut Peer, method: &str, params: Value) -> Outcome {
     }
 }
 
-/// Asks until the attack is over, at least 20 times; how long each answer took.
+/// Sends requests until the attack is over, at least 20; returns the duration of each.
 async fn ask_meanwhile(other: &mut Peer, over: &AtomicBool) -> Vec<Duration> {
     let mut times = Vec::new();
     while times.len() < 20 || !over.load(Ordering::Relaxed) {
@@ -259,7 +259,7 @@ async fn ask_meanwhile(other: &mut Peer, over: &AtomicBool) -> Vec<Duration> {
     times
 }
 
-/// A world whose model does what the place is about.
+/// A world whose model does what `place` requires.
 async fn world(place: Place) -> World {
     let mut responses = vec![says("Done.")];
     match place {
@@ -293,7 +293,7 @@ fn check(place: Place, kind: &str, said: &str, outcome: &Outcome) {
             assert!(kind != "10 GB sparse" || is_told, "{place:?}, {kind}: {why}");
         }
         WentOn(notice) => {
-            // What was read of a file that grows is text, and within the bound.
+            // The text that was read from a growing file is within the bound.
             let is_read = kind == "growing" && matches!(place, Instructions | CompactPrompt);
             assert!(place.goes_on() || is_read, "{place:?}, {kind} was accepted: {notice}");
             let is_told = matches!(place, ProjectDoc | Rules);

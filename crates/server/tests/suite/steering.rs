@@ -1,4 +1,4 @@
-//! More input for a turn that runs, and the end of it by the user (specification: Turns and review).
+//! Additional input for a running turn, and interrupts (specification: Turns and review).
 
 use serde_json::{Value, json};
 use testkit::{Peer, World, assert_lines};
@@ -7,7 +7,7 @@ use crate::{runs, says};
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 
-/// A thread with a turn that waits: for an approval, so that it can go on.
+/// A thread with a turn that waits for an approval, so that it can continue later.
 async fn waiting(peer: &mut Peer) -> (String, String, testkit::Asked) {
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     peer.forget();

@@ -1,5 +1,4 @@
-//! Turns without tools: messages, reasoning, plans, searches; which events are sent, and in which
-//! order.
+//! Turns without tools: messages, reasoning, plans and searches, with their events in order.
 
 use serde_json::{Value, json};
 use testkit::{World, assert_lines};

@@ -1,4 +1,4 @@
-//! Threads: started, resumed, read, listed, left; also after a new start of the server
+//! Starting, resuming, reading, listing and leaving threads, also after a restart of the server
 //! (specification: Threads).
 
 use serde_json::{Value, json};
@@ -284,7 +284,7 @@ async fn a_thread_without_subscribers_is_unloaded_after_half_an_hour() {
     assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
 }
 
-/// Lets so much of the timers' time pass at once.
+/// Advances the time of the timers by this much at once.
 async fn minutes(count: u64) {
     tokio::time::pause();
     tokio::time::advance(std::time::Duration::from_secs(count * 60)).await;

@@ -1,4 +1,4 @@
-//! Commits that fail: nothing is sent that claims what was lost, whatever its kind.
+//! Failed commits: no event of any kind claims a change that was lost.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn world(response: Value) -> World {
     world
 }
 
-/// From now on the store refuses this.
+/// Makes the store refuse this statement from now on.
 fn refuse(world: &World, what: &str) {
     let database = Connection::open(world.home().join("threads.db")).unwrap();
     let trigger = format!(
@@ -28,7 +28,7 @@ fn relent(world: &World) {
     database.execute_batch("DROP TRIGGER refused").unwrap();
 }
 
-/// What was sent since the last [`Peer::forget`], but for what is on its way anyway.
+/// The methods sent since the last [`Peer::forget`], without warnings.
 async fn sent(peer: &mut Peer) -> Vec<String> {
     let mut methods = peer.settled().await;
     methods.retain(|method| method != "warning");
@@ -85,7 +85,7 @@ async fn a_turn_whose_end_cannot_be_stored_has_failed() {
     assert!(error.contains("the thread cannot be stored"), "{error}");
     peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "systemError")
         .await;
-    // That it failed could be stored.
+    // The failure itself could be stored.
     world.crash();
     assert_eq!(turns(&world, &thread).await[1]["status"], "failed");
 }
@@ -139,7 +139,8 @@ async fn facts_that_cannot_be_stored_are_not_sent() {
 
 #[tokio::test]
 async fn an_end_that_could_not_be_stored_is_stored_once_the_store_works_again() {
-    // What happens first once it works again: a read, the next turn, or the unloading of the thread.
+    // The first operation once the store works again: a read, the next turn, or unloading the
+    // thread.
     for next in ["thread/turns/list", "thread/read", "turn/start", "unload"] {
         let world = world(says("Hello.")).await;
         let server = world.start();

@@ -15,7 +15,7 @@ async fn on_an_idle_thread_it_is_a_turn() {
     let world = World::with_responses(json!([says("I saw it.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;
-    // Confined, and never to be asked: the user's own command is neither.
+    // The user's own command is neither confined nor subject to approval.
     let params = json!({ "sandbox": "readOnly", "approvalPolicy": "never" });
     let thread = peer.start_thread(params).await;
     peer.forget();
