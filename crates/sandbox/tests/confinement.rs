@@ -1,4 +1,4 @@
-//! What a confined command cannot do, under each layer.
+//! Actions that a confined command cannot perform, under each layer.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -65,13 +65,13 @@ async fn only_the_writable_root_can_be_written() {
         check("echo x > link/new", false).await;
         check("echo x > /tmp/sandbox-test-$$", false).await;
         check("mv sub ../other/", false).await;
-        // Landlock alone cannot let new names be created but the protected ones.
+        // Landlock alone cannot permit new names and still forbid the protected ones.
         check("echo x > new", layer == Layer::Bubblewrap).await;
         assert_eq!(fs::read_dir(dir.join("other")).unwrap().count(), 0);
     }
 }
 
-/// The working folder of a command is no writable root by itself.
+/// The working folder of a command is not automatically a writable root.
 #[tokio::test]
 async fn the_working_folder_does_not_become_writable() {
     let (_guard, dir) = folder();
@@ -226,7 +226,7 @@ async fn there_is_no_network_not_even_loopback() {
     }
 }
 
-/// Whoever listens at a Unix socket acts outside of the sandbox.
+/// A program that listens at a Unix socket acts outside the sandbox.
 #[tokio::test]
 async fn unix_sockets_cannot_be_reached() {
     let (_guard, dir) = folder();
@@ -316,8 +316,8 @@ async fn dangerous_system_calls_are_refused() {
     }
 }
 
-/// The environment is the one given: nothing of ours, so no secret of ours; and the process that
-/// starts commands, which could be looked at, has none either.
+/// A command gets exactly the given environment: no variable of the server, so none of its secrets.
+/// The process that starts commands, whose environment a command could read, has no secrets either.
 #[tokio::test]
 async fn the_environment_is_exactly_the_one_given() {
     for policy in [read_only(), Policy::DangerFullAccess] {
@@ -337,7 +337,7 @@ async fn the_environment_is_exactly_the_one_given() {
     assert_eq!(ran.stdout, "");
 }
 
-/// A variable for the dynamic linker must not act on bubblewrap, which is not confined yet.
+/// A variable for the dynamic linker must not affect bubblewrap, which is not confined yet.
 #[tokio::test]
 async fn the_environment_does_not_act_on_the_sandbox_itself() {
     if !bubblewrap() {
@@ -409,7 +409,7 @@ async fn a_program_that_the_sandbox_hides_is_told_from_a_failing_command() {
     let mut spawn = shell("exit 1", read_only());
     let ran = run(&sandbox, spawn.clone()).await;
     assert_eq!((ran.exit.code, ran.exit.sandbox_failed), (Some(1), false));
-    // The program exists for us, and not in the part of the file system that can be read.
+    // The program exists for the server, but outside the readable part of the file system.
     spawn.policy = Policy::ReadOnly {
         read: ReadAccess::Restricted {
             include_platform_defaults: false,
@@ -431,14 +431,14 @@ async fn the_report_names_every_layer() {
     assert!(report.iter().all(|status| status.usable || layers().len() == 1), "{report:?}");
 }
 
-/// A pipe of ours stays readable: the test itself must not have leaked into the child.
+/// The write end of this process's pipe must not leak into the child.
 #[tokio::test]
 async fn no_descriptor_but_the_streams_is_inherited() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     for layer in layers() {
         for policy in [read_only(), Policy::DangerFullAccess] {
             let ran = run(&sandbox(layer), command(&["ls", "/proc/self/fd"], policy)).await;
-            // The fourth is the folder that `ls` reads.
+            // The fourth descriptor is the folder that `ls` reads.
             assert_eq!(ran.stdout, "0\n1\n2\n3\n", "{layer:?} {ran:?}");
         }
     }

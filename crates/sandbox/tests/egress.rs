@@ -1,4 +1,4 @@
-//! Commands whose one way out is the managed network.
+//! Commands whose only network is the managed one.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -11,7 +11,7 @@ use common::{bubblewrap, command, read_only, run, sandbox};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::{ErrorKind, Layer, Policy, Size, Spawn};
 
-/// A service of this machine that answers everything with `there`.
+/// A service of this machine that answers every request with `there`.
 fn service() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -55,7 +55,7 @@ async fn the_proxy_is_the_one_way_out() {
     let port = service();
     let sandbox = sandbox(Layer::Auto);
     for open in [false, true] {
-        // Whatever the policy says of the network.
+        // The result does not depend on the policy's network setting.
         let policy = Policy::ReadOnly { read: sandbox::ReadAccess::Full, network: open };
         let egress = egress(true, true);
         let check = async |script: &str, expect: &str| {
@@ -71,7 +71,7 @@ async fn the_proxy_is_the_one_way_out() {
         )
         .await;
         check("ls /proc/self/fd | wc -l", "4\n").await;
-        // Its own loopback interface is its own.
+        // The namespace has its own loopback interface and no other.
         check("ip link 2>/dev/null; cat /proc/net/dev | grep -c :", "1\n").await;
         let socks = format!(
             "exec 3<>/dev/tcp/127.0.0.1/1080 && \

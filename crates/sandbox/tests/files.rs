@@ -1,4 +1,4 @@
-//! Changes of files: all or none, within the policy.
+//! Changes of files: all or nothing, within the policy.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs;
@@ -134,16 +134,14 @@ fn a_failing_change_leaves_everything_as_it_was() {
     check(Change { path: dir.join("none/file"), action: no_parents });
 }
 
-/// Commits in the middle and must go back: a folder takes the place of a target after it was
-/// prepared cannot be staged from here, but a target inside a removed file's name can.
+/// A commit that fails midway is undone. Here one change creates the folder `x`, so that the file
+/// `x` of a later change cannot be put in place. No check before the commit finds this conflict.
 #[test]
 fn committed_changes_are_undone() {
     let (_guard, dir) = folder();
     fs::write(dir.join("a"), "a").unwrap();
     fs::write(dir.join("b"), "b").unwrap();
     let before = tree(&dir);
-    // Both create the same name through different letters of one folder: found by no check
-    // before, the second cannot be put in place.
     fs::create_dir(dir.join("f")).unwrap();
     let changes = [
         write(dir.join("a"), "new"),
@@ -156,7 +154,7 @@ fn committed_changes_are_undone() {
     assert_eq!(tree(&dir), before);
 }
 
-/// As for commands: see `hostile.txt`.
+/// The same attacks with commands are in `hostile.txt`.
 #[test]
 fn what_protected_names_lead_to_is_not_changed() {
     let check = |setup: &str, target: &str, removes: bool| {
@@ -176,7 +174,7 @@ fn what_protected_names_lead_to_is_not_changed() {
         let error = apply(&[change(&dir)], Some(&limits(&dir))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{setup}: {target}: {error}");
         assert_eq!(tree(&dir), before, "{setup}: {target}");
-        // Without the links it could be changed.
+        // Without the links the change is allowed.
         let (_guard, dir) = prepared();
         for name in [".agent", ".git"] {
             let _ = fs::remove_file(dir.join(name)).or_else(|_| fs::remove_dir_all(dir.join(name)));
@@ -206,7 +204,7 @@ fn what_protected_names_lead_to_is_not_changed() {
     check("mkdir .agent; echo a > x; ln -s ../x .agent/config.toml", "x", true);
 }
 
-/// A command that runs meanwhile can let a path lead elsewhere.
+/// A command that runs meanwhile can change where a path leads.
 #[test]
 fn what_was_approved_is_what_is_changed() {
     let (_guard, dir) = folder();

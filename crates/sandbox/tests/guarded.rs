@@ -1,5 +1,5 @@
-//! Files that configure git or an agent in a writable root from elsewhere: from a folder above it,
-//! or from a folder in it that the user trusts by itself.
+//! Configuration of git or an agent that applies to a writable root but is found elsewhere: in a
+//! folder above it, or in a folder inside it that the user trusts separately.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -11,7 +11,7 @@ use std::path::Path;
 use common::{folder, layers, run, sandbox, shell, workspace};
 use sandbox::{Sandbox, Spawn};
 
-/// Runs `script` in `root`, which is all that it can write.
+/// Runs `script` in `root`, its only writable folder.
 async fn works(sandbox: &Sandbox, root: &Path, guarded: &[&Path], script: &str) -> bool {
     let guarded = guarded.iter().map(|folder| folder.to_path_buf()).collect();
     let spawn = Spawn { cwd: root.to_owned(), guarded, ..shell(script, workspace(root)) };
@@ -43,7 +43,7 @@ async fn what_a_parents_protected_names_lead_to_is_protected() {
             assert!(!works(&sandbox, &root, &[], &script(target)).await, "{row}");
             assert!(!works(&sandbox, &root, &[], "mv in away || mv target away").await, "{row}");
             assert!(works(&sandbox, &root, &[], &script("free")).await, "{row}");
-            // The user named it as what may be written.
+            // The user named this folder as writable.
             assert!(works(&sandbox, &root.join(target), &[], "echo x > config").await, "{row}");
         }
     }
@@ -69,7 +69,7 @@ async fn protected_names_of_guarded_folders_are_protected() {
         assert!(there.join(".git").is_dir() && !there.join(".agent").exists());
         assert!(works(&sandbox, &dir, &[], "mkdir there/.agent && rmdir there/.agent").await);
     }
-    // Landlock alone lets nothing new be made in a folder that holds something protected.
+    // Landlock alone forbids new entries in a folder that holds a protected one.
     let (_guard, dir) = folder();
     fs::create_dir_all(dir.join("there")).unwrap();
     if common::bubblewrap() {
@@ -80,7 +80,8 @@ async fn protected_names_of_guarded_folders_are_protected() {
     }
 }
 
-/// What others change while a command runs counts from the next command on (docs/deviations.md).
+/// Changes by other programs while a command runs apply from the next command on
+/// (docs/deviations.md).
 #[tokio::test]
 async fn links_that_others_change_count_from_the_next_command_on() {
     for layer in layers() {

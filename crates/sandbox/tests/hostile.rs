@@ -1,6 +1,6 @@
-//! Hostile commands, one a row of `hostile.txt`: each does its harm when nothing holds it, which
-//! shows that its row can fail; each is asked about; and none does it under any layer of the
-//! sandbox, nor when any of them is missing, as root or as an ordinary user.
+//! Hostile commands, one for each row of `hostile.txt`: each does its harm when it is not confined,
+//! which shows that its row can fail; each requires an approval; and none does its harm under any
+//! layer of the sandbox, nor when any layer is missing, as root or as an ordinary user.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, unsafe_code)]
 
 mod common;
@@ -23,18 +23,18 @@ use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess, visible};
 use sandbox::{Access, ErrorKind, Layer, OutputBuffer, Policy, ReadAccess, Sandbox};
 
-/// The kind of harm, a tab, and a script for bash; control characters as their pictures. For `L`
-/// a script comes before it that a person ran earlier.
+/// Each row: the kind of harm, a tab, and a script for bash, with control characters as their
+/// pictures. A row of kind `L` has another script before it, which a person ran earlier.
 ///
-/// `W` changes the working folder, which only a person may allow; `O` what is outside of it, `G` a
-/// protected name, `L` what a protected name leads to; `U` and `T` reach a socket; `R` prints a
-/// secret; `K` ends another process.
+/// Kinds: `W` changes the working folder, which requires an approval; `O` changes something outside
+/// it, `G` a protected name, `L` the target of a protected name; `U` and `T` reach a socket; `R`
+/// prints a secret; `K` ends another process.
 const TABLE: &str = include_str!("hostile.txt");
 
 #[derive(Clone, Debug)]
 struct Row {
     harm: char,
-    /// Runs first, and outside of the sandbox.
+    /// Runs first, outside the sandbox.
     setup: Option<String>,
     script: String,
 }
@@ -58,7 +58,7 @@ fn rows() -> Vec<Row> {
     rows.collect()
 }
 
-/// What a command may harm; removed at the end.
+/// The objects that a command may harm; removed at the end.
 struct World {
     _folder: tempfile::TempDir,
     base: PathBuf,
@@ -118,7 +118,7 @@ impl World {
         self.base.join("work")
     }
 
-    /// What must stay as it is.
+    /// A fingerprint of the state that must not change.
     fn print_of(&self, harm: char) -> String {
         match harm {
             'W' => fingerprint(&self.work(), &[".git", "link"]),
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Runs the row's script; whether it did its harm.
+    /// Runs the row's script, and returns whether it did its harm.
     async fn harmed(
         &mut self,
         row: &Row,
@@ -143,7 +143,7 @@ impl World {
         self.harmed_behind(row, sandbox, policy, None).await
     }
 
-    /// The same with a managed network.
+    /// Like `harmed`, with a managed network.
     async fn harmed_behind(
         &mut self,
         row: &Row,
@@ -193,7 +193,7 @@ impl World {
             'U' => self.unix.iter().any(|listener| listener.accept().is_ok()),
             'R' => stdout.text().contains("plum"),
             'K' => {
-                // A signal that was sent is acted upon at once, but by another process.
+                // The process handles a signal asynchronously.
                 let mut ended = false;
                 for _ in 0..if exit.success() { 400 } else { 20 } {
                     ended |= self.victim.try_wait().unwrap().is_some();
@@ -211,7 +211,8 @@ impl World {
 }
 
 impl World {
-    /// Runs a script outside of the sandbox. `mine` is what a command would like to be read.
+    /// Runs a script outside the sandbox. `mine` holds the configuration that a command tries to
+    /// inject.
     fn set_up(&self, script: &str) {
         const MINE: &str = "mkdir -p mine/hooks mine/rules mine/skills/s && \
              for f in config config.toml HEAD hooks/pre-commit rules/x.rules skills/s/SKILL.md; \
@@ -225,7 +226,7 @@ impl World {
     }
 }
 
-/// What programs that look for configuration in `work` find, whatever leads there.
+/// The configuration that programs find in `work`, wherever its links lead.
 fn configured(work: &Path) -> String {
     let pointed = |base: &Path, file: &Path, prefix: &str| {
         let text = fs::read_to_string(file).ok()?;
@@ -256,13 +257,13 @@ impl Drop for World {
     }
 }
 
-/// While a command runs, a protected name that does not exist is an empty folder that cannot be
-/// written; it goes with the command.
+/// While a command runs, a missing protected name is an empty, read-only folder, which is removed
+/// when the command ends.
 fn is_placeholder(meta: &fs::Metadata) -> bool {
     meta.is_dir() && meta.mode() & 0o222 == 0
 }
 
-/// Names, kinds, modes and contents of what is below a folder.
+/// Names, types, modes and contents of all entries below a folder.
 fn fingerprint(folder: &Path, without: &[&str]) -> String {
     let mut text = String::new();
     let Ok(entries) = fs::read_dir(folder) else { return "gone".to_owned() };
@@ -277,7 +278,7 @@ fn fingerprint(folder: &Path, without: &[&str]) -> String {
         let content = match meta.file_type() {
             kind if kind.is_dir() => fingerprint(&entry.path(), &[]),
             kind if kind.is_symlink() => fs::read_link(entry.path()).unwrap().display().to_string(),
-            // Git refreshes its index when it only reads.
+            // Git updates its index even when it only reads.
             kind if kind.is_file() && name != "index" => {
                 String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default()).into_owned()
             }
@@ -288,7 +289,7 @@ fn fingerprint(folder: &Path, without: &[&str]) -> String {
     text
 }
 
-/// A repository with one commit, and an archive, made once.
+/// A repository with one commit, and an archive, created once.
 fn template() -> &'static Path {
     static MADE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = MADE.get_or_init(|| {
@@ -365,12 +366,12 @@ fn every_row_is_asked_about_and_shown_whole() {
     }
 }
 
-/// What must become of every row that is no change of the working folder.
+/// The expected result for every row that does not change the working folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expect {
-    /// It runs, and does no harm.
+    /// The script runs and does no harm.
     Held,
-    /// It is not run.
+    /// The script is not started.
     Refused,
 }
 
@@ -381,7 +382,7 @@ async fn check(sandbox: &Sandbox, expect: Expect) {
     for mut row in rows().into_iter().filter(|row| row.harm != 'W') {
         match expect {
             Expect::Held => world = World::new(),
-            // Nothing runs: the world stays as it is.
+            // No script runs, so the world is not changed.
             Expect::Refused => row.setup = None,
         }
         let policy = policy(&row, &world.work());
@@ -403,7 +404,7 @@ async fn bubblewrap_holds_every_row() {
     }
 }
 
-/// Permission profiles mount path by path, which is another way to the same end.
+/// Permission profiles mount path by path, and must have the same effect.
 #[tokio::test]
 async fn profiles_hold_every_row_about_links() {
     if !bubblewrap() {
@@ -419,7 +420,7 @@ async fn profiles_hold_every_row_about_links() {
     }
 }
 
-/// Not even when what they want to reach is allowed: it has to be asked of the proxy.
+/// Even when the destination is allowed, the script must ask the proxy for it.
 #[tokio::test]
 async fn nothing_gets_past_the_proxy() {
     if !bubblewrap() {
@@ -434,7 +435,7 @@ async fn nothing_gets_past_the_proxy() {
         ..EgressPolicy::default()
     };
     let egress = Arc::new(Egress::new(policy, None, Outside::real()));
-    // Git asks the proxy, as it should.
+    // Git uses the proxy, as intended.
     let asks = |row: &Row| row.script.contains("git ls-remote");
     for row in rows().into_iter().filter(|row| "TUOGK".contains(row.harm) && !asks(row)) {
         let mut world = World::new();
@@ -450,8 +451,8 @@ async fn landlock_alone_holds_every_row() {
     check(&sandbox(Layer::Landlock), Expect::Held).await;
 }
 
-/// Started again by the tests below, with something missing; alone it has nothing missing, which is
-/// what the others test.
+/// The tests below run this test again with a layer missing; alone it tests nothing, because the
+/// other tests cover a machine with all layers.
 #[tokio::test]
 async fn what_is_left_holds() {
     if std::env::var_os(MISSING).is_some() {
@@ -459,7 +460,7 @@ async fn what_is_left_holds() {
     }
 }
 
-/// Started again by the tests below; alone it has nothing missing, and nothing to refuse.
+/// The tests below run this test again; alone, no layer is missing and no command is refused.
 #[tokio::test]
 async fn everything_is_refused() {
     if std::env::var_os(MISSING).is_some() {
@@ -467,16 +468,16 @@ async fn everything_is_refused() {
     }
 }
 
-/// Set where a layer is missing.
+/// Set when a layer is missing.
 const MISSING: &str = "AGENTD_TEST_LAYER_MISSING";
 
-/// Runs tests of this program in a process that `prepare` has changed.
+/// Runs tests of this program in a process that `prepare` has modified.
 fn again(tests: &[&str], prepare: impl Fn(&mut Command)) {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("hostile");
-    // By another process: a descriptor of ours that writes to it could be inherited by what another
-    // test starts just now, and the file would be busy.
+    // Copied by another process: a descriptor of this one that writes to the file could be
+    // inherited by a process that another test starts, and the file would be busy.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     for test in tests {
@@ -544,7 +545,7 @@ fn without_landlock_and_namespaces_nothing_runs() {
 
 const NAMESPACES: u32 = (libc::CLONE_NEWNS | libc::CLONE_NEWUSER).cast_unsigned();
 
-/// A system call that does not work, always or with a first argument like this.
+/// A system call that fails, always or only with the given first argument.
 #[derive(Clone, Copy)]
 struct Missing {
     call: u32,
@@ -566,7 +567,7 @@ fn without(missing: &[Missing], test: &str) {
     again(&[test], |command| {
         command.env(MISSING, "1");
         let filter = filter.clone();
-        // SAFETY: between fork and exec only two system calls are made.
+        // SAFETY: between fork and exec the closure makes only two system calls.
         unsafe {
             command.pre_exec(move || {
                 let program = libc::sock_fprog {
@@ -581,7 +582,7 @@ fn without(missing: &[Missing], test: &str) {
     });
 }
 
-/// A seccomp filter under which those calls fail.
+/// A seccomp filter that makes those calls fail.
 fn filter(missing: &[Missing]) -> Vec<libc::sock_filter> {
     const LOAD: u16 = 0x20;
     const EQUAL: u16 = 0x15;
@@ -608,8 +609,8 @@ fn filter(missing: &[Missing]) -> Vec<libc::sock_filter> {
     filter
 }
 
-/// The other way round: whatever runs without asking, however odd it looks, changes nothing when
-/// nothing holds it. Scripts are put together from pieces that are near the edge.
+/// The converse: a script that runs without an approval, however odd, changes nothing even when it
+/// is not confined. The scripts are combinations of pieces of borderline cases.
 #[tokio::test]
 async fn what_runs_without_asking_changes_nothing() {
     const AWK: &[&str] = &[

@@ -1,4 +1,4 @@
-//! How commands end, and what ends with them.
+//! Termination of commands and of the processes that they started.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -16,7 +16,7 @@ fn policies() -> [Policy; 2] {
     [Policy::DangerFullAccess, read_only()]
 }
 
-/// Reads lines of output until one satisfies `take`.
+/// Reads lines of output until `take` accepts one.
 async fn line<T>(process: &mut Process, take: impl Fn(&str) -> Option<T>) -> T {
     let mut text = String::new();
     while let Some(Chunk { bytes, .. }) = process.output.recv().await {
@@ -138,7 +138,7 @@ async fn everything_ends_when_the_process_is_dropped() {
     gone(main).await;
 }
 
-/// The parent is gone and the session is another: only adoption still finds it.
+/// The parent has ended and the session is different: only the subreaper still finds the process.
 #[tokio::test]
 async fn a_daemon_ends_too() {
     let sandbox = sandbox(Layer::Auto);
@@ -149,7 +149,8 @@ async fn a_daemon_ends_too() {
     gone(daemon).await;
 }
 
-/// What a command left running under full access goes on until its handle is dropped.
+/// A process that a command with full access left running continues until the command's handle is
+/// dropped.
 #[tokio::test]
 async fn what_was_left_running_ends_with_the_handle() {
     let sandbox = sandbox(Layer::Auto);
@@ -162,7 +163,8 @@ async fn what_was_left_running_ends_with_the_handle() {
     gone(left).await;
 }
 
-/// In a sandbox nothing outlives the command, and nothing keeps its end from being seen.
+/// In a sandbox no process outlives the command, and a process that is left does not delay its exit
+/// status.
 #[tokio::test]
 async fn a_confined_command_takes_everything_with_it() {
     for layer in layers() {
@@ -200,7 +202,7 @@ async fn terminate_kills_what_does_not_listen() {
     }
 }
 
-/// Run by the next test in a process of its own: starts a command and is killed.
+/// Run by the next test in a separate process: starts a command and is killed.
 #[tokio::test]
 async fn helper_server() {
     let Some(file) = std::env::var_os("TEST_PID_FILE") else { return };
@@ -272,7 +274,7 @@ async fn signals_are_as_a_fresh_program_expects() {
     }
 }
 
-/// Every command leads a session of its own.
+/// Every command leads its own session.
 #[tokio::test]
 async fn sessions_are_separate() {
     for layer in layers() {

@@ -1,4 +1,4 @@
-//! Permission profiles: what a command can do where the rules differ from folder to folder.
+//! Permission profiles whose rules differ from folder to folder.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -188,8 +188,8 @@ fn the_server_s_own_files_obey_too() {
 }
 
 proptest! {
-    /// Against a naive reading of the rule: of the rules whose path is a prefix, the longest; of
-    /// those at one path, the strictest.
+    /// Compares with a naive implementation: of the rules whose path is a prefix the longest
+    /// applies; of several at one path, the strictest.
     #[test]
     fn the_decision_is_the_naive_one(
         rules in proptest::collection::vec(("[ab](/[ab]){0,3}", 0..3usize), 0..8),

@@ -1,4 +1,4 @@
-//! Folders that change under a command's feet: what was looked at is what is opened.
+//! Folders that change while a command starts: the opened folder is the one that was checked.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -11,8 +11,8 @@ use common::{folder, layers, run, sandbox, shell, workspace};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sandbox::{ErrorKind, Policy, ReadAccess};
 
-/// A writable root within another one becomes a link to somewhere else and back, all the time:
-/// what a command of the outer root could do while the next one starts.
+/// A writable root inside another one is continually replaced by a link to another folder and
+/// restored, as a command of the outer root could do while the next one starts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
     const TRIES: usize = 100;
@@ -52,7 +52,7 @@ async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
                             Err(error) if error.kind() == ErrorKind::Unavailable => {
                                 panic!("{error}")
                             }
-                            // What was there is not there any more: then nothing runs.
+                            // The folder no longer exists, so the command does not run.
                             Err(_) => {}
                         }
                     }
@@ -67,8 +67,8 @@ async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
     }
 }
 
-/// A command that goes on in the background works against the links to what is protected while
-/// others start, and each of these tries to use what came of it.
+/// A background command continually changes the links to protected paths while other commands
+/// start, each of which tries to use the result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_to_what_is_protected_do_not_change_under_a_command() {
     const TRIES: usize = 30;

@@ -125,7 +125,7 @@ async fn two_hundred_megabytes_pass_in_little_memory() {
     assert!(grown < 32 * 1024, "{grown} KiB");
 }
 
-/// A reader who does not read holds the command up, not the memory.
+/// A reader that does not read blocks the command; memory stays bounded.
 #[tokio::test]
 async fn output_waits_for_its_reader() {
     let before = resident_kib();
@@ -148,7 +148,7 @@ async fn dropped_output_does_not_hold_the_command_up() {
     assert!(process.wait().await.success());
 }
 
-/// What was printed before the exit arrives, however long the pipe stays open.
+/// All output before the exit arrives, however long the pipe stays open.
 #[tokio::test]
 async fn output_that_stays_open_does_not_hide_the_end() {
     let sandbox = sandbox(Layer::Auto);

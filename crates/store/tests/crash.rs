@@ -1,5 +1,5 @@
-//! Processes that are killed: what they were told is committed is there, once; what they left in
-//! flight is found by exactly one other. The children are this test program, run again.
+//! Killed processes: every commit that was reported to them is stored, once, and exactly one other
+//! process claims their orphaned turns. The children run this test program again.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -16,7 +16,7 @@ use store::{Store, TurnStatus};
 const ROLE: &str = "STORE_TEST_CHILD";
 const DIR: &str = "STORE_TEST_DIR";
 
-/// Not a test by itself: what a child process does.
+/// Not a test by itself: the code of a child process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let (Ok(role), Ok(dir)) = (env::var(ROLE), env::var(DIR)) else { return };
@@ -28,7 +28,7 @@ async fn child() {
     }
 }
 
-/// Several writers at once, each commit acknowledged on stdout once it is reported as done.
+/// Several concurrent writers; each commit is acknowledged on stdout once the store reports it.
 async fn commit_for_ever(store: &Store) {
     let writers = (0..4).map(|writer| {
         let store = store.clone();
@@ -63,11 +63,11 @@ async fn leave_in_flight(store: &Store) {
     store.commit(writes).await.unwrap();
     store.commit(vec![finish("a", "u")]).await.unwrap();
     say("ready");
-    // Until killed, or until the parent is gone.
+    // Runs until it is killed or its parent has ended.
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-/// One line in one write, so that a kill cannot cut it; not through `println`, which is captured.
+/// Writes one line in one call, so that a kill cannot cut it. `println` would be captured.
 fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -92,9 +92,9 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// The thread and number of an acknowledgement; other lines are the test runner's.
+/// The thread and number of an acknowledgement; `None` for lines of the test runner.
 fn ack(line: &str) -> Option<(String, usize)> {
-    // The runner's own first line has no line break before our first one.
+    // The runner's first line has no line break before the first acknowledgement.
     let (_, rest) = line.split_once("ack ")?;
     let (thread, number) = rest.split_once(' ')?;
     Some((thread.to_owned(), number.parse().ok()?))
@@ -119,7 +119,7 @@ async fn what_was_acknowledged_survives_a_kill() {
         let numbers = acknowledged.iter().filter(|(of, _)| *of == thread).map(|(_, n)| *n);
         let least = numbers.max().unwrap() + 1;
         let history = history(&store, &thread).await;
-        // At most one more was committed and not yet acknowledged.
+        // At most one more commit was stored but not yet acknowledged.
         assert!((least..=least + 1).contains(&history.len()), "{least} of {}", history.len());
         let expected: Vec<_> = (0..history.len()).map(|n| format!("f{n}")).collect();
         assert_eq!(history, expected, "{thread}");

@@ -1,4 +1,4 @@
-//! What the store does to files, and what it says about files it cannot use.
+//! Effects of the store on files, and its errors for unusable files.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -44,7 +44,7 @@ async fn everything_is_private() {
     assert_eq!(fs::read_dir(home.join("owners")).unwrap().count(), 0);
 }
 
-/// Refused, by an error that names the file and has `expected` in it.
+/// Expects an error that names the file and contains `expected`.
 fn check_refused(dir: &Path, expected: &str) {
     let error = Store::open(dir, options()).unwrap_err().to_string();
     assert!(error.contains("threads.db"), "{error}");
@@ -84,14 +84,14 @@ async fn a_damaged_database_is_set_aside_whole() {
     assert_eq!(fs::read_to_string(dir.path().join("threads.db.damaged-7-wal")).unwrap(), "log");
     store.commit(listed(record("a", 1))).await.unwrap();
     store.close().await.unwrap();
-    // While somebody has it open, it stays where it is.
+    // The file is not renamed while another process has it open.
     fs::write(dir.path().join("threads.db"), &rubbish).unwrap();
     let living = fs::File::create(dir.path().join("owners/living")).unwrap();
     living.lock().unwrap();
     let error = Store::open(dir.path(), aside(8)).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
     assert!(dir.path().join("threads.db").exists());
-    // Another program's database is not damaged.
+    // Another program's database does not count as damaged.
     let other = tempfile::tempdir().unwrap();
     let conn = Connection::open(other.path().join("threads.db")).unwrap();
     conn.execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
@@ -113,7 +113,7 @@ fn another_programs_database_is_refused() {
     check_refused(dir.path(), "another program's database");
 }
 
-/// Overwrites the root page of a table or an index, behind the back of whoever has the file open.
+/// Overwrites the root page of a table or an index, bypassing any process that has the file open.
 fn spoil(path: &Path, name: &str) {
     let conn = Connection::open(path).unwrap();
     let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
@@ -134,7 +134,7 @@ async fn damage_shows_when_it_is_read_and_is_salvaged_at_the_next_start() {
     spoil(&path, "sqlite_autoindex_thread_1");
     let error = store.thread("a").await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
-    // While somebody has it open, it stays where it is.
+    // The file is not renamed while another process has it open.
     let salvaging = || OpenOptions { salvage: true, now_ms: 7, ..options() };
     let error = Store::open(dir.path(), salvaging()).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
@@ -185,8 +185,8 @@ async fn a_salvage_that_was_killed_is_finished() {
     let store = open(dir.path());
     store.commit(listed(record("a", 1))).await.unwrap();
     store.close().await.unwrap();
-    // Killed while it filled a new database: begun again. Killed before the last steps: they are
-    // done, and the damaged file is kept with its log.
+    // A salvage that was killed while it filled a new database starts again. One that was killed
+    // before its last steps completes them, and the damaged file is kept with its log.
     fs::write(dir.path().join("threads.db.salvage"), "half").unwrap();
     let database = dir.path().join("threads.db");
     fs::rename(&database, dir.path().join("threads.db.salvaged-for-threads.db.damaged-7")).unwrap();
@@ -218,7 +218,7 @@ async fn a_damaged_log_is_salvaged_behind_the_damage_too() {
     for n in 0..40 {
         store.commit(listed(record(&format!("t{n}"), n))).await.unwrap();
     }
-    // As a killed process leaves it: with its log.
+    // The state that a killed process leaves: with its log.
     let copy = tempfile::tempdir().unwrap();
     for name in ["threads.db", "threads.db-wal"] {
         fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
@@ -280,7 +280,7 @@ async fn a_store_that_was_emptied_or_replaced_is_not_silently_new() {
     drop(conn);
     let store = Store::open(dir.path(), salvaging()).unwrap();
     assert!(store.salvaged().unwrap().damage.contains("another program"));
-    // Taken away: a new one is made, and the loss reported.
+    // The database was removed: a new one is created, and the loss reported.
     let dir = full().await;
     fs::remove_file(dir.path().join("threads.db")).unwrap();
     let error = store::check::check(dir.path()).unwrap_err().to_string();
@@ -294,7 +294,7 @@ async fn a_store_that_was_emptied_or_replaced_is_not_silently_new() {
     assert!(kept[0].lost.contains("it is missing"), "{kept:?}");
     store.close().await.unwrap();
     assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none(), "once");
-    // All of it taken away: whoever does that wants a new one.
+    // All files were removed: the user evidently wants a new database.
     let dir = full().await;
     for entry in fs::read_dir(dir.path()).unwrap() {
         let path = entry.unwrap().path();
@@ -336,7 +336,7 @@ async fn a_full_disk_is_told_and_survived() {
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     assert!(error.to_string().contains("threads.db"), "{error}");
 
-    // Together with one that finds no room, a small commit still gets in.
+    // A small commit succeeds in a group with one that does not fit.
     let changes = ThreadChanges { updated_at: Some(77), ..ThreadChanges::default() };
     let update = Write::UpdateThread { thread: "a".into(), changes: Box::new(changes) };
     let too_large = vec![append("a", Some("t"), &[&large(stored * 2000)])];
@@ -391,7 +391,7 @@ async fn a_thread_has_one_writer_at_a_time() {
     assert_eq!(two.lease("a").await.unwrap(), []);
     two.commit(vec![start("a", "t2", 5)]).await.unwrap();
     assert!(one.lease("a").await.is_err());
-    // Its holder dies with a turn in flight: whoever comes next gets both.
+    // Its holder dies with a turn in flight: the next store gets both the lease and the turn.
     drop(two);
     let orphans = one.lease("a").await.unwrap();
     assert_eq!(orphans.len(), 1);

@@ -1,5 +1,5 @@
-//! A long history is stored a second time in large pieces: what is read is the same with them,
-//! without them, and with some of them.
+//! A long history is stored a second time in large pieces: it reads the same with all of them, with
+//! some of them, and without them.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -27,7 +27,7 @@ fn pieces(dir: &std::path::Path) -> i64 {
     conn.query_row("SELECT count(*) FROM joined", [], |row| row.get(0)).unwrap()
 }
 
-/// Opens the store and reads all histories; then without the pieces.
+/// Opens the store and reads all histories, with the pieces and without them.
 async fn check(dir: &std::path::Path, threads: &[&str]) {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let store = open(dir);
@@ -77,7 +77,7 @@ async fn pieces_say_what_the_rows_say() {
     assert!(pieces(dir.path()) > 5);
     check(dir.path(), &["a", "b", "c"]).await;
 
-    // Pieces go with what they hold.
+    // Pieces are deleted with their rows.
     let store = open(dir.path());
     for thread in ["b", "a", "c"] {
         store.lease(thread).await.unwrap();

@@ -1,5 +1,5 @@
-//! Forks, rollbacks and removals share rows: whatever is done, each thread shows what a plain copy
-//! would show.
+//! Forks, rollbacks and removals share rows: after any sequence of them, each thread shows the same
+//! as a full copy would.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -24,7 +24,7 @@ fn delete(thread: &str) -> Write {
     Write::DeleteThread { thread: thread.into() }
 }
 
-/// A whole turn, with an item and a fragment that name it.
+/// A complete turn, with an item and a fragment that contain its name.
 fn turn(thread: &str, id: &str) -> Vec<Write> {
     vec![
         start(thread, id, 1),
@@ -57,7 +57,7 @@ async fn a_fork_shows_what_was_there_and_nothing_that_came_later() {
     store.commit([turn("a", "1"), turn("a", "2"), turn("a", "3")].concat()).await.unwrap();
     store.commit(vec![start("a", "4", 9), append("a", Some("4"), &["running"])]).await.unwrap();
     store.commit(vec![fork("b", "a", None), fork("c", "a", Some("1"))]).await.unwrap();
-    // Added outside of a turn, to the place that the fork shares.
+    // Added outside a turn, at the place that the fork shares.
     store.commit(vec![finish("a", "4"), roll_back("a", 1)]).await.unwrap();
     store.commit(vec![append("a", None, &["later"])]).await.unwrap();
     store.commit(vec![fork("d", "b", None), append("b", None, &["of b"])]).await.unwrap();
@@ -88,7 +88,7 @@ async fn rollbacks_have_limits() {
     assert!(matches!(error, StoreError::TurnInFlight { .. }), "{error}");
     store.commit(vec![finish("a", "3"), roll_back("a", 3)]).await.unwrap();
     assert!(history(&store, "a").await.is_empty());
-    // A thread that had turns stays in lists.
+    // A thread that had turns remains in lists.
     assert_eq!(store.threads(Default::default()).await.unwrap().rows.len(), 1);
 }
 
@@ -113,7 +113,7 @@ async fn what_is_removed_is_gone_from_the_file() {
     ));
     assert_eq!(store.items("b", "1").await.unwrap()[0].payload, secret);
     assert_eq!(history(&store, "b").await, ["short secret"]);
-    // Its id is free again.
+    // Its id can be used again.
     store.commit(vec![create(record("a", 1)), delete("b"), delete("a")]).await.unwrap();
     store.close().await.unwrap();
     let bytes = std::fs::read(dir.path().join("threads.db")).unwrap();
@@ -173,7 +173,7 @@ async fn items_page_across_turns_both_ways() {
     assert!(matches!(error, StoreError::BadCursor { .. }), "{error}");
 }
 
-/// What is done next, to threads and turns chosen by number.
+/// An operation on threads and turns, which it names by number.
 #[derive(Debug, Clone)]
 enum Step {
     Turn(usize),
@@ -196,8 +196,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A place of a thread: a turn (or none, for what is added outside of one) and its history. With
-/// the second of a pair, the history begins anew.
+/// A place of a thread: a turn (or `None` for fragments outside a turn) and its history. If the
+/// second value of a pair is true, the history restarts there.
 type Copied = Vec<(Option<String>, Vec<(String, bool)>)>;
 
 proptest! {

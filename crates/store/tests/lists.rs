@@ -1,4 +1,4 @@
-//! Pages of threads: filters, order, and cursors that hold while threads are added.
+//! Pages of threads: filters, order, and cursors that remain valid while threads are added.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -98,7 +98,8 @@ async fn cursors_belong_to_their_order() {
     assert_eq!((page.next_cursor, page.backwards_cursor), (None, None));
 }
 
-/// A thread to store: its second and its source kind. Few seconds, so that many fall together.
+/// The second and the source kind of a thread. The range of seconds is small, so that many
+/// coincide.
 fn new_thread() -> impl Strategy<Value = (i64, &'static str)> {
     (0..6_i64, prop::sample::select(vec!["cli", "editor", "exec"]))
 }
@@ -106,8 +107,8 @@ fn new_thread() -> impl Strategy<Value = (i64, &'static str)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Walking the pages while threads are added shows each thread that was there at the start
-    /// once, every other at most once, all in order.
+    /// Paging while threads are added returns each thread that existed at the start once, every
+    /// other at most once, and all in order.
     #[test]
     fn a_walk_shows_each_thread_once(
         before in prop::collection::vec(new_thread(), 0..24),

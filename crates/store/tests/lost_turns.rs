@@ -1,4 +1,4 @@
-//! Rows of turns that are lost are made again from the items and the history that name them.
+//! Lost rows of turns are reconstructed from the items and the history that name them.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -32,7 +32,7 @@ async fn write_threads(dir: &Path) {
             writes.extend([start, put(&id, turn, "i", &format!("\"{id} {turn}\""))]);
             writes.extend([append(&id, Some(turn), &["\"seen\""]), finish(&id, turn)]);
         }
-        // A turn without items, of which only the index and the model's history tell.
+        // A turn without items, which only the index and the model's history name.
         writes.extend([start(&id, "three", 5000), append(&id, Some("three"), &["\"seen\""])]);
         writes.push(finish(&id, "three"));
         store.commit(writes).await.unwrap();
@@ -46,8 +46,8 @@ async fn turns(store: &Store, thread: &str) -> Vec<(TurnRow, Vec<ItemRow>)> {
     store.turns_with_items(thread, query).await.unwrap().rows
 }
 
-/// Zeroes the pages of a table's or an index's leaves that `pick` chooses; gives how many there
-/// were.
+/// Zeroes those leaf pages of tables and indexes that `pick` selects. Returns the number of leaf
+/// pages.
 fn zero_leaves(path: &Path, names: &[&str], pick: impl Fn(usize) -> bool) -> usize {
     let conn = Connection::open(path).unwrap();
     let mut statement = conn
@@ -69,7 +69,7 @@ fn zero_leaves(path: &Path, names: &[&str], pick: impl Fn(usize) -> bool) -> usi
         }
     }
     fs::write(path, bytes).unwrap();
-    // A file that changes within the clock's tick of its last change looks as it did before.
+    // A file changed within the clock's resolution of its previous change has the same timestamp.
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
     fs::File::options().write(true).open(path).unwrap().set_modified(later).unwrap();
     leaves.len()
@@ -110,7 +110,7 @@ async fn turns_whose_record_is_lost_are_made_again() {
                 assert!(right && items.len() == count, "{names:?}: {items:?}");
             }
         }
-        // They go on.
+        // The threads can continue.
         let id = name(7);
         store.lease(&id).await.unwrap();
         store.commit(vec![start(&id, "next", 9000), finish(&id, "next")]).await.unwrap();

@@ -1,4 +1,4 @@
-//! Databases of every released version open, keep what is in them, and go on.
+//! Databases of every released version open, keep their contents, and can be written.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -47,7 +47,7 @@ async fn version_1_keeps_everything() {
     }
     assert_eq!((found_items, found_fragments), (items, fragments));
 
-    // The turn that its process left in flight is found, and the thread goes on.
+    // The orphaned turn of its process is found, and the thread can continue.
     let orphans = store.claim_orphaned_turns().await.unwrap();
     assert_eq!(orphans.len(), 1);
     let (thread, turn) = (orphans[0].thread.clone(), orphans[0].turn.clone());
@@ -67,7 +67,7 @@ async fn version_1_keeps_everything() {
     assert!(turns.rows.iter().all(|row| row.status == TurnStatus::Completed));
     store.commit(vec![Write::RollBack { thread, turns: 2 }]).await.unwrap();
 
-    // What was written before there was an index is found too.
+    // The search also finds rows that were written before the index existed.
     let search = Some("THREAD 2: straße UND öl".to_owned());
     let found =
         store.threads(ListQuery { limit: 10, search, ..ListQuery::default() }).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is written reads back the same, in the order promised, and misuse is told by name.
+//! Written values read back unchanged and in the documented order, and misuse is refused by name.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -9,7 +9,7 @@ use store::{
     TurnStatus, TurnsQuery, Write,
 };
 
-/// Runs a test on both kinds of store: they must not differ.
+/// Runs a test on both kinds of store, which must behave the same.
 async fn on_both<F: AsyncFn(Store)>(test: F) {
     test(Store::in_memory().unwrap()).await;
     let dir = tempfile::tempdir().unwrap();

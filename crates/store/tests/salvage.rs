@@ -1,6 +1,6 @@
-//! Damaged stores: what lies on whole pages comes back, the rest is reported by id, the damaged
-//! file is kept. What "whole" means is decided here with SQLite's own account of pages, not by the
-//! code under test.
+//! Damaged stores: rows on intact pages are restored, the rest is reported by id, and the damaged
+//! file is kept. SQLite's own list of pages determines which rows are intact, not the code under
+//! test.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -18,7 +18,7 @@ const PAGE: usize = 4096;
 const THREADS: usize = 200;
 const CASES: u64 = 500;
 
-/// Numbers that are the same for the same seed (splitmix64).
+/// Pseudo-random numbers, the same for the same seed (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -34,7 +34,7 @@ impl Random {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
-    /// JSON text of about so many bytes that hardly compresses.
+    /// JSON text of about this many bytes that hardly compresses.
     fn text(&mut self, bytes: usize) -> String {
         let mut text = String::from("{\"text\":\"");
         while text.len() < bytes {
@@ -48,8 +48,8 @@ fn name(number: usize) -> String {
     format!("01a00000-0000-7000-8000-{number:012x}")
 }
 
-/// Threads of every kind: short and long texts, shared chunks, forks, rollbacks, history that began
-/// anew, archived ones.
+/// Threads of every kind: short and long texts, shared chunks, forks, rollbacks, restarted history,
+/// archived threads.
 async fn write_threads(dir: &Path) {
     let store = Store::open(dir, options()).unwrap();
     let mut random = Random(7);
@@ -67,7 +67,7 @@ async fn write_threads(dir: &Path) {
         } else {
             store.commit(vec![create(new)]).await.unwrap();
         }
-        // Some histories are long enough to be stored in pieces, too.
+        // Some histories are long enough to be stored in pieces too.
         let turns = if number % 40 == 1 { 35 } else { 1 + random.below(5) };
         for turn in 0..turns {
             let turn = format!("turn-{number}-{turn}");
@@ -101,7 +101,7 @@ async fn write_threads(dir: &Path) {
     store.close().await.unwrap();
 }
 
-/// All that a thread shows, as text.
+/// All visible contents of a thread, as text.
 async fn shown(store: &Store, id: &str) -> Result<String, StoreError> {
     let Some(thread) = store.thread(id).await? else { return Ok(String::new()) };
     let history = store.history(id).await?;
@@ -113,16 +113,15 @@ async fn shown(store: &Store, id: &str) -> Result<String, StoreError> {
     Ok(format!("{thread:?}\n{history:?}\n{places:?}"))
 }
 
-/// The pages with rows of each thread, by SQLite's account: for every thread the pages that a read
-/// of all that it shows may touch, inner pages and indexes left out.
+/// The pages with rows of each thread, according to SQLite: all leaf pages of tables that a read of
+/// the whole thread may touch, without inner pages and indexes.
 struct Ownership {
     pages: HashMap<usize, BTreeSet<u32>>,
 }
 
 impl Ownership {
-    /// Blanks one page after another and looks what can no longer be told apart: too slow. Instead
-    /// reads the leaf of every row out of the file with the help of `dbstat`'s list of leaves, and
-    /// finds a row's leaf by the key ranges of the leaves.
+    /// Finds the leaf of every row through `dbstat`'s list of leaves and the key ranges of these
+    /// leaves. Blanking one page after another and comparing the contents would be too slow.
     fn of(path: &Path) -> Self {
         let conn = Connection::open(path).unwrap();
         let bytes = fs::read(path).unwrap();
@@ -232,7 +231,7 @@ fn keys(bytes: &[u8], page: u32) -> Vec<i64> {
     (0..count).map(key).collect()
 }
 
-/// Damages the file; gives the damaged pages.
+/// Damages the file and returns the damaged pages.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> (String, BTreeSet<u32>) {
     let pages = bytes.len() / PAGE;
     let at = |page: usize| page * PAGE..(page + 1) * PAGE;
@@ -264,7 +263,8 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> (String, BTreeSet<u32>) {
             "truncation"
         }
         4 => {
-            // A page in another's place is itself whole, but two pages are not where they were.
+            // A page in the place of another is itself intact, but two pages are no longer in their
+            // places.
             let (one, two) = (random.below(pages), random.below(pages));
             let (first, second) = (bytes[at(one)].to_vec(), bytes[at(two)].to_vec());
             bytes[at(one)].copy_from_slice(&second);
@@ -333,7 +333,7 @@ async fn what_is_whole_comes_back() {
     assert_eq!(kinds.lock().unwrap().len(), 7);
 }
 
-/// Opens the damaged store and looks what is left.
+/// Opens the damaged store and compares the remaining contents.
 async fn check(
     bytes: &[u8],
     hit: &BTreeSet<u32>,
@@ -357,7 +357,7 @@ async fn check(
         if ownership.pages[&number].is_disjoint(hit) {
             assert_eq!(&now, before, "{context}: thread {number}");
         } else if now.is_empty() && !lost.contains(id.as_str()) {
-            // Both its row and every index that knows its id are gone.
+            // The thread's row and every index that contains its id are lost.
             let known = hit.len() > 1;
             assert!(known, "{context}: thread {number} is gone without a word");
         }
@@ -365,7 +365,7 @@ async fn check(
     if let Some(salvage) = store.salvaged() {
         assert_eq!(fs::read(&salvage.kept).unwrap(), bytes, "{context}: kept as it was");
     }
-    // New threads work at once.
+    // New threads can be stored at once.
     let mut writes = vec![create(record("new", 1)), start("new", "t", 1)];
     writes.extend([put("new", "t", "i", "{}"), finish("new", "t")]);
     store.commit(writes).await.unwrap_or_else(|error| panic!("{context}: {error}"));

@@ -1,6 +1,6 @@
 //! A database or its log that is deleted, replaced or damaged while a store is open, or after its
-//! process was killed: nothing is reported as stored that is not, nothing is written over, and the
-//! next start says what is gone. What a server says of unusable files, `check` says too.
+//! process was killed: nothing is reported as stored that is not, no file is overwritten, and the
+//! next start reports what is lost. `check` reports the same errors for unusable files as a server.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -25,7 +25,7 @@ fn log(dir: &Path) -> PathBuf {
     dir.join("threads.db-wal")
 }
 
-/// Names and contents of all files below `dir`, but for the index of the log and pipes.
+/// Names and contents of all files below `dir`, except the index of the log and pipes.
 fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -89,14 +89,14 @@ async fn nothing_is_stored_in_files_that_were_taken_away() {
         check(store.lease("old3").await.unwrap_err());
         check(store.close().await.unwrap_err());
 
-        // The next start says so.
+        // The next start reports it.
         if what == "a folder" {
             let error = Store::open(dir.path(), salvaging()).unwrap_err().to_string();
             assert!(error.contains("is a folder"), "{error}");
             fs::remove_dir(database(dir.path())).unwrap();
         }
         if what == "another file" {
-            // Without its log it is older than what was stored; the log is still beside it.
+            // Without its log the file is older than the last commit; the log is still beside it.
             let store = Store::open(dir.path(), salvaging()).unwrap();
             assert!(store.thread("a").await.unwrap().is_some());
             continue;
@@ -125,7 +125,7 @@ async fn a_database_put_back_has_everything() {
     store.commit(listed(record("a", 1))).await.unwrap();
     fs::rename(database(dir.path()), dir.path().join("elsewhere")).unwrap();
     store.commit(listed(record("b", 1))).await.unwrap_err();
-    // Beside one that has it open, no second one is begun.
+    // No second database is created beside one that is open.
     let error = Store::open(dir.path(), salvaging()).unwrap_err();
     assert!(matches!(error, StoreError::FilesChanged { .. }), "{error}");
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
@@ -137,7 +137,7 @@ async fn a_database_put_back_has_everything() {
     assert!(store.thread("a").await.unwrap().is_some());
 }
 
-/// Copies a store that is open, as a killed process would leave it.
+/// Copies an open store in the state that a killed process would leave.
 fn killed(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for name in ["threads.db", "threads.db-wal", "threads.db-shm", "threads.lock"] {
@@ -153,7 +153,7 @@ async fn a_log_that_was_taken_away_after_a_kill_is_reported() {
     store.commit(listed(record("old", 1))).await.unwrap();
     store.close().await.unwrap();
     let store = open(dir.path());
-    // Too few for the log to be emptied when nothing happens.
+    // Too few commits for the log to be emptied when idle.
     for n in 0..3 {
         store.commit(listed(record(&format!("t{n}"), n))).await.unwrap();
     }
@@ -196,7 +196,7 @@ async fn a_log_that_was_taken_away_after_a_kill_is_reported() {
         let salvage = store.salvaged().unwrap();
         assert!(salvage.damage.contains(expected), "{salvage:?}");
         assert_eq!(salvage.lost_unnamed, !expected.contains("damaged"), "{salvage:?}");
-        // Another log's pages stand in the place of some of the database's.
+        // Pages of another log replace some of the database's.
         let has_old = store.thread("old").await.unwrap().is_some();
         assert!(has_old || expected == "another log", "{expected}");
         let kept = copy.path().join("threads.db.damaged-7-wal");
@@ -277,7 +277,7 @@ async fn a_check_says_what_a_server_says() {
         assert!(!said.contains("disk I/O") && !said.contains("readonly"), "{number}: {said}");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
     }
-    // What is no file among the owners is no owner, and is left where it is.
+    // An entry among the owners that is not a regular file is not an owner, and is not removed.
     let dir = tempfile::tempdir().unwrap();
     open(dir.path()).close().await.unwrap();
     pipe(&dir.path().join("owners/pipe"));

@@ -1,4 +1,4 @@
-//! Threads as lines of JSON: what is written out and read in again is the same thread.
+//! Threads as lines of JSON: an exported and imported thread is the same thread.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -93,7 +93,7 @@ async fn bad_lines_are_told_by_number_and_store_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
-    /// Any text, also one that begins well, is stored whole or not at all.
+    /// Any text, even one with a valid beginning, is stored completely or not at all.
     #[test]
     fn any_text_is_an_answer(
         cut in 0..900_usize,

@@ -1,4 +1,4 @@
-//! What the tests of running commands share.
+//! Shared parts of the tests that run commands.
 #![allow(dead_code, unreachable_pub)]
 
 use std::ffi::OsString;
@@ -19,7 +19,8 @@ pub fn sandbox(layer: Layer) -> Sandbox {
     })
 }
 
-/// The layers to test. Bubblewrap must work where tests run, unless said otherwise.
+/// The layers to test. Bubblewrap must work on the test machine, unless the environment says
+/// otherwise.
 pub fn layers() -> Vec<Layer> {
     let mut layers = vec![Layer::Landlock];
     if std::env::var_os("AGENTD_TEST_NO_BWRAP").is_none() {
@@ -88,14 +89,14 @@ pub async fn run(sandbox: &Sandbox, spawn: Spawn) -> Ran {
     Ran { exit, stdout: stdout.text(), stderr: stderr.text() }
 }
 
-/// A folder that no policy includes by itself: not in `/tmp`.
+/// A folder outside `/tmp`, which no policy includes by default.
 pub fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = folder.path().canonicalize().unwrap();
     (folder, path)
 }
 
-/// Waits until there is no process with this id; fails when it takes suspiciously long.
+/// Waits until no process has this id; fails after a generous bound.
 pub async fn gone(pid: i32) {
     let stat = format!("/proc/{pid}/stat");
     for _ in 0..2000 {

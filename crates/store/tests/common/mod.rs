@@ -1,4 +1,4 @@
-//! Short ways to write what the tests store. Knows no expectations.
+//! Shorthand for the values that the tests store. Contains no expectations.
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::Path;
@@ -84,7 +84,7 @@ pub fn finish(thread: &str, turn: &str) -> Write {
     }
 }
 
-/// A thread with one finished turn, which is thereby listed.
+/// A thread with one completed turn, so that lists include it.
 pub fn listed(record: ThreadRecord) -> Vec<Write> {
     let id = record.id.clone();
     let started_at_ms = record.created_at * 1000;
