@@ -1,6 +1,6 @@
 // Generated from the protocol's types. Do not edit.
 
-/** Who is logged in. */
+/** The account that is logged in. */
 export type Account =
   | {
     type: "apiKey";
@@ -24,7 +24,7 @@ export interface AccountLoginCancelResponse {
   status: AccountLoginCancelStatus;
 }
 
-/** Whether there was a login to give up. */
+/** Whether a login was in progress. */
 export type AccountLoginCancelStatus = "canceled" | "notFound";
 
 /** Payload of `account/login/completed`. */
@@ -40,16 +40,16 @@ export type AccountLoginStartParams =
     type: "apiKey";
     apiKey: string;
   }
-  /** In a browser. */
+  /** Login in a browser. */
   | {
     type: "hosted";
     agentStreamlinedLogin?: boolean;
   }
-  /** With a code typed on another device. */
+  /** Login with a code entered on another device. */
   | {
     type: "hostedDeviceCode";
   }
-  /** With tokens that the client has. */
+  /** Login with tokens that the client provides. */
   | {
     type: "hostedAuthTokens";
     accessToken: string;
@@ -115,13 +115,13 @@ export interface AccountUpdatedNotification {
   planType: PlanType | null;
 }
 
-/** What ran out. */
+/** What is exhausted. */
 export type AddCreditsNudgeCreditType = "credits" | "usage_limit";
 
-/** Whether a mail went out. */
+/** Whether an email was sent. */
 export type AddCreditsNudgeEmailStatus = "sent" | "cooldown_active";
 
-/** Further file-system rights. */
+/** Additional file-system permissions. */
 export interface AdditionalFileSystemPermissions {
   entries?: Array<FileSystemSandboxEntry> | null;
   globScanMaxDepth?: number | null;
@@ -129,12 +129,12 @@ export interface AdditionalFileSystemPermissions {
   write?: Array<string> | null;
 }
 
-/** Further network rights. */
+/** Additional network permissions. */
 export interface AdditionalNetworkPermissions {
   enabled?: boolean | null;
 }
 
-/** Rights beyond those in force, asked for or granted. */
+/** Permissions beyond those in effect, requested or granted. */
 export interface AdditionalPermissionProfile {
   fileSystem?: AdditionalFileSystemPermissions | null;
   network?: AdditionalNetworkPermissions | null;
@@ -177,7 +177,7 @@ export interface AgentMessageDeltaNotification {
   turnId: string;
 }
 
-/** A message of the model. */
+/** A message from the model. */
 export interface AgentMessageItem {
   id: string;
   memoryCitation?: MemoryCitation | null;
@@ -185,7 +185,7 @@ export interface AgentMessageItem {
   text: string;
 }
 
-/** Who stands behind an app. */
+/** The publisher of an app. */
 export interface AppBranding {
   category?: string | null;
   developer?: string | null;
@@ -217,7 +217,7 @@ export interface AppListParams {
   cursor?: string | null;
   forceRefetch?: boolean;
   limit?: number | null;
-  /** Uses the features of that thread. */
+  /** Uses the features of this thread. */
   threadId?: string | null;
 }
 
@@ -232,7 +232,7 @@ export interface AppListUpdatedNotification {
   data: Array<AppInfo>;
 }
 
-/** What the directory says of an app. */
+/** The directory's description of an app. */
 export interface AppMetadata {
   categories?: Array<string> | null;
   developer?: string | null;
@@ -253,14 +253,14 @@ export interface AppReview {
   status: string;
 }
 
-/** A picture of an app. */
+/** A screenshot of an app. */
 export interface AppScreenshot {
   fileId?: string | null;
   url?: string | null;
   userPrompt: string;
 }
 
-/** An app in brief. */
+/** A summary of an app. */
 export interface AppSummary {
   description?: string | null;
   id: string;
@@ -273,7 +273,7 @@ export interface AppSummary {
 export interface ApplyPatchApprovalParams {
   callId: string;
   conversationId: string;
-  /** By path. */
+  /** Changes by path. */
   fileChanges: { [key: string]: LegacyFileChange };
   grantRoot?: string | null;
   reason?: string | null;
@@ -282,17 +282,17 @@ export interface ApplyPatchApprovalParams {
 /** Who decides on approval requests. */
 export type ApprovalsReviewer = "user" | "auto_review" | "guardian_subagent";
 
-/** When the agent pauses to ask. */
+/** When the agent asks for approval. */
 export type AskForApproval =
-  /** Ask for everything but commands known to be harmless. */
+  /** Asks for everything but commands known to be harmless. */
   | "unlessTrusted"
-  /** Deprecated: ask only after a sandboxed command failed. */
+  /** Deprecated: asks only after a sandboxed command failed. */
   | "onFailure"
   /** The model decides when to ask. */
   | "onRequest"
-  /** Never ask. */
+  /** Never asks. */
   | "never"
-  /** Each kind of prompt on its own. */
+  /** Controls each kind of prompt separately. */
   | {
     granular: GranularApproval;
   };
@@ -300,10 +300,10 @@ export type AskForApproval =
 /** How the server authenticates. */
 export type AuthMode = "apikey" | "hosted" | "hostedAuthTokens" | "agentIdentity";
 
-/** Who decided. */
+/** Source of a decision. */
 export type AutoReviewDecisionSource = "agent";
 
-/** Byte offsets, the end exclusive. */
+/** Byte offsets; the end is exclusive. */
 export interface ByteRange {
   end: number;
   start: number;
@@ -311,9 +311,9 @@ export interface ByteRange {
 
 /** The program that embeds the server; `name` appears in compliance logs. */
 export interface ClientInfo {
-  /** Must be able to stand in an HTTP header. */
+  /** Must be valid in an HTTP header. */
   name: string;
-  /** Name for people. */
+  /** Display name. */
   title?: string | null;
   version: string;
 }
@@ -324,12 +324,12 @@ export type CollabAgentStatus = "pendingInit" | "running" | "interrupted" | "com
 /** Tool that one agent uses on another. */
 export type CollabAgentTool = "spawnAgent" | "sendInput" | "resumeAgent" | "wait" | "closeAgent";
 
-/** A call between agents. */
+/** A tool call between agents. */
 export interface CollabToolCallItem {
   agentStatus?: CollabAgentStatus | null;
   id: string;
   model?: string | null;
-  /** Of a spawned agent. */
+  /** Thread of a spawned agent. */
   newThreadId?: string | null;
   prompt?: string | null;
   reasoningEffort?: ReasoningEffort | null;
@@ -382,7 +382,7 @@ export type CommandAction =
 
 /** Payload of `command/exec/outputDelta`. */
 export interface CommandExecOutputDeltaNotification {
-  /** Nothing more of this stream follows. */
+  /** No more output of this stream follows. */
   capReached: boolean;
   deltaBase64: string;
   processId: string;
@@ -396,20 +396,20 @@ export interface CommandExecParams {
   cwd?: string | null;
   disableOutputCap?: boolean;
   disableTimeout?: boolean;
-  /** Variables to set, or with null to unset. */
+  /** Variables to set; null unsets one. */
   env?: { [key: string]: string | null } | null;
-  /** Most bytes kept of each stream. */
+  /** Maximum number of bytes kept of each stream. */
   outputBytesCap?: number | null;
-  /** The client's name for the session; needed for `tty`, streaming and follow-up calls. */
+  /** The client's name for the session; required for `tty`, streaming and follow-up calls. */
   processId?: string | null;
   sandboxPolicy?: SandboxPolicy | null;
-  /** Of that terminal. */
+  /** Size of that terminal. */
   size?: TerminalSize | null;
-  /** Takes input with `command/exec/write`. */
+  /** Accepts input from `command/exec/write`. */
   streamStdin?: boolean;
-  /** Sends output as it comes. */
+  /** Sends output as it arrives. */
   streamStdoutStderr?: boolean;
-  /** The server's default when absent. */
+  /** The server's default applies when absent. */
   timeoutMs?: number | null;
   /** Runs on a pseudo-terminal. */
   tty?: boolean;
@@ -423,7 +423,7 @@ export interface CommandExecResizeParams {
 
 /** Result of `command/exec`. */
 export interface CommandExecResponse {
-  /** 124 after a timeout, -1 after a termination. */
+  /** 124 after a timeout, -1 if the command was terminated. */
   exitCode: number;
   /** Empty when streamed. */
   stderr: string;
@@ -446,30 +446,30 @@ export interface CommandExecWriteParams {
 /** Decision on a command. */
 export type CommandExecutionApprovalDecision =
   | "accept"
-  /** Also for the same command later in the session. */
+  /** Accepts, also for the same command later in the session. */
   | "acceptForSession"
-  /** And allow the command prefix from now on. */
+  /** Accepts, and allows the command prefix from now on. */
   | {
     acceptWithExecpolicyAmendment: {
       execpolicy_amendment: Array<string>;
     };
   }
-  /** And keep the host rule. */
+  /** Applies and stores the host rule. */
   | {
     applyNetworkPolicyAmendment: {
       network_policy_amendment: NetworkPolicyAmendment;
     };
   }
-  /** Do not; the turn goes on. */
+  /** Declines; the turn continues. */
   | "decline"
-  /** Do not; the turn ends. */
+  /** Declines; the turn ends. */
   | "cancel";
 
-/** A command that was run, or waits for approval. */
+/** A command that was run or awaits approval. */
 export interface CommandExecutionItem {
-  /** Both streams, in order of arrival. */
+  /** Output of both streams, in order of arrival. */
   aggregatedOutput?: string | null;
-  /** As shown to people. */
+  /** The command as displayed to people. */
   command: string;
   /** What the command appears to do. */
   commandActions: Array<CommandAction>;
@@ -492,16 +492,16 @@ export interface CommandExecutionOutputDeltaNotification {
 
 /** Parameters of `item/commandExecution/requestApproval`. */
 export interface CommandExecutionRequestApprovalParams {
-  /** Tells several requests for one item apart. */
+  /** Distinguishes several requests for one item. */
   approvalId?: string | null;
   availableDecisions?: Array<CommandExecutionApprovalDecision> | null;
   command?: string | null;
   commandActions?: Array<CommandAction> | null;
   cwd?: string | null;
   itemId: string;
-  /** Set when the question is about the network. */
+  /** Present when the request concerns the network. */
   networkApprovalContext?: NetworkApprovalContext | null;
-  /** Command prefix that could be allowed from now on. */
+  /** Command prefix that the client can allow from now on. */
   proposedExecpolicyAmendment?: Array<string> | null;
   proposedNetworkPolicyAmendments?: Array<NetworkPolicyAmendment> | null;
   reason?: string | null;
@@ -511,19 +511,19 @@ export interface CommandExecutionRequestApprovalParams {
   turnId: string;
 }
 
-/** The client's answer to `item/commandExecution/requestApproval`. */
+/** The client's response to `item/commandExecution/requestApproval`. */
 export interface CommandExecutionRequestApprovalResponse {
   decision: CommandExecutionApprovalDecision;
 }
 
-/** Who ran a command. */
+/** Source of a command. */
 export type CommandExecutionSource =
   | "agent"
   /** The user, with `thread/shellCommand`. */
   | "userShell"
-  /** The agent, starting an interactive session. */
+  /** The agent, when it starts an interactive session. */
   | "unifiedExecStartup"
-  /** The agent, typing into one. */
+  /** The agent, when it types into one. */
   | "unifiedExecInteraction";
 
 /** State of a command. */
@@ -534,7 +534,7 @@ export interface ConfigBatchWriteParams {
   edits: Array<ConfigEdit>;
   expectedVersion?: string | null;
   filePath?: string | null;
-  /** Loaded threads take the new values. */
+  /** Applies the new values to loaded threads. */
   reloadUserConfig?: boolean;
 }
 
@@ -550,15 +550,15 @@ export interface ConfigLayer {
   config: unknown;
   disabledReason?: string | null;
   name: ConfigLayerSource;
-  /** Changes with the content. */
+  /** Changes whenever the content does. */
   version: string;
 }
 
-/** Which layer, in which version. */
+/** A layer and its version. */
 export interface ConfigLayerMetadata {
   /**
-   * Why what is written there is not in force: the part of the program that it is about is
-   * missing. A feature that is held off is shown as `false`.
+   * Why the written value has no effect: the program does not contain the part that it
+   * configures. A feature disabled for that reason is shown as `false`.
    */
   heldOff?: string | null;
   name: ConfigLayerSource;
@@ -567,7 +567,7 @@ export interface ConfigLayerMetadata {
 
 /** Where a layer comes from. */
 export type ConfigLayerSource =
-  /** Device management. */
+  /** Mobile device management. */
   | {
     type: "mdm";
     domain: string;
@@ -596,12 +596,12 @@ export type ConfigLayerSource =
   | {
     type: "legacyManagedConfigTomlFromMdm";
   }
-  /** Not set anywhere; only with `includeDefaults`. Its version is the program's. */
+  /** Not set in any layer; only with `includeDefaults`. Its version is the program's. */
   | {
     type: "default";
   };
 
-/** What keeps the value written from being in force. */
+/** Why the written value is not effective. */
 export interface ConfigOverriddenMetadata {
   effectiveValue: unknown;
   message: string;
@@ -610,9 +610,12 @@ export interface ConfigOverriddenMetadata {
 
 /** Parameters of `config/read`. */
 export interface ConfigReadParams {
-  /** Adds the project layers that apply there. */
+  /** Adds the project layers that apply to this folder. */
   cwd?: string | null;
-  /** Adds the defaults of what is not set: `config` is then what is in force, with absolute paths. */
+  /**
+   * Adds the defaults of unset keys: `config` is then the effective configuration, with absolute
+   * paths.
+   */
   includeDefaults?: boolean;
   includeLayers?: boolean;
 }
@@ -621,7 +624,7 @@ export interface ConfigReadParams {
 export interface ConfigReadResponse {
   /** Keys and values as in the configuration file. */
   config: { [key: string]: unknown };
-  /** Highest first. */
+  /** Layers, highest priority first. */
   layers?: Array<ConfigLayer> | null;
   /** Layer of each value, by dotted key. */
   origins: { [key: string]: ConfigLayerMetadata };
@@ -633,7 +636,7 @@ export interface ConfigRequirements {
   allowedSandboxModes?: Array<SandboxMode> | null;
   allowedWebSearchModes?: Array<WebSearchMode> | null;
   enforceResidency?: ResidencyRequirement | null;
-  /** By feature name. */
+  /** Required state, by feature name. */
   featureRequirements?: { [key: string]: boolean } | null;
   network?: NetworkRequirements | null;
 }
@@ -645,7 +648,7 @@ export interface ConfigRequirementsReadResponse {
 
 /** Parameters of `config/value/write`. */
 export interface ConfigValueWriteParams {
-  /** Refuses the write when the file is another. */
+  /** The write is refused if the file has another version. */
   expectedVersion?: string | null;
   /** The user's file when absent. */
   filePath?: string | null;
@@ -659,9 +662,9 @@ export interface ConfigValueWriteParams {
 /** Payload of `configWarning`. */
 export interface ConfigWarningNotification {
   details?: string | null;
-  /** File that the warning is about. */
+  /** File that the warning concerns. */
   path?: string | null;
-  /** Place in that file. */
+  /** Position in that file. */
   range?: TextRange | null;
   summary: string;
 }
@@ -671,17 +674,17 @@ export interface ConfigWriteResponse {
   filePath: string;
   overriddenMetadata: ConfigOverriddenMetadata | null;
   status: ConfigWriteStatus;
-  /** Of the file as it is now. */
+  /** New version of the file. */
   version: string;
 }
 
-/** Whether the value written is the one in force. */
+/** Whether the written value is effective. */
 export type ConfigWriteStatus = "ok" | "okOverridden";
 
-/** The history was replaced by a summary, or `reason` says why not. */
+/** A compaction of the history. With `reason`, the history was not replaced. */
 export interface ContextCompactionItem {
   id: string;
-  /** Why the history stayed as it was; absent from a compaction that succeeded. */
+  /** Why the history was not replaced; absent if the compaction succeeded. */
   reason?: string | null;
 }
 
@@ -724,7 +727,7 @@ export type DynamicToolCallOutputContentItem =
 /** State of a dynamic tool call. */
 export type DynamicToolCallStatus = "inProgress" | "completed" | "failed";
 
-/** An object without members: parameters or result of methods that need none. */
+/** An object without members, for methods without parameters or result. */
 export type Empty = Record<string, never>;
 
 /** Payload of `error`. */
@@ -746,7 +749,7 @@ export interface ExecCommandApprovalParams {
   reason?: string | null;
 }
 
-/** A feature that can be switched. */
+/** A feature that can be enabled or disabled. */
 export interface ExperimentalFeature {
   announcement: string | null;
   defaultEnabled: boolean;
@@ -765,7 +768,7 @@ export interface ExperimentalFeatureEnablementSetParams {
 
 /** Result of `experimentalFeature/enablement/set`. */
 export interface ExperimentalFeatureEnablementSetResponse {
-  /** As it is now. */
+  /** The new state, by feature name. */
   enablement: { [key: string]: boolean };
 }
 
@@ -786,7 +789,7 @@ export type ExperimentalFeatureStage = "beta" | "underDevelopment" | "stable" | 
 
 /** Parameters of `externalAgentConfig/detect`. */
 export interface ExternalAgentConfigDetectParams {
-  /** Projects to look in. */
+  /** Projects to search. */
   cwds?: Array<string> | null;
   includeHome?: boolean;
 }
@@ -801,16 +804,16 @@ export interface ExternalAgentConfigImportParams {
   migrationItems: Array<ExternalAgentConfigMigrationItem>;
 }
 
-/** Something to take over. */
+/** An item to import. */
 export interface ExternalAgentConfigMigrationItem {
-  /** Of a project; absent for the home folder. */
+  /** The project's folder; absent for the home folder. */
   cwd?: string | null;
   description: string;
   details?: MigrationDetails | null;
   itemType: ExternalAgentConfigMigrationItemType;
 }
 
-/** Kind of thing to take over. */
+/** Kind of item to import. */
 export type ExternalAgentConfigMigrationItemType = "AGENTS_MD" | "CONFIG" | "SKILLS" | "PLUGINS" | "MCP_SERVER_CONFIG" | "SUBAGENTS" | "HOOKS" | "COMMANDS" | "SESSIONS";
 
 /** Parameters of `feedback/upload`. */
@@ -825,25 +828,25 @@ export interface FeedbackUploadParams {
 
 /** Result of `feedback/upload`. */
 export interface FeedbackUploadResponse {
-  /** Id to quote. */
+  /** Id to quote in further communication. */
   threadId: string;
 }
 
 /** Decision on a patch. */
 export type FileChangeApprovalDecision =
   | "accept"
-  /** Also for the same files later in the session. */
+  /** Accepts, also for the same files later in the session. */
   | "acceptForSession"
-  /** Do not; the turn goes on. */
+  /** Declines; the turn continues. */
   | "decline"
-  /** Do not; the turn ends. */
+  /** Declines; the turn ends. */
   | "cancel";
 
 /** A patch to files. */
 export interface FileChangeItem {
   changes: Array<FileUpdateChange>;
   id: string;
-  /** Why it failed or was declined, unless the user said no. */
+  /** Why it failed or was declined, unless the user declined it. */
   reason?: string | null;
   status: PatchApplyStatus;
 }
@@ -876,15 +879,15 @@ export interface FileChangeRequestApprovalParams {
   turnId: string;
 }
 
-/** The client's answer to `item/fileChange/requestApproval`. */
+/** The client's response to `item/fileChange/requestApproval`. */
 export interface FileChangeRequestApprovalResponse {
   decision: FileChangeApprovalDecision;
 }
 
-/** Access to a place. */
+/** Access to a location. */
 export type FileSystemAccessMode = "read" | "write" | "none";
 
-/** A place in the file system. */
+/** A location in the file system. */
 export type FileSystemPath =
   | {
     type: "path";
@@ -899,19 +902,19 @@ export type FileSystemPath =
     value: FileSystemSpecialPath;
   };
 
-/** One rule: a place and the access to it. */
+/** One rule: a location and the access to it. */
 export interface FileSystemSandboxEntry {
   access: FileSystemAccessMode;
   path: FileSystemPath;
 }
 
-/** A place that each machine or project resolves by itself. */
+/** A location that depends on the machine or the project. */
 export type FileSystemSpecialPath =
   /** The whole file system. */
   | {
     kind: "root";
   }
-  /** What a program needs to start. */
+  /** The files that a program needs to start. */
   | {
     kind: "minimal";
   }
@@ -920,7 +923,7 @@ export type FileSystemSpecialPath =
     kind: "project_roots";
     subpath?: string | null;
   }
-  /** The folder that `TMPDIR` names. */
+  /** The folder named by `TMPDIR`. */
   | {
     kind: "tmpdir";
   }
@@ -928,7 +931,7 @@ export type FileSystemSpecialPath =
   | {
     kind: "slash_tmp";
   }
-  /** A token of a newer version. */
+  /** A location defined by a newer version. */
   | {
     kind: "unknown";
     path: string;
@@ -937,7 +940,7 @@ export type FileSystemSpecialPath =
 
 /** The change to one file. */
 export interface FileUpdateChange {
-  /** Unified diff; the plain content for an added file. */
+  /** Unified diff; the whole content of an added file. */
   diff: string;
   kind: PatchChangeKind;
   path: string;
@@ -952,7 +955,7 @@ export interface FsChangedNotification {
 /** Parameters of `fs/copy`. */
 export interface FsCopyParams {
   destinationPath: string;
-  /** Needed to copy a folder. */
+  /** Required to copy a folder. */
   recursive?: boolean;
   sourcePath: string;
 }
@@ -960,7 +963,7 @@ export interface FsCopyParams {
 /** Parameters of `fs/createDirectory`. */
 export interface FsCreateDirectoryParams {
   path: string;
-  /** On when absent. */
+  /** Defaults to `true`. */
   recursive?: boolean | null;
 }
 
@@ -1008,10 +1011,10 @@ export interface FsReadFileResponse {
 
 /** Parameters of `fs/remove`. */
 export interface FsRemoveParams {
-  /** On when absent: a missing path is no error. */
+  /** Defaults to `true`: a missing path is not an error. */
   force?: boolean | null;
   path: string;
-  /** On when absent. */
+  /** Defaults to `true`. */
   recursive?: boolean | null;
 }
 
@@ -1029,7 +1032,7 @@ export interface FsWatchParams {
 
 /** Result of `fs/watch`. */
 export interface FsWatchResponse {
-  /** The path as it is watched. */
+  /** The path under watch. */
   path: string;
 }
 
@@ -1039,12 +1042,12 @@ export interface FsWriteFileParams {
   path: string;
 }
 
-/** What was found. */
+/** Kind of a match. */
 export type FuzzyFileSearchMatchType = "file" | "directory";
 
 /** Parameters of `fuzzyFileSearch`. */
 export interface FuzzyFileSearchParams {
-  /** A later search with the same token ends this one. */
+  /** A later search with the same token cancels this one. */
   cancellationToken?: string | null;
   query: string;
   roots: Array<string>;
@@ -1055,10 +1058,10 @@ export interface FuzzyFileSearchResponse {
   files: Array<FuzzyFileSearchResult>;
 }
 
-/** A match; the best come first. */
+/** A match; results are sorted best first. */
 export interface FuzzyFileSearchResult {
   file_name: string;
-  /** Characters of `path` that matched. */
+  /** Indices of the characters of `path` that matched. */
   indices?: Array<number> | null;
   match_type: FuzzyFileSearchMatchType;
   /** Relative to `root`. */
@@ -1067,14 +1070,14 @@ export interface FuzzyFileSearchResult {
   score: number;
 }
 
-/** State of the repository when the thread was last touched. */
+/** State of the repository when the thread was last used. */
 export interface GitInfo {
   branch: string | null;
   originUrl: string | null;
   sha: string | null;
 }
 
-/** Which kinds of prompt may surface; those switched off are refused without asking. */
+/** Which kinds of prompt are shown; the others are refused without asking. */
 export interface GranularApproval {
   /** Elicitations of MCP servers. */
   mcp_elicitations: boolean;
@@ -1088,7 +1091,7 @@ export interface GranularApproval {
   skill_approval?: boolean;
 }
 
-/** What the reviewer found. */
+/** The reviewer's findings. */
 export interface GuardianApprovalReview {
   rationale?: string | null;
   riskLevel?: GuardianRiskLevel | null;
@@ -1096,7 +1099,7 @@ export interface GuardianApprovalReview {
   userAuthorization?: GuardianUserAuthorization | null;
 }
 
-/** What is under review. */
+/** The action under review. */
 export type GuardianApprovalReviewAction =
   | {
     type: "command";
@@ -1140,13 +1143,13 @@ export type GuardianApprovalReviewAction =
 /** State of a review. */
 export type GuardianApprovalReviewStatus = "inProgress" | "approved" | "denied" | "timedOut" | "aborted";
 
-/** How a command was to be run. */
+/** How a command was to be started. */
 export type GuardianCommandSource = "shell" | "unifiedExec";
 
 /** How risky an action is. */
 export type GuardianRiskLevel = "low" | "medium" | "high" | "critical";
 
-/** How clearly the user asked for it. */
+/** How clearly the user authorized the action. */
 export type GuardianUserAuthorization = "unknown" | "low" | "medium" | "high";
 
 /** Payload of `guardianWarning`. */
@@ -1155,7 +1158,7 @@ export interface GuardianWarningNotification {
   threadId: string;
 }
 
-/** A hook that could not be read. */
+/** A hook that could not be loaded. */
 export interface HookErrorInfo {
   message: string;
   path: string;
@@ -1167,7 +1170,7 @@ export type HookEventName = "preToolUse" | "permissionRequest" | "postToolUse" |
 /** Whether the turn waits for a hook. */
 export type HookExecutionMode = "sync" | "async";
 
-/** What a hook runs. */
+/** Type of a hook's handler. */
 export type HookHandlerType = "command" | "prompt" | "agent";
 
 /** A configured hook. */
@@ -1189,16 +1192,16 @@ export interface HookMetadata {
   trustStatus: HookTrustStatus;
 }
 
-/** Something that a hook said. */
+/** Output of a hook. */
 export interface HookOutputEntry {
   kind: HookOutputEntryKind;
   text: string;
 }
 
-/** What the text is for. */
+/** Purpose of the text. */
 export type HookOutputEntryKind = "warning" | "stop" | "feedback" | "context" | "error";
 
-/** One hook's contribution. */
+/** Text from one hook. */
 export interface HookPromptFragment {
   hookRunId: string;
   text: string;
@@ -1240,7 +1243,7 @@ export interface HookRunSummary {
   statusMessage?: string | null;
 }
 
-/** What a hook belongs to. */
+/** Scope of a hook. */
 export type HookScope = "thread" | "turn";
 
 /** Where a hook is configured. */
@@ -1259,7 +1262,7 @@ export interface HooksListEntry {
 
 /** Parameters of `hooks/list`. */
 export interface HooksListParams {
-  /** The server's own folder when empty. */
+  /** The server's working folder when empty. */
   cwds?: Array<string>;
 }
 
@@ -1277,36 +1280,36 @@ export interface HostedAuthTokensRefreshParams {
 /** Why fresh tokens are needed. */
 export type HostedAuthTokensRefreshReason = "unauthorized";
 
-/** The client's answer to `account/hostedAuthTokens/refresh`. */
+/** The client's response to `account/hostedAuthTokens/refresh`. */
 export interface HostedAuthTokensRefreshResponse {
   accessToken: string;
   hostedAccountId: string;
   hostedPlanType?: string | null;
 }
 
-/** An image that the model made. */
+/** An image that the model generated. */
 export interface ImageGenerationItem {
   id: string;
-  /** Base64 of the image. */
+  /** The image in base64. */
   result: string;
   revisedPrompt?: string | null;
   savedPath?: string | null;
   status: string;
 }
 
-/** An image that the agent looked at. */
+/** An image that the agent viewed. */
 export interface ImageViewItem {
   id: string;
   path: string;
-  /** Why it could not be looked at; absent from one that was. */
+  /** Why it could not be viewed; absent if it succeeded. */
   reason?: string | null;
 }
 
-/** What the client asks of its connection. */
+/** Capabilities that the client requests for its connection. */
 export interface InitializeCapabilities {
-  /** Opens experimental methods and fields. */
+  /** Enables experimental methods and fields. */
   experimentalApi?: boolean;
-  /** Exact method names of notifications not to send; unknown names are ignored. */
+  /** Exact method names of notifications to suppress; unknown names are ignored. */
   optOutNotificationMethods?: Array<string> | null;
 }
 
@@ -1318,13 +1321,13 @@ export interface InitializeParams {
 
 /** Result of `initialize`. */
 export interface InitializeResponse {
-  /** Folder of configuration and stored threads. */
+  /** Folder of the configuration and the stored threads. */
   agentHome: string;
   /** `unix` or `windows`. */
   platformFamily: string;
   /** For example `linux` or `macos`. */
   platformOs: string;
-  /** What the server presents to model providers. */
+  /** The user agent that the server sends to model providers. */
   userAgent: string;
 }
 
@@ -1376,7 +1379,7 @@ export interface ItemStartedNotification {
   turnId: string;
 }
 
-/** The client's answer. */
+/** The client's response. */
 export interface LegacyApprovalResponse {
   decision: ReviewDecision;
 }
@@ -1403,7 +1406,7 @@ export interface MarketplaceAddParams {
   refName?: string | null;
   /** Folder, repository URL or `owner/name`. */
   source: string;
-  /** Folders to check out, when not all. */
+  /** Folders to check out; all when absent. */
   sparsePaths?: Array<string> | null;
 }
 
@@ -1414,12 +1417,12 @@ export interface MarketplaceAddResponse {
   marketplaceName: string;
 }
 
-/** How to show a marketplace. */
+/** Display information of a marketplace. */
 export interface MarketplaceInterface {
   displayName?: string | null;
 }
 
-/** A marketplace that could not be read. */
+/** A marketplace that could not be loaded. */
 export interface MarketplaceLoadErrorInfo {
   marketplacePath: string;
   message: string;
@@ -1444,7 +1447,7 @@ export interface MarketplaceUpgradeErrorInfo {
 
 /** Parameters of `marketplace/upgrade`. */
 export interface MarketplaceUpgradeParams {
-  /** All when absent. */
+  /** The marketplace to update; all when absent. */
   marketplaceName?: string | null;
 }
 
@@ -1469,7 +1472,7 @@ export interface McpBlobResourceContent {
 /** Discriminator of an array. */
 export type McpElicitationArrayType = "array";
 
-/** A yes-or-no field. */
+/** A boolean field. */
 export interface McpElicitationBooleanSchema {
   default?: boolean | null;
   description?: string | null;
@@ -1486,12 +1489,12 @@ export interface McpElicitationConstOption {
   title: string;
 }
 
-/** A field with given choices. */
+/** A field with fixed choices. */
 export type McpElicitationEnumSchema =
   | McpElicitationMultiSelectEnumSchema
   | McpElicitationSingleSelectEnumSchema;
 
-/** A choice of several. */
+/** A multiple choice. */
 export type McpElicitationMultiSelectEnumSchema =
   | McpElicitationUntitledMultiSelectEnumSchema
   | McpElicitationTitledMultiSelectEnumSchema;
@@ -1527,7 +1530,7 @@ export interface McpElicitationSchema {
   type: McpElicitationObjectType;
 }
 
-/** A choice of one. */
+/** A single choice. */
 export type McpElicitationSingleSelectEnumSchema =
   | McpElicitationTitledSingleSelectEnumSchema
   | McpElicitationUntitledSingleSelectEnumSchema;
@@ -1549,12 +1552,12 @@ export interface McpElicitationStringSchema {
 /** Discriminator of a string. */
 export type McpElicitationStringType = "string";
 
-/** The titled values to choose from. */
+/** The available titled values. */
 export interface McpElicitationTitledEnumItems {
   anyOf: Array<McpElicitationConstOption>;
 }
 
-/** Several of several titled values. */
+/** A multiple choice of titled values. */
 export interface McpElicitationTitledMultiSelectEnumSchema {
   default?: Array<string> | null;
   description?: string | null;
@@ -1565,7 +1568,7 @@ export interface McpElicitationTitledMultiSelectEnumSchema {
   type: McpElicitationArrayType;
 }
 
-/** One of several titled values. */
+/** A single choice of titled values. */
 export interface McpElicitationTitledSingleSelectEnumSchema {
   default?: string | null;
   description?: string | null;
@@ -1574,13 +1577,13 @@ export interface McpElicitationTitledSingleSelectEnumSchema {
   type: McpElicitationStringType;
 }
 
-/** The values to choose from. */
+/** The available values. */
 export interface McpElicitationUntitledEnumItems {
   enum: Array<string>;
   type: McpElicitationStringType;
 }
 
-/** Several of several values. */
+/** A multiple choice of values. */
 export interface McpElicitationUntitledMultiSelectEnumSchema {
   default?: Array<string> | null;
   description?: string | null;
@@ -1591,7 +1594,7 @@ export interface McpElicitationUntitledMultiSelectEnumSchema {
   type: McpElicitationArrayType;
 }
 
-/** One of several values, with titles beside them in the older form. */
+/** A single choice of values, with titles beside them in the older form. */
 export interface McpElicitationUntitledSingleSelectEnumSchema {
   default?: string | null;
   description?: string | null;
@@ -1619,7 +1622,7 @@ export type McpResourceContent =
   | McpTextResourceContent
   | McpBlobResourceContent;
 
-/** A family of resources. */
+/** A template of resource URIs. */
 export interface McpResourceTemplate {
   annotations?: unknown;
   description?: string | null;
@@ -1629,7 +1632,7 @@ export interface McpResourceTemplate {
   uriTemplate: string;
 }
 
-/** What the user did. */
+/** The user's action. */
 export type McpServerElicitationAction = "accept" | "decline" | "cancel";
 
 /** Parameters of `mcpServer/elicitation/request`. */
@@ -1650,11 +1653,11 @@ export type McpServerElicitationRequestParams = ({
   url: string;
 });
 
-/** The client's answer to `mcpServer/elicitation/request`. */
+/** The client's response to `mcpServer/elicitation/request`. */
 export interface McpServerElicitationRequestResponse {
   _meta?: unknown;
   action: McpServerElicitationAction;
-  /** Filled-in form. */
+  /** Values of the form. */
   content?: unknown;
 }
 
@@ -1680,7 +1683,7 @@ export interface McpServerOauthLoginResponse {
 /** Parameters of `mcpServer/resource/read`. */
 export interface McpServerResourceReadParams {
   server: string;
-  /** Uses that thread's connection to the server. */
+  /** Uses this thread's connection to the server. */
   threadId?: string | null;
   uri: string;
 }
@@ -1690,7 +1693,7 @@ export interface McpServerResourceReadResponse {
   contents: Array<McpResourceContent>;
 }
 
-/** How far a server's start is. */
+/** Progress of a server's startup. */
 export type McpServerStartupState = "starting" | "ready" | "failed" | "cancelled";
 
 /** Payload of `mcpServer/startupStatus/updated`. */
@@ -1700,17 +1703,17 @@ export interface McpServerStartupStatusUpdatedNotification {
   status: McpServerStartupState;
 }
 
-/** A server and what it offers. */
+/** A server with its tools and resources. */
 export interface McpServerStatus {
   authStatus: McpAuthStatus;
   name: string;
   resourceTemplates: Array<McpResourceTemplate>;
   resources: Array<McpResource>;
-  /** By name. */
+  /** Tools by name. */
   tools: { [key: string]: McpTool };
 }
 
-/** How much to ask the servers for. */
+/** How much to request from the servers. */
 export type McpServerStatusDetail = "full" | "toolsAndAuthOnly";
 
 /** Parameters of `mcpServerStatus/list`. */
@@ -1790,7 +1793,7 @@ export interface McpToolCallProgressNotification {
   turnId: string;
 }
 
-/** What an MCP tool answered. */
+/** Result of an MCP tool. */
 export interface McpToolCallResult {
   _meta?: unknown;
   content: Array<unknown>;
@@ -1800,7 +1803,7 @@ export interface McpToolCallResult {
 /** State of an MCP tool call. */
 export type McpToolCallStatus = "inProgress" | "completed" | "failed";
 
-/** Remembered sources that a message draws on. */
+/** Memory sources that a message uses. */
 export interface MemoryCitation {
   entries: Array<MemoryCitationEntry>;
   threadIds: Array<string>;
@@ -1814,13 +1817,13 @@ export interface MemoryCitationEntry {
   path: string;
 }
 
-/** What happens to a table that is there already. */
+/** How to treat an existing table. */
 export type MergeStrategy = "replace" | "upsert";
 
-/** Whether a message is on the way or the answer. */
+/** Whether a message is a comment during the work or the final answer. */
 export type MessagePhase = "commentary" | "final_answer";
 
-/** The single things. */
+/** Details of an item. */
 export interface MigrationDetails {
   commands?: Array<NamedMigration>;
   hooks?: Array<NamedMigration>;
@@ -1833,7 +1836,7 @@ export interface MigrationDetails {
 /** Kind of collaboration. */
 export type ModeKind =
   | "default"
-  /** Plan before acting. */
+  /** Plans before acting. */
   | "plan";
 
 /** A model (specification, "Model entry"). */
@@ -1843,24 +1846,24 @@ export interface Model {
   defaultReasoningEffort: ReasoningEffort;
   description: string;
   displayName: string;
-  /** Not in the default picker. */
+  /** Hidden in the default picker. */
   hidden: boolean;
   id: string;
-  /** Text and image when missing. */
+  /** Text and image when absent. */
   inputModalities: Array<InputModality>;
-  /** The recommended one. */
+  /** Whether this is the recommended model. */
   isDefault: boolean;
   /** Name sent to the provider. */
   model: string;
   serviceTiers?: Array<ModelServiceTier>;
   supportedReasoningEfforts: Array<ReasoningEffortOption>;
   supportsPersonality: boolean;
-  /** Id of the model recommended in its place. */
+  /** Id of the model recommended as a replacement. */
   upgrade?: string | null;
   upgradeInfo?: ModelUpgradeInfo | null;
 }
 
-/** What to tell users who see a model for the first time. */
+/** Notice for users who see a model for the first time. */
 export interface ModelAvailabilityNux {
   message: string;
 }
@@ -1897,7 +1900,7 @@ export interface ModelServiceTier {
   name: string;
 }
 
-/** About the recommended upgrade. */
+/** Details of the recommended upgrade. */
 export interface ModelUpgradeInfo {
   migrationMarkdown?: string | null;
   model: string;
@@ -1905,7 +1908,7 @@ export interface ModelUpgradeInfo {
   upgradeCopy?: string | null;
 }
 
-/** A verification that the provider asks for. */
+/** A verification that the provider requires. */
 export type ModelVerification = "trustedAccessForCyber";
 
 /** Payload of `model/verification`. */
@@ -1915,7 +1918,7 @@ export interface ModelVerificationNotification {
   verifications: Array<ModelVerification>;
 }
 
-/** A thing that its name describes. */
+/** An entity identified by its name. */
 export interface NamedMigration {
   name: string;
 }
@@ -1926,7 +1929,7 @@ export type NetworkAccess =
   /** No outbound network; the default. */
   | "restricted";
 
-/** The host that a command wants to reach. */
+/** The host that a command connects to. */
 export interface NetworkApprovalContext {
   host: string;
   protocol: NetworkApprovalProtocol;
@@ -1938,16 +1941,16 @@ export type NetworkApprovalProtocol = "http" | "https" | "socks5Tcp" | "socks5Ud
 /** Access to a domain. */
 export type NetworkDomainPermission = "allow" | "deny";
 
-/** A host rule for the future. */
+/** A proposed host rule for later connections. */
 export interface NetworkPolicyAmendment {
   action: NetworkPolicyRuleAction;
   host: string;
 }
 
-/** What a host rule does. */
+/** Effect of a host rule. */
 export type NetworkPolicyRuleAction = "allow" | "deny";
 
-/** Limits on the network of commands. */
+/** Restrictions on the network access of commands. */
 export interface NetworkRequirements {
   allowLocalBinding?: boolean | null;
   allowUnixSockets?: Array<string> | null;
@@ -1967,7 +1970,7 @@ export interface NetworkRequirements {
 /** Access to a Unix socket. */
 export type NetworkUnixSocketPermission = "allow" | "none";
 
-/** Kind of a turn that takes no further input. */
+/** Kind of a turn that accepts no further input. */
 export type NonSteerableTurnKind = "review" | "compact";
 
 /** Which output a chunk belongs to. */
@@ -2008,7 +2011,7 @@ export type PatchChangeKind =
   | {
     type: "delete";
   }
-  /** Changed in place, or moved. */
+  /** Changed, and possibly moved. */
   | {
     type: "update";
     move_path?: string | null;
@@ -2029,9 +2032,9 @@ export interface PermissionsRequestApprovalParams {
   turnId: string;
 }
 
-/** The client's answer to `item/permissions/requestApproval`. */
+/** The client's response to `item/permissions/requestApproval`. */
 export interface PermissionsRequestApprovalResponse {
-  /** What is granted of it; nothing when empty. */
+  /** The permissions granted; empty grants nothing. */
   permissions: AdditionalPermissionProfile;
   scope?: PermissionGrantScope;
   strictAutoReview?: boolean | null;
@@ -2048,7 +2051,7 @@ export interface PlanDeltaNotification {
   turnId: string;
 }
 
-/** The plan proposed; the text of `item/completed` is authoritative. */
+/** The proposed plan; the text of `item/completed` is authoritative. */
 export interface PlanItem {
   id: string;
   text: string;
@@ -2057,13 +2060,13 @@ export interface PlanItem {
 /** Plan of an account. */
 export type PlanType = "free" | "go" | "plus" | "pro" | "prolite" | "team" | "self_serve_business_usage_based" | "business" | "enterprise_cbp_usage_based" | "enterprise" | "edu" | "unknown";
 
-/** When a plugin's apps need a login. */
+/** When a plugin's apps require a login. */
 export type PluginAuthPolicy = "ON_INSTALL" | "ON_USE";
 
 /** Whether the administrator allows a plugin. */
 export type PluginAvailability = "AVAILABLE" | "DISABLED_BY_ADMIN";
 
-/** All about a plugin. */
+/** Details of a plugin. */
 export interface PluginDetail {
   apps: Array<AppSummary>;
   description?: string | null;
@@ -2075,7 +2078,7 @@ export interface PluginDetail {
   summary: PluginSummary;
 }
 
-/** A hook that a plugin brings. */
+/** A hook that a plugin contains. */
 export interface PluginHookSummary {
   eventName: HookEventName;
   key: string;
@@ -2085,7 +2088,7 @@ export interface PluginHookSummary {
 export interface PluginInstallParams {
   marketplacePath?: string | null;
   pluginName: string;
-  /** In place of `marketplacePath` for a remote one. */
+  /** Replaces `marketplacePath` for a remote marketplace. */
   remoteMarketplaceName?: string | null;
 }
 
@@ -2098,7 +2101,7 @@ export interface PluginInstallResponse {
   authPolicy: PluginAuthPolicy;
 }
 
-/** How to show a plugin. */
+/** Display information of a plugin. */
 export interface PluginInterface {
   brandColor?: string | null;
   capabilities: Array<string>;
@@ -2140,7 +2143,7 @@ export interface PluginListResponse {
 export interface PluginMarketplaceEntry {
   interface?: MarketplaceInterface | null;
   name: string;
-  /** Null for a remote one. */
+  /** Null for a remote marketplace. */
   path: string | null;
   plugins: Array<PluginSummary>;
 }
@@ -2149,7 +2152,7 @@ export interface PluginMarketplaceEntry {
 export interface PluginReadParams {
   marketplacePath?: string | null;
   pluginName: string;
-  /** In place of `marketplacePath` for a remote one. */
+  /** Replaces `marketplacePath` for a remote marketplace. */
   remoteMarketplaceName?: string | null;
 }
 
@@ -2158,7 +2161,7 @@ export interface PluginReadResponse {
   plugin: PluginDetail;
 }
 
-/** How a plugin is shared. */
+/** Sharing state of a plugin. */
 export interface PluginShareContext {
   creatorAccountUserId?: string | null;
   creatorName?: string | null;
@@ -2187,7 +2190,7 @@ export interface PluginShareListResponse {
   data: Array<PluginShareListItem>;
 }
 
-/** With whom a plugin is shared. */
+/** A principal that a plugin is shared with. */
 export interface PluginSharePrincipal {
   name: string;
   principalId: string;
@@ -2201,7 +2204,7 @@ export type PluginSharePrincipalType = "user" | "group" | "workspace";
 export interface PluginShareSaveParams {
   discoverability?: PluginShareDiscoverability | null;
   pluginPath: string;
-  /** Replaces that one. */
+  /** Id of the shared plugin to replace. */
   remotePluginId?: string | null;
   shareTargets?: Array<PluginShareTarget> | null;
 }
@@ -2212,13 +2215,13 @@ export interface PluginShareSaveResponse {
   shareUrl: string;
 }
 
-/** With whom to share. */
+/** A principal to share with. */
 export interface PluginShareTarget {
   principalId: string;
   principalType: PluginSharePrincipalType;
 }
 
-/** What the discoverability can be changed to. */
+/** Values that the discoverability can be changed to. */
 export type PluginShareUpdateDiscoverability = "UNLISTED" | "PRIVATE";
 
 /** Parameters of `plugin/share/updateTargets`. */
@@ -2246,7 +2249,7 @@ export interface PluginSkillReadResponse {
   contents: string | null;
 }
 
-/** Where a plugin's files are. */
+/** Location of a plugin's files. */
 export type PluginSource =
   | {
     type: "local";
@@ -2263,7 +2266,7 @@ export type PluginSource =
     type: "remote";
   };
 
-/** A plugin in brief. */
+/** A summary of a plugin. */
 export interface PluginSummary {
   authPolicy: PluginAuthPolicy;
   availability: PluginAvailability;
@@ -2289,7 +2292,7 @@ export interface PluginsMigration {
   pluginNames: Array<string>;
 }
 
-/** Which limit stops the account. */
+/** Which limit blocks the account. */
 export type RateLimitReachedType = "rate_limit_reached" | "workspace_owner_credits_depleted" | "workspace_member_credits_depleted" | "workspace_owner_usage_limit_reached" | "workspace_member_usage_limit_reached";
 
 /** Limits of an account. */
@@ -2303,7 +2306,7 @@ export interface RateLimitSnapshot {
   secondary?: RateLimitWindow | null;
 }
 
-/** A limit over a span of time. */
+/** A limit over a period of time. */
 export interface RateLimitWindow {
   /** Unix time in seconds. */
   resetsAt?: number | null;
@@ -2311,23 +2314,23 @@ export interface RateLimitWindow {
   windowDurationMins?: number | null;
 }
 
-/** What may be read. */
+/** Which files may be read. */
 export type ReadAccess =
-  /** Every file. */
+  /** All files. */
   | {
     type: "fullAccess";
   }
-  /** Only the roots given. */
+  /** Only files in the given roots. */
   | {
     type: "restricted";
     includePlatformDefaults?: boolean;
     readableRoots?: Array<string>;
   };
 
-/** How much a model thinks before it answers. */
+/** How much reasoning a model does before it answers. */
 export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh";
 
-/** An effort that a model supports. */
+/** A reasoning effort that a model supports. */
 export interface ReasoningEffortOption {
   description: string;
   reasoningEffort: ReasoningEffort;
@@ -2335,14 +2338,14 @@ export interface ReasoningEffortOption {
 
 /** The model's reasoning. */
 export interface ReasoningItem {
-  /** Raw reasoning blocks. */
+  /** Blocks of raw reasoning. */
   content: Array<string>;
   id: string;
-  /** Summary sections. */
+  /** Sections of the summary. */
   summary: Array<string>;
 }
 
-/** How much of its reasoning a model sums up. */
+/** How detailed the summary of the reasoning is. */
 export type ReasoningSummary = "auto" | "concise" | "detailed" | "none";
 
 /** Payload of `item/reasoning/summaryPartAdded`. */
@@ -2357,7 +2360,7 @@ export interface ReasoningSummaryPartAddedNotification {
 export interface ReasoningSummaryTextDeltaNotification {
   delta: string;
   itemId: string;
-  /** Counts the sections from 0. */
+  /** Index of the section, from 0. */
   summaryIndex: number;
   threadId: string;
   turnId: string;
@@ -2365,7 +2368,7 @@ export interface ReasoningSummaryTextDeltaNotification {
 
 /** Payload of `item/reasoning/textDelta`. */
 export interface ReasoningTextDeltaNotification {
-  /** Counts the blocks from 0. */
+  /** Index of the block, from 0. */
   contentIndex: number;
   delta: string;
   itemId: string;
@@ -2387,10 +2390,10 @@ export type RequestId =
   | number
   | string;
 
-/** Where data must stay. */
+/** Where data must remain. */
 export type ResidencyRequirement = "us";
 
-/** Decision in the older shape. */
+/** Decision in the older form. */
 export type ReviewDecision =
   | "approved" | "approved_for_session" | "denied" | "timed_out" | "abort"
   | {
@@ -2404,7 +2407,7 @@ export type ReviewDecision =
     };
   };
 
-/** Where the review takes place. */
+/** Where the review runs. */
 export type ReviewDelivery =
   /** In the thread itself. */
   | "inline"
@@ -2438,7 +2441,7 @@ export type ReviewTarget =
   | {
     type: "uncommittedChanges";
   }
-  /** Everything since the branch was left. */
+  /** All changes since the branch diverged from this one. */
   | {
     type: "baseBranch";
     branch: string;
@@ -2448,7 +2451,7 @@ export type ReviewTarget =
     sha: string;
     title?: string | null;
   }
-  /** What the instructions say. */
+  /** The changes that the instructions describe. */
   | {
     type: "custom";
     instructions: string;
@@ -2459,22 +2462,22 @@ export type SandboxMode =
   | "readOnly" | "workspaceWrite" | "dangerFullAccess";
 
 /**
- * What commands may touch (specification, "Sandbox policy"). Like every type that decides what may
- * be done, it refuses members that it does not know: to pass one over could allow more than the
- * client meant. A variant without members is written `{}`, as serde checks no others.
+ * What commands may access (specification, "Sandbox policy"). Like every type that grants
+ * permissions, it refuses unknown members: ignoring one could allow more than the client meant.
+ * Variants without members are written `{}`, because serde checks for unknown members only there.
  */
 export type SandboxPolicy =
   /** No sandbox. */
   | {
     type: "dangerFullAccess";
   }
-  /** Read files, write none. */
+  /** Reads files and writes none. */
   | {
     type: "readOnly";
     access?: ReadAccess | null;
     networkAccess?: boolean;
   }
-  /** Write in the working directory, the roots given and the temporary folders not excluded. */
+  /** Writes in the working directory, the given roots and the temporary folders not excluded. */
   | {
     type: "workspaceWrite";
     excludeSlashTmp?: boolean;
@@ -2483,7 +2486,7 @@ export type SandboxPolicy =
     readOnlyAccess?: ReadAccess | null;
     writableRoots?: Array<string>;
   }
-  /** The caller has confined the server already. */
+  /** The caller has already sandboxed the server. */
   | {
     type: "externalSandbox";
     networkAccess?: NetworkAccess;
@@ -2506,7 +2509,7 @@ export interface SessionMigration {
 /** Kind of client that started a thread. */
 export type SessionSource =
   | "cli" | "editor" | "exec" | "appServer" | "unknown"
-  /** Another product, by name. */
+  /** Another product, identified by name. */
   | {
     custom: string;
   }
@@ -2515,18 +2518,18 @@ export type SessionSource =
     subAgent: SubAgentSource;
   };
 
-/** What a skill needs. */
+/** Dependencies of a skill. */
 export interface SkillDependencies {
   tools: Array<SkillToolDependency>;
 }
 
-/** A skill that could not be read. */
+/** A skill that could not be loaded. */
 export interface SkillErrorInfo {
   message: string;
   path: string;
 }
 
-/** How to show a skill. */
+/** Display information of a skill. */
 export interface SkillInterface {
   brandColor?: string | null;
   defaultPrompt?: string | null;
@@ -2551,7 +2554,7 @@ export interface SkillMetadata {
 /** Where a skill comes from. */
 export type SkillScope = "user" | "repo" | "system" | "admin";
 
-/** A skill in brief. */
+/** A summary of a skill. */
 export interface SkillSummary {
   description: string;
   enabled: boolean;
@@ -2573,7 +2576,7 @@ export interface SkillToolDependency {
   value: string;
 }
 
-/** Parameters of `skills/config/write`: the skill by path or by name. */
+/** Parameters of `skills/config/write`: a skill by path or by name. */
 export interface SkillsConfigWriteParams {
   enabled: boolean;
   name?: string | null;
@@ -2592,7 +2595,7 @@ export interface SkillsListEntry {
   skills: Array<SkillMetadata>;
 }
 
-/** Further skill folders for a working directory. */
+/** Additional skill folders for a working directory. */
 export interface SkillsListExtraUserRoots {
   cwd: string;
   extraUserRoots: Array<string>;
@@ -2600,9 +2603,9 @@ export interface SkillsListExtraUserRoots {
 
 /** Parameters of `skills/list`. */
 export interface SkillsListParams {
-  /** The server's own folder when empty. */
+  /** The server's working folder when empty. */
   cwds?: Array<string>;
-  /** Reads the files again. */
+  /** Reloads the files. */
   forceReload?: boolean;
   /** Entries for folders not in `cwds` are ignored. */
   perCwdExtraUserRoots?: Array<SkillsListExtraUserRoots> | null;
@@ -2613,14 +2616,14 @@ export interface SkillsListResponse {
   data: Array<SkillsListEntry>;
 }
 
-/** Direction of a page through a list. */
+/** Order of a list. */
 export type SortDirection =
   /** Oldest first. */
   | "asc"
   /** Newest first. */
   | "desc";
 
-/** Why the server started a thread of its own. */
+/** Why the server started a thread. */
 export type SubAgentSource =
   | "review" | "compact" | "memory_consolidation"
   | {
@@ -2645,14 +2648,14 @@ export interface TerminalSize {
   rows: number;
 }
 
-/** A span of the text with a meaning of its own. */
+/** A span of the text with a special meaning. */
 export interface TextElement {
   byteRange: ByteRange;
-  /** What to show in its place. */
+  /** Text to display in its place. */
   placeholder?: string | null;
 }
 
-/** A place in a text file; line and column count from 1. */
+/** A position in a text file; line and column count from 1. */
 export interface TextPosition {
   column: number;
   line: number;
@@ -2666,9 +2669,9 @@ export interface TextRange {
 
 /** A conversation (specification, "Thread"). */
 export interface Thread {
-  /** Of a sub-agent's thread. */
+  /** Nickname of a sub-agent's thread. */
   agentNickname?: string | null;
-  /** Of a sub-agent's thread. */
+  /** Role of a sub-agent's thread. */
   agentRole?: string | null;
   /** Version of the program that started the thread. */
   cliVersion: string;
@@ -2680,18 +2683,18 @@ export interface Thread {
   gitInfo: GitInfo | null;
   id: string;
   modelProvider: string;
-  /** Title, once set. */
+  /** Title, if set. */
   name: string | null;
-  /** Where the log is kept. */
+  /** Path of the log. */
   path?: string | null;
-  /** The first text of the user. */
+  /** The user's first text. */
   preview: string;
   /** Root of the live session tree; a fork keeps its root's. */
   sessionId: string;
   source: SessionSource;
   status: ThreadStatus;
   threadSource?: ThreadSource | null;
-  /** Filled in where the method promises turns, else empty. */
+  /** Filled only by methods documented to return turns. */
   turns: Array<Turn>;
   /** Unix time in seconds of the last turn's start. */
   updatedAt: number;
@@ -2702,7 +2705,7 @@ export type ThreadActiveFlag = "waitingOnApproval" | "waitingOnUserInput";
 
 /** Parameters of `thread/approveGuardianDeniedAction`. */
 export interface ThreadApproveGuardianDeniedActionParams {
-  /** The review as it was reported. */
+  /** The review as reported. */
   event: unknown;
   threadId: string;
 }
@@ -2722,7 +2725,7 @@ export interface ThreadForkParams {
   config?: { [key: string]: unknown } | null;
   cwd?: string | null;
   developerInstructions?: string | null;
-  /** Keeps no log. */
+  /** The fork is not stored. */
   ephemeral?: boolean;
   model?: string | null;
   modelProvider?: string | null;
@@ -2732,19 +2735,19 @@ export interface ThreadForkParams {
   threadSource?: ThreadSource | null;
 }
 
-/** Payload of notifications that name a thread and nothing else. */
+/** Payload of notifications that name only a thread. */
 export interface ThreadIdNotification {
   threadId: string;
 }
 
-/** Parameters of the methods that need a thread and nothing else. */
+/** Parameters of methods that take only a thread. */
 export interface ThreadIdParams {
   threadId: string;
 }
 
 /** Parameters of `thread/inject_items`. */
 export interface ThreadInjectItemsParams {
-  /** Message items of the model API, as they are. */
+  /** Message items of the model API, unchanged. */
   items: Array<unknown>;
   threadId: string;
 }
@@ -2800,7 +2803,7 @@ export type ThreadItem =
     type: "contextCompaction";
   };
 
-/** One working directory or several. */
+/** One or several working directories. */
 export type ThreadListCwdFilter =
   | string
   | Array<string>;
@@ -2808,26 +2811,26 @@ export type ThreadListCwdFilter =
 /** Parameters of `thread/list`; filters apply before pagination. */
 export interface ThreadListParams {
   archived?: boolean | null;
-  /** From the page before; null for the first. */
+  /** Cursor of the previous page; null for the first. */
   cursor?: string | null;
-  /** Exact match. */
+  /** Must match exactly. */
   cwd?: ThreadListCwdFilter | null;
   limit?: number | null;
-  /** Absent or empty: all. */
+  /** All providers when absent or empty. */
   modelProviders?: Array<string> | null;
   searchTerm?: string | null;
-  /** Newest first when absent. */
+  /** Defaults to newest first. */
   sortDirection?: SortDirection | null;
   sortKey?: ThreadSortKey | null;
-  /** Absent or empty: `cli` and `editor`. */
+  /** `cli` and `editor` when absent or empty. */
   sourceKinds?: Array<ThreadSourceKind> | null;
-  /** Does not look for logs that the database does not know. */
+  /** Does not search for logs that the database does not contain. */
   useStateDbOnly?: boolean;
 }
 
 /** A page of threads. */
 export interface ThreadListResponse {
-  /** Pass with the other direction to go back. */
+  /** Cursor for reading in the opposite direction. */
   backwardsCursor: string | null;
   data: Array<Thread>;
   /** Null on the last page. */
@@ -2846,7 +2849,7 @@ export interface ThreadLoadedListResponse {
   nextCursor: string | null;
 }
 
-/** Changes to `gitInfo`: an absent member stays, a null one is cleared. */
+/** Changes to `gitInfo`: an absent member is unchanged, a null member is cleared. */
 export interface ThreadMetadataGitInfoUpdate {
   branch?: string | null;
   originUrl?: string | null;
@@ -2877,7 +2880,7 @@ export interface ThreadReadParams {
   threadId: string;
 }
 
-/** Result of the methods that answer with a thread. */
+/** Result of methods that return a thread. */
 export interface ThreadReadResponse {
   thread: Thread;
 }
@@ -2911,10 +2914,10 @@ export interface ThreadShellCommandParams {
   threadId: string;
 }
 
-/** Time that orders the list. */
+/** Timestamp that the list is sorted by. */
 export type ThreadSortKey = "created_at" | "updated_at";
 
-/** On whose behalf a thread exists. */
+/** For whom a thread was started. */
 export type ThreadSource = "user" | "subagent" | "memory_consolidation";
 
 /** Kind of source to list. */
@@ -2930,7 +2933,7 @@ export interface ThreadSpawnSource {
   parent_thread_id: string;
 }
 
-/** Parameters of `thread/start`; what is absent comes from the configuration. */
+/** Parameters of `thread/start`; absent members are taken from the configuration. */
 export interface ThreadStartParams {
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
@@ -2940,16 +2943,16 @@ export interface ThreadStartParams {
   config?: { [key: string]: unknown } | null;
   /** Working directory of the thread. */
   cwd?: string | null;
-  /** Added to the instructions. */
+  /** Text added to the instructions. */
   developerInstructions?: string | null;
-  /** Keeps no log. */
+  /** The thread is not stored. */
   ephemeral?: boolean | null;
   model?: string | null;
   /** Id of a configured provider. */
   modelProvider?: string | null;
   personality?: Personality | null;
   sandbox?: SandboxMode | null;
-  /** Tags the metrics of the thread. */
+  /** Label of the thread's metrics. */
   serviceName?: string | null;
   serviceTier?: string | null;
   sessionStartSource?: ThreadStartSource | null;
@@ -2957,14 +2960,14 @@ export interface ThreadStartParams {
 }
 
 /**
- * Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its settings in
- * force.
+ * Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its effective
+ * settings.
  */
 export interface ThreadStartResponse {
   approvalPolicy: AskForApproval;
   approvalsReviewer: ApprovalsReviewer;
   cwd: string;
-  /** Instruction files that were read. */
+  /** Instruction files that were loaded. */
   instructionSources: Array<string>;
   model: string;
   modelProvider: string;
@@ -2988,7 +2991,7 @@ export type ThreadStatus =
   | {
     type: "notLoaded";
   }
-  /** Loaded, at rest. */
+  /** Loaded, without a turn in progress. */
   | {
     type: "idle";
   }
@@ -2996,7 +2999,7 @@ export type ThreadStatus =
   | {
     type: "systemError";
   }
-  /** At work. */
+  /** Loaded, with a turn in progress. */
   | {
     type: "active";
     activeFlags: Array<ThreadActiveFlag>;
@@ -3010,7 +3013,7 @@ export interface ThreadStatusChangedNotification {
 
 /** Tokens used by a thread. */
 export interface ThreadTokenUsage {
-  /** By the last model request. */
+  /** Used by the last model request. */
   last: TokenUsageBreakdown;
   modelContextWindow: number | null;
   total: TokenUsageBreakdown;
@@ -3045,14 +3048,14 @@ export interface ThreadTurnsListParams {
   /** `summary` when absent. */
   itemsView?: TurnItemsView | null;
   limit?: number | null;
-  /** Newest first when absent. */
+  /** Defaults to newest first. */
   sortDirection?: SortDirection | null;
   threadId: string;
 }
 
 /** A page of turns. */
 export interface ThreadTurnsListResponse {
-  /** Pass with `sortDirection: asc` for newer turns. */
+  /** Cursor for newer turns, with `sortDirection: asc`. */
   backwardsCursor: string | null;
   data: Array<Turn>;
   /** Null on the last page. */
@@ -3064,7 +3067,7 @@ export interface ThreadUnsubscribeResponse {
   status: ThreadUnsubscribeStatus;
 }
 
-/** What the connection's subscription was. */
+/** State of the connection's subscription before the call. */
 export type ThreadUnsubscribeStatus = "notLoaded" | "notSubscribed" | "unsubscribed";
 
 /** Tokens by kind. */
@@ -3078,16 +3081,16 @@ export interface TokenUsageBreakdown {
   totalTokens: number;
 }
 
-/** One request of the user and its outcome. */
+/** One input of the user and its outcome. */
 export interface Turn {
   /** Unix time in seconds. */
   completedAt?: number | null;
   durationMs?: number | null;
   error: TurnError | null;
   id: string;
-  /** Empty in the start response and in events. */
+  /** Empty in the response of `turn/start` and in notifications. */
   items: Array<ThreadItem>;
-  /** How much of the items is shown. */
+  /** How much of the items is included. */
   itemsView: TurnItemsView;
   /** Unix time in seconds. */
   startedAt?: number | null;
@@ -3110,9 +3113,9 @@ export interface TurnDiffUpdatedNotification {
 /** Error of a turn. */
 export interface TurnError {
   additionalDetails?: string | null;
-  /** For programs. */
+  /** Kind of the error, for programs. */
   agentErrorInfo?: AgentErrorInfo | null;
-  /** For people. */
+  /** Message for people. */
   message: string;
 }
 
@@ -3122,13 +3125,13 @@ export interface TurnInterruptParams {
   turnId: string;
 }
 
-/** How much of a turn's items to show. */
+/** How much of a turn's items to include. */
 export type TurnItemsView =
-  /** None. */
+  /** No items. */
   | "notLoaded"
-  /** The messages at both ends. */
+  /** The first message of the user and the last of the agent. */
   | "summary"
-  /** All. */
+  /** All items. */
   | "full";
 
 /** A step of the plan. */
@@ -3148,7 +3151,7 @@ export interface TurnPlanUpdatedNotification {
   turnId: string;
 }
 
-/** Parameters of `turn/start`. Overrides stay in force for later turns, except `outputSchema`. */
+/** Parameters of `turn/start`. Overrides also apply to later turns, except `outputSchema`. */
 export interface TurnStartParams {
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
@@ -3161,7 +3164,7 @@ export interface TurnStartParams {
   outputSchema?: unknown;
   personality?: Personality | null;
   sandboxPolicy?: SandboxPolicy | null;
-  /** Null returns to the default tier. */
+  /** Null selects the default tier. */
   serviceTier?: string | null;
   summary?: ReasoningSummary | null;
   threadId: string;
@@ -3183,7 +3186,7 @@ export type TurnStatus = "inProgress" | "completed" | "interrupted" | "failed";
 
 /** Parameters of `turn/steer`. */
 export interface TurnSteerParams {
-  /** Must be the running turn. */
+  /** Must be the turn in progress. */
   expectedTurnId: string;
   input: Array<UserInput>;
   threadId: string;
@@ -3196,7 +3199,7 @@ export interface TurnSteerResponse {
 
 /** One part of a turn's input (specification, "Turn input items"). */
 export type UserInput =
-  /** Plain text; `$name` in it invokes a skill. */
+  /** Plain text; `$name` invokes a skill. */
   | {
     type: "text";
     text: string;
@@ -3225,7 +3228,7 @@ export type UserInput =
     path: string;
   };
 
-/** What the user sent. */
+/** The user's input. */
 export interface UserMessageItem {
   content: Array<UserInput>;
   id: string;
@@ -3237,7 +3240,7 @@ export interface WarningNotification {
   threadId?: string | null;
 }
 
-/** What a web search did. */
+/** Action of a web search. */
 export type WebSearchAction =
   | {
     type: "search";
@@ -3262,11 +3265,11 @@ export interface WebSearchItem {
   action?: WebSearchAction | null;
   id: string;
   query: string;
-  /** Why it came to nothing; absent from one that succeeded. */
+  /** Why it failed; absent if it succeeded. */
   reason?: string | null;
 }
 
-/** How the web is searched. */
+/** Mode of web search. */
 export type WebSearchMode = "disabled" | "cached" | "live";
 
 /** Result of `windowsSandbox/readiness`. */
@@ -3284,11 +3287,11 @@ export interface WindowsSandboxSetupCompletedNotification {
   success: boolean;
 }
 
-/** How to set the sandbox up. */
+/** How to set up the sandbox. */
 export type WindowsSandboxSetupMode =
   /** With administrator rights. */
   | "elevated"
-  /** The older preflight, without. */
+  /** Without administrator rights; the older preflight. */
   | "unelevated";
 
 /** Parameters of `windowsSandbox/setupStart`. */
@@ -3304,7 +3307,7 @@ export interface WindowsSandboxSetupStartResponse {
 
 /** Payload of `windows/worldWritableWarning`. */
 export interface WindowsWorldWritableWarningNotification {
-  /** How many more there are. */
+  /** Number of further folders. */
   extraCount: number;
   failedScan: boolean;
   samplePaths: Array<string>;
@@ -3312,21 +3315,21 @@ export interface WindowsWorldWritableWarningNotification {
 
 /** Requests of the client. */
 export interface ClientRequests {
-  /** Gives a login up. */
+  /** Cancels a login in progress. */
   "account/login/cancel": { params: AccountLoginCancelParams; result: AccountLoginCancelResponse };
   /** Starts a login. */
   "account/login/start": { params: AccountLoginStartParams; result: AccountLoginStartResponse };
-  /** Forgets the credentials. */
+  /** Logs out and deletes the credentials. */
   "account/logout": { params?: Empty; result: Empty };
-  /** Limits and what is used of them. */
+  /** Returns rate limits and their usage. */
   "account/rateLimits/read": { params?: Empty; result: AccountRateLimitsReadResponse };
-  /** Who is logged in. */
+  /** Returns the account that is logged in. */
   "account/read": { params?: AccountReadParams; result: AccountReadResponse };
   /** Asks the workspace's owner for credits. */
   "account/sendAddCreditsNudgeEmail": { params: AccountSendAddCreditsNudgeEmailParams; result: AccountSendAddCreditsNudgeEmailResponse };
-  /** Apps that can be connected. */
+  /** Lists the apps that can be connected. */
   "app/list": { params?: AppListParams; result: AppListResponse };
-  /** Runs a command and answers when it has ended. */
+  /** Runs a command and returns after its end. */
   "command/exec": { params: CommandExecParams; result: CommandExecResponse };
   /** Resizes a session's terminal. */
   "command/exec/resize": { params: CommandExecResizeParams; result: Empty };
@@ -3334,33 +3337,33 @@ export interface ClientRequests {
   "command/exec/terminate": { params: CommandExecTerminateParams; result: Empty };
   /** Writes to a session's stdin, or closes it. */
   "command/exec/write": { params: CommandExecWriteParams; result: Empty };
-  /** Writes several values at once, or none. */
+  /** Writes several values atomically. */
   "config/batchWrite": { params: ConfigBatchWriteParams; result: ConfigWriteResponse };
-  /** Reads the servers' configuration again. */
+  /** Reloads the servers' configuration. */
   "config/mcpServer/reload": { params?: Empty; result: Empty };
-  /** The configuration in force, and where each value comes from. */
+  /** Returns the effective configuration and the origin of each value. */
   "config/read": { params?: ConfigReadParams; result: ConfigReadResponse };
   /** Writes one value. */
   "config/value/write": { params: ConfigValueWriteParams; result: ConfigWriteResponse };
-  /** What the administrator requires. */
+  /** Returns the administrator's requirements. */
   "configRequirements/read": { params?: Empty; result: ConfigRequirementsReadResponse };
-  /** Switches features for this process. */
+  /** Enables or disables features in this process. */
   "experimentalFeature/enablement/set": { params: ExperimentalFeatureEnablementSetParams; result: ExperimentalFeatureEnablementSetResponse };
-  /** Features and whether they are on. */
+  /** Lists features and whether they are enabled. */
   "experimentalFeature/list": { params?: ExperimentalFeatureListParams; result: ExperimentalFeatureListResponse };
-  /** What there is to take over. */
+  /** Detects what can be imported. */
   "externalAgentConfig/detect": { params?: ExternalAgentConfigDetectParams; result: ExternalAgentConfigDetectResponse };
-  /** Takes it over. */
+  /** Imports it. */
   "externalAgentConfig/import": { params: ExternalAgentConfigImportParams; result: Empty };
   /** Sends a report. */
   "feedback/upload": { params: FeedbackUploadParams; result: FeedbackUploadResponse };
   /** Copies a file or folder. */
   "fs/copy": { params: FsCopyParams; result: Empty };
-  /** Makes a folder. */
+  /** Creates a folder. */
   "fs/createDirectory": { params: FsCreateDirectoryParams; result: Empty };
-  /** Kind and times of a path. */
+  /** Returns kind and times of a path. */
   "fs/getMetadata": { params: FsGetMetadataParams; result: FsGetMetadataResponse };
-  /** Entries of a folder. */
+  /** Lists the entries of a folder. */
   "fs/readDirectory": { params: FsReadDirectoryParams; result: FsReadDirectoryResponse };
   /** Reads a whole file. */
   "fs/readFile": { params: FsReadFileParams; result: FsReadFileResponse };
@@ -3374,15 +3377,15 @@ export interface ClientRequests {
   "fs/writeFile": { params: FsWriteFileParams; result: Empty };
   /** Searches once. */
   "fuzzyFileSearch": { params: FuzzyFileSearchParams; result: FuzzyFileSearchResponse };
-  /** Hooks that apply in the folders given. */
+  /** Lists the hooks that apply in the given folders. */
   "hooks/list": { params?: HooksListParams; result: HooksListResponse };
   /** Opens the connection; the first request, sent once. */
   "initialize": { params: InitializeParams; result: InitializeResponse };
   /** Adds a marketplace. */
   "marketplace/add": { params: MarketplaceAddParams; result: MarketplaceAddResponse };
-  /** Removes one. */
+  /** Removes a marketplace. */
   "marketplace/remove": { params: MarketplaceRemoveParams; result: MarketplaceRemoveResponse };
-  /** Fetches the newest state of one, or of all. */
+  /** Updates one marketplace or all of them. */
   "marketplace/upgrade": { params?: MarketplaceUpgradeParams; result: MarketplaceUpgradeResponse };
   /** Starts a login at a server. */
   "mcpServer/oauth/login": { params: McpServerOauthLoginParams; result: McpServerOauthLoginResponse };
@@ -3390,77 +3393,77 @@ export interface ClientRequests {
   "mcpServer/resource/read": { params: McpServerResourceReadParams; result: McpServerResourceReadResponse };
   /** Calls a tool. */
   "mcpServer/tool/call": { params: McpServerToolCallParams; result: McpServerToolCallResponse };
-  /** Configured servers and what they offer. */
+  /** Lists the configured servers with their tools and resources. */
   "mcpServerStatus/list": { params?: McpServerStatusListParams; result: McpServerStatusListResponse };
-  /** Models to choose from. */
+  /** Lists the available models. */
   "model/list": { params?: ModelListParams; result: ModelListResponse };
   /** Installs a plugin. */
   "plugin/install": { params: PluginInstallParams; result: PluginInstallResponse };
-  /** Marketplaces and their plugins. */
+  /** Lists marketplaces and their plugins. */
   "plugin/list": { params?: PluginListParams; result: PluginListResponse };
-  /** All about one plugin. */
+  /** Returns the details of a plugin. */
   "plugin/read": { params: PluginReadParams; result: PluginReadResponse };
-  /** Ends the sharing. */
+  /** Stops sharing a plugin. */
   "plugin/share/delete": { params: PluginShareDeleteParams; result: Empty };
-  /** Plugins that this account shares. */
+  /** Lists the plugins that this account shares. */
   "plugin/share/list": { params?: Empty; result: PluginShareListResponse };
   /** Uploads a plugin to share it. */
   "plugin/share/save": { params: PluginShareSaveParams; result: PluginShareSaveResponse };
-  /** Changes with whom it is shared. */
+  /** Changes with whom a plugin is shared. */
   "plugin/share/updateTargets": { params: PluginShareUpdateTargetsParams; result: PluginShareUpdateTargetsResponse };
-  /** Text of a remote plugin's skill. */
+  /** Returns the text of a remote plugin's skill. */
   "plugin/skill/read": { params: PluginSkillReadParams; result: PluginSkillReadResponse };
   /** Removes a plugin. */
   "plugin/uninstall": { params: PluginUninstallParams; result: Empty };
   /** Starts a review, in the thread or in a new one. */
   "review/start": { params: ReviewStartParams; result: ReviewStartResponse };
-  /** Switches a skill on or off. */
+  /** Enables or disables a skill. */
   "skills/config/write": { params: SkillsConfigWriteParams; result: SkillsConfigWriteResponse };
-  /** Skills that apply in the folders given. */
+  /** Lists the skills that apply in the given folders. */
   "skills/list": { params?: SkillsListParams; result: SkillsListResponse };
   /** Allows an action that the automatic reviewer denied. */
   "thread/approveGuardianDeniedAction": { params: ThreadApproveGuardianDeniedActionParams; result: Empty };
   /** Moves a thread's log to the archive. */
   "thread/archive": { params: ThreadIdParams; result: Empty };
-  /** Starts compaction; progress arrives as turn and item events. */
+  /** Starts compaction; progress is reported in turn and item notifications. */
   "thread/compact/start": { params: ThreadIdParams; result: Empty };
-  /** Branches a thread into a new one. */
+  /** Creates a new thread from an existing one. */
   "thread/fork": { params: ThreadForkParams; result: ThreadStartResponse };
   /** Adds raw model-API items to the history. */
   "thread/inject_items": { params: ThreadInjectItemsParams; result: Empty };
-  /** Pages through stored threads, newest first. */
+  /** Lists stored threads, newest first. */
   "thread/list": { params?: ThreadListParams; result: ThreadListResponse };
-  /** Ids of the threads in memory. */
+  /** Lists the ids of loaded threads. */
   "thread/loaded/list": { params?: ThreadLoadedListParams; result: ThreadLoadedListResponse };
-  /** Changes stored facts about a thread. */
+  /** Changes the metadata of a stored thread. */
   "thread/metadata/update": { params: ThreadMetadataUpdateParams; result: ThreadReadResponse };
-  /** Gives a thread its title. */
+  /** Sets a thread's title. */
   "thread/name/set": { params: ThreadNameSetParams; result: Empty };
   /** Reads a thread without loading it. */
   "thread/read": { params: ThreadReadParams; result: ThreadReadResponse };
   /** Loads a stored thread and subscribes the connection to it. */
   "thread/resume": { params: ThreadResumeParams; result: ThreadStartResponse };
-  /** Drops the last turns from the context. */
+  /** Removes the last turns from the context. */
   "thread/rollback": { params: ThreadRollbackParams; result: ThreadReadResponse };
-  /** Runs the user's own command, outside the sandbox. */
+  /** Runs a command of the user, outside the sandbox. */
   "thread/shellCommand": { params: ThreadShellCommandParams; result: Empty };
   /** Starts a thread and subscribes the connection to it. */
   "thread/start": { params?: ThreadStartParams; result: ThreadStartResponse };
   /** Reserved by the specification: always an unsupported-method error. */
   "thread/turns/items/list": { params: ThreadTurnsItemsListParams; result: ThreadTurnsItemsListResponse };
-  /** Pages through a thread's turns, newest first. */
+  /** Lists a thread's turns, newest first. */
   "thread/turns/list": { params: ThreadTurnsListParams; result: ThreadTurnsListResponse };
   /** Restores an archived thread. */
   "thread/unarchive": { params: ThreadIdParams; result: ThreadReadResponse };
   /** Ends this connection's subscription. */
   "thread/unsubscribe": { params: ThreadIdParams; result: ThreadUnsubscribeResponse };
-  /** Ends the running turn. */
+  /** Interrupts the turn in progress. */
   "turn/interrupt": { params: TurnInterruptParams; result: Empty };
-  /** Begins a turn. */
+  /** Starts a turn. */
   "turn/start": { params: TurnStartParams; result: TurnStartResponse };
-  /** Adds input to the running turn. */
+  /** Adds input to the turn in progress. */
   "turn/steer": { params: TurnSteerParams; result: TurnSteerResponse };
-  /** Whether the sandbox is set up. */
+  /** Returns whether the sandbox is set up. */
   "windowsSandbox/readiness": { params?: Empty; result: WindowsSandboxReadinessResponse };
   /** Sets the sandbox up. */
   "windowsSandbox/setupStart": { params: WindowsSandboxSetupStartParams; result: WindowsSandboxSetupStartResponse };
@@ -3474,119 +3477,119 @@ export interface ClientNotifications {
 
 /** Requests of the server. */
 export interface ServerRequests {
-  /** Asks the client for fresh tokens. */
+  /** Requests fresh tokens from the client. */
   "account/hostedAuthTokens/refresh": { params: HostedAuthTokensRefreshParams; result: HostedAuthTokensRefreshResponse };
-  /** May this patch be applied? */
+  /** Requests approval of a patch. */
   "applyPatchApproval": { params: ApplyPatchApprovalParams; result: LegacyApprovalResponse };
-  /** May this command run? */
+  /** Requests approval of a command. */
   "execCommandApproval": { params: ExecCommandApprovalParams; result: LegacyApprovalResponse };
-  /** May this command run? */
+  /** Requests approval of a command. */
   "item/commandExecution/requestApproval": { params: CommandExecutionRequestApprovalParams; result: CommandExecutionRequestApprovalResponse };
-  /** May this patch be applied? */
+  /** Requests approval of a patch. */
   "item/fileChange/requestApproval": { params: FileChangeRequestApprovalParams; result: FileChangeRequestApprovalResponse };
-  /** May the agent do more than the sandbox allows? */
+  /** Requests permissions beyond the sandbox policy. */
   "item/permissions/requestApproval": { params: PermissionsRequestApprovalParams; result: PermissionsRequestApprovalResponse };
-  /** An MCP server asks the user something. */
+  /** An MCP server requests input from the user. */
   "mcpServer/elicitation/request": { params: McpServerElicitationRequestParams; result: McpServerElicitationRequestResponse };
 }
 
 /** Notifications of the server. */
 export interface ServerNotifications {
-  /** A login ended. */
+  /** A login succeeded or failed. */
   "account/login/completed": { params: AccountLoginCompletedNotification };
-  /** Limits changed. */
+  /** Rate limits changed. */
   "account/rateLimits/updated": { params: AccountRateLimitsUpdatedNotification };
-  /** Somebody logged in or out. */
+  /** A user logged in or out. */
   "account/updated": { params: AccountUpdatedNotification };
   /** The list of apps changed. */
   "app/list/updated": { params: AppListUpdatedNotification };
   /** More output of a streaming session. */
   "command/exec/outputDelta": { params: CommandExecOutputDeltaNotification };
-  /** Something in the configuration was ignored or looks wrong. */
+  /** A part of the configuration was ignored or looks wrong. */
   "configWarning": { params: ConfigWarningNotification };
-  /** The client uses something that will go away. */
+  /** The client uses a deprecated feature. */
   "deprecationNotice": { params: DeprecationNoticeNotification };
-  /** A turn met an error; the turn's end follows unless it is tried again. */
+  /** A turn had an error; the turn's end follows unless the request is retried. */
   "error": { params: ErrorNotification };
   /** The plugins of an import are installed. */
   "externalAgentConfig/import/completed": { params?: Empty };
-  /** A watched path changed, was replaced or renamed. */
+  /** A watched path was changed, replaced or renamed. */
   "fs/changed": { params: FsChangedNotification };
-  /** The automatic reviewer warns. */
+  /** A warning of the automatic reviewer. */
   "guardianWarning": { params: GuardianWarningNotification };
   /** A hook ended. */
   "hook/completed": { params: HookRunNotification };
-  /** A hook began. */
+  /** A hook started. */
   "hook/started": { params: HookRunNotification };
   /** More text of a message. */
   "item/agentMessage/delta": { params: AgentMessageDeltaNotification };
   /** An automatic review ended. */
   "item/autoApprovalReview/completed": { params: ItemAutoApprovalReviewCompletedNotification };
-  /** An automatic review began. */
+  /** An automatic review started. */
   "item/autoApprovalReview/started": { params: ItemAutoApprovalReviewStartedNotification };
   /** More output of a command. */
   "item/commandExecution/outputDelta": { params: CommandExecutionOutputDeltaNotification };
-  /** The agent typed into a session. */
+  /** The agent typed into an interactive session. */
   "item/commandExecution/terminalInteraction": { params: TerminalInteractionNotification };
-  /** The final, authoritative item. */
+  /** An item in its final, authoritative form. */
   "item/completed": { params: ItemCompletedNotification };
   /** Deprecated: no longer sent. */
   "item/fileChange/outputDelta": { params: FileChangeOutputDeltaNotification };
-  /** A patch grew while the model writes it. */
+  /** A patch that the model is writing has grown. */
   "item/fileChange/patchUpdated": { params: FileChangePatchUpdatedNotification };
-  /** An MCP tool reports progress. */
+  /** Progress of an MCP tool. */
   "item/mcpToolCall/progress": { params: McpToolCallProgressNotification };
   /** More text of a plan. */
   "item/plan/delta": { params: PlanDeltaNotification };
-  /** A new summary section opens. */
+  /** A new summary section starts. */
   "item/reasoning/summaryPartAdded": { params: ReasoningSummaryPartAddedNotification };
   /** More text of a reasoning summary. */
   "item/reasoning/summaryTextDelta": { params: ReasoningSummaryTextDeltaNotification };
   /** More raw reasoning. */
   "item/reasoning/textDelta": { params: ReasoningTextDeltaNotification };
-  /** Work on an item begins. */
+  /** Work on an item started. */
   "item/started": { params: ItemStartedNotification };
   /** A login at a server ended. */
   "mcpServer/oauthLogin/completed": { params: McpServerOauthLoginCompletedNotification };
-  /** A server started, or failed to. */
+  /** A server's startup status changed. */
   "mcpServer/startupStatus/updated": { params: McpServerStartupStatusUpdatedNotification };
-  /** A request went to another model. */
+  /** A request was routed to another model. */
   "model/rerouted": { params: ModelReroutedNotification };
-  /** The provider wants the user verified. */
+  /** The provider requires the user's verification. */
   "model/verification": { params: ModelVerificationNotification };
-  /** The remote-control link changed its state. */
+  /** The state of the remote-control link changed. */
   "remoteControl/status/changed": { params: RemoteControlStatusChangedNotification };
   /** A pending server request was answered or cleared. */
   "serverRequest/resolved": { params: ServerRequestResolvedNotification };
   /** Skill files changed; list them again. */
   "skills/changed": { params?: Empty };
-  /** A thread went to the archive. */
+  /** A thread was archived. */
   "thread/archived": { params: ThreadIdNotification };
   /** A thread was unloaded. */
   "thread/closed": { params: ThreadIdNotification };
   /** Deprecated: see the `contextCompaction` item. */
   "thread/compacted": { params: ThreadCompactedNotification };
-  /** A thread got a title. */
+  /** A thread's title changed. */
   "thread/name/updated": { params: ThreadNameUpdatedNotification };
-  /** A thread was started, forked or made for a review. */
+  /** A thread was started, forked or created for a review. */
   "thread/started": { params: ThreadStartedNotification };
   /** A thread's runtime status changed. */
   "thread/status/changed": { params: ThreadStatusChangedNotification };
-  /** Token usage of the running turn. */
+  /** Token usage of the turn in progress. */
   "thread/tokenUsage/updated": { params: ThreadTokenUsageUpdatedNotification };
-  /** A thread came back from the archive. */
+  /** A thread was restored from the archive. */
   "thread/unarchived": { params: ThreadIdNotification };
-  /** A turn ended; sent once a turn. */
+  /** A turn ended; sent exactly once for each turn. */
   "turn/completed": { params: TurnCompletedNotification };
   /** Unified diff of all file changes so far. */
   "turn/diff/updated": { params: TurnDiffUpdatedNotification };
   /** The agent changed its plan. */
   "turn/plan/updated": { params: TurnPlanUpdatedNotification };
-  /** A turn began. */
+  /** A turn started. */
   "turn/started": { params: TurnStartedNotification };
-  /** Something went wrong that does not end the work. */
+  /** An error that does not stop the work. */
   "warning": { params: WarningNotification };
-  /** Folders that everybody can write. */
+  /** Folders that every user can write to. */
   "windows/worldWritableWarning": { params: WindowsWorldWritableWarningNotification };
   /** The setup ended. */
   "windowsSandbox/setupCompleted": { params: WindowsSandboxSetupCompletedNotification };
