@@ -101,17 +101,18 @@ fn differing(case: &Case, ours: &str, theirs: &str) -> Verdict {
     }
 }
 
+/// Classified by the wording of the errors of `patch`: a change of it shows as unexplained cases.
 fn refused(case: &Case, why: &str) -> Verdict {
     let hunks = hunks(case);
     if why.contains("and again later") || why.contains("more than once") {
         Verdict::Ambiguous
-    } else if why.contains("which `@@` names") {
+    } else if why.contains("`@@` names the line") {
         Verdict::NoAnchor
-    } else if why.contains("a hunk without lines") || why.contains("no change of") {
+    } else if why.contains("a hunk without lines") || why.contains("has no changes") {
         Verdict::EmptyHunk
     } else if hunks.iter().any(|hunk| hunk.end_marks > 1) {
         Verdict::DoubledEnd
-    } else if why.contains("hunks stand in the order of the file") {
+    } else if why.contains("write hunks in the order of the file") {
         Verdict::Order
     } else if hunks.iter().any(Hunk::is_unplaced) {
         Verdict::UnplacedLines
