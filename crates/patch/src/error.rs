@@ -20,7 +20,7 @@ pub enum Error {
         message: String,
     },
     /// A file to change or delete does not exist.
-    #[error("{0}: there is no such file; check the path, or add the file with `*** Add File: …`")]
+    #[error("{0}: there is no such file; check the path")]
     Missing(String),
     /// Two operations on a file contradict each other.
     #[error(

@@ -104,7 +104,6 @@ impl Server {
             let home = options.home.display();
             Error::failed(format!("the agent's home {home} cannot be created: {source}"))
                 .next_step("set AGENT_HOME to a folder that you can write")
-                .with_source(source)
         })?;
         let services = Arc::new(services(options, sandbox));
         let opening = services.store.clone();
