@@ -105,14 +105,14 @@ fn bearer(header: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Whether `told` is the configured token.
-pub(crate) fn is_admin_token(settings: &Settings, told: &str) -> bool {
-    settings.admin_token.as_ref().is_some_and(|known| is_same(known.reveal(), told))
+/// Whether `presented` is the configured token.
+pub(crate) fn is_admin_token(settings: &Settings, presented: &str) -> bool {
+    settings.admin_token.as_ref().is_some_and(|known| is_same(known.reveal(), presented))
 }
 
 /// Compares digests, so that the duration reveals nothing about the token, not even its length.
-fn is_same(known: &str, told: &str) -> bool {
-    !known.is_empty() && Sha256::digest(known).ct_eq(&Sha256::digest(told)).into()
+fn is_same(known: &str, presented: &str) -> bool {
+    !known.is_empty() && Sha256::digest(known).ct_eq(&Sha256::digest(presented)).into()
 }
 
 fn refuse(message: &'static str) -> ApiError {
