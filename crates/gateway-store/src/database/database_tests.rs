@@ -59,6 +59,20 @@ async fn two_processes_share_a_file_and_start_at_once() {
 }
 
 #[tokio::test]
+async fn a_file_that_another_process_is_creating_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("gateway.db")).unwrap();
+    // Not yet in WAL mode, and about to be written.
+    other.execute_batch("CREATE TABLE t (a); BEGIN IMMEDIATE").unwrap();
+    let url = url(&folder);
+    let opening = tokio::spawn(async move { Database::open(&url).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!opening.is_finished(), "{:?}", opening.await);
+    other.execute_batch("COMMIT").unwrap();
+    opening.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_later_version_and_a_foreign_file_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&url(&folder)).await.unwrap();

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, InterruptHandle, ToSql};
@@ -162,7 +162,7 @@ fn connect(file: &Path) -> Result<Connection, DatabaseError> {
         let connection = Connection::open(file)?;
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(PREPARED);
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        use_wal(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -1024)?;
         connection.pragma_update(None, "foreign_keys", false)?;
@@ -174,6 +174,24 @@ fn connect(file: &Path) -> Result<Connection, DatabaseError> {
         DatabaseError::Failed(why) => DatabaseError::Failed(format!("{}: {why}", file.display())),
         other => other,
     })
+}
+
+/// Changes a new file to WAL mode. SQLite does not wait for the lock here when another process
+/// creates the file at the same time, because both have read it already: so this tries again.
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let started = Instant::now();
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if is_busy(&error) && started.elapsed() < BUSY => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 fn run(
