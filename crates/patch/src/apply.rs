@@ -25,9 +25,9 @@ pub(crate) fn apply_hunks(path: &str, old: &str, hunks: &[Hunk]) -> Result<Strin
     for (at, hunk) in hunks.iter().enumerate() {
         match edit.locate(hunk) {
             Ok(position) => edit.apply(hunk, &position),
-            Err(Failure::TooCostly) => return Err(Error::TooCostly(path.to_owned())),
-            Err(Failure::NotFound { line, why }) => {
-                return Err(Error::NotFound { path: path.to_owned(), hunk: at + 1, line, why });
+            Err(Failure::TooCostly) => return Err(Error::too_costly(path)),
+            Err(Failure::Mismatch(mismatch)) => {
+                return Err(Error::mismatch(path, at + 1, &mismatch));
             }
         }
     }

@@ -20,7 +20,7 @@ mod turn;
 
 pub use diff::{item_diff, unified_diff};
 pub use embedded::{Embedded, embedded, embedded_argv, is_mixed, is_mixed_argv};
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use parse::{Anchor, Hunk, Line, Operation, Patch, Sign, parse};
 pub use plan::{Change, ChangeKind, plan};
 pub use turn::{MAX_HELD, TurnDiff};

@@ -29,7 +29,7 @@ impl Edit<'_> {
             {
                 return Ok(whole(hunk, at));
             }
-            return Err(self.explain_anchor(anchor, hunk, start.from)?);
+            return Err(self.explain_anchor(anchor, hunk, start.from)?.into());
         }
         // Only blank lines without a sign: they determine no position.
         if old.len() <= hunk.blank_end {
@@ -61,7 +61,7 @@ impl Edit<'_> {
         } else if let Some(position) = self.overlapping(hunk, &old)? {
             return Ok(position);
         }
-        Err(self.explain(hunk, start.from)?)
+        Err(self.explain(hunk, start.from)?.into())
     }
 
     /// Finds the anchors in order, each after the one before. Those of the previous hunk may be

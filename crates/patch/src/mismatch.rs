@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::edit::Edit;
+use crate::error::{ErrorKind, Mismatch};
 use crate::parse::{Anchor, Hunk, Line, Sign};
 use crate::seek::TooCostly;
 use crate::source::clip;
@@ -11,14 +12,16 @@ use crate::source::clip;
 /// Lines of a hunk that an error shows.
 const SHOWN_LINES: usize = 20;
 
-/// Why a hunk has no position.
+/// Why the search for a hunk ended without a position.
 pub(crate) enum Failure {
-    /// `line` of the patch does not match.
-    NotFound {
-        line: usize,
-        why: String,
-    },
+    Mismatch(Mismatch),
     TooCostly,
+}
+
+impl From<Mismatch> for Failure {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Mismatch(mismatch)
+    }
 }
 
 impl From<TooCostly> for Failure {
@@ -29,7 +32,7 @@ impl From<TooCostly> for Failure {
 
 impl Edit<'_> {
     /// Explains why `hunk` was not found at or after line `from`.
-    pub(crate) fn explain(&mut self, hunk: &Hunk, from: usize) -> Result<Failure, TooCostly> {
+    pub(crate) fn explain(&mut self, hunk: &Hunk, from: usize) -> Result<Mismatch, TooCostly> {
         let old = hunk.old_lines();
         let lines: Vec<&Line> = hunk.lines.iter().filter(|line| line.is_old()).collect();
         let length = self.file.len();
@@ -52,7 +55,7 @@ impl Edit<'_> {
                  `*** End of File`, and give more context.",
                 at + 1
             );
-            return Ok(Failure::NotFound { line: first, why });
+            return Ok(Mismatch { kind: ErrorKind::Ambiguous, line: first, why });
         }
         if let Some(at) = self.haystack.find(&old, 0..length)? {
             let _ = write!(
@@ -61,12 +64,12 @@ impl Edit<'_> {
                  after the lines that their `@@` names, and each line in one hunk only.",
                 at + 1
             );
-            return Ok(Failure::NotFound { line: first, why });
+            return Ok(Mismatch { kind: ErrorKind::OutOfOrder, line: first, why });
         }
         let closest = self.haystack.closest(&old, from..length)?;
         let (at, matched) = closest.unwrap_or((from, 0));
         let Some(line) = lines.get(matched) else {
-            return Ok(Failure::NotFound { line: first, why });
+            return Ok(Mismatch { kind: ErrorKind::LinesNotFound, line: first, why });
         };
         let _ = write!(why, "Line {} of the patch, `{}`, ", line.number, shown(line));
         let _ = match (matched, self.file.get(at + matched)) {
@@ -76,7 +79,7 @@ impl Edit<'_> {
                 write!(why, "should be line {} of the file: `{}`.", at + matched + 1, clip(is.text))
             }
         };
-        Ok(Failure::NotFound { line: line.number, why })
+        Ok(Mismatch { kind: ErrorKind::LinesNotFound, line: line.number, why })
     }
 
     /// Explains why an anchor of `hunk` was not found at or after line `from`.
@@ -85,7 +88,7 @@ impl Edit<'_> {
         anchor: &Anchor,
         hunk: &Hunk,
         from: usize,
-    ) -> Result<Failure, TooCostly> {
+    ) -> Result<Mismatch, TooCostly> {
         let named = clip(&anchor.text);
         let mut why =
             format!("`@@` names the line `{named}`, which the file does not have{}. ", after(from));
@@ -94,14 +97,19 @@ impl Edit<'_> {
             true => None,
             false => self.haystack.find(&old, self.next..self.file.len())?,
         };
-        why.push_str(match found {
-            Some(_) => {
+        let (kind, advice) = match found {
+            Some(_) => (
+                ErrorKind::Ambiguous,
                 "The lines of the hunk are in the file more than once: name a line of the file \
-                 before the right ones, or give more context."
-            }
-            None => "Name a line of the file, or give lines of the file as context.",
-        });
-        Ok(Failure::NotFound { line: anchor.number, why })
+                 before the right ones, or give more context.",
+            ),
+            None => (
+                ErrorKind::AnchorNotFound,
+                "Name a line of the file, or give lines of the file as context.",
+            ),
+        };
+        why.push_str(advice);
+        Ok(Mismatch { kind, line: anchor.number, why })
     }
 }
 

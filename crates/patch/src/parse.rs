@@ -110,7 +110,7 @@ impl Line {
 /// Parses a patch.
 ///
 /// # Errors
-/// [`Error::Syntax`] with the first unexpected line, and what was expected there.
+/// The first unexpected line, and what was expected there.
 pub fn parse(text: &str) -> Result<Patch, Error> {
     let source = Source::new(text)?;
     let mut strict = Reader::new(&source, Indented::Context);
@@ -147,7 +147,7 @@ fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, Error> {
     if operations.is_empty() {
         let message =
             format!("the patch changes nothing; expected `{ADD} …`, `{DELETE} …` or `{UPDATE} …`");
-        return Err(Error::Syntax { line: None, message });
+        return Err(Error::syntax(None, message));
     }
     Ok(operations)
 }
@@ -253,7 +253,8 @@ fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, Error> {
         hunks.push(hunk);
     }
     if hunks.is_empty() && move_to.is_none() {
-        return Err(reader.error(format!("`{path}` has no changes; expected `@@` and lines")));
+        let message = format!("`{path}` has no changes; expected `@@` and lines");
+        return Err(Error::empty_hunk(reader.number(), message));
     }
     Ok(Operation::Update { path, move_to, hunks })
 }
@@ -301,7 +302,8 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, Error> {
         return Ok(Some(hunk));
     }
     if is_marked {
-        return Err(reader.error("a hunk without lines; expected ` `, `-` or `+`".into()));
+        let message = "a hunk without lines; expected ` `, `-` or `+`";
+        return Err(Error::empty_hunk(reader.number(), message));
     }
     Ok(None)
 }
@@ -366,6 +368,6 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self, message: String) -> Error {
-        Error::Syntax { line: Some(self.number()), message }
+        Error::syntax(Some(self.number()), message)
     }
 }

@@ -85,12 +85,12 @@ fn plan_operations(
         let path = normal(&cwd.join(operation.path()));
         match seen.get(&path) {
             Some(Some(at)) => change_again(&mut changes[*at], operation)?,
-            Some(None) => return Err(Error::Twice(path.display().to_string())),
+            Some(None) => return Err(Error::contradicting_operations(&path.display().to_string())),
             None => {
                 let change = change(operation, path, cwd, read)?;
                 if let ChangeKind::Update { move_to: Some(target) } = &change.kind {
                     if seen.insert(target.clone(), None).is_some() {
-                        return Err(Error::Twice(target.display().to_string()));
+                        return Err(Error::contradicting_operations(&target.display().to_string()));
                     }
                     seen.insert(change.path.clone(), None);
                 } else {
@@ -115,7 +115,7 @@ fn change_again(change: &mut Change, operation: &Operation) -> Result<(), Error>
             change.kind = ChangeKind::Update { move_to: None };
             change.after = Some(contents.clone());
         }
-        _ => return Err(Error::Twice(shown)),
+        _ => return Err(Error::contradicting_operations(&shown)),
     }
     Ok(())
 }
@@ -137,11 +137,11 @@ fn change(
             Ok(Change { path, kind, before, after: Some(contents.clone()), replaced: None })
         }
         Operation::Delete { .. } => {
-            let before = Some(before.ok_or(Error::Missing(shown))?);
+            let before = Some(before.ok_or_else(|| Error::file_not_found(&shown))?);
             Ok(Change { path, kind: ChangeKind::Delete, before, after: None, replaced: None })
         }
         Operation::Update { move_to, hunks, .. } => {
-            let old = before.ok_or_else(|| Error::Missing(shown.clone()))?;
+            let old = before.ok_or_else(|| Error::file_not_found(&shown))?;
             let move_to = move_to.as_ref().map(|target| normal(&cwd.join(target)));
             let move_to = move_to.filter(|target| *target != path);
             let replaced = move_to.as_deref().map(read).transpose()?.flatten();

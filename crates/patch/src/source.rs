@@ -20,11 +20,11 @@ impl<'a> Source<'a> {
         let first = lines.iter().take_while(|line| is_before(line)).count();
         let Some(&begin) = lines.get(first) else {
             let message = format!("the patch is empty; expected `{BEGIN}`");
-            return Err(Error::Syntax { line: None, message });
+            return Err(Error::syntax(None, message));
         };
         if marker(begin.trim_start().trim_start_matches(['\'', '"', '`'])) != Some(Marker::Begin) {
             let message = format!("expected `{BEGIN}`, found `{}`", clip(begin));
-            return Err(Error::Syntax { line: Some(first + 1), message });
+            return Err(Error::syntax(Some(first + 1), message));
         }
         let indentation = &begin[..begin.len() - begin.trim_start().len()];
         lines.drain(..=first);

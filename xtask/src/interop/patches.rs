@@ -84,7 +84,7 @@ fn compare_cases(root: &Path, seed: u64, count: usize) -> Result<Vec<Compared>> 
 }
 
 /// What the other implementation makes of the cases.
-fn theirs(root: &Path, cases: &[Case]) -> Result<Vec<compare::Outcome>> {
+fn theirs(root: &Path, cases: &[Case]) -> Result<Vec<compare::TheirOutcome>> {
     let python = install(root)?;
     let mut input = String::new();
     for case in cases {

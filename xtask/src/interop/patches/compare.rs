@@ -2,19 +2,22 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use patch::ErrorKind;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::cases::Case;
 
-/// The text after the patch, or why there is none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The text after the patch, or an error of the other implementation.
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Outcome {
+pub(crate) enum TheirOutcome {
     After(String),
-    Error(String),
+    Error(IgnoredAny),
 }
 
-use Outcome::{After, Error};
+/// The text after the patch, or why there is none.
+pub(crate) type OurOutcome = Result<String, patch::Error>;
 
 /// How the outcomes compare. All but `Unexplained` are in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,28 +54,24 @@ pub(crate) enum Verdict {
 }
 
 /// What our crate makes of a case.
-pub(crate) fn ours(case: &Case) -> Outcome {
+pub(crate) fn ours(case: &Case) -> OurOutcome {
     // The other one takes one line end at the end for that of the last line.
     let diff = case.diff.strip_suffix('\n').unwrap_or(&case.diff);
     let text = format!("*** Begin Patch\n*** Update File: f\n{diff}\n*** End Patch");
-    let patch = match patch::parse(&text) {
-        Ok(patch) => patch,
-        Err(error) => return Error(error.to_string()),
-    };
+    let patch = patch::parse(&text)?;
     let mut read = |_: &Path| Ok(Some(case.before.clone()));
-    match patch::plan(&patch, Path::new("/w"), &mut read) {
-        Ok(mut changes) => After(changes.pop().and_then(|change| change.after).unwrap_or_default()),
-        Err(error) => Error(error.to_string()),
-    }
+    let mut changes = patch::plan(&patch, Path::new("/w"), &mut read)?;
+    Ok(changes.pop().and_then(|change| change.after).unwrap_or_default())
 }
 
-pub(crate) fn compare(case: &Case, ours: &Outcome, theirs: &Outcome) -> Verdict {
+pub(crate) fn compare(case: &Case, ours: &OurOutcome, theirs: &TheirOutcome) -> Verdict {
+    use TheirOutcome::{After, Error};
     match (ours, theirs) {
-        (After(ours), After(theirs)) if ours == theirs => Verdict::Same,
-        (After(ours), After(theirs)) => differing(case, ours, theirs),
-        (After(_), Error(_)) => Verdict::UnderstoodHere,
-        (Error(why), After(_)) => refused(case, why),
-        (Error(_), Error(_)) => Verdict::BothRefuse,
+        (Ok(ours), After(theirs)) if ours == theirs => Verdict::Same,
+        (Ok(ours), After(theirs)) => differing(case, ours, theirs),
+        (Ok(_), Error(_)) => Verdict::UnderstoodHere,
+        (Err(error), After(_)) => refused(case, error.kind()),
+        (Err(_), Error(_)) => Verdict::BothRefuse,
     }
 }
 
@@ -101,23 +100,17 @@ fn differing(case: &Case, ours: &str, theirs: &str) -> Verdict {
     }
 }
 
-/// Classified by the wording of the errors of `patch`: a change of it shows as unexplained cases.
-fn refused(case: &Case, why: &str) -> Verdict {
+fn refused(case: &Case, kind: ErrorKind) -> Verdict {
     let hunks = hunks(case);
-    if why.contains("and again later") || why.contains("more than once") {
-        Verdict::Ambiguous
-    } else if why.contains("`@@` names the line") {
-        Verdict::NoAnchor
-    } else if why.contains("a hunk without lines") || why.contains("has no changes") {
-        Verdict::EmptyHunk
-    } else if hunks.iter().any(|hunk| hunk.end_marks > 1) {
-        Verdict::DoubledEnd
-    } else if why.contains("write hunks in the order of the file") {
-        Verdict::Order
-    } else if hunks.iter().any(Hunk::is_unplaced) {
-        Verdict::UnplacedLines
-    } else {
-        Verdict::Unexplained
+    let is_doubled_end = hunks.iter().any(|hunk| hunk.end_marks > 1);
+    match kind {
+        ErrorKind::Ambiguous => Verdict::Ambiguous,
+        ErrorKind::AnchorNotFound => Verdict::NoAnchor,
+        ErrorKind::EmptyHunk => Verdict::EmptyHunk,
+        _ if is_doubled_end => Verdict::DoubledEnd,
+        ErrorKind::OutOfOrder => Verdict::Order,
+        _ if hunks.iter().any(Hunk::is_unplaced) => Verdict::UnplacedLines,
+        _ => Verdict::Unexplained,
     }
 }
 

@@ -6,13 +6,13 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::cases::Case;
-use super::compare::{Outcome, Verdict};
+use super::compare::{OurOutcome, TheirOutcome, Verdict};
 
 /// A case with what came of it.
 pub(crate) struct Compared {
     pub(crate) case: Case,
-    pub(crate) ours: Outcome,
-    pub(crate) theirs: Outcome,
+    pub(crate) ours: OurOutcome,
+    pub(crate) theirs: TheirOutcome,
     pub(crate) verdict: Verdict,
 }
 
@@ -45,21 +45,17 @@ pub(crate) fn write(mut compared: Vec<Compared>) -> Result<String> {
                 verdict: format!("{verdict:?}"),
                 before: &case.before,
                 diff: &case.diff,
-                ours: after(ours),
-                theirs: after(theirs),
+                ours: ours.as_deref().ok(),
+                theirs: match theirs {
+                    TheirOutcome::After(text) => Some(text),
+                    TheirOutcome::Error(_) => None,
+                },
             };
             text.push_str(&serde_json::to_string(&line)?);
             text.push('\n');
         }
     }
     Ok(text)
-}
-
-fn after(outcome: &Outcome) -> Option<&str> {
-    match outcome {
-        Outcome::After(text) => Some(text),
-        Outcome::Error(_) => None,
-    }
 }
 
 fn size(case: &Case) -> usize {
