@@ -5,10 +5,13 @@
 mod common;
 
 use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 
 use common::{Place, Running, stderr, stdout};
 use serde_json::json;
+use tungstenite::WebSocket;
+use tungstenite::protocol::Role;
 
 /// Starts a server on the control socket.
 fn server(place: &Place) -> Running {
@@ -61,6 +64,90 @@ fn a_conversation_through_the_proxy_is_one_without_it() {
 }
 
 #[test]
+fn a_client_behind_the_proxy_comes_back_where_it_was() {
+    let place = Place::new();
+    let _server = server(&place);
+    let open = |place: &Place| {
+        let mut proxy = proxy(place);
+        let opened = proxy.call(
+            0,
+            "initialize",
+            json!({
+                "clientInfo": {"name": "proxied", "version": "1"},
+                "capabilities": {"experimentalApi": true, "eventCursor": true},
+            }),
+        );
+        assert!(opened.get("result").is_some(), "{opened}");
+        proxy.say(r#"{"method":"initialized"}"#);
+        proxy
+    };
+    let mut first = open(&place);
+    let thread = first.thread("echo");
+    let text = json!([{"type": "text", "text": "Where was I?"}]);
+    first.call(3, "turn/start", json!({"threadId": thread, "input": text}));
+    let started = first.message(|message| message["method"] == "turn/started");
+    let cursor = started["eventCursor"].as_str().expect("the proxy forwards the cursor").to_owned();
+    first.notification("turn/completed");
+    assert!(first.end().0.success());
+
+    let mut second = open(&place);
+    let resumed =
+        second.call(1, "thread/resume", json!({"threadId": thread, "eventCursor": cursor}));
+    assert_eq!(resumed["result"]["eventReplay"]["type"], "replayed", "{resumed}");
+    assert_eq!(second.notification("turn/completed")["turn"]["status"], "completed");
+}
+
+/// What the proxy forwards in each direction, byte by byte: members that no version defines, `null`
+/// parameters, numbers and escapes in an unusual form.
+#[test]
+fn every_member_of_every_message_passes_unchanged() {
+    let from_client = [
+        r#"{"jsonrpc":"2.0","id":1,"method":"a/b","params":null,"trace":{"span":[1.50]}}"#,
+        r#"{ "method":"c", "params":{"x":1e2},"later":"\u00e9" }"#,
+        r#"{"id":"s1","result":null,"note":[]}"#,
+        r#"{"id":"s2","error":{"code":-1,"message":"no","hint":"x"},"note":{}}"#,
+    ];
+    let from_server = [
+        r#"{"eventCursor":"8d2f.57.t","method":"n","params":{"k":1},"future":{"a":[null]}}"#,
+        r#"{"id":"s1","method":"ask","params":{},"deadline":10.0}"#,
+        r#"{"id":"s2","method":"ask","params":null,"deadline":10}"#,
+        "{\"method\":\"two lines\",\n \"params\":{}}",
+        r#"{"id":null,"error":{"code":-32700,"message":"?","data":1,"hint":2},"more":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{"big":12345678901234567890.10},"took":3}"#,
+    ];
+    let place = Place::new();
+    let path = place.work().join("recorded.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            request.extend(byte);
+        }
+        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+                    Connection: Upgrade\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut web = WebSocket::from_raw_socket(stream, Role::Server, None);
+        let received = from_client.map(|_| web.read().unwrap().into_text().unwrap().to_string());
+        for message in from_server {
+            web.send(message.into()).unwrap();
+        }
+        // Until the proxy has closed the connection.
+        while web.read().is_ok() {}
+        received
+    });
+    let arguments = ["app-server", "proxy", "--socket", path.to_str().unwrap()];
+    let output = place.pipe(&arguments, &from_client.map(|line| format!("{line}\n")).concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let printed = stdout(&output);
+    let printed: Vec<&str> = printed.lines().collect();
+    assert_eq!(printed, from_server.map(|message| message.replace('\n', " ")));
+    assert_eq!(server.join().unwrap(), from_client);
+}
+
+#[test]
 fn the_end_of_the_input_waits_for_the_last_answer() {
     let place = Place::new();
     let _server = server(&place);
@@ -101,7 +188,6 @@ fn a_place_without_a_server_is_told() {
 
 #[test]
 fn what_answers_and_is_no_server_is_told() {
-    use std::io::{Read, Write};
     let place = Place::new();
     let path = place.work().join("other.sock");
     let listener = UnixListener::bind(&path).unwrap();

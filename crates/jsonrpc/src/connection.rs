@@ -5,7 +5,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::inbox::{InboxSender, inbox, read};
+use crate::inbox::{InboxSender, inbox};
 use crate::{
     CloseReason, ErrorObject, FdReader, FdWriter, Inbox, Incoming, Limits, Line, LineReader,
     Malformed, Outbox, outbox,
@@ -93,16 +93,16 @@ impl<R: AsyncRead + Unpin> Reading<R> {
     /// Reads until the input ends or fails, or the inbox is dropped.
     async fn run(mut self) -> io::Result<()> {
         loop {
-            let (incoming, bytes) = tokio::select! {
+            let (line, bytes) = tokio::select! {
                 biased;
                 line = self.lines.next_line() => match line? {
                     None => return Ok(()),
-                    Some(Line::Text(line)) => (read(line), line.len()),
-                    Some(Line::TooLong) => (Incoming::Malformed(too_long(self.limit)), 0),
+                    Some(Line::Text(line)) => (self.sender.read(line), line.len()),
+                    Some(Line::TooLong) => (Incoming::Malformed(too_long(self.limit)).into(), 0),
                 },
                 () = self.sender.closed() => return Ok(()),
             };
-            if !self.sender.send(incoming, bytes).await {
+            if !self.sender.send(line, bytes).await {
                 return Ok(());
             }
         }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::{Answer, ErrorObject, Message, Outgoing, RequestId};
+use crate::{Answer, ErrorObject, Outgoing, RequestId};
 
 /// A value that has no JSON form, such as a map whose keys are not strings.
 #[derive(Debug, thiserror::Error)]
@@ -137,24 +137,6 @@ impl DeltaFrame {
     }
 }
 
-impl Message {
-    /// Encodes the message, without a newline.
-    ///
-    /// # Errors
-    /// A response with a result and no id, which [`crate::decode`] never yields.
-    pub fn encode(&self) -> Result<Bytes, EncodeError> {
-        match self {
-            Self::Request { id, method, params } => encode_request(id, method, params),
-            Self::Notification { method, params } => encode_notification(method, params),
-            Self::Response { id: Some(id), outcome: Ok(result) } => Ok(encode_response(id, result)),
-            Self::Response { id: None, outcome: Ok(_) } => {
-                Err(error("response", serde::ser::Error::custom("a result needs an id")))
-            }
-            Self::Response { id, outcome: Err(error) } => Ok(encode_error(id.as_ref(), error)),
-        }
-    }
-}
-
 fn error(method: &str, source: serde_json::Error) -> EncodeError {
     EncodeError { what: method.to_owned(), source }
 }
@@ -207,7 +189,7 @@ fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serd
 
 /// Raw JSON from other sources may span several lines, which would break the framing. Inside
 /// strings a newline is always escaped, so every newline found here is white space.
-fn keep_on_one_line(out: &mut [u8]) {
+pub(crate) fn keep_on_one_line(out: &mut [u8]) {
     let mut from = 0;
     while let Some(at) = memchr::memchr(b'\n', &out[from..]) {
         out[from + at] = b' ';

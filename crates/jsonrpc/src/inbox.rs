@@ -7,6 +7,9 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
+
+use crate::encode::keep_on_one_line;
 use crate::ingress::{Charge, Ingress};
 use crate::{Limits, Malformed, Message, decode};
 
@@ -28,6 +31,22 @@ impl Incoming {
     }
 }
 
+/// A received line with its text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReceivedLine {
+    /// The decoded line.
+    pub incoming: Incoming,
+    /// The line as it arrived, except that newlines between its tokens are spaces. Empty unless
+    /// [`Limits::keep_text`] is set, and for a line that is not a message.
+    pub text: Bytes,
+}
+
+impl From<Incoming> for ReceivedLine {
+    fn from(incoming: Incoming) -> Self {
+        Self { incoming, text: Bytes::new() }
+    }
+}
+
 /// The receiving end: messages received and not yet taken.
 pub struct Inbox {
     shared: Arc<Shared>,
@@ -43,12 +62,17 @@ impl Inbox {
     /// Returns the next message; `None` once the input has ended and every message is taken. Cancel
     /// safe: no message is lost.
     pub async fn recv(&mut self) -> Option<Incoming> {
+        Some(self.recv_line().await?.incoming)
+    }
+
+    /// As [`Inbox::recv`], with the text of the message.
+    pub async fn recv_line(&mut self) -> Option<ReceivedLine> {
         poll_fn(|cx| self.shared.poll_next(cx, Lane::Requests)).await
     }
 
     /// Returns the next message if one is already queued; `None` also when the input has ended.
     pub fn try_recv(&mut self) -> Option<Incoming> {
-        self.shared.lock().pop(Lane::Requests)
+        Some(self.shared.lock().pop(Lane::Requests)?.incoming)
     }
 
     /// Takes the responses to our own requests out of the order of arrival, so that a handler that
@@ -59,7 +83,7 @@ impl Inbox {
         let all = std::mem::take(&mut state.requests);
         state.is_split = true;
         for waiting in all.entries {
-            state.lane(&waiting.incoming).push(waiting);
+            state.lane(&waiting.line.incoming).push(waiting);
         }
         drop(state);
         let answers = Answers { shared: self.shared.clone() };
@@ -71,7 +95,7 @@ impl Answers {
     /// Returns the next response; `None` once the input has ended and every response is taken, or
     /// the [`Inbox`] is dropped. Cancel safe: no response is lost.
     pub async fn recv(&mut self) -> Option<Incoming> {
-        poll_fn(|cx| self.shared.poll_next(cx, Lane::Answers)).await
+        Some(poll_fn(|cx| self.shared.poll_next(cx, Lane::Answers)).await?.incoming)
     }
 }
 
@@ -92,6 +116,7 @@ impl Drop for Inbox {
 pub(crate) struct InboxSender {
     shared: Arc<Shared>,
     ingress: Option<Arc<Ingress>>,
+    keeps_text: bool,
 }
 
 pub(crate) fn inbox(limits: &Limits, ingress: Option<Arc<Ingress>>) -> (InboxSender, Inbox) {
@@ -100,14 +125,28 @@ pub(crate) fn inbox(limits: &Limits, ingress: Option<Arc<Ingress>>) -> (InboxSen
         most_messages: limits.incoming_messages.max(1),
         most_bytes: limits.incoming_bytes,
     });
-    (InboxSender { shared: shared.clone(), ingress }, Inbox { shared })
+    let keeps_text = limits.keep_text;
+    (InboxSender { shared: shared.clone(), ingress, keeps_text }, Inbox { shared })
 }
 
 impl InboxSender {
+    /// Decodes a line as a message, or as the error to respond with.
+    pub(crate) fn read(&self, line: &[u8]) -> ReceivedLine {
+        match decode(line) {
+            Ok(message) if self.keeps_text => {
+                let mut text = line.to_vec();
+                keep_on_one_line(&mut text);
+                ReceivedLine { incoming: Incoming::Message(message), text: text.into() }
+            }
+            Ok(message) => Incoming::Message(message).into(),
+            Err(malformed) => Incoming::Malformed(malformed).into(),
+        }
+    }
+
     /// Waits for room and queues a message that arrived as `bytes` bytes; `false` when the receiver
     /// is gone.
-    pub(crate) async fn send(&self, incoming: Incoming, bytes: usize) -> bool {
-        let mut waiting = Some(Waiting { incoming, bytes, charge: None });
+    pub(crate) async fn send(&self, line: ReceivedLine, bytes: usize) -> bool {
+        let mut waiting = Some(Waiting { line, bytes, charge: None });
         poll_fn(|cx| {
             let mut state = self.shared.lock();
             if state.receiver_gone {
@@ -128,19 +167,19 @@ impl InboxSender {
     ///
     /// # Errors
     /// Returns the message when there is no room.
-    pub(crate) fn offer(&self, incoming: Incoming, bytes: usize) -> Result<(), Incoming> {
-        let mut waiting = Waiting { incoming, bytes, charge: None };
+    pub(crate) fn offer(&self, line: ReceivedLine, bytes: usize) -> Result<(), Incoming> {
+        let mut waiting = Waiting { line, bytes, charge: None };
         let mut state = self.shared.lock();
         if state.receiver_gone {
             return Ok(());
         }
         if !self.shared.fits(&mut state, &waiting) {
-            return Err(waiting.incoming);
+            return Err(waiting.line.incoming);
         }
         if let Some(ingress) = &self.ingress {
-            let queue = state.lane(&waiting.incoming);
+            let queue = state.lane(&waiting.line.incoming);
             let Some(charge) = ingress.charge(bytes, (queue.entries.len(), queue.bytes)) else {
-                return Err(waiting.incoming);
+                return Err(waiting.line.incoming);
             };
             waiting.charge = Some(charge);
         }
@@ -199,7 +238,7 @@ struct Queue {
 }
 
 struct Waiting {
-    incoming: Incoming,
+    line: ReceivedLine,
     bytes: usize,
     /// Returned to the budget when the message is taken.
     charge: Option<Charge>,
@@ -215,10 +254,10 @@ enum Lane {
 const RETAINED_ENTRIES: usize = 8;
 
 impl Shared {
-    fn poll_next(&self, cx: &mut Context<'_>, lane: Lane) -> Poll<Option<Incoming>> {
+    fn poll_next(&self, cx: &mut Context<'_>, lane: Lane) -> Poll<Option<ReceivedLine>> {
         let mut state = self.lock();
-        if let Some(incoming) = state.pop(lane) {
-            return Poll::Ready(Some(incoming));
+        if let Some(line) = state.pop(lane) {
+            return Poll::Ready(Some(line));
         }
         if state.sender_gone || state.receiver_gone {
             return Poll::Ready(None);
@@ -229,7 +268,7 @@ impl Shared {
 
     /// Whether there is room. An empty queue accepts one message of any size.
     fn fits(&self, state: &mut State, next: &Waiting) -> bool {
-        let queue = state.lane(&next.incoming);
+        let queue = state.lane(&next.line.incoming);
         queue.entries.is_empty()
             || queue.entries.len() < self.most_messages
                 && queue.bytes.saturating_add(next.bytes) <= self.most_bytes
@@ -255,22 +294,22 @@ impl State {
     }
 
     fn push(&mut self, next: Waiting) {
-        let queue = self.lane(&next.incoming);
+        let queue = self.lane(&next.line.incoming);
         queue.push(next);
         if let Some(waker) = queue.receiver.take() {
             waker.wake();
         }
     }
 
-    fn pop(&mut self, lane: Lane) -> Option<Incoming> {
+    fn pop(&mut self, lane: Lane) -> Option<ReceivedLine> {
         let queue = self.queue(lane);
-        let Waiting { incoming, bytes, .. } = queue.entries.pop_front()?;
+        let Waiting { line, bytes, .. } = queue.entries.pop_front()?;
         queue.bytes -= bytes;
         if queue.entries.is_empty() {
             queue.entries.shrink_to(RETAINED_ENTRIES);
         }
         self.wake_sender();
-        Some(incoming)
+        Some(line)
     }
 
     fn wake_sender(&mut self) {
@@ -284,14 +323,6 @@ impl Queue {
     fn push(&mut self, next: Waiting) {
         self.bytes += next.bytes;
         self.entries.push_back(next);
-    }
-}
-
-/// Decodes a line as a message, or as the error to respond with.
-pub(crate) fn read(line: &[u8]) -> Incoming {
-    match decode(line) {
-        Ok(message) => Incoming::Message(message),
-        Err(malformed) => Incoming::Malformed(malformed),
     }
 }
 
@@ -326,11 +357,11 @@ mod tests {
     async fn a_split_keeps_each_lane_in_order() {
         let (sender, inbox) = inbox(&limits(10, 1000), None);
         for next in [request(1), answer(1), request(2), answer(2)] {
-            assert!(sender.send(next, 1).await);
+            assert!(sender.send(next.into(), 1).await);
         }
         let (mut requests, mut answers) = inbox.split();
-        assert!(sender.send(answer(3), 1).await);
-        assert!(sender.send(request(3), 1).await);
+        assert!(sender.send(answer(3).into(), 1).await);
+        assert!(sender.send(request(3).into(), 1).await);
         for id in 1..4 {
             assert_eq!(answers.recv().await, Some(answer(id)));
             assert_eq!(requests.recv().await, Some(request(id)));
@@ -344,13 +375,13 @@ mod tests {
     #[tokio::test]
     async fn an_offer_is_taken_or_given_back_unchanged() {
         let (sender, mut inbox) = inbox(&limits(2, 100), None);
-        assert_eq!(sender.offer(request(1), 1000), Ok(()), "one always has room");
-        assert_eq!(sender.offer(request(2), 1), Err(request(2)), "too many bytes");
+        assert_eq!(sender.offer(request(1).into(), 1000), Ok(()), "one always has room");
+        assert_eq!(sender.offer(request(2).into(), 1), Err(request(2)), "too many bytes");
         assert_eq!(inbox.recv().await, Some(request(1)));
-        assert_eq!(sender.offer(request(3), 60), Ok(()));
-        assert_eq!(sender.offer(request(4), 41), Err(request(4)));
-        assert_eq!(sender.offer(request(5), 40), Ok(()));
-        assert_eq!(sender.offer(request(6), 0), Err(request(6)), "too many messages");
+        assert_eq!(sender.offer(request(3).into(), 60), Ok(()));
+        assert_eq!(sender.offer(request(4).into(), 41), Err(request(4)));
+        assert_eq!(sender.offer(request(5).into(), 40), Ok(()));
+        assert_eq!(sender.offer(request(6).into(), 0), Err(request(6)), "too many messages");
         assert_eq!(inbox.recv().await, Some(request(3)));
         assert_eq!(inbox.recv().await, Some(request(5)));
         assert_eq!(inbox.try_recv(), None);
@@ -361,17 +392,21 @@ mod tests {
         let ingress = Arc::new(Ingress::new(1, 100));
         let (sender, mut inbox) = inbox(&limits(1, 100), Some(ingress.clone()));
         let is_free = || ingress.charge(100, (0, 0)).is_some();
-        assert_eq!(sender.offer(request(1), 101), Err(request(1)), "more than there is at all");
+        assert_eq!(
+            sender.offer(request(1).into(), 101),
+            Err(request(1)),
+            "more than there is at all"
+        );
         assert!(is_free());
-        assert_eq!(sender.offer(request(2), 10), Ok(()));
+        assert_eq!(sender.offer(request(2).into(), 10), Ok(()));
         assert!(!is_free());
-        assert_eq!(sender.offer(request(3), 10), Err(request(3)));
+        assert_eq!(sender.offer(request(3).into(), 10), Err(request(3)));
         assert_eq!(inbox.recv().await, Some(request(2)));
         assert!(is_free());
-        assert_eq!(sender.offer(request(4), 10), Ok(()));
+        assert_eq!(sender.offer(request(4).into(), 10), Ok(()));
         drop(inbox);
         assert!(is_free(), "nobody takes it any more");
-        assert_eq!(sender.offer(request(5), 10), Ok(()), "who reads sees the end elsewhere");
+        assert_eq!(sender.offer(request(5).into(), 10), Ok(()), "who reads sees the end elsewhere");
         assert!(is_free());
     }
 
@@ -379,14 +414,17 @@ mod tests {
     async fn answers_have_bounds_of_their_own() {
         let (sender, inbox) = inbox(&limits(1, 100), None);
         let (mut requests, mut answers) = inbox.split();
-        assert!(sender.send(request(1), 1).await);
-        assert!(waits(sender.send(request(2), 1)));
-        assert!(sender.send(answer(1), 1).await);
-        assert!(waits(sender.send(answer(2), 1)));
+        assert!(sender.send(request(1).into(), 1).await);
+        assert!(waits(sender.send(request(2).into(), 1)));
+        assert!(sender.send(answer(1).into(), 1).await);
+        assert!(waits(sender.send(answer(2).into(), 1)));
         assert_eq!(requests.recv().await, Some(request(1)));
-        assert!(waits(sender.send(answer(2), 1)), "room for a request is none for an answer");
+        assert!(
+            waits(sender.send(answer(2).into(), 1)),
+            "room for a request is none for an answer"
+        );
         assert_eq!(answers.recv().await, Some(answer(1)));
-        assert!(sender.send(answer(2), 1).await);
+        assert!(sender.send(answer(2).into(), 1).await);
     }
 
     #[tokio::test]

@@ -49,7 +49,7 @@ pub use encode::{
 };
 pub use error::{ErrorObject, code};
 pub use id::RequestId;
-pub use inbox::{Answers, Inbox, Incoming};
+pub use inbox::{Answers, Inbox, Incoming, ReceivedLine};
 pub use ingress::Ingress;
 pub use limits::Limits;
 pub use line::{Line, LineReader};

@@ -17,6 +17,9 @@ pub struct Limits {
     /// Most bytes of lines read and not yet taken; an empty queue accepts a line of any size. At
     /// the bound the reader stops reading.
     pub incoming_bytes: usize,
+    /// Keeps the text of each message beside the message, for a program that forwards messages:
+    /// [`crate::Inbox::recv_line`]. Messages in the queue then take twice their length.
+    pub keep_text: bool,
     /// Bytes that may wait in memory to be written. Messages beyond it wait on disk if there is a
     /// [`crate::Spool`]; otherwise producers wait ([`crate::Outbox::room`]).
     pub outgoing_bytes: usize,
@@ -40,6 +43,7 @@ impl Default for Limits {
             line_bytes: 16 * MIB,
             incoming_messages: 256,
             incoming_bytes: 32 * MIB,
+            keep_text: false,
             outgoing_bytes: 8 * MIB,
             merge_above: 64 * KIB,
             stall: Some(Duration::from_secs(30)),

@@ -22,7 +22,7 @@ pub use violation::Violation;
 
 pub(crate) use frame::{Header, mask, write_close, write_control};
 
-use crate::inbox::{InboxSender, inbox, read};
+use crate::inbox::{InboxSender, ReceivedLine, inbox};
 use crate::outbox::WeakOutbox;
 use crate::writer::Framing;
 use crate::{
@@ -184,28 +184,28 @@ impl Reading {
                 text = socket.next() => text,
                 () = self.sender.closed() => return None,
             };
-            let (incoming, bytes) = match text {
-                Ok(text) => (read(text), text.len()),
+            let (line, bytes) = match text {
+                Ok(text) => (self.sender.read(text), text.len()),
                 Err(reason) => return Some(reason),
             };
             // Releases a long message's own charge, so that it is charged only once.
             socket.reader.let_go();
-            if !self.pass_on(incoming, bytes).await {
+            if !self.pass_on(line, bytes).await {
                 return None;
             }
         }
     }
 
     /// Returns `false` when the inbox is dropped.
-    async fn pass_on(&mut self, incoming: Incoming, bytes: usize) -> bool {
-        let is_request = match &incoming {
+    async fn pass_on(&mut self, line: ReceivedLine, bytes: usize) -> bool {
+        let is_request = match &line.incoming {
             Incoming::Message(Message::Request { .. }) | Incoming::Malformed(_) => true,
             Incoming::Message(_) => false,
         };
         if !self.refuses || !is_request {
-            return self.sender.send(incoming, bytes).await;
+            return self.sender.send(line, bytes).await;
         }
-        let Err(refused) = self.sender.offer(incoming, bytes) else { return true };
+        let Err(refused) = self.sender.offer(line, bytes) else { return true };
         let Some(outbox) = self.outbox.upgrade() else { return false };
         let answer = match refused {
             Incoming::Message(Message::Request { id, .. }) => {

@@ -218,3 +218,23 @@ async fn a_failed_read_is_a_reason() {
     let reason = CloseReason::ReadFailed(std::io::ErrorKind::ConnectionReset);
     assert_eq!(connection.outbox.closed().await, reason);
 }
+
+#[tokio::test]
+async fn a_connection_that_keeps_text_yields_each_message_as_it_arrived() {
+    let limits = Limits { keep_text: true, ..Limits::default() };
+    let (mut connection, mut peer) = raw_peer(limits, 1024);
+    let lines = [
+        r#"{"jsonrpc":"2.0", "method":"m","params":null,"later":{"deep":[1.0,"\u0041"]}}"#,
+        r#"{"id":1,"error":{"code":-1,"message":"","hint":"x"},"later":1}"#,
+    ];
+    for line in lines {
+        peer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        let received = connection.incoming.recv_line().await.unwrap();
+        assert_eq!(received.text, line);
+        assert_eq!(received.incoming, Incoming::Message(jsonrpc::decode(line.as_bytes()).unwrap()));
+    }
+    peer.write_all(b"nonsense\n").await.unwrap();
+    assert_eq!(connection.incoming.recv_line().await.unwrap().text, "");
+    drop(peer);
+    assert_eq!(connection.incoming.recv_line().await, None);
+}

@@ -1,13 +1,13 @@
 //! `agentd app-server proxy`: a client that speaks lines over its standard streams, at a server that
-//! listens at a Unix socket. It understands no method; it counts what is asked and answered, so that
-//! the end of the input waits for the last answer.
+//! listens at a Unix socket. It understands no method and forwards the text of each message unchanged.
+//! It keeps the ids of unanswered requests, so that the end of the input waits for the last answer.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use jsonrpc::{CloseReason, Connection, Incoming, Limits, Message, RequestId};
+use jsonrpc::{CloseReason, Connection, Incoming, Limits, Message, ReceivedLine, RequestId};
 
 use crate::commands::listen::control_socket;
 use crate::environment::Environment;
@@ -27,7 +27,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let path = arguments.socket.clone().unwrap_or_else(|| control_socket(environment));
     // Bounds are the server's business and the client's: here nothing is to be lost.
-    let limits = Limits { line_bytes: LONGEST_BYTES, ..Limits::default() };
+    let limits = Limits { line_bytes: LONGEST_BYTES, keep_text: true, ..Limits::default() };
     let server = transport::connect(&path, limits).await.with_context(|| {
         format!(
             "no server listens on {}; start one with `agentd app-server --listen unix://`",
@@ -51,14 +51,14 @@ async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCod
     let mut input_ended = false;
     while !(input_ended && asked.is_empty()) {
         tokio::select! {
-            message = from_client.recv(), if !input_ended => match message {
+            line = from_client.recv_line(), if !input_ended => match line {
                 None => input_ended = true,
-                Some(Incoming::Message(message)) => {
+                Some(ReceivedLine { incoming: Incoming::Message(message), text }) => {
                     if let Message::Request { id, .. } = &message {
                         asked.insert(id.clone());
                     }
-                    // Why a server is gone is said below.
-                    if to_server.push(message.encode()?).is_err() {
+                    // The reason why the server is gone is reported below.
+                    if to_server.push(text).is_err() {
                         break;
                     }
                     // The server's pace is the client's.
@@ -67,22 +67,22 @@ async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCod
                         break;
                     }
                 }
-                Some(Incoming::Malformed(wrong)) => {
+                Some(ReceivedLine { incoming: Incoming::Malformed(wrong), .. }) => {
                     to_client.push(jsonrpc::encode_error(wrong.id.as_ref(), &wrong.error))?;
                 }
             },
-            message = from_server.recv() => match message {
+            line = from_server.recv_line() => match line {
                 None => break,
-                Some(Incoming::Message(message)) => {
+                Some(ReceivedLine { incoming: Incoming::Message(message), text }) => {
                     if let Message::Response { id: Some(id), .. } = &message {
                         asked.remove(id);
                     }
-                    to_client.push(message.encode()?)?;
+                    to_client.push(text)?;
                     if to_client.queued_bytes() > PACE_BYTES {
                         to_client.flushed().await?;
                     }
                 }
-                Some(Incoming::Malformed(wrong)) => {
+                Some(ReceivedLine { incoming: Incoming::Malformed(wrong), .. }) => {
                     bail!("the server sent an invalid message: {}", wrong.error)
                 }
             },
@@ -90,7 +90,7 @@ async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCod
     }
     let ended = to_server.close_reason();
     to_server.close(CloseReason::Finished);
-    // Nobody may be there any more on either side.
+    // Either side may be gone.
     let _ = to_client.flushed().await;
     to_client.close(CloseReason::Finished);
     let _ = to_server.flushed().await;
