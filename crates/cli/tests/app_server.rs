@@ -194,7 +194,7 @@ fn the_log_follows_its_variables() {
     let before = log.len();
     let (thread, turn, log) = run(&[("RUST_LOG", "warn,server::turn=debug")]);
     let text = &log[before..];
-    let line = format!(" DEBUG turn: ended status=Completed turn={turn} thread={thread}\n");
+    let line = format!(" DEBUG server::turn: ended status=Completed turn={turn} thread={thread}\n");
     assert!(text.contains(&line), "{text}");
 }
 

@@ -23,8 +23,8 @@ impl FormatTime for Timer {
     }
 }
 
-/// See the module. The target is written without its crate, and the fields of the spans around the
-/// event follow its own.
+/// See the module. The target is written as `RUST_LOG` accepts it, and the fields of the spans around
+/// the event follow its own.
 pub(crate) struct Text(pub(crate) Timer);
 
 impl<S, N> FormatEvent<S, N> for Text
@@ -41,9 +41,7 @@ where
         let mut line = String::with_capacity(256);
         self.0.format_time(&mut Writer::new(&mut line))?;
         let metadata = event.metadata();
-        let target = metadata.target();
-        let target = target.split_once("::").map_or(target, |(_, within)| within);
-        write!(line, " {} {target}: ", metadata.level())?;
+        write!(line, " {} {}: ", metadata.level(), metadata.target())?;
         context.field_format().format_fields(Writer::new(&mut line), event)?;
         for span in context.event_scope().into_iter().flatten() {
             let extensions = span.extensions();

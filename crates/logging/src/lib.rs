@@ -16,6 +16,36 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 pub use crate::file::LogFile;
 use crate::format::{Text, Timer};
 
+/// The targets of this program's own crates. A level without a target applies to these; libraries, which
+/// may log a line for each packet, stay at [`LIBRARIES`] unless the filter names them.
+const OWN_TARGETS: &[&str] = &[
+    "agentd",
+    "config",
+    "files",
+    "gateway",
+    "gateway_admin",
+    "gateway_body",
+    "gateway_policy",
+    "gateway_store",
+    "http_client",
+    "jsonrpc",
+    "logging",
+    "model",
+    "model_server",
+    "patch",
+    "protocol",
+    "ratelimit",
+    "sandbox",
+    "server",
+    "session",
+    "store",
+    "testkit",
+    "transport",
+];
+
+/// The most that libraries log without being named.
+const LIBRARIES: LevelFilter = LevelFilter::WARN;
+
 /// The current time. Tests pass a constant.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -52,14 +82,16 @@ pub enum SettingError {
 }
 
 impl Logging {
-    /// Logs events of `level` and above, as text.
+    /// Logs events of `level` and above as text; those of libraries only from `warn` on.
     #[must_use]
     pub fn at(level: LevelFilter) -> Self {
-        Self { filter: Targets::new().with_default(level), format: Format::Text }
+        let filter = for_own_crates(Targets::new().with_default(level));
+        Self { filter, format: Format::Text }
     }
 
     /// Reads the values of `RUST_LOG` and `LOG_FORMAT`. Without a filter, events of `level` and above
-    /// are logged; without a format, as text.
+    /// are logged; without a format, as text. A level without a target does not let lines of libraries
+    /// below `warn` through.
     ///
     /// # Errors
     /// A value that is neither empty nor valid.
@@ -70,9 +102,11 @@ impl Logging {
     ) -> Result<Self, SettingError> {
         let filter = match filter.filter(|filter| !filter.is_empty()) {
             None => Self::at(level).filter,
-            Some(value) => value
-                .parse()
-                .map_err(|source| SettingError::Filter { value: value.to_owned(), source })?,
+            Some(value) => for_own_crates(
+                value
+                    .parse()
+                    .map_err(|source| SettingError::Filter { value: value.to_owned(), source })?,
+            ),
         };
         let format = match format.unwrap_or_default() {
             "" | "text" => Format::Text,
@@ -101,6 +135,17 @@ impl Logging {
         };
         tracing_subscriber::registry().with(layer).with(self.filter)
     }
+}
+
+/// Applies a level without a target to our own crates, except where the filter names them.
+fn for_own_crates(filter: Targets) -> Targets {
+    let Some(level) = filter.default_level().filter(|level| *level > LIBRARIES) else {
+        return filter;
+    };
+    let is_named = |own: &str| filter.iter().any(|(named, _)| own.starts_with(named));
+    let own = OWN_TARGETS.iter().filter(|own| !is_named(own)).map(|own| (*own, level));
+    let own: Vec<_> = own.collect();
+    filter.with_default(LIBRARIES).with_targets(own)
 }
 
 #[cfg(test)]

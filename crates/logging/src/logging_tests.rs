@@ -44,7 +44,7 @@ fn text_is_one_line_each() {
     let check = |emit: fn(), expected: &str| assert_eq!(logged("", "", emit), expected);
     check(
         || tracing::warn!(target: "server::store", "it failed\nbadly"),
-        "1970-01-01T00:00:00.000Z WARN store: it failed ⏎ badly\n",
+        "1970-01-01T00:00:00.000Z WARN server::store: it failed ⏎ badly\n",
     );
     check(
         || {
@@ -92,6 +92,57 @@ fn the_filter_names_levels_and_targets() {
     check("debug", [true; 3]);
     check("server=debug", [true, true, false]);
     check("warn,model=debug", [true, false, true]);
+}
+
+#[test]
+fn a_level_without_a_target_leaves_libraries_at_warn() {
+    let check = |filter: &str, expected: &str| {
+        let text = logged(filter, "", || {
+            tracing::warn!(target: "hyper_util::client", "a");
+            tracing::debug!(target: "hyper_util::client", "b");
+            tracing::debug!(target: "server::notify", "c");
+            tracing::debug!(target: "server::turn", "d");
+            tracing::debug!(target: "gateway_store", "e");
+            tracing::trace!(target: "gateway_store", "f");
+        });
+        let seen: String = text.lines().filter_map(|line| line.chars().last()).collect();
+        assert_eq!(seen, expected, "{filter}");
+    };
+    check("debug", "acde");
+    check("trace", "acdef");
+    check("error", "");
+    check("off", "");
+    check("debug,hyper_util=debug", "abcde");
+    check("debug,hyper_util=off", "cde");
+    check("debug,server=warn", "ae");
+    check("debug,server::notify=warn", "ade");
+    check("debug,gateway=trace", "acdef");
+    check("server=debug", "cd");
+}
+
+#[test]
+fn a_target_of_the_text_log_is_a_filter_for_its_line() {
+    let emit = || tracing::warn!(target: "server::login_shell", "it failed");
+    let line = logged("", "", emit);
+    let target = line.split(' ').nth(2).unwrap().strip_suffix(':').unwrap();
+    assert_eq!(logged(&format!("{target}=warn"), "", emit), line);
+    assert_eq!(logged(&format!("{target}=error"), "", emit), "");
+}
+
+/// A crate that is added and missing in the list would stay silent at `RUST_LOG=debug`.
+#[test]
+fn every_crate_of_the_program_is_its_own() {
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut names: Vec<String> = std::fs::read_dir(crates)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("Cargo.toml").exists())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().replace('-', "_"))
+        // The crate's program is called `agentd`.
+        .map(|name| if name == "cli" { "agentd".to_owned() } else { name })
+        .collect();
+    names.sort();
+    assert_eq!(names, OWN_TARGETS);
 }
 
 #[test]

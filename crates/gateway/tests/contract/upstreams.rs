@@ -40,7 +40,7 @@ async fn how_they_fail_and_what_is_told() {
     }
     let log = gateway.log();
     assert!(
-        log.contains(" WARN api::relay: upstream main: ") && log.contains(" request=req_"),
+        log.contains(" WARN gateway::api::relay: upstream main: ") && log.contains(" request=req_"),
         "{log}"
     );
     assert!(!log.contains(UPSTREAM_KEY), "{log}");

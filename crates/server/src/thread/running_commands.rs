@@ -177,7 +177,7 @@ impl LoginScript {
         config: &Config,
         command: CommandLine,
     ) -> CommandLine {
-        let failed = |why: &str| tracing::warn!(target: "server::login shell", "{why}");
+        let failed = |why: &str| tracing::warn!(target: "server::login_shell", "{why}");
         let captured = services.snapshots.get(&self.shell, &command.env, failed).await;
         let Some(snapshot) = captured else { return command };
         let Some(argv) = snapshot.argv(&self.shell, &self.script) else { return command };

@@ -361,7 +361,7 @@ async fn log_dir() {
     peer.run_turn(&thread, "Hi.").await;
     let file = world.workspace().join("logs/agentd.log");
     let text = text_of(&file, |text| text.ends_with('\n')).await;
-    assert!(text.contains("WARN notify: `/nowhere/at/all`"), "{text}");
+    assert!(text.contains("WARN server::notify: `/nowhere/at/all`"), "{text}");
     assert!(text.contains(&format!(" thread={thread}")), "{text}");
 }
 
