@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn walkthroughs_apply_to_this_checkout_within_their_promises() {
+    fn walkthroughs_apply_to_this_checkout_within_their_stated_limits() {
         let changed = changed_files(&crate::workspace_root()).unwrap();
         let promised: usize = PROMISES.iter().map(|promise| promise.files).sum();
         assert_eq!(changed.len(), promised, "walk-throughs share no file");

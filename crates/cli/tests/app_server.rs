@@ -48,7 +48,7 @@ fn a_conversation_in_raw_lines() {
 }
 
 #[test]
-fn lines_that_are_no_requests_are_answered_and_survived() {
+fn invalid_lines_are_answered_and_the_connection_continues() {
     let place = Place::new();
     let mut server = Running::server(&place, &["--max-line-bytes", "2048"]);
     let check = |server: &mut Running, line: &str, code: i64| {
@@ -108,17 +108,17 @@ fn cut_short(end: impl Fn(&mut Running)) {
 }
 
 #[test]
-fn the_end_of_input_in_the_middle_of_a_turn_stores_everything() {
+fn end_of_input_during_a_turn_stores_everything() {
     cut_short(Running::close_input);
 }
 
 #[test]
-fn a_termination_in_the_middle_of_a_turn_stores_everything() {
+fn termination_during_a_turn_stores_everything() {
     cut_short(|server| server.signal("TERM"));
 }
 
 #[test]
-fn generated_files_equal_those_of_the_repository() {
+fn generated_files_equal_the_committed_ones() {
     let place = Place::new();
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema");
     for (generator, kind) in [("generate-ts", "typescript"), ("generate-json-schema", "json")] {
@@ -162,7 +162,7 @@ fn the_example_client_works() {
 }
 
 #[test]
-fn the_log_follows_its_variables() {
+fn the_log_follows_its_environment_variables() {
     let place = Place::new();
     let run = |variables: &[(&str, &str)]| {
         let mut command = place.agentd(&["app-server"]);
@@ -199,7 +199,7 @@ fn the_log_follows_its_variables() {
 }
 
 #[test]
-fn a_log_filter_that_cannot_be_used_is_reported_and_ignored() {
+fn an_invalid_log_filter_is_reported_and_ignored() {
     let place = Place::new();
     let mut command = place.agentd(&["app-server"]);
     let output = command.env("RUST_LOG", "server=loud").output().unwrap();

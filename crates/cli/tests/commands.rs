@@ -23,7 +23,7 @@ fn a_command_runs_under_the_policy() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn a_command_that_cannot_start_is_reported() {
     let place = Place::new();
     let missing = place.run(&["sandbox", "--", "no-such-program"]);
     assert_eq!(missing.status.code(), Some(127));
@@ -70,7 +70,7 @@ fn rules_are_explained() {
 
 /// The examples in `docs/sandbox.md` are valid.
 #[test]
-fn the_page_about_the_sandbox_holds() {
+fn examples_of_the_sandbox_page_hold() {
     let page = include_str!("../../../docs/sandbox.md");
     let block = |kind: &str| {
         let (_, rest) = page.split_once(&format!("```{kind}\n")).unwrap();

@@ -12,7 +12,7 @@ fn place(text: &str) -> Place {
 }
 
 #[test]
-fn a_mistake_ends_every_start_with_its_place_and_2() {
+fn an_invalid_configuration_exits_with_2_and_its_position() {
     let place = place("\nmodel = true\n");
     for arguments in [
         &["app-server"][..],
@@ -35,7 +35,7 @@ fn a_mistake_ends_every_start_with_its_place_and_2() {
 }
 
 #[test]
-fn unknown_keys_warn_unless_it_is_strict() {
+fn unknown_keys_warn_unless_the_configuration_is_strict() {
     let place = place("modle = \"x\"\n");
     let output = place.run(&["config", "check"]);
     assert!(output.status.success());
@@ -64,7 +64,7 @@ fn values_are_set_shown_and_removed() {
 }
 
 #[test]
-fn secrets_are_not_shown_unasked() {
+fn secrets_are_shown_on_request_only() {
     let place = place(
         "[model_providers.x]\nbase_url = \"http://h\"\nexperimental_bearer_token = \"tell-nobody\"\n\
          http_headers = { X-Key = \"tell-nobody\" }\n",

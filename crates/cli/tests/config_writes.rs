@@ -63,7 +63,7 @@ fn writer(place: &Place, home: &Path, name: &str, writes: i64) {
 }
 
 #[test]
-fn no_update_is_lost_and_the_file_is_never_broken() {
+fn concurrent_writes_lose_no_update_and_keep_the_file_valid() {
     let place = Place::new();
     let home = place.home();
     std::fs::write(home.join("config.toml"), "# kept\nmodel_provider = \"offline\"\n").unwrap();

@@ -26,7 +26,7 @@ const THREADS: usize = 3;
 const TURNS: usize = 2;
 
 #[test]
-fn nothing_that_was_told_is_lost_or_doubled_by_a_kill() {
+fn reported_records_survive_a_kill_exactly_once() {
     let points = std::env::var("AGENTD_CRASH_POINTS").map_or(POINTS, |n| n.parse().unwrap());
     let workers: Vec<_> = (0..HOMES)
         .map(|home| {

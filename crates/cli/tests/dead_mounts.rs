@@ -40,7 +40,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_dead_file_system_costs_its_own_requests_an_error_and_not_the_end() {
+fn an_unresponsive_file_system_fails_only_its_own_requests_and_delays_no_exit() {
     let place = Place::new();
     let Some(dead) = DeadMount::new(&place.work().join("dead")) else { return };
     let (server, address) = start(&place);
@@ -85,7 +85,7 @@ fn a_dead_file_system_costs_its_own_requests_an_error_and_not_the_end() {
 }
 
 #[test]
-fn the_end_comes_even_when_all_threads_of_the_runtime_hang() {
+fn the_process_exits_even_when_all_runtime_threads_hang() {
     let place = Place::new();
     let Some(dead) = DeadMount::new(&place.work().join("dead")) else { return };
     let log = dead.path.join("log");

@@ -31,7 +31,7 @@ const PROMISED: [&str; 19] = [
 ];
 
 #[test]
-fn every_promised_element_is_shown_and_the_folder_stays_as_it_was() {
+fn the_demo_shows_every_element_and_leaves_the_folder_unchanged() {
     for files in [&[][..], &[("a.txt", "a"), ("src/b.rs", "fn b() {}"), (".git/HEAD", "ref: x")]] {
         let place = Place::new();
         for (name, text) in files {
@@ -57,7 +57,7 @@ fn every_promised_element_is_shown_and_the_folder_stays_as_it_was() {
 }
 
 #[test]
-fn the_lines_that_it_prints_work_when_pasted() {
+fn printed_commands_work_when_pasted() {
     let place = Place::new();
     let shown = stdout(&place.run(&["demo"]));
     let mut server = Running::start(&mut place.agentd(&["app-server"]));
@@ -75,7 +75,7 @@ fn the_lines_that_it_prints_work_when_pasted() {
 }
 
 #[test]
-fn without_bubblewrap_it_goes_on_and_says_what_to_install() {
+fn without_bubblewrap_the_demo_continues_and_names_the_package() {
     let place = Place::new();
     let programs = place.home().join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -97,7 +97,7 @@ fn without_bubblewrap_it_goes_on_and_says_what_to_install() {
 }
 
 #[test]
-fn an_interrupt_leaves_nothing_behind() {
+fn an_interrupted_demo_leaves_no_files() {
     let place = Place::new();
     std::fs::write(place.work().join("a.txt"), "a").unwrap();
     let running = Running::start(&mut place.agentd(&["demo"]));
@@ -109,7 +109,7 @@ fn an_interrupt_leaves_nothing_behind() {
 }
 
 #[test]
-fn asking_needs_a_terminal() {
+fn interactive_approvals_need_a_terminal() {
     let place = Place::new();
     let shown = stdout(&place.run(&["demo", "--ask"]));
     assert!(shown.contains("standard input is not a terminal: the demo answers"), "{shown}");

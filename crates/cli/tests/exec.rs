@@ -77,7 +77,7 @@ fn a_repository_is_changed_and_tested_in_the_sandbox() {
 }
 
 #[test]
-fn without_leave_to_write_the_change_is_declined_and_said() {
+fn without_write_permission_the_change_is_declined_and_reported() {
     let place = Place::new();
     repository(&place);
     let script = place.script(&json!([
@@ -139,7 +139,7 @@ fn a_failing_model_is_a_failure_with_advice() {
 }
 
 #[test]
-fn the_prompt_comes_from_standard_input() {
+fn the_prompt_is_read_from_standard_input() {
     let place = Place::new();
     let check = |arguments: &[&str], input: &str, code: i32, out: &str, told: &str| {
         let output = place.pipe(&exec("echo", arguments), input);
@@ -153,7 +153,7 @@ fn the_prompt_comes_from_standard_input() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_with_a_way_out() {
+fn errors_name_a_remedy() {
     let place = Place::new();
     let check = |arguments: &[&str], expect: &str| {
         let output = place.run(arguments);
@@ -171,7 +171,7 @@ fn what_cannot_be_done_is_said_with_a_way_out() {
 }
 
 #[test]
-fn a_thread_is_gone_on_with_unless_nothing_was_kept() {
+fn a_stored_thread_is_resumed_and_an_ephemeral_one_is_not_found() {
     let place = Place::new();
     let id_of = |output: &std::process::Output| {
         let first = stdout(output).lines().next().unwrap().to_owned();
@@ -217,7 +217,7 @@ fn an_interrupt_ends_the_turn_and_keeps_the_thread() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_turn_quietly() {
+fn a_closed_standard_output_ends_the_turn_without_an_error() {
     let place = Place::new();
     let script =
         place.script(&json!([{"steps": [{"message": {"text": "word ", "repeat": 2000}}]}]));

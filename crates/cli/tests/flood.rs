@@ -115,7 +115,7 @@ fn open(address: &str, count: usize, rest: &[u8]) -> Vec<TcpStream> {
 }
 
 #[test]
-fn thousands_that_never_initialize_keep_nobody_from_its_work() {
+fn thousands_of_uninitialized_connections_do_not_block_other_clients() {
     let place = Place::new();
     let server = Server::start(&place);
     let stop = Arc::new(AtomicBool::new(false));
@@ -160,7 +160,7 @@ fn thousands_that_never_initialize_keep_nobody_from_its_work() {
 }
 
 #[test]
-fn what_is_announced_and_never_sent_is_not_held() {
+fn announced_but_unsent_bytes_are_not_allocated() {
     let place = Place::new();
     let server = Server::start(&place);
     let (before, _) = server.holds();

@@ -140,7 +140,7 @@ fn key(gateway: &Gateway) -> String {
 }
 
 #[test]
-fn alone_it_answers_with_the_key_that_it_shows_once() {
+fn without_configuration_it_serves_with_a_key_shown_once() {
     let place = Place::new();
     // Port 8080 may be in use where tests run.
     let path = place.home().join("gateway.toml");
@@ -167,7 +167,7 @@ fn alone_it_answers_with_the_key_that_it_shows_once() {
 }
 
 #[test]
-fn what_is_used_stays_used_when_the_process_is_killed() {
+fn usage_survives_a_kill() {
     let place = Place::new();
     let config = configured(&place, "[tiers.free.limits.offline]\nrpd = 1000\ntpd = 1000000\n");
     let (gateway, _) = Gateway::start(&place, &["--config", &config]);
@@ -184,7 +184,7 @@ fn what_is_used_stays_used_when_the_process_is_killed() {
 
 /// Killed in the middle of a batch and restarted: every line is answered once.
 #[test]
-fn a_batch_goes_on_when_the_process_was_killed() {
+fn a_batch_resumes_after_a_kill() {
     const LINES: usize = 2000;
     let place = Place::new();
     let config = configured(&place, "[batches]\nlines_at_once = 1\n");
@@ -220,7 +220,7 @@ fn a_batch_goes_on_when_the_process_was_killed() {
 }
 
 #[test]
-fn exec_waits_as_it_is_told_and_finishes() {
+fn exec_waits_for_retry_after_and_finishes() {
     let place = Place::new();
     std::fs::write(place.work().join("value.txt"), "broken\n").unwrap();
     let patch = "*** Begin Patch\n*** Update File: value.txt\n@@\n-broken\n+fixed\n*** End Patch\n";
@@ -271,7 +271,7 @@ fn exec_waits_as_it_is_told_and_finishes() {
 }
 
 #[test]
-fn a_wrong_configuration_ends_it_with_one_line() {
+fn an_invalid_configuration_exits_with_one_line() {
     let place = Place::new();
     let check = |text: &str, expected: &str| {
         let path = place.home().join("gateway.toml");
@@ -305,7 +305,7 @@ fn a_wrong_configuration_ends_it_with_one_line() {
 }
 
 #[test]
-fn a_configuration_is_read_again_while_it_runs() {
+fn the_configuration_is_reloaded_at_run_time() {
     let place = Place::new();
     let limits = "[tiers.free.limits.offline]\nrpd = 1000\n";
     let config = configured(&place, limits);
@@ -335,7 +335,7 @@ fn a_configuration_is_read_again_while_it_runs() {
 }
 
 #[test]
-fn the_log_on_standard_error_is_json_where_asked_for_and_holds_no_key() {
+fn the_log_is_json_on_request_and_contains_no_key() {
     let place = Place::new();
     let upstream = "[upstreams.gpu]\nbase_url = \"http://127.0.0.1:9/v1\"\nenv_key = \"GPU_KEY\"";
     let config = configured(&place, upstream);

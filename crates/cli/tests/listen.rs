@@ -64,7 +64,7 @@ fn refuse(place: &Place, arguments: &str, code: i32, words: &str) {
 }
 
 #[test]
-fn places_that_cannot_be_meant() {
+fn invalid_listen_addresses_are_refused() {
     let place = Place::new();
     for (arguments, code, words) in [
         ("--listen ws://127.0.0.1", 2, "as in `ws://127.0.0.1:4500`"),
@@ -98,7 +98,7 @@ fn places_that_cannot_be_meant() {
 }
 
 #[test]
-fn other_machines_are_let_in_only_with_credentials_or_by_saying_so() {
+fn remote_listeners_need_credentials_or_an_explicit_flag() {
     let place = Place::new();
     let words = "whoever connects can run commands. Give --ws-auth";
     for arguments in [
@@ -114,7 +114,7 @@ fn other_machines_are_let_in_only_with_credentials_or_by_saying_so() {
 }
 
 #[test]
-fn credentials_that_cannot_be_meant() {
+fn invalid_credential_options_are_refused() {
     let place = Place::new();
     let token = secret(&place, "token", "a-token\n", 0o600);
     let hash = "9".repeat(64);
@@ -203,7 +203,7 @@ fn credentials_that_cannot_be_meant() {
 }
 
 #[test]
-fn secrets_that_others_may_change_or_that_are_none() {
+fn writable_or_invalid_secret_files_are_refused() {
     let place = Place::new();
     let text = "0123456789abcdef0123456789abcdef";
     let file = |name: &str, text: &str, mode| secret(&place, name, text, mode);
@@ -251,7 +251,7 @@ fn secrets_that_others_may_change_or_that_are_none() {
 }
 
 #[test]
-fn a_secret_that_others_can_read_is_used_with_a_warning() {
+fn a_secret_readable_by_others_is_used_with_a_warning() {
     // Container platforms mount secrets with these modes.
     for mode in [0o644, 0o444, 0o440] {
         let place = Place::new();
@@ -268,7 +268,7 @@ fn a_secret_that_others_can_read_is_used_with_a_warning() {
 }
 
 #[test]
-fn a_file_of_another_user_is_no_secret() {
+fn a_secret_file_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can make a file of another user");
         return;
@@ -283,7 +283,7 @@ fn a_file_of_another_user_is_no_secret() {
 }
 
 #[test]
-fn the_lines_are_for_scripts_and_the_probes_answer() {
+fn addresses_are_printed_for_scripts_and_probes_answer() {
     let place = Place::new();
     let at = place.work().join("a.sock");
     let arguments = format!(
@@ -309,7 +309,7 @@ fn the_lines_are_for_scripts_and_the_probes_answer() {
 }
 
 #[test]
-fn ipv6_is_written_with_brackets() {
+fn ipv6_addresses_are_printed_in_brackets() {
     if TcpListener::bind("[::1]:0").is_err() {
         eprintln!("skipped: there is no IPv6 here");
         return;
@@ -322,7 +322,7 @@ fn ipv6_is_written_with_brackets() {
 }
 
 #[test]
-fn a_door_that_is_open_to_everybody_is_warned_of_each_time() {
+fn an_unauthenticated_listener_is_warned_of_at_each_start() {
     let place = Place::new();
     for _ in 0..2 {
         let server =
@@ -340,7 +340,7 @@ fn a_door_that_is_open_to_everybody_is_warned_of_each_time() {
 }
 
 #[test]
-fn tokens_let_in_and_nothing_else_does() {
+fn only_valid_tokens_are_accepted() {
     let place = Place::new();
     let token = secret(&place, "token", "a-token\n", 0o600);
     // The SHA-256 of `a-token`.
@@ -368,7 +368,7 @@ fn sha256(text: &str) -> String {
 }
 
 #[test]
-fn clients_of_two_places_share_one_server() {
+fn clients_of_two_listeners_share_one_server() {
     let place = Place::new();
     let server = start(&place, "--listen ws://127.0.0.1:0 --listen unix://");
     let web = web(&server);
@@ -404,7 +404,7 @@ fn clients_of_two_places_share_one_server() {
 }
 
 #[test]
-fn what_is_listened_at_is_said_beside_standard_output_when_that_is_a_transport() {
+fn addresses_are_printed_on_standard_error_when_standard_output_is_a_transport() {
     let place = Place::new();
     let mut server = start(&place, "--listen stdio:// --listen unix://");
     let opened = server.call(0, "initialize", json!({"clientInfo": {"name": "a", "version": "1"}}));
@@ -422,7 +422,7 @@ fn what_is_listened_at_is_said_beside_standard_output_when_that_is_a_transport()
 }
 
 #[test]
-fn a_place_that_is_taken_leaves_nothing_of_the_others() {
+fn an_address_in_use_removes_the_other_listeners() {
     let place = Place::new();
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let web = format!("ws://{}", held.local_addr().unwrap());

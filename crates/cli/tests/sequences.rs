@@ -22,7 +22,7 @@ const WORKERS: usize = 4;
 const STEPS: usize = 18;
 
 #[test]
-fn what_was_answered_is_there_after_any_crash() {
+fn acknowledged_state_survives_any_crash() {
     let count =
         std::env::var("AGENTD_TEST_SEQUENCES").map_or(SEQUENCES, |count| count.parse().unwrap());
     let next = AtomicUsize::new(0);

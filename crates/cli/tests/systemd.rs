@@ -71,7 +71,7 @@ const NONE: &str = "--listen systemd://: no socket was passed to this process (s
      socket unit start this program\n";
 
 #[test]
-fn sockets_that_were_passed_on_are_served_and_left() {
+fn passed_sockets_are_served_and_not_removed() {
     let place = Place::new();
     let path = place.work().join("passed.sock");
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -102,7 +102,7 @@ fn sockets_that_were_passed_on_are_served_and_left() {
 }
 
 #[test]
-fn what_others_can_reach_needs_credentials_here_too() {
+fn remotely_reachable_sockets_need_credentials() {
     let place = Place::new();
     let tcp = TcpListener::bind("0.0.0.0:0").unwrap();
     let address = format!("127.0.0.1:{}", tcp.local_addr().unwrap().port());
@@ -119,7 +119,7 @@ fn what_others_can_reach_needs_credentials_here_too() {
 }
 
 #[test]
-fn what_does_not_listen_is_told() {
+fn a_passed_socket_that_does_not_listen_is_refused() {
     let place = Place::new();
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -135,7 +135,7 @@ fn what_does_not_listen_is_told() {
 }
 
 #[test]
-fn numbers_that_are_not_true_are_told() {
+fn wrong_socket_counts_are_refused() {
     let place = Place::new();
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
     // No descriptor was passed on; the program has its own under these numbers by then.

@@ -105,7 +105,7 @@ fn assert_told(said: Option<(u16, String)>) {
 }
 
 #[test]
-fn clients_are_told_that_the_server_goes_away() {
+fn clients_are_notified_of_the_shutdown() {
     // The last message must not be lost, however fast the program exits.
     for _ in 0..5 {
         let scene = Scene::new(&[]);
@@ -126,7 +126,7 @@ fn clients_are_told_that_the_server_goes_away() {
 }
 
 #[test]
-fn a_turn_comes_to_a_safe_point_and_nobody_comes_in_meanwhile() {
+fn a_draining_server_finishes_its_step_and_accepts_no_client() {
     let scene = Scene::new(&["--shutdown-grace", "600"]);
     let (mut client, mut other) = (scene.client(), scene.client());
     let (thread, go) = scene.busy(&mut client);
@@ -159,7 +159,7 @@ fn a_turn_comes_to_a_safe_point_and_nobody_comes_in_meanwhile() {
 }
 
 #[test]
-fn a_turn_that_takes_longer_than_the_grace_is_interrupted() {
+fn a_turn_beyond_the_grace_period_is_interrupted() {
     let scene = Scene::new(&["--shutdown-grace", "1"]);
     let mut client = scene.client();
     let (thread, _) = scene.busy(&mut client);
@@ -176,7 +176,7 @@ fn a_turn_that_takes_longer_than_the_grace_is_interrupted() {
 }
 
 #[test]
-fn a_second_signal_hurries() {
+fn a_second_signal_ends_the_grace_period() {
     for (first, second) in [("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")] {
         let scene = Scene::new(&["--shutdown-grace", "600"]);
         let mut client = scene.client();
@@ -196,7 +196,7 @@ fn a_second_signal_hurries() {
 }
 
 #[test]
-fn a_client_that_does_not_read_does_not_hold_the_end_up() {
+fn a_client_that_does_not_read_does_not_delay_the_shutdown() {
     let scene = Scene::new(&[]);
     let mut deaf = scene.client();
     // More responses than the system buffers, none of which the client reads.
@@ -212,7 +212,7 @@ fn a_client_that_does_not_read_does_not_hold_the_end_up() {
 }
 
 #[test]
-fn whoever_is_still_in_the_handshake_is_let_go() {
+fn connections_in_the_handshake_are_closed() {
     use std::io::{Read, Write};
     let scene = Scene::new(&[]);
     let mut half = TcpStream::connect(&scene.address).unwrap();
@@ -230,7 +230,7 @@ fn whoever_is_still_in_the_handshake_is_let_go() {
 }
 
 #[test]
-fn over_standard_output_what_was_accepted_is_answered() {
+fn on_stdio_accepted_requests_are_answered() {
     let place = Place::new();
     let mut server = Running::server(&place, &["--shutdown-grace", "600"]);
     let go = place.work().join("go");
@@ -254,7 +254,7 @@ fn over_standard_output_what_was_accepted_is_answered() {
 }
 
 #[test]
-fn a_parent_that_does_not_read_does_not_hold_the_end_up() {
+fn a_parent_that_does_not_read_does_not_delay_the_shutdown() {
     use std::io::Write;
     let place = Place::new();
     let mut command = place.agentd(&["app-server", "--shutdown-grace", "0"]);

@@ -103,7 +103,7 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
 }
 
 #[test]
-fn the_doctor_says_what_a_server_says() {
+fn the_doctor_reports_the_messages_of_a_server() {
     // Each replaces a file of a store that was closed in order.
     let pipe = |path: &std::path::Path| {
         let mode = rustix::fs::Mode::RWXU;

@@ -98,7 +98,7 @@ fn call(name: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn a_page_streams_a_turn_answers_its_questions_and_finds_its_threads_again() {
+fn the_page_streams_a_turn_answers_approvals_and_lists_its_threads() {
     let patch = "*** Begin Patch\n*** Update File: price.txt\n@@\n apples 3.00\n-pears 2.5\n\
                  +pears 2.50\n*** End Patch\n";
     let words = "I run the checks to see what is wrong with the prices.";
@@ -180,7 +180,7 @@ fn a_page_streams_a_turn_answers_its_questions_and_finds_its_threads_again() {
 }
 
 #[test]
-fn a_lost_connection_comes_back_with_the_open_thread_and_its_question() {
+fn a_reconnecting_page_restores_the_open_thread_and_its_approval() {
     let mut stage = Stage::new(&json!([
         {"steps": [{"message": {"text": "I remove it. ", "phase": "commentary"}},
             call("exec_command", json!({"cmd": "rm -r notes"}))]},
@@ -231,7 +231,7 @@ fn a_lost_connection_comes_back_with_the_open_thread_and_its_question() {
 }
 
 #[test]
-fn a_wrong_token_is_refused_in_words_and_the_right_one_comes_in() {
+fn the_page_explains_a_wrong_token_and_accepts_the_right_one() {
     let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
     stage.open("127.0.0.1");
     let port = stage.server.port();
@@ -244,7 +244,7 @@ fn a_wrong_token_is_refused_in_words_and_the_right_one_comes_in() {
 }
 
 #[test]
-fn a_page_of_another_origin_is_refused_although_it_has_the_token() {
+fn a_page_of_another_origin_is_refused_even_with_the_token() {
     let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
     let port = stage.server.port();
     stage.open("localhost");
@@ -258,7 +258,7 @@ fn a_page_of_another_origin_is_refused_although_it_has_the_token() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_from_one_that_refuses() {
+fn an_absent_server_is_distinguished_from_one_that_refuses() {
     let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
     stage.open("127.0.0.1");
     stage.connect(hang_up(), TOKEN);
@@ -267,7 +267,7 @@ fn a_server_that_is_not_there_is_told_from_one_that_refuses() {
 }
 
 #[test]
-fn a_request_that_an_overloaded_server_did_not_take_is_sent_again() {
+fn a_request_refused_for_overload_is_sent_again() {
     let site = serve_example();
     let mut browser = Browser::start();
     browser.open(&format!("http://127.0.0.1:{site}/"));

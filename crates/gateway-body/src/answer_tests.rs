@@ -89,7 +89,7 @@ fn json_answers() {
 }
 
 #[test]
-fn lies_are_not_believed() {
+fn implausible_usage_is_ignored() {
     let check = |answer: &str, invalid: bool| {
         let seen = outcome(Reader::json, answer.as_bytes());
         assert_eq!((seen.usage, seen.usage_invalid), (None, invalid), "{answer}");
@@ -168,7 +168,7 @@ fn response_streams() {
 }
 
 #[test]
-fn the_id_comes_early() {
+fn the_id_is_found_before_the_end() {
     let mut reader = Reader::events();
     reader.feed(b"data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_7\",");
     assert_eq!(reader.id(), Some("resp_7"));
@@ -298,7 +298,7 @@ pub(crate) fn stream_like() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_split_tells_the_same(
+    fn any_split_gives_the_same_result(
         bytes in stream_like(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {

@@ -19,7 +19,7 @@ fn edited(body: &str, edit: impl Fn(&mut Edits, &Scanned)) -> String {
 }
 
 #[test]
-fn members_are_set_where_they_stand() {
+fn members_are_set_in_place() {
     let check = |body: &str, expect: &str| {
         let edit = |edits: &mut Edits, scanned: &Scanned| {
             edits.include_usage(scanned);
@@ -54,7 +54,7 @@ fn members_are_set_where_they_stand() {
 }
 
 #[test]
-fn texts_are_quoted() {
+fn strings_are_escaped() {
     let body = r#"{"model":"a","service_tier":"priority"}"#;
     let edit = |edits: &mut Edits, scanned: &Scanned| {
         edits.set_text(scanned.service_tier.unwrap(), "fast");
@@ -64,7 +64,7 @@ fn texts_are_quoted() {
 }
 
 #[test]
-fn nothing_to_do_copies_nothing() {
+fn an_unchanged_body_is_not_copied() {
     let body = Bytes::from_static(b"{\"model\":\"a\"}");
     let edits = Edits::new();
     assert!(edits.is_empty());
@@ -84,7 +84,7 @@ fn spans_of_another_body_do_not_panic() {
 
 proptest! {
     #[test]
-    fn the_rest_stays(
+    fn other_members_stay_unchanged(
         rest in prop::collection::btree_map("[a-z]{1,4}x", value(), 0..6),
         options in prop::sample::select(vec![
             None, Some(json!(null)), Some(json!({})), Some(json!({"include_usage": true})),

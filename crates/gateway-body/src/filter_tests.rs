@@ -76,7 +76,7 @@ fn a_long_event_is_not_held() {
 }
 
 #[test]
-fn what_was_cut_is_forwarded() {
+fn a_truncated_event_is_forwarded() {
     let (text, outcome) = filter(&[TEXT.as_bytes(), &USAGE.as_bytes()[..30]]);
     assert_eq!(text, format!("{TEXT}{}", &USAGE[..30]));
     assert!(!outcome.complete && outcome.usage.is_none());

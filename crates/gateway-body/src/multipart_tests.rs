@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn contents_come_out_as_they_went_in(
+    fn part_contents_round_trip(
         contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..5),
         model in "[a-z0-9.-]{1,20}",
     ) {

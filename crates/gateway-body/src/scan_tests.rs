@@ -87,7 +87,7 @@ fn text_is_counted_in_scalar_values() {
 }
 
 #[test]
-fn escapes_count_what_they_stand_for() {
+fn escapes_count_as_the_characters_they_encode() {
     let check = |text: &str, expect: u64| {
         let body = format!("{{\"input\":\"{text}\"}}");
         assert_eq!(scan(body.as_bytes(), Kind::Responses).unwrap().chars, expect, "{text}");
@@ -125,7 +125,7 @@ fn fields_are_found() {
 }
 
 #[test]
-fn completions_say_how_many_are_made() {
+fn the_number_of_completions_is_read() {
     let made = |body: &[u8], kind| scan(body, kind).map(|scanned| scanned.best_of);
     assert_eq!(made(br#"{"best_of":7}"#, Kind::Completions), Ok(Some(7)));
     assert_eq!(made(br#"{"best_of":null}"#, Kind::Completions), Ok(None));
@@ -135,7 +135,7 @@ fn completions_say_how_many_are_made() {
 }
 
 #[test]
-fn backgrounds_follow_the_kind() {
+fn the_background_member_is_read_where_the_kind_has_it() {
     let (scanned, _) = good(&json!({"background": true}), Kind::Responses);
     assert_eq!(scanned.background, Background::Mode(true));
     let (scanned, body) = good(&json!({"background": "transparent"}), Kind::ImageGenerations);
@@ -209,7 +209,7 @@ fn bad_fields_are_refused() {
 }
 
 #[test]
-fn a_key_occurs_once() {
+fn duplicate_keys_are_refused() {
     let twice = |key: &str| Invalid::DuplicateKey { key: key.to_owned() };
     refused(Kind::Chat, r#"{"model":"a","\u006dodel":"b"}"#, twice("model"));
     refused(Kind::Other, r#"{"x":1,"x":1}"#, twice("x"));
@@ -229,7 +229,7 @@ fn a_key_occurs_once() {
 }
 
 #[test]
-fn json_is_strict_as_serde_is() {
+fn json_is_as_strict_as_in_serde() {
     let texts = [
         "",
         " ",
@@ -450,7 +450,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_as_a_tree_does(value in value(), pretty in any::<bool>()) {
+    fn counts_agree_with_a_parsed_tree(value in value(), pretty in any::<bool>()) {
         let body = json!({"model": "m", "input": value});
         let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
         let text = text.unwrap();

@@ -94,7 +94,7 @@ mod tests {
     const FILE: (&str, &str) = ("name=\"file\"; filename=\"a.jsonl\"", "{}\n");
 
     #[test]
-    fn the_purpose_stands_before_or_behind_the_file() {
+    fn the_purpose_is_found_before_and_after_the_file() {
         for parts in [[PURPOSE, FILE], [FILE, PURPOSE]] {
             let body = form(&parts);
             let upload = Upload::read(body.as_bytes(), "b").unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_uploads_are_refused() {
         let check = |parts: &[(&str, &str)], param: &str| {
             let error = Upload::read(form(parts).as_bytes(), "b").unwrap_err();
             assert_eq!(error.param(), Some(param), "{parts:?}");
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_much(body in any::<Vec<u8>>(), cut in 0_usize..200) {
+        fn any_bytes_are_handled(body in any::<Vec<u8>>(), cut in 0_usize..200) {
             let _ = Upload::read(&body, "b");
             let good = form(&[FILE, PURPOSE]);
             let part = &good.as_bytes()[..cut.min(good.len())];

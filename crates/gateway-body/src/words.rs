@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_the_first(bytes in prop::collection::vec(
+        fn the_first_match_is_found(bytes in prop::collection::vec(
             prop_oneof![Just(b'"'), Just(b'\\'), Just(0x1F), Just(0x20), Just(b'!'), any::<u8>(), Just(b'a')],
             0..40,
         )) {

@@ -117,7 +117,7 @@ mod tests {
     use crate::traces::TraceContext;
 
     #[test]
-    fn a_span_as_the_collector_gets_it() {
+    fn spans_are_exported_in_the_collector_format() {
         let context = TraceContext { trace: 1, span: 2, parent: 0 };
         let attributes = vec![("gen_ai.request.model", "big".to_owned())];
         let span = Span {

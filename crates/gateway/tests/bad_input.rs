@@ -59,7 +59,7 @@ fn status(answer: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_good_json() {
+async fn malformed_json_bodies_are_refused() {
     let (gateway, upstream, tenant) = start("").await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let many: Vec<String> = (0..2000).map(|at| format!("\"k{at}\":1")).collect();
@@ -106,7 +106,7 @@ async fn bodies_that_are_no_good_json() {
 }
 
 #[tokio::test]
-async fn routes_that_need_no_body_take_none() {
+async fn an_optional_body_may_be_empty_but_not_malformed() {
     let (gateway, upstream, tenant) = start("").await;
     upstream.script([Script::json(&json!({ "id": "resp_1" }))]);
     let response = json!({ "model": "big", "input": "x" });
@@ -143,7 +143,7 @@ async fn flood(gateway: &TestGateway, head: &str, chunked: bool) -> String {
 }
 
 #[tokio::test]
-async fn two_hundred_megabytes() {
+async fn a_body_of_two_hundred_megabytes_is_refused() {
     let (gateway, upstream, tenant) = start("").await;
     let form = "Content-Type: multipart/form-data; boundary=b\r\n";
     for (path, kind) in [
@@ -174,7 +174,7 @@ async fn two_hundred_megabytes() {
 }
 
 #[tokio::test]
-async fn a_slow_body() {
+async fn a_slow_body_is_refused() {
     let (gateway, upstream, tenant) = start("[server]\nbody_timeout_ms = 150\n").await;
     let form = "Content-Type: multipart/form-data; boundary=b\r\n";
     for (path, kind) in [
@@ -195,7 +195,7 @@ async fn a_slow_body() {
 }
 
 #[tokio::test]
-async fn a_slow_head_is_not_waited_for() {
+async fn a_slow_head_is_refused() {
     let (gateway, _upstream, tenant) = start("[server]\nheader_timeout_ms = 150\n").await;
     for slow in ["", "POST", &head(&tenant, "POST", CHAT, "X-Y: z")] {
         let answer = raw(&gateway, slow).await;
@@ -205,7 +205,7 @@ async fn a_slow_head_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn heads_that_are_no_http() {
+async fn heads_that_are_not_http_are_refused() {
     let (gateway, upstream, tenant) = start("").await;
     let body = chat_request().to_string();
     let many: String = (0..10_000).map(|at| format!("x-{at}: y\r\n")).collect();
@@ -241,7 +241,7 @@ async fn heads_that_are_no_http() {
 }
 
 #[tokio::test]
-async fn one_request_in_the_front_is_one_behind() {
+async fn request_smuggling_is_prevented() {
     let (gateway, upstream, tenant) = start("").await;
     let inner = head(&tenant, "GET", "/v1/smuggled", "\r\n");
     let body = chat_request().to_string();
@@ -283,7 +283,7 @@ async fn one_request_in_the_front_is_one_behind() {
 }
 
 #[tokio::test]
-async fn requests_behind_one_another_are_answered_in_their_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let (gateway, _upstream, tenant) = start("").await;
     let body = chat_request().to_string();
     let length =
@@ -301,7 +301,7 @@ async fn requests_behind_one_another_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn an_answer_does_not_wait_for_the_request_behind_it() {
+async fn a_response_does_not_wait_for_the_next_pipelined_request() {
     let (gateway, upstream, tenant) = start("").await;
     let hangs = Script::json(&json!({})).before(upstream::Step::Hang);
     upstream.script([Script::json(&json!({ "first": true })), hangs]);
@@ -320,7 +320,7 @@ async fn an_answer_does_not_wait_for_the_request_behind_it() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_to_go_on() {
+async fn expect_100_continue_is_answered() {
     let (gateway, _upstream, tenant) = start("").await;
     let body = chat_request().to_string();
     let more = format!(
@@ -337,7 +337,7 @@ async fn a_client_is_told_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_half_closed_connection_is_settled() {
+async fn a_half_closed_connection_leaves_no_request_open() {
     let (gateway, upstream, tenant) = start("").await;
     let body = chat_request().to_string();
     let more = format!("Content-Length: {}\r\n\r\n{body}", body.len());
@@ -357,7 +357,7 @@ async fn a_half_closed_connection_is_settled() {
 }
 
 #[tokio::test]
-async fn methods_that_nobody_knows() {
+async fn unknown_methods_are_refused() {
     let (gateway, upstream, tenant) = start("").await;
     for method in ["BREW", "TRACE", "CONNECT", "PUT", "OPTIONS", "PATCH", "DELETE"] {
         let target = if method == "CONNECT" { "example.org:443" } else { CHAT };
@@ -377,7 +377,7 @@ async fn methods_that_nobody_knows() {
 }
 
 #[tokio::test]
-async fn headers_that_are_no_text() {
+async fn headers_with_invalid_bytes_are_refused() {
     let (gateway, upstream, tenant) = start("").await;
     let body = chat_request().to_string();
     let length = format!("Content-Length: {}\r\nConnection: close\r\n", body.len());
@@ -396,7 +396,7 @@ async fn headers_that_are_no_text() {
 }
 
 #[tokio::test]
-async fn forms_that_are_none() {
+async fn malformed_forms_are_refused() {
     let (gateway, upstream, tenant) = start("").await;
     let path = "/v1/audio/transcriptions";
     let part = |name: &str, value: &str| {

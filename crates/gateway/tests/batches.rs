@@ -65,7 +65,7 @@ fn all(count: usize) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_through_to_its_files() {
+async fn a_batch_runs_and_writes_its_files() {
     let setting = Setting::new(|asked| match asked.text().as_str() {
         "say 7" => (400, r#"{"error":{"message":"bad","type":"invalid_request_error"}}"#.into()),
         _ => chat(asked),
@@ -123,7 +123,7 @@ async fn a_batch_through_to_its_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_file_must_not_hold() {
+async fn invalid_batch_files_are_refused() {
     let setting = Setting::new(chat).await;
     let node = setting.node("off:", "").await;
     let client = Client::new(&node.base, &node.key().await.0);
@@ -165,7 +165,7 @@ async fn what_a_file_must_not_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_batch_must_not_be() {
+async fn invalid_batches_are_refused() {
     let setting = Setting::new(chat).await;
     let node = setting.node("off:", "").await;
     let client = Client::new(&node.base, &node.key().await.0);
@@ -288,7 +288,7 @@ async fn a_batch_expires_after_a_day() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn money_ends_in_the_middle() {
+async fn batch_lines_beyond_the_budget_fail() {
     let setting = Setting::new(|asked| {
         let (status, body) = chat(asked);
         (status, body.replace("\"prompt_tokens\": 10", "\"prompt_tokens\": 950"))
@@ -312,7 +312,7 @@ async fn money_ends_in_the_middle() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_of_the_model_server_are_tried_again() {
+async fn upstream_failures_are_retried() {
     let setting = Setting::new(|asked| match (asked.text().as_str(), asked.before) {
         ("say 0", 0 | 1) => (500, ERROR.to_owned()),
         ("say 1", 0) => (429, ERROR.to_owned()),
@@ -364,12 +364,12 @@ async fn two_nodes_run_each_line_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_dies_is_taken_over() {
+async fn batches_of_a_dead_node_are_taken_over() {
     is_taken_over(Setting::new(chat).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_dies_is_taken_over_on_postgresql() {
+async fn batches_of_a_dead_node_are_taken_over_on_postgresql() {
     let server = servers::Postgres::start();
     let mut setting = Setting::new(chat).await;
     setting.store = server.url();
@@ -403,7 +403,7 @@ async fn is_taken_over(setting: Setting) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_ends_lets_lines_finish_and_gives_the_rest_back() {
+async fn a_draining_node_finishes_its_lines_and_releases_the_others() {
     let setting = Setting::new(chat).await;
     let node = setting.node("off:", "").await;
     let (key, _) = node.key().await;
@@ -452,7 +452,7 @@ async fn lines_that_take_too_long_to_drain_are_released() {
 /// However often and wherever nodes die, each line has exactly one result, and a line with a result
 /// is not run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_die_anywhere_lose_nothing() {
+async fn nodes_killed_at_any_point_lose_nothing() {
     let setting = Setting::new(chat).await;
     let mut node = setting.node("off:", "").await;
     let (key, _) = node.key().await;

@@ -49,7 +49,7 @@ fn has(answer: &Answer, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn every_page_is_there_and_hostile_names_stay_text() {
+async fn every_page_loads_and_hostile_names_are_escaped() {
     let stage = Stage::new().await;
     let tenant = stage.tenant(HOSTILE).await;
     stage.key(&tenant.project.id, HOSTILE).await;
@@ -125,7 +125,7 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
 }
 
 #[tokio::test]
-async fn organizations_are_found_by_name_and_id_and_come_in_pages() {
+async fn organizations_are_searched_by_name_and_id_and_paged() {
     let stage = Stage::new().await;
     for number in 0..60 {
         stage.tenant(&format!("Team {number:02} 100%_{number:02}")).await;
@@ -156,7 +156,7 @@ async fn organizations_are_found_by_name_and_id_and_come_in_pages() {
 }
 
 #[tokio::test]
-async fn an_admin_key_sees_its_own_organization_and_nothing_of_others() {
+async fn an_admin_key_sees_only_its_own_organization() {
     let stage = Stage::new().await;
     let (mine, other) = (stage.tenant("Mine").await, stage.tenant("Other").await);
     let cookie = sign_in(&stage, &mine.admin).await;
@@ -193,7 +193,7 @@ async fn an_admin_key_sees_its_own_organization_and_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn sessions_begin_last_and_end() {
+async fn sessions_start_persist_and_end() {
     let stage = Stage::new().await;
     let answer = stage.get("/dashboard/deprecations?a=b", &[]).await;
     let next = "/dashboard/sign-in?next=%2Fdashboard%2Fdeprecations%3Fa%3Db";
@@ -230,7 +230,7 @@ async fn sessions_begin_last_and_end() {
 }
 
 #[tokio::test]
-async fn wrong_secrets_are_refused_and_after_twenty_not_even_looked_at() {
+async fn wrong_secrets_are_refused_and_after_twenty_not_compared() {
     let stage = Stage::new().await;
     let cookie = sign_in(&stage, TOKEN).await;
     for round in 0..20 {
@@ -252,7 +252,7 @@ async fn wrong_secrets_are_refused_and_after_twenty_not_even_looked_at() {
 }
 
 #[tokio::test]
-async fn without_a_token_it_says_how_to_set_one() {
+async fn without_a_token_the_dashboard_explains_how_to_set_one() {
     let stage = Stage::with("", None).await;
     for path in ["/dashboard", "/dashboard/sign-in", "/dashboard/organizations/org-default"] {
         let answer = see(&stage, path, "").await;
@@ -262,7 +262,7 @@ async fn without_a_token_it_says_how_to_set_one() {
 }
 
 #[tokio::test]
-async fn error_pages_say_what_is_wrong() {
+async fn error_pages_state_the_error() {
     let stage = Stage::new().await;
     let check = async |path: &str, status: u16, words: &str| {
         let answer = see(&stage, path, TOKEN).await;
@@ -287,7 +287,7 @@ async fn error_pages_say_what_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_works_on_postgres_and_redis_and_says_when_the_limits_are_away() {
+async fn the_dashboard_works_on_postgres_and_redis_and_reports_unavailable_limits() {
     let (postgres, mut redis) = (Postgres::start(), Redis::start());
     let more = format!("[admin]\ntoken_file = \"token\"\n[limits]\nurl = \"{}\"\n", redis.url());
     let stage = Stage::with(&more, Some(&postgres.url())).await;

@@ -47,7 +47,7 @@ async fn with_tenant() -> (Stage, Tenant) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_keyboard_alone_leads_from_the_sign_in_to_an_organization_and_out() {
+async fn the_dashboard_is_usable_with_the_keyboard_alone() {
     let (stage, tenant) = with_tenant().await;
     let mut browser = Browser::start();
     sign_in(&mut browser, &stage);
@@ -72,7 +72,7 @@ async fn the_keyboard_alone_leads_from_the_sign_in_to_an_organization_and_out() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_screen_reader_is_told() {
+async fn every_control_has_an_accessible_name() {
     let (stage, tenant) = with_tenant().await;
     let mut browser = Browser::start();
     sign_in(&mut browser, &stage);
@@ -144,7 +144,7 @@ const CONTRAST: &str = r"(() => {
 })()";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_readable_in_the_dark_and_on_a_phone() {
+async fn pages_are_readable_in_dark_mode_and_on_a_phone() {
     let (stage, tenant) = with_tenant().await;
     let mut browser = Browser::start();
     let folder = std::env::var_os("AGENTD_SCREENSHOTS");

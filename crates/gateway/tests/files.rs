@@ -34,7 +34,7 @@ fn ids(list: &Value) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_batches_live_here() {
+async fn batch_files_are_stored_in_the_gateway() {
     let setting = setting(|_| (404, batching::ERROR.to_owned())).await;
     let client = Client::new(&setting.node.base, &setting.node.key().await.0);
     let content = "0123456789abcdef".repeat(40_000);
@@ -78,7 +78,7 @@ async fn files_of_batches_live_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_purposes_are_the_model_servers() {
+async fn files_of_other_purposes_go_to_the_upstream() {
     let setting = setting(|asked| match &*asked.path {
         "/v1/files" => {
             let text = String::from_utf8_lossy(&asked.body);
@@ -125,7 +125,7 @@ async fn other_purposes_are_the_model_servers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_upload_must_not_be() {
+async fn invalid_file_uploads_are_refused() {
     let setting = setting(|_| (200, "{}".to_owned())).await;
     let client = Client::new(&setting.node.base, &setting.node.key().await.0);
     let file = ("name=\"file\"; filename=\"a\"", "{}");

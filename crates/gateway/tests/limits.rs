@@ -95,7 +95,7 @@ fn taking() -> impl Fn(&upstream::Received) -> Script + Send + Sync {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_gateway_admits_exactly_what_its_limits_say() {
+async fn one_gateway_admits_exactly_its_limits() {
     for (limits, bound) in [
         (
             "big = { rpm = 100, rpd = 1000, tpm = 1000000, tpd = 9000000 }\nfamily = { rpm = 500 }",
@@ -122,7 +122,7 @@ async fn one_gateway_admits_exactly_what_its_limits_say() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_and_money_are_never_passed_and_the_ledger_equals_the_meters() {
+async fn token_and_spend_limits_hold_and_the_ledger_equals_the_meters() {
     let upstream = Upstream::answering(taking()).await;
     let limits = "[tiers.free.limits]\nbig = { rpm = 5000, tpm = 3000, tpd = 100000 }\nfamily = { tpm = 2000 }\n";
     let gateway = Arc::new(TestGateway::start(&config(&upstream, &format!("{BIG}{limits}"))).await);
@@ -152,7 +152,7 @@ async fn tokens_and_money_are_never_passed_and_the_ledger_equals_the_meters() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_go_away_leave_nothing_open() {
+async fn disconnected_clients_leave_no_reservation_open() {
     let upstream = Upstream::answering(|_| {
         let text = event(&json!({ "choices": [{ "delta": { "content": "abcd" } }] }));
         Script::stream(vec![Step::Bytes(text.into()), Step::Hang])
@@ -212,7 +212,7 @@ fn at_most(limit: u64, began: std::time::Instant) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_gateways_have_one_limit() {
+async fn two_gateways_share_one_limit() {
     let (redis, postgres) = (Redis::start(), Postgres::start());
     let upstream = Upstream::answering(taking()).await;
     let limits = "[tiers.free.limits]\nbig = { rpm = 200, tpm = 100000 }\n";
@@ -242,7 +242,7 @@ async fn two_gateways_have_one_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_gateways_spend_no_more_than_one_limit_of_money() {
+async fn two_gateways_share_one_spend_limit() {
     let (redis, postgres) = (Redis::start(), Postgres::start());
     let upstream = Upstream::answering(taking()).await;
     let gateways = two(&redis, &postgres, &upstream, BIG).await;
@@ -336,7 +336,7 @@ async fn nothing_is_admitted_twice_while_a_gateway_dies() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_database_is_away_who_is_known_is_served_and_nothing_is_lost() {
+async fn without_the_database_known_keys_are_served_and_nothing_is_lost() {
     let mut postgres = Postgres::start();
     let upstream = Upstream::start().await;
     let store = format!("[store]\nurl = \"{}\"\n", postgres.url());
@@ -359,7 +359,7 @@ async fn while_the_database_is_away_who_is_known_is_served_and_nothing_is_lost()
 }
 
 #[tokio::test]
-async fn a_gateway_that_ends_cuts_no_stream() {
+async fn a_gateway_that_shuts_down_finishes_its_streams() {
     let upstream = Upstream::start().await;
     let mut gateway = TestGateway::start(&config(&upstream, BIG)).await;
     let tenant = gateway.tenant("free").await;
@@ -394,7 +394,7 @@ async fn a_gateway_that_ends_cuts_no_stream() {
 }
 
 #[tokio::test]
-async fn a_gateway_does_not_wait_for_ever() {
+async fn the_shutdown_of_a_gateway_is_bounded() {
     let upstream = Upstream::start().await;
     let mut gateway =
         TestGateway::start(&config(&upstream, &format!("{BIG}[server]\ndrain_seconds = 0\n")))

@@ -250,7 +250,7 @@ async fn ids_belong_to_who_made_them(node: &Node) {
 /// PostgreSQL is killed: known callers continue, unknown ones are refused in time, spend waits in
 /// memory; and everything recovers when the server is back.
 #[tokio::test]
-async fn postgres_goes_away_and_comes_back() {
+async fn the_gateway_survives_a_restart_of_postgres() {
     let mut server = servers::Postgres::start();
     let node = Node::postgres(&server.url(), "away").await;
     let project = node.project().await;
@@ -297,7 +297,7 @@ async fn postgres_goes_away_and_comes_back() {
 /// A server that does not respond delays no call beyond its time limit, and an abandoned connection
 /// is not reused.
 #[tokio::test]
-async fn a_slow_statement_is_given_up() {
+async fn a_slow_statement_times_out() {
     use gateway_store::database::Statement;
     let server = servers::Postgres::start();
     let node = Node::postgres(&server.url(), "slow").await;
@@ -316,7 +316,7 @@ async fn a_slow_statement_is_given_up() {
 
 /// Long reports leave connections for quick calls.
 #[tokio::test]
-async fn many_reports_hold_up_nobody_else() {
+async fn many_reports_delay_no_other_request() {
     use gateway_store::database::Statement;
     let server = servers::Postgres::start();
     let node = Node::postgres(&server.url(), "reports").await;

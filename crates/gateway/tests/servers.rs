@@ -23,7 +23,7 @@ fn ask(redis: &Redis, command: &str, length: usize) -> String {
 }
 
 #[test]
-fn redis_answers_and_comes_back_with_what_it_knew() {
+fn redis_restarts_with_its_data() {
     let mut redis = Redis::start();
     assert_eq!(redis.url(), format!("redis://127.0.0.1:{}", redis.port()));
     assert_eq!(ask(&redis, "PING", 7), "+PONG\r\n");
@@ -35,7 +35,7 @@ fn redis_answers_and_comes_back_with_what_it_knew() {
 }
 
 #[test]
-fn a_forgetful_redis_forgets() {
+fn a_redis_without_persistence_loses_its_data() {
     let mut redis = Redis::start_forgetful();
     assert_eq!(ask(&redis, "INCR a", 4), ":1\r\n");
     redis.restart();
@@ -43,7 +43,7 @@ fn a_forgetful_redis_forgets() {
 }
 
 #[test]
-fn servers_side_by_side_have_ports_of_their_own() {
+fn concurrent_servers_have_different_ports() {
     let (one, other) = (Redis::start(), Redis::start());
     assert_ne!(one.port(), other.port());
     assert_eq!(ask(&one, "INCR a", 4), ":1\r\n");
@@ -63,7 +63,7 @@ async fn select(postgres: &Postgres, query: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn postgres_answers_and_comes_back_with_what_it_knew() {
+async fn postgres_restarts_with_its_data() {
     let mut postgres = Postgres::start();
     assert_eq!(select(&postgres, "select 1").await.as_deref(), Some("1"));
     select(&postgres, "create table a as select 42 as b").await;
@@ -88,7 +88,7 @@ fn child_that_is_killed() {
 }
 
 #[test]
-fn a_killed_test_leaves_nothing() {
+fn a_killed_test_leaves_no_servers() {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_that_is_killed", "--nocapture"])
         .env(CHILD, "yes")

@@ -206,7 +206,7 @@ fn one() -> Entry {
 }
 
 #[tokio::test]
-async fn usage_is_narrowed_and_shown_as_asked() {
+async fn usage_is_filtered_and_grouped_on_request() {
     let node = Node::sqlite().await;
     for key in 0..3 {
         node.ledger.record(Entry { key: format!("key_{key}").into(), batch: key == 1, ..one() });

@@ -110,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_and_respect_the_server() {
+    fn waits_double_up_to_the_maximum_and_respect_the_server() {
         let policy = Policy { first: Duration::from_millis(200), ..Policy::INTERACTIVE };
         let wait = |attempt, asked| policy.wait(attempt, asked).map(|wait| wait.as_millis());
         assert_eq!(
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in "(try again in )?[0-9.msh ]{0,12}\\PC{0,6}") {
+        fn any_text_is_parsed_without_a_panic(text in "(try again in )?[0-9.msh ]{0,12}\\PC{0,6}") {
             let _ = wait_in_message(&text);
         }
     }

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn events_by_the_rules_of_the_format() {
+    fn events_follow_the_format() {
         let check = |text: &str, expect: &[&str]| {
             assert_eq!(read([text.as_bytes()]), expect, "{text:?}");
         };
@@ -344,7 +344,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(
+        fn any_bytes_are_parsed_without_a_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
             sizes in prop::collection::vec(0_usize..9, 0..40),
         ) {

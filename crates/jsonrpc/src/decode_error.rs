@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serde_says_is_read() {
+    fn messages_of_serde_are_parsed() {
         use serde::de::Error;
         type Fault = serde_json::Error;
         let check = |error: Fault, is_member: bool, name: &str, known: &[&str]| {

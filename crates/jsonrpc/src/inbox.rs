@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_offer_is_taken_or_given_back_unchanged() {
+    async fn a_message_is_accepted_or_returned_unchanged() {
         let (sender, mut inbox) = inbox(&limits(2, 100), None);
         assert_eq!(sender.offer(request(1).into(), 1000), Ok(()), "one always has room");
         assert_eq!(sender.offer(request(2).into(), 1), Err(request(2)), "too many bytes");
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_refused_or_taken_gives_the_budget_back() {
+    async fn refused_and_received_messages_release_the_budget() {
         let ingress = Arc::new(Ingress::new(1, 100));
         let (sender, mut inbox) = inbox(&limits(1, 100), Some(ingress.clone()));
         let is_free = || ingress.charge(100, (0, 0)).is_some();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_have_bounds_of_their_own() {
+    async fn responses_have_separate_bounds() {
         let (sender, inbox) = inbox(&limits(1, 100), None);
         let (mut requests, mut answers) = inbox.split();
         assert!(sender.send(request(1).into(), 1).await);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_answers_learns_that_nobody_takes_messages_any_more() {
+    async fn the_sender_of_responses_learns_that_the_receiver_is_gone() {
         let (sender, inbox) = inbox(&limits(1, 100), None);
         let (requests, mut answers) = inbox.split();
         let waiting = tokio::spawn(async move { answers.recv().await });

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_comes_back() {
+    fn taken_permits_are_returned() {
         let ingress = Arc::new(Ingress::new(2, 100));
         let none = (0, 0);
         let first = ingress.charge(60, none).unwrap();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_all_it_can_get_leaves_room_for_others() {
+    fn one_connection_cannot_take_the_whole_budget() {
         let ingress = Arc::new(Ingress::new(30, 3000));
         let fill = |charges: &mut Vec<Charge>, bytes: usize| {
             let bytes_waiting = |charges: &[Charge]| charges.iter().map(|c| c.bytes).sum();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rust_s_names_do_not_reach_clients() {
+    fn names_of_rust_types_do_not_reach_clients() {
         for (message, expected) in [
             (
                 "invalid type: string \"x\", expected internally tagged enum SandboxPolicy",

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_say_the_same() {
+    fn other_spellings_decode_to_the_same_value() {
         for (json, same) in [
             (r#"{"one_name":1}"#, r#"{"oneName":1}"#),
             (r#"{ "one-name" : 1 , "mode" : null }"#, r#"{"oneName":1}"#),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_in_every_spelling_is_named_with_its_place() {
+    fn unknown_members_are_named_with_their_path() {
         for (json, expected) in [
             (r#"{"oneNam":1}"#, "unknown member `oneNam`; did you mean `oneName`?"),
             (
@@ -347,7 +347,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_json_has_an_answer(value in any_value()) {
+        fn any_json_is_handled(value in any_value()) {
             let json = value.to_string();
             let _ = read(&json);
             let _ = read(&format!(r#"{{"list":[{json}]}}"#));

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_in_order_and_long_messages_in_parts() {
+    fn messages_are_read_in_order_and_long_ones_in_parts() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::new(folder.path().to_owned(), 1 << 30, |error| panic!("{error}"));
         let mut files = spool.files();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_shared_and_comes_back() {
+    fn room_is_shared_and_released() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::new(folder.path().to_owned(), 100, |error| panic!("{error}"));
         let (mut first, mut second) = (spool.files(), spool.files());
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_to_has_no_room_and_nothing_is_lost() {
+    fn an_unwritable_folder_has_no_room_and_loses_nothing() {
         let failures = Arc::new(Mutex::new(0));
         let counted = failures.clone();
         let spool =

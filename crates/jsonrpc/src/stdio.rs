@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn descriptors_that_cannot_be_opened_anew() {
+    async fn descriptors_that_cannot_be_reopened_stay_blocking() {
         let (reader, writer) = pipe();
         let kept = (reader.try_clone().unwrap(), writer.try_clone().unwrap());
         let file = File::watch(reader, Access::Asked, Interest::READABLE).unwrap();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_is_gone_is_an_error() {
+    async fn writing_without_a_reader_is_an_error() {
         for prepare in [pipe, sockets] {
             let (reader, writer) = prepare();
             let mut to = FdWriter::new(&writer).unwrap();

@@ -91,7 +91,7 @@ async fn typed_calls_and_their_errors() {
 }
 
 #[tokio::test]
-async fn answers_find_their_calls_in_any_order() {
+async fn responses_in_any_order_reach_their_calls() {
     let (client, _events, mut peer) = client();
     let calls: Vec<_> = (0..100)
         .map(|n| {
@@ -115,7 +115,7 @@ async fn answers_find_their_calls_in_any_order() {
 }
 
 #[tokio::test]
-async fn events_come_in_order_and_requests_are_answered() {
+async fn events_arrive_in_order_and_requests_are_answered() {
     let (client, mut events, mut peer) = client();
     peer.outbox.push(encode_notification("n", &json!({"x": 1})).unwrap()).unwrap();
     peer.outbox.push(encode_request(&"q".into(), "ask", &()).unwrap()).unwrap();
@@ -156,7 +156,7 @@ async fn the_end_of_the_connection_ends_calls_and_events() {
 }
 
 #[tokio::test]
-async fn a_disorderly_close_ends_calls_though_the_peer_lives() {
+async fn an_abrupt_close_ends_calls_while_the_peer_lives() {
     let (client, _events, mut peer) = client();
     let call = {
         let client = client.clone();
@@ -169,7 +169,7 @@ async fn a_disorderly_close_ends_calls_though_the_peer_lives() {
 }
 
 #[tokio::test]
-async fn the_last_client_ends_the_connection_and_still_reads() {
+async fn the_last_client_closes_the_connection_and_still_reads_events() {
     let (client, mut events, mut peer) = client();
     client.notify::<Done>(&()).unwrap();
     drop(client);
@@ -184,7 +184,7 @@ async fn the_last_client_ends_the_connection_and_still_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_given_up_leaves_nothing_behind() {
+async fn a_cancelled_call_leaves_no_state() {
     let (client, _events, mut peer) = client();
     let call = client.request_raw("m", &json!(null));
     tokio::time::timeout(Duration::from_secs(1), call).await.unwrap_err();
@@ -217,7 +217,7 @@ async fn without_a_reader_of_events_calls_work_and_requests_are_declined() {
 }
 
 #[tokio::test]
-async fn unread_events_stop_the_reading_at_their_bound() {
+async fn reading_stops_at_the_bound_of_unread_events() {
     let limits = Limits { events: 2, incoming_messages: 2, ..Limits::default() };
     let (ours, theirs) = Connection::pair(limits);
     let (client, mut events) = Client::new(ours, &limits);

@@ -51,7 +51,7 @@ async fn transcript(limits: Limits, pipe: usize, input: &[u8]) -> Vec<serde_json
 }
 
 #[tokio::test]
-async fn a_connection_outlives_malformed_lines() {
+async fn a_connection_survives_malformed_lines() {
     let input = [
         &b"{\"id\":0,\"method\":\"first\"}\n"[..],
         b"nonsense\n\r\n\n",
@@ -115,7 +115,7 @@ async fn fifty_thousand_requests_at_once_are_all_answered() {
 }
 
 #[tokio::test]
-async fn both_directions_at_once() {
+async fn both_directions_work_at_the_same_time() {
     let (left, right) = Connection::pair(Limits::default());
     let talk = |connection: Connection| async move {
         let Connection { mut incoming, outbox } = connection;
@@ -141,7 +141,7 @@ async fn both_directions_at_once() {
 }
 
 #[tokio::test]
-async fn the_reader_stops_at_its_bounds_and_goes_on() {
+async fn the_reader_pauses_at_its_bounds_and_continues() {
     let by_count = Limits { incoming_messages: 4, ..Limits::default() };
     let by_bytes = Limits { incoming_bytes: 100, ..Limits::default() };
     for limits in [by_count, by_bytes] {
@@ -166,14 +166,14 @@ async fn the_reader_stops_at_its_bounds_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_line_larger_than_the_byte_bound_still_comes_through() {
+async fn a_line_larger_than_the_byte_bound_is_delivered() {
     let limits = Limits { incoming_bytes: 10, ..Limits::default() };
     let answers = transcript(limits, 64, b"{\"id\":1,\"method\":\"abcdefghijkl\"}\n").await;
     assert_eq!(answers, [json!({"id": 1, "result": "abcdefghijkl"})]);
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_of_what_nobody_holds_back_is_disconnected() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let limits = Limits { outgoing_bytes: 10_000, ..Limits::default() };
     let (mut connection, mut peer) = raw_peer(limits, 64);
     let message = encode_notification("n", &json!({"text": "x".repeat(1000)})).unwrap();
@@ -202,7 +202,7 @@ async fn dropping_the_incoming_end_stops_the_reading() {
 }
 
 #[tokio::test]
-async fn a_failed_read_is_a_reason() {
+async fn a_failed_read_is_reported_as_the_reason() {
     struct Fails;
     impl tokio::io::AsyncRead for Fails {
         fn poll_read(

@@ -56,7 +56,7 @@ fn lines(bytes: &[u8], sizes: &[usize], max: usize) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn lines_however_the_stream_is_cut() {
+fn lines_do_not_depend_on_read_boundaries() {
     let check = |text: &str, max: usize, expect: &[Option<&str>]| {
         let expect: Vec<_> =
             expect.iter().map(|line| line.map(|l| l.as_bytes().to_vec())).collect();
@@ -75,7 +75,7 @@ fn lines_however_the_stream_is_cut() {
 }
 
 #[test]
-fn many_lines_come_with_one_read() {
+fn one_read_can_return_many_lines() {
     let text = "{\"method\":\"m\"}\n".repeat(4000);
     let reads = run(async {
         let mut source = pieces(text.as_bytes(), &[usize::MAX]);
@@ -92,7 +92,7 @@ fn many_lines_come_with_one_read() {
 }
 
 #[test]
-fn memory_stays_bounded_and_is_given_back() {
+fn memory_is_bounded_and_released() {
     const MAX: usize = 16 << 20;
     let mut text = vec![b'x'; MAX];
     text.push(b'\n');
@@ -116,7 +116,7 @@ fn memory_stays_bounded_and_is_given_back() {
 
 proptest! {
     #[test]
-    fn the_lines_do_not_depend_on_the_cuts(
+    fn any_read_boundaries_give_the_same_lines(
         text in "[a-c\r\n ]{0,200}",
         sizes in prop::collection::vec(1_usize..40, 1..8),
         max in 0_usize..12,

@@ -77,7 +77,7 @@ impl AsyncWrite for Recorder {
 }
 
 #[tokio::test]
-async fn everything_queued_goes_out_in_one_write_and_in_order() {
+async fn queued_messages_are_written_at_once_in_order() {
     let (outbox, receiver) = outbox(&Limits::default());
     let frame = frame("a");
     outbox.push(whole("1")).unwrap();
@@ -100,7 +100,7 @@ async fn everything_queued_goes_out_in_one_write_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_big_message_is_not_copied_and_keeps_its_place() {
+async fn a_large_message_is_not_copied_and_keeps_its_order() {
     let (outbox, receiver) = outbox(&Limits::default());
     let big = "b".repeat(300_000);
     for message in ["1", &big, "2"] {
@@ -114,7 +114,7 @@ async fn a_big_message_is_not_copied_and_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn a_slow_client_gets_fewer_and_bigger_deltas() {
+async fn deltas_for_a_slow_client_are_merged() {
     let limits = Limits { merge_above: 1000, ..Limits::default() };
     let (outbox, mut receiver) = outbox(&limits);
     let frame = frame("a");
@@ -150,7 +150,7 @@ async fn merging_stops_at_a_megabyte_a_message() {
 }
 
 #[tokio::test]
-async fn who_pushes_twice_the_budget_without_waiting_for_room_closes() {
+async fn pushing_twice_the_budget_without_waiting_closes_the_outbox() {
     let limits = Limits { outgoing_bytes: 100, ..Limits::default() };
     let (outbox, mut receiver) = outbox(&limits);
     let fifty = whole(&"x".repeat(50));
@@ -173,7 +173,7 @@ async fn who_pushes_twice_the_budget_without_waiting_for_room_closes() {
 }
 
 #[tokio::test]
-async fn what_follows_a_message_larger_than_the_budget_is_queued_too() {
+async fn messages_after_an_oversized_one_are_queued() {
     let (outbox, receiver) = outbox(&Limits { outgoing_bytes: 1000, ..Limits::default() });
     let big = "x".repeat(100_000);
     outbox.push(whole(&big)).unwrap();
@@ -187,7 +187,7 @@ async fn what_follows_a_message_larger_than_the_budget_is_queued_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn room_comes_back_and_a_client_that_is_waited_for_has_to_read() {
+async fn room_is_released_and_a_client_must_make_progress() {
     let (outbox, mut receiver) = outbox(&Limits { outgoing_bytes: 100, ..Limits::default() });
     let hundred = whole(&"x".repeat(100));
     outbox.push(hundred.clone()).unwrap();
@@ -247,7 +247,7 @@ async fn a_write_without_progress_closes() {
 }
 
 #[tokio::test]
-async fn a_disorderly_close_interrupts_the_write() {
+async fn an_abrupt_close_interrupts_the_write() {
     let (outbox, receiver) = outbox(&Limits::default());
     outbox.push(whole("1")).unwrap();
     let writing =
@@ -271,7 +271,7 @@ async fn a_failed_write_closes_with_its_kind() {
 }
 
 #[tokio::test]
-async fn flushed_waits_for_what_was_pushed_before() {
+async fn flushed_waits_for_earlier_messages() {
     let (outbox, receiver) = outbox(&Limits::default());
     outbox.push(whole("1")).unwrap();
     let recorder = Recorder::default();
@@ -323,7 +323,7 @@ fn only_a_sleeping_writer_is_woken() {
 }
 
 #[test]
-fn threads_push_in_their_own_order() {
+fn messages_of_each_thread_keep_their_order() {
     let (outbox, receiver) = outbox(&Limits::default());
     let recorder = Recorder::default();
     let threads: Vec<_> = (0..4)

@@ -108,7 +108,7 @@ async fn requests_are_refused_with_ids_of_any_kind_and_bytes_count_too() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_told_what_is_wrong_with_it_and_not_that_there_is_no_room() {
+async fn invalid_requests_get_their_own_error_even_under_overload() {
     let (_connection, mut client) = connect(limits(), &Arc::default());
     for id in 0..ROOM {
         client.ask(id).await;
@@ -125,7 +125,7 @@ async fn what_is_no_request_is_told_what_is_wrong_with_it_and_not_that_there_is_
 }
 
 #[tokio::test]
-async fn answers_get_through_while_requests_wait() {
+async fn responses_are_received_while_requests_wait() {
     let (connection, mut client) = connect(limits(), &Arc::default());
     let Connection { incoming, outbox } = connection;
     let (mut requests, mut answers) = incoming.split();
@@ -168,7 +168,7 @@ async fn a_notification_waits_for_room_and_is_not_lost() {
 }
 
 #[tokio::test]
-async fn what_all_connections_have_waiting_is_bounded_too() {
+async fn the_sum_over_all_connections_is_bounded() {
     let ingress = Arc::new(Ingress::new(3, 1 << 20));
     let (mut first, mut one) = connect(limits(), &ingress);
     let (mut second, mut two) = connect(limits(), &ingress);
@@ -200,7 +200,7 @@ async fn what_all_connections_have_waiting_is_bounded_too() {
 }
 
 #[tokio::test]
-async fn long_messages_that_are_not_whole_count_too() {
+async fn incomplete_long_messages_count() {
     const KIB: usize = 1 << 10;
     let ingress = Arc::new(Ingress::new(100, 300 * KIB));
     let (connection, mut client) = connect(limits(), &ingress);
@@ -226,7 +226,7 @@ async fn long_messages_that_are_not_whole_count_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_and_does_not_read_the_refusals_is_read_no_further_and_cut_off_in_the_end() {
+async fn a_client_that_ignores_refusals_is_paused_and_then_disconnected() {
     let limits = Limits { outgoing_bytes: 1 << 20, ..limits() };
     let (connection, mut client) = connect(limits, &Arc::default());
     let began = tokio::time::Instant::now();

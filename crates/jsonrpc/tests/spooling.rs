@@ -73,7 +73,7 @@ async fn read_all(theirs: DuplexStream, count: usize) {
 }
 
 #[tokio::test]
-async fn what_waits_on_disk_arrives_whole_and_in_order_and_takes_no_memory() {
+async fn spooled_messages_arrive_whole_and_in_order_without_memory() {
     let disk = Disk::new();
     let (outbox, theirs) = lines(Some(disk.spool(1 << 30)));
     let count = 300;
@@ -98,7 +98,7 @@ async fn what_waits_on_disk_arrives_whole_and_in_order_and_takes_no_memory() {
 }
 
 #[tokio::test]
-async fn while_it_is_read_more_comes_and_in_the_end_memory_is_enough_again() {
+async fn spooling_continues_while_reading_and_ends_when_the_client_catches_up() {
     let disk = Disk::new();
     let (outbox, theirs) = lines(Some(disk.spool(1 << 30)));
     let count = 400;
@@ -116,7 +116,7 @@ async fn while_it_is_read_more_comes_and_in_the_end_memory_is_enough_again() {
 }
 
 #[tokio::test]
-async fn a_message_from_disk_is_one_frame() {
+async fn a_spooled_message_is_one_frame() {
     let disk = Disk::new();
     let (ours, theirs) = tokio::io::duplex(4 * KIB);
     let (reader, writer) = tokio::io::split(ours);
@@ -137,7 +137,7 @@ async fn a_message_from_disk_is_one_frame() {
 }
 
 #[tokio::test]
-async fn deltas_that_wait_are_merged() {
+async fn waiting_deltas_are_merged() {
     let disk = Disk::new();
     let (outbox, mut theirs) = lines(Some(disk.spool(1 << 30)));
     let frame = DeltaFrame::new("d", &json!({}), "delta").unwrap();
@@ -158,7 +158,7 @@ async fn deltas_that_wait_are_merged() {
 }
 
 #[tokio::test]
-async fn without_room_on_disk_whoever_makes_messages_waits() {
+async fn without_room_on_disk_the_sender_waits() {
     for (room, works) in [(10 * MIB, true), (0, true), (1 << 30, false)] {
         let disk = Disk::new();
         let spool = disk.spool(room);
@@ -187,7 +187,7 @@ async fn without_room_on_disk_whoever_makes_messages_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_nothing_is_closed_and_its_disk_is_free_again() {
+async fn a_client_that_does_not_read_is_closed_and_its_spool_released() {
     let disk = Disk::new();
     let spool = disk.spool(8 * MIB);
     let (outbox, _theirs) = lines(Some(spool.clone()));
@@ -201,7 +201,7 @@ async fn a_client_that_reads_nothing_is_closed_and_its_disk_is_free_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_limit_on_its_patience_a_connection_waits_for_whoever_reads_on() {
+async fn without_a_stall_limit_a_connection_waits_for_its_reader() {
     let limits = Limits { stall: None, ..limits() };
     let (ours, theirs) = tokio::io::duplex(4 * KIB);
     let (reader, writer) = tokio::io::split(ours);
@@ -224,7 +224,7 @@ async fn without_a_limit_on_its_patience_a_connection_waits_for_whoever_reads_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_reading_is_waited_for_as_long_as_it_goes_on() {
+async fn the_last_read_is_awaited_while_it_makes_progress() {
     for reads in [true, false] {
         let limits = Limits { stall: None, ..limits() };
         let (ours, mut theirs) = tokio::io::duplex(4 * KIB);

@@ -241,7 +241,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn what_they_write_we_read(
+    fn frames_of_the_reference_are_decoded(
         messages in prop::collection::vec(message(), 0..6),
         cuts in prop::collection::vec(1usize..5000, 0..8),
         early in 0usize..300,
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn what_we_write_they_read(
+    fn our_frames_are_decoded_by_the_reference(
         texts in prop::collection::vec(message(), 0..6), is_server: bool,
     ) {
         let texts: Vec<String> = texts
@@ -281,7 +281,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_the_same_garbage_however_it_comes(
+    fn invalid_bytes_fail_alike_for_any_split(
         bytes in prop::collection::vec(
             prop_oneof![any::<u8>(), Just(0x81), Just(0x01), Just(0x80), Just(0x00), Just(0x85)],
             0..400,
@@ -296,7 +296,7 @@ proptest! {
 }
 
 #[test]
-fn clients_mask_every_frame_with_a_key_of_its_own() {
+fn clients_mask_every_frame_with_a_new_key() {
     let texts: Vec<String> = (0..200).map(|number| format!("{number:0100}")).collect();
     let written = write_ours(&texts, Role::Client, CloseReason::Finished);
     let mut keys = std::collections::HashSet::new();
@@ -335,7 +335,7 @@ fn announced(first: u8, length: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn memory_follows_what_came_and_not_what_was_announced() {
+async fn memory_follows_received_and_not_announced_bytes() {
     const MIB: usize = 1 << 20;
     let (ours, mut theirs) = tokio::io::duplex(MIB);
     let mut reader = MessageReader::new(ours, Role::Server, 16 * MIB, b"");
@@ -378,7 +378,7 @@ fn served(keepalive: Duration) -> (Connection, tokio::io::DuplexStream) {
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_peer_is_asked_once_and_then_given_up() {
+async fn a_silent_peer_is_pinged_once_and_then_closed() {
     let (connection, mut theirs) = served(KEEPALIVE);
     let begun = tokio::time::Instant::now();
     assert_eq!(connection.outbox.closed().await, CloseReason::Unresponsive);
@@ -391,7 +391,7 @@ async fn a_silent_peer_is_asked_once_and_then_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_says_anything_is_not_silent() {
+async fn any_frame_resets_the_keepalive() {
     for (what, said) in [
         ("a pong", frame(0x8A, b"")),
         ("a ping", frame(0x89, b"")),
@@ -414,7 +414,7 @@ async fn whoever_says_anything_is_not_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_frame_that_comes_slowly_is_no_silence() {
+async fn a_slow_long_frame_resets_the_keepalive() {
     let (mut connection, mut theirs) = served(KEEPALIVE);
     let text = br#"{"id":1,"method":"m"}"#;
     // Within a frame no pong can be sent.
@@ -429,7 +429,7 @@ async fn a_long_frame_that_comes_slowly_is_no_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_pings_that_come_faster_than_answers_go_the_last_sixty_four_are_answered() {
+async fn the_last_sixty_four_of_a_flood_of_pings_are_answered() {
     const PINGS: u16 = 1000;
     let (reader, mut sending) = tokio::io::duplex(1 << 20);
     let (writer, mut receiving) = tokio::io::duplex(1);

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_name_their_position() {
         let check = |steps: &str, part: &str| {
             let error = script(steps).unwrap_err().to_string();
             assert!(error.contains("s.json") && error.contains(part), "{error}");

@@ -162,7 +162,7 @@ async fn a_scripted_response_arrives_whole_and_connections_are_reused() {
 }
 
 #[tokio::test]
-async fn refusals_say_whether_another_try_can_help_and_when() {
+async fn refusals_state_whether_and_when_to_retry() {
     // Checks a refusal: whether and when it can be retried, and its kind.
     let check = async |status: &str, headers: &str, body: &str, retry, wait: Option<u64>, kind| {
         let (provider, count) = raw(vec![http(status, headers, body)], true).await;
@@ -209,7 +209,7 @@ async fn failures_name_the_request_for_support() {
 }
 
 #[tokio::test]
-async fn broken_streams_are_told_and_may_be_opened_again() {
+async fn broken_streams_are_reported_and_can_be_retried() {
     let check = async |answer: Vec<u8>, deltas: usize, part: &str| {
         let (provider, count) = raw(vec![answer], true).await;
         let events = run(provider).await;
@@ -247,7 +247,7 @@ async fn silence_ends_a_stream() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_stream_and_hosts_that_do_not_listen() {
+async fn responses_without_a_stream_and_unreachable_hosts_are_errors() {
     let page = http("200 OK", "content-type: text/html\r\n", "<html>Sign in</html>");
     let (provider, _) = raw(vec![page], true).await;
     let events = run(provider).await;
@@ -267,7 +267,7 @@ async fn answers_that_are_no_stream_and_hosts_that_do_not_listen() {
 }
 
 #[tokio::test]
-async fn scripted_failures_reach_the_client_as_such() {
+async fn scripted_failures_reach_the_client() {
     let check = async |steps: Value, kind: FailureKind, part: &str| {
         let (mut provider, _) = scripted(&json!({"responses": [{"steps": steps}]})).await;
         provider.stream_idle_timeout = Duration::from_millis(300);
@@ -312,7 +312,7 @@ async fn dropping_the_stream_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn many_conversations_run_one_script_at_once() {
+async fn many_conversations_share_one_script() {
     let (provider, _) = scripted(&json!({"responses": [
         {"steps": [{"message": "first"}]}, {"steps": [{"message": "second"}]}]}))
     .await;

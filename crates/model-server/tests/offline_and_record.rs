@@ -76,7 +76,7 @@ async fn the_demo_is_a_whole_turn_of_under_four_seconds() {
 }
 
 #[tokio::test]
-async fn an_unknown_model_names_those_there_are() {
+async fn an_unknown_model_lists_the_known_ones() {
     for model in ["nope", "/no/such/file.json"] {
         let events = run(Provider::offline(), &prompt(model)).await;
         let [Event::Failed(failure)] = &events[..] else { panic!("{events:?}") };
@@ -98,7 +98,7 @@ const SCRIPT: &str = r#"{"responses": [{"steps": [
     {"steps": [{"error": {"code": "server_is_overloaded", "message": "later"}}]}]}"#;
 
 #[tokio::test]
-async fn in_process_and_over_http_a_script_gives_the_same_events() {
+async fn a_script_gives_the_same_events_in_process_and_over_http() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("script.json");
     std::fs::write(&path, SCRIPT).unwrap();
@@ -112,7 +112,7 @@ async fn in_process_and_over_http_a_script_gives_the_same_events() {
 }
 
 #[tokio::test]
-async fn a_recording_plays_back_what_was_said_without_the_key() {
+async fn a_recording_replays_the_conversation_without_the_key() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("recorded.json");
     let (upstream_listener, upstream_url) = listener().await;

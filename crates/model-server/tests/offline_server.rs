@@ -119,7 +119,7 @@ fn dechunked(mut body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn responses_are_made_kept_and_deleted() {
+async fn responses_are_created_stored_and_deleted() {
     let server = Server::start().await;
     let request = json!({"model": "m", "input": "Hällo", "metadata": {"a": "b"}});
     let made = server.post("/responses", request.clone()).await.ok();
@@ -238,7 +238,7 @@ async fn chat() {
 }
 
 #[tokio::test]
-async fn embeddings_follow_from_the_text() {
+async fn embeddings_depend_on_the_text() {
     let server = Server::start().await;
     let request = json!({"model": "m", "input": ["a", "bcdef", "a"], "dimensions": 16});
     let answer = server.post("/embeddings", request).await.ok();
@@ -268,7 +268,7 @@ async fn embeddings_follow_from_the_text() {
 }
 
 #[tokio::test]
-async fn images_are_images() {
+async fn generated_images_are_valid() {
     let server = Server::start().await;
     for (format, begin) in [("png", &b"\x89PNG"[..]), ("webp", b"RIFF"), ("jpeg", b"\xff\xd8\xff")]
     {
@@ -389,7 +389,7 @@ async fn files_and_vector_stores() {
 }
 
 #[tokio::test]
-async fn the_rest() {
+async fn other_routes_are_served() {
     let server = Server::start().await;
     let answer = server.post("/moderations", json!({"input": ["a", "b"]})).await.ok();
     assert_eq!(answer["results"].as_array().unwrap().len(), 2);
@@ -410,7 +410,7 @@ async fn the_rest() {
 }
 
 #[tokio::test]
-async fn a_script_answers_without_a_stream_too() {
+async fn a_script_serves_requests_without_streaming() {
     let script = json!({"responses": [{"steps": [{"delay_ms": 1},
         {"message": "said"}, {"usage": {"input_tokens": 9, "output_tokens": 3}}]},
         {"steps": [{"cut": {}}]}]});

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_judged_by_their_family() {
+    fn unknown_names_get_the_capabilities_of_their_family() {
         let check = |id: &str, window: u64, reasoning: bool, patch: bool| {
             let model = find(&hosted(), id);
             assert_eq!(model.id, id);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_file_needs_to_say_only_what_is_special() {
+    fn a_catalog_file_lists_only_deviations() {
         let json = r#"[{"id": "m", "context_window": 9, "input_modalities": ["text"]}]"#;
         let model = &parse(json).unwrap()[0];
         assert_eq!((&*model.id, model.context_window, model.max_output), ("m", 9, 16_384));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_providers_say_what_to_correct() {
+    fn invalid_providers_name_the_correction() {
         let check = |provider: &Provider, kind: FailureKind, part: &str| {
             let failure = endpoint(provider).err().unwrap();
             assert_eq!(failure.kind, kind);

@@ -62,7 +62,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_escaped_string_reads_back_and_has_the_promised_length(text in any::<String>()) {
+        fn an_escaped_string_round_trips_with_the_computed_length(text in any::<String>()) {
             let mut out = Vec::new();
             super::push_str(&mut out, &text);
             prop_assert_eq!(out.len(), super::escaped_len(&text));

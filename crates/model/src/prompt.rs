@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_has_its_place() {
+    fn every_member_is_encoded() {
         let prompt = Prompt {
             model: "gpt-5".into(),
             instructions: "Be \"brief\".\n".into(),

@@ -73,7 +73,7 @@ async fn completes(client: &Client, provider: &Provider, bytes: usize) -> bool {
 
 // Effect of `features.enable_request_compression`.
 #[tokio::test]
-async fn large_bodies() {
+async fn large_bodies_are_compressed() {
     let (provider, seen) = server(None).await;
     let client = Client::new();
     assert!(completes(&client, &provider, 300_000).await);
@@ -88,7 +88,7 @@ async fn large_bodies() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_is_asked_as_it_likes() {
+async fn a_provider_that_refuses_compression_gets_plain_bodies() {
     for status in ["415 Unsupported Media Type", "400 Bad Request"] {
         let (provider, seen) = server(Some(status)).await;
         let client = Client::new();

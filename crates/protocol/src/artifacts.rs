@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_carried_is_what_is_committed() {
+    fn embedded_files_equal_the_committed_ones() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema");
         for (experimental, kind) in [(false, "stable"), (true, "experimental")] {
             let check = |folder: &str, files: Vec<Artifact>| {

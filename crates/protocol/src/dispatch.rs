@@ -171,7 +171,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_decides_rights_takes_no_unknown_member() {
+    fn types_that_decide_permissions_refuse_unknown_members() {
         let bad = code::INVALID_PARAMS;
         check(
             "thread/start",

@@ -207,7 +207,7 @@ fn run(cases: &MakeCases<'_>, check: &dyn Fn(&str, &Case, &Read<'_>)) -> usize {
 }
 
 #[test]
-fn null_is_left_out() {
+fn null_members_are_omitted() {
     let cases = |owner: &str, schema: &Map<String, Value>, base: &Value| {
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         let optional = properties.filter(|(name, _)| !is_required(schema, name));
@@ -334,7 +334,7 @@ fn objects(schema: &Value) -> Vec<&Map<String, Value>> {
 }
 
 #[test]
-fn whatever_decides_rights_is_strict() {
+fn every_type_that_decides_permissions_is_strict() {
     let definitions = definitions();
     let mut strict = BTreeSet::new();
     for (method, is_result, name) in sent_by_client() {

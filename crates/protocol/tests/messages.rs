@@ -14,7 +14,7 @@ fn names() -> Vec<&'static str> {
 }
 
 #[test]
-fn minimal_messages_are_read_and_written_as_the_schema_says() {
+fn minimal_messages_round_trip_and_match_the_schema() {
     let validator = generate::validator(true);
     for name in names() {
         let params = generate::minimal_params(name).unwrap();
@@ -100,12 +100,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_is_read_is_written_as_the_schema_says((name, params) in nearly_right()) {
+    fn decoded_messages_encode_as_the_schema_requires((name, params) in nearly_right()) {
         read_and_write(&generate::validator(true), name, &params);
     }
 
     #[test]
-    fn no_json_is_too_odd(name in prop::sample::select(names()), params in any_json()) {
+    fn any_json_decodes_without_a_panic(name in prop::sample::select(names()), params in any_json()) {
         read_and_write(&generate::validator(true), name, &params);
     }
 }

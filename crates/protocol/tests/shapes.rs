@@ -161,7 +161,7 @@ fn error_kinds_in_both_spellings() {
 }
 
 #[test]
-fn null_and_absent_differ_where_they_must() {
+fn null_and_absent_are_distinguished_where_required() {
     check::<ThreadMetadataUpdateParams>(json!({"threadId": "t", "gitInfo": {"branch": null}}));
     check::<ThreadMetadataUpdateParams>(json!({"threadId": "t", "gitInfo": {"sha": "a"}}));
     check::<ThreadMetadataUpdateParams>(json!({"threadId": "t"}));

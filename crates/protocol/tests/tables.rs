@@ -234,7 +234,7 @@ const EXPERIMENTAL: &[&str] = &[
 ];
 
 #[test]
-fn stability_is_the_specifications() {
+fn stability_matches_the_specification() {
     let methods = METHODS.iter().map(|info| (info.name, info.stability));
     let messages = SERVER_REQUESTS.iter().chain(NOTIFICATIONS);
     for (name, stability) in methods.chain(messages.map(|info| (info.name, info.stability))) {
@@ -244,7 +244,7 @@ fn stability_is_the_specifications() {
 }
 
 #[test]
-fn what_feeds_a_running_process_keeps_its_order() {
+fn input_to_a_running_process_keeps_its_order() {
     for name in ["command/exec/write", "process/writeStdin", "turn/start"] {
         assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Ordered, "{name}");
     }

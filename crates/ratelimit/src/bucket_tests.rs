@@ -52,7 +52,7 @@ fn refusals_count_and_saturate() {
 }
 
 #[test]
-fn all_who_wait_as_told_are_served() {
+fn every_caller_that_waits_as_promised_is_served() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
     bucket.take(limit, 60);
     let mut told = Vec::new();
@@ -75,7 +75,7 @@ fn all_who_wait_as_told_are_served() {
 /// Clients that are refused one after another within a burst do not use up what is refilled in
 /// between.
 #[test]
-fn who_is_refused_in_a_burst_comes_in_time() {
+fn callers_refused_in_a_burst_are_served_by_their_deadline() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
     bucket.take(limit, 60);
     let mut due = Vec::new();
@@ -95,7 +95,7 @@ fn who_is_refused_in_a_burst_comes_in_time() {
 
 /// A client that retries immediately is refused every time.
 #[test]
-fn asking_again_at_once_does_not_help() {
+fn an_immediate_retry_is_refused() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
     bucket.take(limit, 60);
     for number in 0..1000 {
@@ -106,7 +106,7 @@ fn asking_again_at_once_does_not_help() {
 }
 
 #[test]
-fn a_refund_gives_back_what_is_still_there() {
+fn a_refund_returns_at_most_the_remaining_use() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
     bucket.advance(limit, SECOND);
     bucket.take(limit, 60);
@@ -124,7 +124,7 @@ fn a_refund_gives_back_what_is_still_there() {
 /// A hundred requests are open at a time in a bucket that is never empty: nearly all of their
 /// unused amounts are refunded, although only eight minima are recorded.
 #[test]
-fn many_open_requests_lose_no_refund() {
+fn refunds_survive_many_open_requests() {
     let (limit, mut bucket) = (Limit { amount: 10_000, window: MINUTE }, Bucket::default());
     for number in 0..100u64 {
         bucket.advance(limit, number * 1000);
@@ -199,7 +199,7 @@ proptest! {
     /// Settling is equivalent to drawing the actual amount in the first place, or more, never less;
     /// with a short history it is exact. So no interval admits too much.
     #[test]
-    fn settled_is_as_if_taken_right_at_once(all in happenings(60)) {
+    fn settling_equals_reserving_the_actual_use(all in happenings(60)) {
         let (limit, mut bucket, mut now) = (MINUTE_OF_60, Bucket::default(), 0);
         let mut taken: Vec<Taken> = Vec::new();
         let mut debts: Vec<(Micros, u64)> = Vec::new();
@@ -257,7 +257,7 @@ proptest! {
 
     /// A single request that waits as promised fits, and not a microsecond earlier.
     #[test]
-    fn the_wait_is_the_wait_that_suffices(
+    fn the_returned_wait_suffices_and_is_minimal(
         amount in 1..1_000_000u64, used in 0..2_000_000u64, wanted in 1..1_000_000u64,
         window in prop_oneof![Just(MINUTE), Just(DAY)], late in 0..MINUTE,
     ) {

@@ -39,7 +39,7 @@ fn used(memory: &Memory, draws: &[Draw<'_>], now: u64) -> Vec<u64> {
 }
 
 #[test]
-fn all_or_nothing_and_the_refusal_counts() {
+fn reservations_are_atomic_and_refusals_count() {
     let memory = Memory::default();
     let draws = [requests("rpm", 10), rate("tpm", 60, 100), rate("tpd", 60, 1000)];
     assert!(matches!(reserve(&memory, "org", 1, &draws, 0), Decision::Admitted(_)));
@@ -56,7 +56,7 @@ fn all_or_nothing_and_the_refusal_counts() {
 }
 
 #[test]
-fn the_longest_wait_stands_for_the_refusal() {
+fn the_longest_wait_is_returned() {
     let memory = Memory::default();
     let draws = [requests("rpm", 1), rate("tpm", 100, 100)];
     reserve(&memory, "org", 1, &draws, 0);
@@ -71,7 +71,7 @@ fn the_longest_wait_stands_for_the_refusal() {
 }
 
 #[test]
-fn settling_twice_is_settling_once() {
+fn settling_is_idempotent() {
     let memory = Memory::default();
     let draws = [requests("rpm", 10), rate("tpm", 80, 100), spend(500, 1000, 1)];
     reserve(&memory, "org", 1, &draws, 0);
@@ -95,7 +95,7 @@ fn settling_twice_is_settling_once() {
 }
 
 #[test]
-fn what_is_one_pool_is_one_bucket() {
+fn one_pool_has_one_bucket() {
     let memory = Memory::default();
     let twice = [rate("group", 60, 100), rate("group", 60, 100)];
     assert!(matches!(reserve(&memory, "org", 1, &twice, 0), Decision::Refused { .. }));
@@ -105,7 +105,7 @@ fn what_is_one_pool_is_one_bucket() {
 }
 
 #[test]
-fn money_is_of_a_month_and_never_passes_its_limit() {
+fn spend_is_counted_per_month_and_never_exceeds_its_limit() {
     let memory = Memory::default();
     let admitted = |request, amount, month| {
         let decision = reserve(&memory, "org", request, &[spend(amount, 1000, month)], 0);
@@ -123,7 +123,7 @@ fn money_is_of_a_month_and_never_passes_its_limit() {
 }
 
 #[test]
-fn what_is_held_is_given_back() {
+fn held_slots_are_released() {
     let memory = Memory::default();
     let queue = |amount| [Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount }];
     assert!(matches!(reserve(&memory, "org", 1, &queue(70), 0), Decision::Admitted(_)));
@@ -137,7 +137,7 @@ fn what_is_held_is_given_back() {
 }
 
 #[test]
-fn a_limit_that_changes_keeps_what_is_used() {
+fn a_changed_limit_keeps_the_use() {
     let memory = Memory::default();
     reserve(&memory, "org", 1, &[rate("tpm", 60, 60)], 0);
     // Half of it is refilled when the limit rises; from then on it refills ten times as fast.
@@ -181,7 +181,7 @@ fn threads_admit_no_more_than_the_limit() {
 }
 
 #[test]
-fn too_many_open_requests_are_refused_and_lost_ones_end() {
+fn open_requests_are_bounded_and_lost_ones_expire() {
     let memory = Memory { most_open: 3, ..Memory::default() };
     let held = |amount| Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount };
     memory.reserve("org", 0, &[held(7)], 0).unwrap();
@@ -200,7 +200,7 @@ fn too_many_open_requests_are_refused_and_lost_ones_end() {
 }
 
 #[test]
-fn organizations_that_come_and_go_leave_nothing() {
+fn unused_organizations_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let memory = Memory::open(&path, 0).unwrap();
@@ -240,7 +240,7 @@ proptest! {
     /// A single client that waits as promised is admitted; a promised wait is at most a window if
     /// the request is within the limits.
     #[test]
-    fn waiting_as_told_admits_a_lone_request(
+    fn waiting_as_promised_admits_a_lone_request(
         before in prop::collection::vec((1..60u64, 0..20 * SECOND), 0..20), wanted in 1..100u64,
     ) {
         let memory = Memory::default();

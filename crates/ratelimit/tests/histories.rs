@@ -181,7 +181,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_happens_at_once_has_an_order(threads in prop::collection::vec(calls(), 1..4)) {
+    fn concurrent_histories_are_linearizable(threads in prop::collection::vec(calls(), 1..4)) {
         let memory = Memory::default();
         let (clock, barrier) = (AtomicU64::new(0), Barrier::new(threads.len()));
         let events = Mutex::new(Vec::new());
@@ -209,7 +209,7 @@ proptest! {
 
 /// The search can fail: a lost update has no order.
 #[test]
-fn a_lost_update_is_found() {
+fn a_lost_update_is_detected() {
     let call = |request| Call::Reserve { request, amount: 10, now: 0 };
     let answer = || Answer::Decision { admitted: true, used: vec![1, 15, 15, 10] };
     let events = vec![(0, 2, call(1), answer()), (1, 3, call(2), answer())];
@@ -242,7 +242,7 @@ fn child() {
 }
 
 #[test]
-fn killed_at_any_instant_it_forgets_nothing() {
+fn a_kill_at_any_instant_loses_no_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let mut taken = 0;

@@ -58,7 +58,7 @@ fn admitted(decision: &Decision) -> bool {
 }
 
 #[tokio::test]
-async fn all_or_nothing_and_the_refusal_counts() {
+async fn reservations_are_atomic_and_refusals_count() {
     let store = Store::start();
     let redis = node(&store, 1).await;
     let draws = [requests("rpm", 10), rate("tpm", 60, 100, MINUTE), rate("tpd", 60, 1000, MINUTE)];
@@ -82,7 +82,7 @@ async fn all_or_nothing_and_the_refusal_counts() {
 }
 
 #[tokio::test]
-async fn settled_once_on_whichever_node_asks() {
+async fn a_request_is_settled_once_on_any_node() {
     let store = Store::start();
     let (redis, other) = (node(&store, 1).await, node(&store, 2).await);
     let draws = [rate("rpm", 1, 10, MINUTE), rate("tpm", 80, 100, MINUTE), spend(500, 1000, 1)];
@@ -104,7 +104,7 @@ async fn settled_once_on_whichever_node_asks() {
 }
 
 #[tokio::test]
-async fn money_and_what_is_held() {
+async fn spend_and_held_slots_are_shared() {
     let store = Store::start();
     let redis = node(&store, 1).await;
     let reserve = async |request, draw| redis.reserve("org", request, &[draw]).await.unwrap();
@@ -236,7 +236,7 @@ fn at_least(hammer: &Hammer, admitted: u64, part: f64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_clients_on_one_node_and_on_two() {
+async fn sixty_four_clients_never_exceed_the_limit_on_one_or_two_nodes() {
     let store = Store::start();
     for nodes in 1..=2 {
         let hammer = Hammer::new(5000, Duration::from_secs(2));
@@ -306,7 +306,7 @@ async fn a_store_that_dies_admits_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_refuses_quickly_and_money_is_seeded_again() {
+async fn an_unavailable_store_refuses_quickly_and_spend_is_seeded_again() {
     let mut store = Store::start();
     let redis = node(&store, 1).await;
     assert!(admitted(&redis.reserve("org", 1, &[spend(10, 1000, 1)]).await.unwrap()));
@@ -408,7 +408,7 @@ async fn a_store_that_hangs_delays_one_request_and_charges_none_twice() {
 }
 
 #[tokio::test]
-async fn a_store_that_loses_nothing_goes_on_where_it_was() {
+async fn a_durable_store_continues_after_a_restart() {
     let mut store = Store::start();
     store.kill();
     let keeps = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -474,7 +474,7 @@ async fn leases_spare_round_trips() {
 
 /// Unreported usage of a dead node counts once its lease has lapsed.
 #[tokio::test]
-async fn what_a_dead_node_had_is_used() {
+async fn leases_of_a_dead_node_count_as_used() {
     let store = Store::start();
     let draw = [rate("tpm", 10, 10_000, 86_400 * SECOND)];
     let mut total = 0;
@@ -502,7 +502,7 @@ async fn what_a_dead_node_had_is_used() {
 
 /// A call that is cancelled takes nothing.
 #[tokio::test]
-async fn a_caller_that_goes_away_takes_nothing() {
+async fn a_cancelled_caller_takes_nothing() {
     let store = Store::start();
     let redis = node(&store, 1).await;
     let draw = [rate("tpm", 10, 100, 86_400 * SECOND), spend(10, 100, 1)];

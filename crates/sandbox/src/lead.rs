@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_becomes_the_command_or_reports_the_reason() {
+    fn the_lead_process_executes_the_command_or_reports_the_reason() {
         let check = |rest: &[&str], code, out: &str, error: &str| {
             let arguments = [&["x", "lead"], rest].concat();
             let (ended, stdout, stderr) = lead(&arguments);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_judged_by_the_real_path() {
+    fn writes_are_decided_by_the_real_path() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         let root = base.join("root");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_name_of_any_root_wins() {
+    fn a_protected_name_of_any_root_takes_precedence() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         fs::create_dir_all(base.join("sub")).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_behind_a_link_of_a_command_is_none() {
+    fn a_root_behind_a_link_made_by_a_command_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         for name in ["outer", "elsewhere", "outer/real"] {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_file_protects_where_it_leads() {
+    fn a_pointer_file_protects_its_target() {
         let (_dir, root) = temp();
         fs::create_dir_all(root.join("store/deep/git")).unwrap();
         fs::create_dir_all(root.join("store/common")).unwrap();
@@ -299,7 +299,7 @@ mod tests {
 
     /// The kernel closes the descriptors of a killed server one by one.
     #[test]
-    fn the_lock_of_a_dying_server_is_waited_for() {
+    fn a_server_waits_for_the_lock_of_a_dying_one() {
         let (_dir, root) = temp();
         let path = root.join(".git");
         std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o1755)
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_made_of_a_placeholder_stays() {
+    fn a_placeholder_changed_by_the_user_is_kept() {
         let (_dir, root) = temp();
         let path = root.join(".git");
         let held = Placeholder::hold(&path).unwrap().unwrap();

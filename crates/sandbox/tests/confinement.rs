@@ -14,7 +14,7 @@ use common::{bubblewrap, command, folder, layers, read_only, run, sandbox, shell
 use sandbox::{ErrorKind, Layer, Policy, ReadAccess};
 
 #[tokio::test]
-async fn nothing_can_be_written_under_read_only() {
+async fn nothing_is_writable_under_read_only() {
     let (_guard, dir) = folder();
     fs::write(dir.join("file"), "old").unwrap();
     for layer in layers() {

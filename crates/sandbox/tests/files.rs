@@ -156,7 +156,7 @@ fn committed_changes_are_undone() {
 
 /// The same attacks with commands are in `hostile.txt`.
 #[test]
-fn what_protected_names_lead_to_is_not_changed() {
+fn targets_of_protected_names_are_not_changed() {
     let check = |setup: &str, target: &str, removes: bool| {
         let change = |dir: &Path| match removes {
             true => remove(dir.join(target)),
@@ -206,7 +206,7 @@ fn what_protected_names_lead_to_is_not_changed() {
 
 /// A command that runs meanwhile can change where a path leads.
 #[test]
-fn what_was_approved_is_what_is_changed() {
+fn only_the_approved_file_is_changed() {
     let (_guard, dir) = folder();
     for name in ["one", "two"] {
         fs::create_dir(dir.join(name)).unwrap();

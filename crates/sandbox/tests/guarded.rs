@@ -19,7 +19,7 @@ async fn works(sandbox: &Sandbox, root: &Path, guarded: &[&Path], script: &str) 
 }
 
 #[tokio::test]
-async fn what_a_parents_protected_names_lead_to_is_protected() {
+async fn targets_of_a_parents_protected_names_are_protected() {
     let script = |folder: &str| format!("echo x > {folder}/config");
     for layer in layers() {
         let sandbox = sandbox(layer);
@@ -83,7 +83,7 @@ async fn protected_names_of_guarded_folders_are_protected() {
 /// Changes by other programs while a command runs apply from the next command on
 /// (docs/deviations.md).
 #[tokio::test]
-async fn links_that_others_change_count_from_the_next_command_on() {
+async fn links_changed_by_others_apply_from_the_next_command() {
     for layer in layers() {
         let sandbox = sandbox(layer);
         let (_guard, dir) = folder();

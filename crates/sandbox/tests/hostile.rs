@@ -340,7 +340,7 @@ fn policy(row: &Row, work: &Path) -> Policy {
 }
 
 #[tokio::test]
-async fn every_row_does_its_harm_when_nothing_holds_it() {
+async fn every_attack_succeeds_without_a_sandbox() {
     let sandbox = sandbox(Layer::Auto);
     let mut harmless = Vec::new();
     for row in rows() {
@@ -354,7 +354,7 @@ async fn every_row_does_its_harm_when_nothing_holds_it() {
 }
 
 #[test]
-fn every_row_is_asked_about_and_shown_whole() {
+fn every_attack_needs_approval_and_is_shown_whole() {
     let work = Path::new("/w");
     let resolver = PathResolver::new(PATH.as_ref(), &[work.to_owned()]);
     let context = Context { cwd: work, resolver: &resolver };
@@ -398,7 +398,7 @@ async fn check(sandbox: &Sandbox, expect: Expect) {
 }
 
 #[tokio::test]
-async fn bubblewrap_holds_every_row() {
+async fn bubblewrap_stops_every_attack() {
     if bubblewrap() {
         check(&sandbox(Layer::Bubblewrap), Expect::Held).await;
     }
@@ -406,7 +406,7 @@ async fn bubblewrap_holds_every_row() {
 
 /// Permission profiles mount path by path, and must have the same effect.
 #[tokio::test]
-async fn profiles_hold_every_row_about_links() {
+async fn profiles_stop_every_attack_with_links() {
     if !bubblewrap() {
         return;
     }
@@ -422,7 +422,7 @@ async fn profiles_hold_every_row_about_links() {
 
 /// Even when the destination is allowed, the script must ask the proxy for it.
 #[tokio::test]
-async fn nothing_gets_past_the_proxy() {
+async fn no_attack_bypasses_the_proxy() {
     if !bubblewrap() {
         return;
     }
@@ -447,14 +447,14 @@ async fn nothing_gets_past_the_proxy() {
 }
 
 #[tokio::test]
-async fn landlock_alone_holds_every_row() {
+async fn landlock_alone_stops_every_attack() {
     check(&sandbox(Layer::Landlock), Expect::Held).await;
 }
 
 /// The tests below run this test again with a layer missing; alone it tests nothing, because the
 /// other tests cover a machine with all layers.
 #[tokio::test]
-async fn what_is_left_holds() {
+async fn the_remaining_layers_hold() {
     if std::env::var_os(MISSING).is_some() {
         check(&sandbox(Layer::Auto), Expect::Held).await;
     }
@@ -491,16 +491,16 @@ fn again(tests: &[&str], prepare: impl Fn(&mut Command)) {
 }
 
 #[test]
-fn an_ordinary_user_is_held_too() {
+fn an_ordinary_user_is_confined() {
     const NOBODY: u32 = 65534;
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         let _ = writeln!(std::io::stderr(), "skipped: every test here runs as an ordinary user");
         return;
     }
     let tests = [
-        "every_row_does_its_harm_when_nothing_holds_it",
-        "bubblewrap_holds_every_row",
-        "landlock_alone_holds_every_row",
+        "every_attack_succeeds_without_a_sandbox",
+        "bubblewrap_stops_every_attack",
+        "landlock_alone_stops_every_attack",
     ];
     again(&tests, |command| {
         command.uid(NOBODY).gid(NOBODY).env("HOME", "/nonexistent");
@@ -508,19 +508,19 @@ fn an_ordinary_user_is_held_too() {
 }
 
 #[test]
-fn without_landlock_bubblewrap_holds() {
+fn bubblewrap_suffices_without_landlock() {
     let missing = [Missing::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
-    without(&missing, "what_is_left_holds");
+    without(&missing, "the_remaining_layers_hold");
 }
 
 #[test]
-fn without_namespaces_landlock_holds() {
+fn landlock_suffices_without_namespaces() {
     let missing = [
         Missing::call(libc::SYS_unshare, libc::EPERM),
         Missing::call(libc::SYS_clone3, libc::ENOSYS),
         Missing { bits: Some(NAMESPACES), ..Missing::call(libc::SYS_clone, libc::EPERM) },
     ];
-    without(&missing, "what_is_left_holds");
+    without(&missing, "the_remaining_layers_hold");
 }
 
 #[test]
@@ -612,7 +612,7 @@ fn filter(missing: &[Missing]) -> Vec<libc::sock_filter> {
 /// The converse: a script that runs without an approval, however odd, changes nothing even when it
 /// is not confined. The scripts are combinations of pieces of borderline cases.
 #[tokio::test]
-async fn what_runs_without_asking_changes_nothing() {
+async fn commands_without_approval_change_nothing() {
     const AWK: &[&str] = &[
         "{",
         "}",

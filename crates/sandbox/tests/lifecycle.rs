@@ -52,7 +52,7 @@ async fn exit_codes_and_signals() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn commands_that_cannot_start_state_the_reason() {
     let (_guard, dir) = folder();
     fs::write(dir.join("file"), "no program").unwrap();
     let sandbox = sandbox(Layer::Auto);
@@ -115,7 +115,7 @@ async fn a_script_without_interpreter_line_runs_in_the_shell() {
 const ESCAPEE: &str = "setsid sh -c 'trap \"\" TERM HUP INT; echo $$; exec sleep 1000' & wait";
 
 #[tokio::test]
-async fn everything_ends_with_a_kill_also_what_left_the_session() {
+async fn a_kill_ends_every_process_even_in_other_sessions() {
     for layer in layers() {
         let sandbox = sandbox(layer);
         let mut process = sandbox.spawn(shell(ESCAPEE, Policy::DangerFullAccess)).await.unwrap();
@@ -128,7 +128,7 @@ async fn everything_ends_with_a_kill_also_what_left_the_session() {
 }
 
 #[tokio::test]
-async fn everything_ends_when_the_process_is_dropped() {
+async fn dropping_the_process_ends_every_process() {
     let sandbox = sandbox(Layer::Auto);
     let mut process = sandbox.spawn(shell(ESCAPEE, Policy::DangerFullAccess)).await.unwrap();
     let escapee = number(&mut process).await;
@@ -140,7 +140,7 @@ async fn everything_ends_when_the_process_is_dropped() {
 
 /// The parent has ended and the session is different: only the subreaper still finds the process.
 #[tokio::test]
-async fn a_daemon_ends_too() {
+async fn a_daemon_is_ended_with_its_command() {
     let sandbox = sandbox(Layer::Auto);
     let script = "setsid sh -c '(setsid sh -c \"echo \\$\\$; exec sleep 1000\" &)' & sleep 1000";
     let mut process = sandbox.spawn(shell(script, Policy::DangerFullAccess)).await.unwrap();
@@ -152,7 +152,7 @@ async fn a_daemon_ends_too() {
 /// A process that a command with full access left running continues until the command's handle is
 /// dropped.
 #[tokio::test]
-async fn what_was_left_running_ends_with_the_handle() {
+async fn remaining_processes_end_with_the_handle() {
     let sandbox = sandbox(Layer::Auto);
     let script = "setsid sleep 1000 > /dev/null 2>&1 & echo $!";
     let mut process = sandbox.spawn(shell(script, Policy::DangerFullAccess)).await.unwrap();
@@ -166,7 +166,7 @@ async fn what_was_left_running_ends_with_the_handle() {
 /// In a sandbox no process outlives the command, and a process that is left does not delay its exit
 /// status.
 #[tokio::test]
-async fn a_confined_command_takes_everything_with_it() {
+async fn the_end_of_a_confined_command_ends_its_children() {
     for layer in layers() {
         let sandbox = sandbox(layer);
         let ran = run(&sandbox, shell("setsid sleep 1000 & echo started", read_only())).await;
@@ -175,7 +175,7 @@ async fn a_confined_command_takes_everything_with_it() {
 }
 
 #[tokio::test]
-async fn terminate_asks_first() {
+async fn terminate_sends_a_term_signal_first() {
     let script = "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
     for layer in layers() {
         for policy in policies() {
@@ -189,7 +189,7 @@ async fn terminate_asks_first() {
 }
 
 #[tokio::test]
-async fn terminate_kills_what_does_not_listen() {
+async fn terminate_kills_processes_that_ignore_the_signal() {
     let script = "trap '' TERM; echo ready; while :; do sleep 0.01; done";
     for layer in layers() {
         for policy in policies() {
@@ -219,7 +219,7 @@ async fn helper_server() {
 }
 
 #[tokio::test]
-async fn everything_ends_when_the_server_is_killed() {
+async fn a_killed_server_ends_every_process() {
     let (_guard, dir) = folder();
     let file = dir.join("pids");
     let work = dir.join("work");

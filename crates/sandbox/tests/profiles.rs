@@ -162,7 +162,7 @@ async fn landlock_alone_refuses() {
 }
 
 #[test]
-fn the_server_s_own_files_obey_too() {
+fn the_servers_own_file_access_follows_the_profile() {
     let (_guard, dir) = folder();
     tree(&dir);
     let resolved = Policy::Profile { rules: rules(&dir), platform_defaults: false, network: false }
@@ -191,7 +191,7 @@ proptest! {
     /// Compares with a naive implementation: of the rules whose path is a prefix the longest
     /// applies; of several at one path, the strictest.
     #[test]
-    fn the_decision_is_the_naive_one(
+    fn decisions_equal_a_naive_implementation(
         rules in proptest::collection::vec(("[ab](/[ab]){0,3}", 0..3usize), 0..8),
         asked in "[ab](/[ab]){0,4}",
     ) {

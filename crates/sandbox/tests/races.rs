@@ -70,7 +70,7 @@ async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
 /// A background command continually changes the links to protected paths while other commands
 /// start, each of which tries to use the result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_to_what_is_protected_do_not_change_under_a_command() {
+async fn links_to_protected_paths_do_not_change_during_a_command() {
     const TRIES: usize = 30;
     const WORK_AGAINST: &str = "while :; do \
         mv decoy away; mv way/one way/two; ln -sfn ../mine way/one; mv way gone; mkdir way; \

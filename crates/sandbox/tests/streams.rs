@@ -140,7 +140,7 @@ async fn output_waits_for_its_reader() {
 }
 
 #[tokio::test]
-async fn dropped_output_does_not_hold_the_command_up() {
+async fn dropped_output_does_not_block_the_command() {
     let spawn = command(&["head", "-c", "5000000", "/dev/zero"], Policy::DangerFullAccess);
     let mut process = sandbox(Layer::Auto).spawn(spawn).await.unwrap();
     process.output.close();
@@ -150,7 +150,7 @@ async fn dropped_output_does_not_hold_the_command_up() {
 
 /// All output before the exit arrives, however long the pipe stays open.
 #[tokio::test]
-async fn output_that_stays_open_does_not_hide_the_end() {
+async fn output_that_stays_open_does_not_delay_the_exit() {
     let sandbox = sandbox(Layer::Auto);
     let script = "sleep 1000 & head -c 60000 /dev/zero; exit 4";
     let mut process = sandbox.spawn(shell(script, Policy::DangerFullAccess)).await.unwrap();

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_between_the_marks_is_read() {
+    fn text_between_the_marks_is_read() {
         let text = b"noise\0agentd-snapshot\0A=1\0B=x\ny=z\0PWD=/\0_=env\0\0agentd-snapshot\0f () \
             { :; }\n\0agentd-snapshot\0bye";
         let (environment, described) = read(text).unwrap();

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_of_old_threads_are_told_by_their_contents() {
+    fn fragments_of_old_threads_are_recognised_by_their_contents() {
         let mark = |text: &str| Fragment::new(text.into(), Mark::Unknown).effective_mark();
         let user = |text: &str| mark(&message("user", text));
         assert_eq!(user("Do it."), Mark::Kept);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_the_providers_as_far_as_it_counted() {
+    fn token_counts_of_the_provider_have_precedence() {
         let mut history = History::new(vec![Fragment::summarized("x".repeat(400).into())]);
         assert_eq!((history.tokens(), history.summarized_tokens()), (100, 100));
         history.count(77);

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_becomes_one_that_writes_nothing_and_reads_the_same() {
+    fn plan_mode_policies_write_nothing_and_read_the_same() {
         let cwd = Path::new("/w");
         let full = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false };
         let restricted = |roots: &[&str]| ReadAccess::Restricted {

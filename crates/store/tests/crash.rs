@@ -101,7 +101,7 @@ fn ack(line: &str) -> Option<(String, usize)> {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_writes_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = Vec::new();
     for round in 0..30 {
@@ -162,7 +162,7 @@ async fn orphans_are_claimed_once_and_only_from_the_dead() {
 }
 
 #[tokio::test]
-async fn a_claim_by_one_that_dies_is_given_out_again() {
+async fn a_claim_of_a_dead_process_is_released() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path());
     first.commit(vec![create(record("a", 1)), start("a", "t", 1)]).await.unwrap();

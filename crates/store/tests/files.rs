@@ -124,7 +124,7 @@ fn spoil(path: &Path, name: &str) {
 }
 
 #[tokio::test]
-async fn damage_shows_when_it_is_read_and_is_salvaged_at_the_next_start() {
+async fn damage_is_found_when_read_and_salvaged_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("threads.db");
     let store = open(dir.path());
@@ -151,7 +151,7 @@ async fn damage_shows_when_it_is_read_and_is_salvaged_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn of_many_stores_one_salvages_and_all_use_what_it_saved() {
+async fn one_of_many_stores_salvages_and_all_use_the_result() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     for n in 0..50 {
@@ -180,7 +180,7 @@ async fn of_many_stores_one_salvages_and_all_use_what_it_saved() {
 }
 
 #[tokio::test]
-async fn a_salvage_that_was_killed_is_finished() {
+async fn a_killed_salvage_is_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.commit(listed(record("a", 1))).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_salvage_that_was_killed_is_finished() {
 }
 
 #[tokio::test]
-async fn a_damaged_log_is_salvaged_behind_the_damage_too() {
+async fn a_damaged_log_is_salvaged_past_the_damage() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.commit(listed(record("old", 1))).await.unwrap();
@@ -239,7 +239,7 @@ async fn a_damaged_log_is_salvaged_behind_the_damage_too() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_an_error() {
+async fn a_path_that_is_not_a_file_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let database = dir.path().join("threads.db");
     let salvaging = || OpenOptions { salvage: true, ..options() };
@@ -260,7 +260,7 @@ async fn what_is_no_file_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_emptied_or_replaced_is_not_silently_new() {
+async fn an_emptied_or_replaced_store_is_reported() {
     let full = || async {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
@@ -315,7 +315,7 @@ fn an_unusable_folder_is_named() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_survived() {
+async fn a_full_disk_is_reported_and_survived() {
     let dir = tempfile::tempdir().unwrap();
     let mut small = options();
     small.max_pages = Some(80);

@@ -47,7 +47,7 @@ async fn check(dir: &std::path::Path, threads: &[&str]) {
 }
 
 #[tokio::test]
-async fn pieces_say_what_the_rows_say() {
+async fn joined_records_equal_the_rows() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.commit(vec![create(record("a", 1))]).await.unwrap();
@@ -88,7 +88,7 @@ async fn pieces_say_what_the_rows_say() {
 }
 
 #[tokio::test]
-async fn a_damaged_piece_costs_nothing() {
+async fn a_damaged_joined_record_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.commit(vec![create(record("a", 1))]).await.unwrap();

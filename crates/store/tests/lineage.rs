@@ -51,7 +51,7 @@ async fn turns(store: &Store, thread: &str, direction: Direction, limit: u32) ->
 }
 
 #[tokio::test]
-async fn a_fork_shows_what_was_there_and_nothing_that_came_later() {
+async fn a_fork_shows_only_earlier_turns() {
     let store = Store::in_memory().unwrap();
     store.commit(vec![create(record("a", 1)), append("a", None, &["first"])]).await.unwrap();
     store.commit([turn("a", "1"), turn("a", "2"), turn("a", "3")].concat()).await.unwrap();
@@ -93,7 +93,7 @@ async fn rollbacks_have_limits() {
 }
 
 #[tokio::test]
-async fn what_is_removed_is_gone_from_the_file() {
+async fn removed_content_is_erased_from_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = common::open(dir.path());
     let secret = "the very secret words ".repeat(2000);
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn threads_show_what_copies_would(steps in prop::collection::vec(step(), 1..40)) {
+    fn shared_segments_equal_copies(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let dir = tempfile::tempdir().unwrap();

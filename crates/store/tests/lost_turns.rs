@@ -76,7 +76,7 @@ fn zero_leaves(path: &Path, names: &[&str], pick: impl Fn(usize) -> bool) -> usi
 }
 
 #[tokio::test]
-async fn turns_whose_record_is_lost_are_made_again() {
+async fn lost_turn_records_are_rebuilt() {
     let (table, index, threads) = ("turn", "sqlite_autoindex_turn_1", "thread");
     for (names, has_ids) in [
         (&[table][..], true),
@@ -122,7 +122,7 @@ async fn turns_whose_record_is_lost_are_made_again() {
 }
 
 #[tokio::test]
-async fn one_page_of_turns_costs_their_records_alone() {
+async fn a_page_of_turns_reads_only_its_records() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("threads.db");
     write_threads(dir.path()).await;

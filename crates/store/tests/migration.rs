@@ -79,7 +79,7 @@ async fn version_1_keeps_everything() {
 }
 
 #[tokio::test]
-async fn two_programs_that_find_an_old_file_bring_it_up_to_date_once() {
+async fn two_processes_migrate_an_old_file_once() {
     let dir = tempfile::tempdir().unwrap();
     unpack(VERSION_1, dir.path());
     let open = || {
@@ -94,7 +94,7 @@ async fn two_programs_that_find_an_old_file_bring_it_up_to_date_once() {
 }
 
 #[tokio::test]
-async fn an_old_file_that_is_in_use_is_left_alone() {
+async fn an_old_file_in_use_is_not_migrated() {
     let dir = tempfile::tempdir().unwrap();
     unpack(VERSION_1, dir.path());
     fs::create_dir(dir.path().join("owners")).unwrap();

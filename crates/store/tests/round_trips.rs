@@ -42,7 +42,7 @@ async fn a_thread_reads_back_whole() {
 }
 
 #[tokio::test]
-async fn changes_touch_what_they_name() {
+async fn changes_affect_only_named_fields() {
     on_both(async |store| {
         let mut expected = record("a", 7);
         expected.git_info = Some("{}".into());
@@ -71,7 +71,7 @@ async fn changes_touch_what_they_name() {
 }
 
 #[tokio::test]
-async fn a_turn_lives_and_ends_once() {
+async fn a_turn_ends_exactly_once() {
     on_both(async |store| {
         store.commit(vec![create(record("a", 7)), start("a", "t1", 9_500)]).await.unwrap();
         let thread = store.thread("a").await.unwrap().unwrap();
@@ -102,7 +102,7 @@ async fn a_turn_lives_and_ends_once() {
 }
 
 #[tokio::test]
-async fn the_first_put_fixes_the_place() {
+async fn the_first_put_determines_the_order() {
     on_both(async |store| {
         let writes = vec![
             create(record("a", 1)),
@@ -202,7 +202,7 @@ async fn turns_page_both_ways_with_their_items() {
 }
 
 #[tokio::test]
-async fn misuse_is_told_by_name() {
+async fn misuse_errors_name_the_cause() {
     on_both(async |store| {
         store.commit(listed(record("a", 1))).await.unwrap();
         let check = async |write: Write, expected: &str| {
@@ -233,7 +233,7 @@ async fn misuse_is_told_by_name() {
 }
 
 #[tokio::test]
-async fn a_commit_is_whole_or_not_at_all() {
+async fn commits_are_atomic() {
     on_both(async |store| {
         let writes = vec![create(record("a", 1)), start("a", "t", 1), start("nope", "t", 1)];
         assert!(store.commit(writes).await.is_err());
@@ -270,7 +270,7 @@ async fn a_bad_commit_fails_its_own_caller_only() {
 }
 
 #[tokio::test]
-async fn a_closed_store_says_so() {
+async fn a_closed_store_returns_its_own_error() {
     on_both(async |store| {
         let clone = store.clone();
         store.commit(listed(record("a", 1))).await.unwrap();
@@ -287,7 +287,7 @@ async fn a_closed_store_says_so() {
 }
 
 #[tokio::test]
-async fn a_dropped_store_keeps_what_it_took() {
+async fn a_dropped_store_persists_accepted_writes() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.commit(listed(record("a", 1))).await.unwrap();

@@ -302,7 +302,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> (String, BTreeSet<u32>) {
 }
 
 #[tokio::test]
-async fn what_is_whole_comes_back() {
+async fn intact_records_are_salvaged() {
     let template = tempfile::tempdir().unwrap();
     write_threads(template.path()).await;
     let original = fs::read(template.path().join("threads.db")).unwrap();

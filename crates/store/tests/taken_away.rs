@@ -44,7 +44,7 @@ fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn nothing_is_stored_in_files_that_were_taken_away() {
+async fn nothing_is_stored_in_removed_files() {
     type Harm = fn(&Path);
     let harms: [(&str, &str, Harm); 8] = [
         ("deleted", "was deleted", |dir| fs::remove_file(database(dir)).unwrap()),
@@ -119,7 +119,7 @@ async fn nothing_is_stored_in_files_that_were_taken_away() {
 }
 
 #[tokio::test]
-async fn a_database_put_back_has_everything() {
+async fn a_restored_database_has_everything() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.commit(listed(record("a", 1))).await.unwrap();
@@ -147,7 +147,7 @@ fn killed(dir: &Path) -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn a_log_that_was_taken_away_after_a_kill_is_reported() {
+async fn a_log_removed_after_a_kill_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.commit(listed(record("old", 1))).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_log_that_was_taken_away_after_a_kill_is_reported() {
 }
 
 #[tokio::test]
-async fn a_check_says_what_a_server_says() {
+async fn a_check_reports_the_messages_of_a_server() {
     let pipe = |path: &Path| {
         let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
         assert!(made.success());

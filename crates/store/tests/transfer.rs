@@ -21,7 +21,7 @@ async fn lines(store: &Store, thread: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_fork_goes_out_whole_and_comes_in_again() {
+async fn a_fork_is_exported_and_imported_whole() {
     let store = Store::in_memory().unwrap();
     store.commit(vec![create(record("a", 7)), append("a", None, &["\"before\""])]).await.unwrap();
     for id in ["1", "2"] {
@@ -68,7 +68,7 @@ async fn a_fork_goes_out_whole_and_comes_in_again() {
 }
 
 #[tokio::test]
-async fn bad_lines_are_told_by_number_and_store_nothing() {
+async fn invalid_lines_are_reported_by_number_and_store_nothing() {
     let store = Store::in_memory().unwrap();
     store.commit(vec![create(record("a", 7)), start("a", "1", 1), finish("a", "1")]).await.unwrap();
     let good = lines(&store, "a").await;
@@ -95,7 +95,7 @@ proptest! {
 
     /// Any text, even one with a valid beginning, is stored completely or not at all.
     #[test]
-    fn any_text_is_an_answer(
+    fn any_text_is_handled_by_the_import(
         cut in 0..900_usize,
         rubbish in ".{0,60}",
         lines in prop::collection::vec(0..6_usize, 0..6),

@@ -203,7 +203,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_members_and_misfits_are_found() {
+    fn unknown_members_and_mismatches_are_found() {
         let check = |experimental, method: &str, params: Value, expected: Option<&str>| {
             let found = Contract::new(experimental).check_params(method, &params).err();
             match (found, expected) {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smallest_message_of_each_kind_keeps_the_contract() {
+    fn minimal_messages_of_each_kind_satisfy_the_contract() {
         let contract = Contract::new(true);
         for info in protocol::NOTIFICATIONS.iter().chain(protocol::SERVER_REQUESTS) {
             let params = protocol::generate::minimal_params(info.name).unwrap();

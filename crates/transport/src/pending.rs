@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_is_closed_at_the_bound_and_every_one_after_the_timeout() {
+    async fn the_oldest_is_closed_at_the_bound_and_all_after_the_timeout() {
         let (closed, closings) = mpsc::channel();
         let pending = PendingConnections::new(2, Duration::from_secs(10));
         let add = |number: i32| {

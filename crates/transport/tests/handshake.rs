@@ -221,7 +221,7 @@ fn words(place: &Place) -> BTreeMap<&'static str, String> {
 }
 
 #[tokio::test]
-async fn every_row_of_the_table() {
+async fn every_row_of_the_handshake_table_holds() {
     let rows = rows();
     assert!(rows.len() >= LEAST_ROWS, "{} rows", rows.len());
     let mut places: BTreeMap<&str, (Option<Place>, usize)> = BTreeMap::new();
@@ -260,7 +260,7 @@ async fn every_row_of_the_table() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_what_to_do() {
+async fn refusals_name_the_remedy() {
     let mut house = House::new(Admission { auth: capability(), ..anybody() });
     let address = house.tcp("127.0.0.1:0").await.unwrap();
     let ask = async |lines: &str| {
@@ -284,7 +284,7 @@ async fn what_is_refused_is_told_what_to_do() {
 }
 
 #[tokio::test]
-async fn one_subprotocol_is_chosen_and_never_the_one_with_the_token() {
+async fn one_subprotocol_is_selected_and_never_the_token() {
     let mut house = House::new(Admission { auth: capability(), ..anybody() });
     let address = house.tcp("127.0.0.1:0").await.unwrap();
     let secret = format!("agentd.bearer.{}", URL_SAFE_NO_PAD.encode(TOKEN));
@@ -303,7 +303,7 @@ async fn one_subprotocol_is_chosen_and_never_the_one_with_the_token() {
 }
 
 #[tokio::test]
-async fn a_head_beyond_all_measure_is_refused() {
+async fn an_oversized_head_is_refused() {
     let mut house = House::new(anybody());
     let address = house.tcp("127.0.0.1:0").await.unwrap();
     for (what, headers) in [
@@ -323,7 +323,7 @@ async fn a_head_beyond_all_measure_is_refused() {
 }
 
 #[tokio::test]
-async fn what_follows_the_handshake_at_once_is_not_lost() {
+async fn bytes_after_the_handshake_are_not_lost() {
     let mut house = House::new(Admission { auth: capability(), ..anybody() });
     let address = house.tcp("127.0.0.1:0").await.unwrap();
     let mut wire = Wire::tcp(address).await;

@@ -33,7 +33,7 @@ async fn house(limits: Limits, bounds: Bounds) -> (House, SocketAddr) {
 }
 
 #[tokio::test]
-async fn frames_that_may_not_be_end_the_connection_with_a_code_and_words() {
+async fn invalid_frames_close_the_connection_with_a_code_and_a_reason() {
     let (house, address) = house(limits(), Bounds::default()).await;
     let mut unmasked = vec![TEXT, 2];
     unmasked.extend(b"{}");
@@ -114,7 +114,7 @@ async fn frames_that_may_not_be_end_the_connection_with_a_code_and_words() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_behind_a_violation() {
+async fn nothing_is_read_after_a_violation() {
     let (house, address) = house(limits(), Bounds::default()).await;
     let mut wire = Wire::open(address).await;
     let mut both = frame(BINARY, b"");
@@ -125,7 +125,7 @@ async fn nothing_is_read_behind_a_violation() {
 }
 
 #[tokio::test]
-async fn messages_come_whole_however_they_are_cut() {
+async fn messages_are_reassembled_for_any_split() {
     let (_house, address) = house(limits(), Bounds::default()).await;
     let mut wire = Wire::open(address).await;
     let text = json!({"id": 1, "method": "echo", "params": {"text": "€ ä 𝄞"}}).to_string();
@@ -154,7 +154,7 @@ async fn messages_come_whole_however_they_are_cut() {
 }
 
 #[tokio::test]
-async fn a_message_of_just_the_limit_is_taken() {
+async fn a_message_of_exactly_the_limit_is_accepted() {
     let (_house, address) = house(limits(), Bounds::default()).await;
     let mut wire = Wire::open(address).await;
     let padded = |length: usize| {
@@ -171,7 +171,7 @@ async fn a_message_of_just_the_limit_is_taken() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_drips_is_ended_in_time() {
+async fn a_slow_handshake_times_out() {
     let bounds = Bounds { handshake_time: SHORT, ..Bounds::default() };
     let (house, address) = house(limits(), bounds).await;
     let begun = Instant::now();
@@ -195,7 +195,7 @@ async fn a_handshake_that_drips_is_ended_in_time() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_initializes_is_told_so() {
+async fn a_client_that_never_initializes_is_closed_with_a_reason() {
     let bounds = Bounds { initialize_time: Duration::from_secs(1), ..Bounds::default() };
     let (house, address) = house(limits(), bounds).await;
     let mut good = Wire::initialized(address).await;
@@ -216,7 +216,7 @@ async fn a_client_that_never_initializes_is_told_so() {
 }
 
 #[tokio::test]
-async fn too_many_without_initialize_push_out_the_oldest() {
+async fn the_oldest_uninitialized_connection_is_closed_at_the_bound() {
     let bounds = Bounds { uninitialized: 2, ..Bounds::default() };
     let (house, address) = house(limits(), bounds).await;
     let mut good = Wire::initialized(address).await;
@@ -235,7 +235,7 @@ async fn too_many_without_initialize_push_out_the_oldest() {
 }
 
 #[tokio::test]
-async fn too_many_handshakes_push_out_the_oldest() {
+async fn the_oldest_handshake_is_closed_at_the_bound() {
     let bounds = Bounds { handshakes: 2, ..Bounds::default() };
     let (_house, address) = house(limits(), bounds).await;
     let mut waiting = Vec::new();
@@ -251,7 +251,7 @@ async fn too_many_handshakes_push_out_the_oldest() {
 }
 
 #[tokio::test]
-async fn a_peer_that_says_nothing_is_asked_and_then_ended() {
+async fn a_silent_peer_is_pinged_and_then_disconnected() {
     let limits = Limits { keepalive: SHORT, ..limits() };
     let (house, address) = house(limits, Bounds::default()).await;
     let begun = Instant::now();
@@ -266,7 +266,7 @@ async fn a_peer_that_says_nothing_is_asked_and_then_ended() {
 }
 
 #[tokio::test]
-async fn a_peer_that_never_reads_is_given_up() {
+async fn a_peer_that_never_reads_is_disconnected() {
     let limits = Limits { stall: Some(SHORT), ..limits() };
     let (house, address) = house(limits, Bounds::default()).await;
     let mut good = Wire::initialized(address).await;
@@ -319,7 +319,7 @@ async fn pings_are_answered_and_a_flood_of_them_is_bounded() {
 }
 
 #[tokio::test]
-async fn strangers_in_a_loop_do_not_keep_a_client_from_its_work() {
+async fn a_flood_of_connections_does_not_block_a_client() {
     let admission = transport::Admission { auth: common::capability(), ..anybody() };
     let mut house = House::new(admission);
     let address = house.tcp("127.0.0.1:0").await.unwrap();
@@ -349,7 +349,7 @@ async fn strangers_in_a_loop_do_not_keep_a_client_from_its_work() {
 }
 
 #[tokio::test]
-async fn a_full_house_has_room_again_when_somebody_leaves() {
+async fn a_full_server_accepts_again_after_a_client_leaves() {
     let bounds = Bounds { connections: 2, ..Bounds::default() };
     let (house, address) = house(limits(), bounds).await;
     let first = Wire::initialized(address).await;
@@ -369,7 +369,7 @@ async fn a_full_house_has_room_again_when_somebody_leaves() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_burst_of_connections_waits_and_is_not_turned_away() {
+async fn a_burst_of_connections_is_queued_and_not_refused() {
     const BURST: usize = 500;
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     if most.trim().parse::<usize>().unwrap() < BURST {

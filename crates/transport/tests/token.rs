@@ -76,7 +76,7 @@ fn claiming(changes: &str) -> String {
 }
 
 #[test]
-fn headers_that_name_another_algorithm_or_ask_for_more() {
+fn other_algorithms_and_critical_headers_are_refused() {
     for (header, expected) in [
         (r#"{"alg":"HS256"}"#, Ok(())),
         (r#"{"typ":"JWT","alg":"HS256"}"#, Ok(())),
@@ -135,7 +135,7 @@ fn headers_that_name_another_algorithm_or_ask_for_more() {
 }
 
 #[test]
-fn signatures_that_do_not_fit() {
+fn wrong_signatures_are_refused() {
     let text = format!("{}.{}", encode(HEADER), encode(GOOD));
     let signature = mac(&text, SECRET);
     let with = |signature: &[u8]| format!("{text}.{}", encode(signature));
@@ -176,7 +176,7 @@ fn signatures_that_do_not_fit() {
 }
 
 #[test]
-fn shapes_that_no_token_has() {
+fn malformed_tokens_are_refused() {
     let token = good();
     let parts: Vec<&str> = token.split('.').collect();
     let [header, payload, signature] = parts[..] else { panic!("three parts") };
@@ -246,7 +246,7 @@ fn the_other_alphabet_is_refused() {
 }
 
 #[test]
-fn claims_of_time() {
+fn claims_of_time_are_checked() {
     let edge = |at: i64| at.to_string();
     let (now, skew) = (NOW, i64::try_from(SKEW).unwrap());
     for (changes, expected) in [
@@ -297,7 +297,7 @@ fn claims_of_time() {
 }
 
 #[test]
-fn the_skew_is_what_was_said() {
+fn the_configured_clock_skew_is_applied() {
     let at = |exp: i64, max_clock_skew: u64, now: i64| {
         let claims = Claims { max_clock_skew, ..Claims::default() };
         verify(&sign(HEADER, format!(r#"{{"exp":{exp}}}"#)), SECRET, &claims, now)
@@ -312,7 +312,7 @@ fn the_skew_is_what_was_said() {
 }
 
 #[test]
-fn claims_of_issuer_and_audience() {
+fn issuer_and_audience_are_checked() {
     for (changes, expected) in [
         ("iss=", Err(Issuer)),
         ("iss=null", Err(Issuer)),
@@ -359,7 +359,7 @@ fn claims_of_issuer_and_audience() {
 }
 
 #[test]
-fn payloads_of_another_kind() {
+fn payloads_that_are_not_claims_are_refused() {
     let deep = |depth: usize| {
         let (open, close) = ("[".repeat(depth), "]".repeat(depth));
         format!(r#"{{"iss":"editor","aud":"agentd","exp":1700000060,"x":{open}{close}}}"#)
@@ -424,7 +424,7 @@ fn every_bit_of_a_good_token_counts() {
 
 proptest! {
     #[test]
-    fn no_token_is_as_good_with_a_bit_flipped(
+    fn any_flipped_bit_invalidates_a_token(
         exp in NOW + 1..NOW + 100_000, text in "[ -~]{0,40}", at: usize, bit in 0u32..7,
     ) {
         let text = serde_json::to_string(&text).unwrap();
@@ -448,13 +448,13 @@ proptest! {
     }
 
     #[test]
-    fn any_signed_bytes_are_judged(header: Vec<u8>, payload: Vec<u8>) {
+    fn any_signed_bytes_get_a_verdict(header: Vec<u8>, payload: Vec<u8>) {
         prop_assert!(check(&sign(header, &payload)).is_err());
         prop_assert!(check(&sign(HEADER, payload)).is_err());
     }
 
     #[test]
-    fn any_signed_claims_are_judged(
+    fn any_signed_claims_get_a_verdict(
         payload in r#"\{("(exp|nbf|iss|aud)":(1700000060|"agentd"|\["agentd"\]|null|1e3),?){0,4}\}"#,
     ) {
         let claims = Claims { max_clock_skew: SKEW, ..Claims::default() };
@@ -465,7 +465,7 @@ proptest! {
     }
 
     #[test]
-    fn another_secret_is_another_secret(secret in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn a_token_of_another_secret_is_refused(secret in prop::collection::vec(any::<u8>(), 0..80)) {
         // HMAC pads short keys with zeros, so keys that differ only in trailing zeros are equal.
         let end = secret.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let expected = if secret[..end] == *SECRET { Ok(()) } else { Err(Signature) };

@@ -54,7 +54,7 @@ fn leave_stale(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_socket_is_made_used_and_removed() {
+async fn a_socket_is_created_used_and_removed() {
     let (folder, path) = place();
     let house = house(&path);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -79,7 +79,7 @@ async fn a_stale_socket_is_replaced() {
 }
 
 #[tokio::test]
-async fn one_server_at_a_time() {
+async fn a_socket_has_one_server_at_a_time() {
     let (_folder, path) = place();
     let first = UnixSocket::bind(&path).unwrap();
     assert!(matches!(refused(&path), UnixError::Taken { .. }));
@@ -92,7 +92,7 @@ async fn one_server_at_a_time() {
 }
 
 #[tokio::test]
-async fn of_many_that_start_at_once_one_listens() {
+async fn one_of_many_concurrent_starts_listens() {
     let (_folder, path) = place();
     leave_stale(&path);
     let runtime = tokio::runtime::Handle::current();
@@ -114,7 +114,7 @@ async fn of_many_that_start_at_once_one_listens() {
 }
 
 #[tokio::test]
-async fn a_server_without_our_lock_is_left_alone() {
+async fn a_running_server_without_the_lock_is_not_replaced() {
     let (_folder, path) = place();
     let listener = UnixListener::bind(&path).unwrap();
     let error = refused(&path);
@@ -130,7 +130,7 @@ async fn a_server_without_our_lock_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_too_busy_to_answer_is_left_alone() {
+async fn a_busy_server_is_not_replaced() {
     let (_folder, path) = place();
     let listener = UnixListener::bind(&path).unwrap();
     rustix::net::listen(&listener, 0).unwrap();
@@ -162,7 +162,7 @@ async fn a_server_that_is_too_busy_to_answer_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_socket_of_another_kind_is_left_alone() {
+async fn a_socket_of_another_type_is_not_replaced() {
     let (_folder, path) = place();
     let _datagrams = UnixDatagram::bind(&path).unwrap();
     assert!(matches!(refused(&path), UnixError::Taken { .. }));
@@ -170,7 +170,7 @@ async fn a_socket_of_another_kind_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_is_no_socket_is_left_alone() {
+async fn a_path_that_is_not_a_socket_is_not_replaced() {
     let (folder, path) = place();
     let target = folder.path().join("target");
     fs::write(&path, "text").unwrap();
@@ -198,7 +198,7 @@ async fn what_is_no_socket_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_none_stops_the_start() {
+async fn an_invalid_lock_file_stops_the_start() {
     let (folder, path) = place();
     let lock = folder.path().join("socket.lock");
     let precious = folder.path().join("precious");
@@ -215,7 +215,7 @@ async fn a_lock_that_is_none_stops_the_start() {
 }
 
 #[tokio::test]
-async fn what_took_our_place_is_not_removed() {
+async fn a_replaced_socket_is_not_removed() {
     let (_folder, path) = place();
     for replace in [
         |path: &Path| drop(UnixListener::bind(path).unwrap()),
@@ -253,14 +253,14 @@ async fn the_error_of_a_too_long_path_states_its_length() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_missing_is_told() {
+async fn a_missing_folder_is_reported() {
     let (folder, _) = place();
     let error = refused(&folder.path().join("missing/socket")).to_string();
     assert!(error.contains("missing/socket: No such file or directory"), "{error}");
 }
 
 #[tokio::test]
-async fn a_socket_that_is_given_must_listen() {
+async fn a_passed_socket_must_listen() {
     let (_folder, path) = place();
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::UNIX,
@@ -294,7 +294,7 @@ fn as_nobody<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_user_is_not_answered_even_where_the_socket_is_open_to_all() {
+async fn other_users_are_refused_even_if_the_socket_is_world_writable() {
     use std::io::{ErrorKind, Read, Write};
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can act as another user");

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_is_said() {
+    fn failures_are_reported() {
         let answers: [(Answer, &str); 3] = [
             (
                 |r| vec![json!({"id": r["id"], "error": {"code": -1, "message": "no"}})],

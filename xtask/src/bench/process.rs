@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_s_formats_are_read() {
+    fn formats_of_proc_are_parsed() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 120 30 0 0 20 0 1";
         assert_eq!(stat_ticks(stat), Some(150));
         assert_eq!(stat_ticks("7 (a"), None);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_used_something() {
+    fn the_current_process_has_usage() {
         let own = std::process::id();
         assert!(resident(own).unwrap() > 0);
         assert!(peak(own).unwrap() >= resident(own).unwrap() / 2);

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_or_wrong_is_counted() {
+    fn missing_and_wrong_messages_are_counted() {
         let mut checked = Checked::new(br#"{"thread":{}}"#.to_vec(), 20);
         checked.see(br#"{"id":17,"result":{"thread":{}}}"#);
         assert_eq!(checked.missing(1), 20);

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_from_other_messages() {
+    fn responses_are_distinguished_from_other_messages() {
         let read = |text: &str| Answer::read(text.as_bytes());
         assert_eq!(read(r#"{"id":17,"result":{}}"#), Some(Answer { id: 17, error: None }));
         let refused = r#"{"id":3,"error":{"code":-32001,"message":"busy"}}"#;
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_its_answer_and_a_close_is_understood() {
+    fn a_call_gets_its_response_and_a_close_is_recognised() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {

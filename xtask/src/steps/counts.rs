@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nextest_s_summary_is_read() {
+    fn the_summary_of_nextest_is_parsed() {
         for (output, expected) in [
             ("  Summary [   0.217s] 21 tests run: 21 passed, 0 skipped\n", counts(21, 0, 0)),
             (
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_runner_s_lines_are_added_up() {
+    fn lines_of_the_standard_runner_are_summed() {
         for (output, expected) in [
             (
                 "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_has_skipped_only_when_there_are() {
+    fn the_last_line_mentions_skipped_tests_only_if_any() {
         assert_eq!(Counts { passed: 1, failed: 2, skipped: 0 }.to_string(), "1 passed, 2 failed");
         assert_eq!(
             Counts { passed: 1, failed: 0, skipped: 3 }.to_string(),
@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_output_is_read(output in ".{0,100}") {
+        fn any_output_is_parsed(output in ".{0,100}") {
             let _ = nextest(&format!("Summary [ run: {output}"));
             let _ = libtest(&format!("test result: {output}"));
         }

@@ -101,7 +101,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn postgresql_is_found_among_its_versions() {
+    fn the_newest_postgresql_version_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("15/bin");
         std::fs::create_dir_all(&bin).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_held_for_as_long_as_somebody_holds_them() {
+    fn services_run_while_a_holder_exists() {
         let folder = tempfile::tempdir().unwrap();
         let policy = folder.path().join("policy-rc.d");
         let answer = || Command::new("sh").arg(&policy).status().unwrap().code();

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_reads_like_a_compiler_s() {
+    fn findings_have_the_format_of_compiler_errors() {
         let finding = Finding::error(Path::new("a/b.rs"), 3, "rule", "do this");
         assert_eq!(finding.to_string(), "a/b.rs:3: error: rule: do this");
         let finding = Finding::warning(Path::new("a"), 0, "rule", "do this");

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_finds_its_breach_and_nothing_else() {
+    fn each_rule_finds_only_its_own_violation() {
         let lib = "crates/model/src/lib.rs";
         let long_function = format!("//! D.\nfn f() {{\n{}}}\n", "    a();\n".repeat(120));
         let noticed_function = format!("//! D.\nfn f() {{\n{}}}\n", "    a();\n".repeat(85));

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_no_has_the_shape_of_its_request() {
+    fn a_declining_answer_has_the_shape_of_its_request() {
         let check = |method: &str, expect: &str| {
             let told = decline(method).map_or_else(|error| error.message, |yes| yes.to_string());
             assert_eq!(told, expect, "{method}");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn no_request_of_the_server_is_granted() {
+    fn every_request_of_the_server_is_declined() {
         for request in protocol::SERVER_REQUESTS {
             if let Ok(answer) = decline(request.name) {
                 assert!(!answer.to_string().contains("accept"), "{}", request.name);

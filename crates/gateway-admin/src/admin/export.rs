@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_quoted_where_they_must() {
+    fn csv_fields_are_quoted_when_needed() {
         let check = |field, expect| assert_eq!(quote(field), expect);
         check("big-2026-08-01", "big-2026-08-01");
         check("a,b", "\"a,b\"");

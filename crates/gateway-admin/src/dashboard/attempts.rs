@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_one_and_their_number_is_bounded() {
+    fn addresses_of_one_network_share_a_count_and_networks_are_bounded() {
         let attempts = Attempts::default();
         let host = |n: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, n]);
         for n in 0..20 {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_says_in_words_what_it_shows() {
+    fn a_bar_has_a_text_alternative() {
         let check = |used, limit, expected: &[&str]| {
             let drawn = bar("a <b>", used, limit).into_string();
             assert!(drawn.contains("aria-label=\"a &lt;b&gt;\""), "{drawn}");

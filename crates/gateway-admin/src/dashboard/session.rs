@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_opens_until_its_end_and_with_its_token_alone() {
+    fn a_session_is_valid_until_it_ends_and_with_its_own_token_only() {
         let token = Secret::new("a-token-of-this-test");
         for credential in [Credential::Token, session().credential] {
             let session = Session::new(credential, 1000, &Chance);
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_changed_opens_nothing(at in 0_usize..200, to in "[A-Za-z0-9_.-]") {
+        fn a_modified_session_is_refused(at in 0_usize..200, to in "[A-Za-z0-9_.-]") {
             let token = Secret::new("a-token-of-this-test");
             let value = session().seal(&token);
             let at = at % value.len();

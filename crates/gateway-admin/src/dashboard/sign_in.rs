@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_sign_in_may_lead() {
+    fn sign_ins_redirect_to_the_dashboard_only() {
         let check = |next, expected| assert_eq!(own_path(next), expected, "{next}");
         for own in ["/dashboard", "/dashboard/organizations/org-1?after=x", "/dashboard?q=a%20b"] {
             check(own, Some(own));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_form_may_come_from() {
+    fn forms_are_accepted_from_the_same_origin_only() {
         let check = |pairs: &[(&'static str, &str)], expected: bool| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_words() {
+    fn numbers_are_formatted_for_readers() {
         let check = |text: String, expected: &str| assert_eq!(text, expected);
         check(count(0), "0");
         check(count(999), "999");

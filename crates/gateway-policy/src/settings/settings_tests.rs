@@ -96,7 +96,7 @@ fn an_empty_file_answers_from_the_offline_model() {
 }
 
 #[test]
-fn the_first_upstream_serves_what_has_no_model() {
+fn the_first_upstream_serves_requests_without_a_model() {
     let settings =
         read("[upstreams.z]\nbase_url='http://z/v1'\n[upstreams.a]\nbase_url='http://a/v1'")
             .unwrap();
@@ -104,7 +104,7 @@ fn the_first_upstream_serves_what_has_no_model() {
 }
 
 #[test]
-fn the_host_has_its_port_where_it_is_no_usual_one() {
+fn the_host_contains_a_non_default_port() {
     for (url, host) in [
         ("http://a/v1", "a"),
         ("http://a:80/v1", "a"),
@@ -164,7 +164,7 @@ fn errors_name_the_line_and_the_key() {
 
 /// The configuration in the documentation is valid.
 #[test]
-fn the_books_example_is_valid() {
+fn the_documented_example_is_valid() {
     let page = include_str!("../../../../docs/gateway.md");
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
     assert!(!blocks.is_empty());

@@ -18,7 +18,7 @@ fn add(amount: i64) -> Statement {
 }
 
 #[tokio::test]
-async fn a_transaction_happens_whole_or_not_at_all() {
+async fn transactions_are_atomic() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&url(&folder)).await.unwrap();
     database.transact(vec![add(1), add(2)]).await.unwrap();
@@ -31,7 +31,7 @@ async fn a_transaction_happens_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn values_come_back_as_they_went_in_whatever_the_order_of_placeholders() {
+async fn values_round_trip_with_any_placeholder_order() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&url(&folder)).await.unwrap();
     let values = [Value::from("a'b\u{e9}"), 7_i64.into(), Value::Null];
@@ -45,7 +45,7 @@ async fn values_come_back_as_they_went_in_whatever_the_order_of_placeholders() {
 }
 
 #[tokio::test]
-async fn two_processes_share_a_file_and_start_at_once() {
+async fn two_processes_start_at_the_same_time_and_share_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let url = url(&folder);
     let (one, two) = tokio::join!(Database::open(&url), Database::open(&url));
@@ -73,7 +73,7 @@ async fn a_file_that_another_process_is_creating_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_later_version_and_a_foreign_file_are_refused() {
+async fn newer_versions_and_foreign_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&url(&folder)).await.unwrap();
     let raise = Statement::new("INSERT INTO schema_version VALUES ($1)", [99_i64.into()]);
@@ -90,7 +90,7 @@ async fn a_later_version_and_a_foreign_file_are_refused() {
 }
 
 #[tokio::test]
-async fn a_locked_file_is_an_error_in_time_and_works_again_later() {
+async fn a_locked_file_times_out_and_works_after_the_lock_ends() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&url(&folder)).await.unwrap();
     let other = rusqlite::Connection::open(folder.path().join("gateway.db")).unwrap();

@@ -59,7 +59,7 @@ impl Setting {
 }
 
 #[tokio::test]
-async fn a_known_key_answers_without_the_store_and_the_same_each_time() {
+async fn a_cached_key_resolves_consistently_without_the_store() {
     let setting = Setting::new().await;
     let (node, (key, text)) = (setting.node().await, setting.key().await);
     let text = text.reveal();
@@ -75,7 +75,7 @@ async fn a_known_key_answers_without_the_store_and_the_same_each_time() {
 }
 
 #[tokio::test]
-async fn what_one_node_changes_another_one_sees_within_a_second() {
+async fn changes_reach_other_nodes_within_a_second() {
     let setting = Setting::new().await;
     let (node, (key, text)) = (setting.node().await, setting.key().await);
     let text = text.reveal();
@@ -110,7 +110,7 @@ async fn within_a_second<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[tokio::test]
-async fn grace_and_end_of_a_key_need_no_store() {
+async fn grace_and_expiry_of_a_key_need_no_store() {
     let setting = Setting::new().await;
     let (node, (key, text)) = (setting.node().await, setting.key().await);
     let (database, world) = (&setting.database, &setting.world);
@@ -129,7 +129,7 @@ async fn grace_and_end_of_a_key_need_no_store() {
 }
 
 #[tokio::test]
-async fn without_the_store_known_keys_go_on_and_others_are_unavailable() {
+async fn without_the_store_known_keys_work_and_others_are_unavailable() {
     let setting = Setting::new().await;
     let (node, (_, text), (_, other)) =
         (setting.node().await, setting.key().await, setting.key().await);
@@ -146,7 +146,7 @@ async fn without_the_store_known_keys_go_on_and_others_are_unavailable() {
 }
 
 #[tokio::test]
-async fn unknown_keys_are_remembered_for_a_second_and_nonsense_is_never_looked_up() {
+async fn unknown_keys_are_cached_for_a_second_and_malformed_keys_are_not_looked_up() {
     let setting = Setting::new().await;
     let node = setting.node().await;
     let text = key_text::new(key_text::Kind::Project, &*setting.world);
@@ -163,7 +163,7 @@ async fn unknown_keys_are_remembered_for_a_second_and_nonsense_is_never_looked_u
 }
 
 #[tokio::test]
-async fn a_bound_holds_and_misses_are_joined() {
+async fn the_cache_is_bounded_and_concurrent_misses_share_one_lookup() {
     let setting = Setting::new().await;
     let node = setting.node().await;
     let (_, text) = setting.key().await;
@@ -185,7 +185,7 @@ async fn a_bound_holds_and_misses_are_joined() {
 }
 
 #[tokio::test]
-async fn a_node_that_missed_changes_forgets_everything() {
+async fn a_node_that_missed_changes_clears_its_cache() {
     let setting = Setting::new().await;
     let (node, (key, text)) = (setting.node().await, setting.key().await);
     node.caller(text.reveal()).await.unwrap();

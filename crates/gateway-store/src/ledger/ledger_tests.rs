@@ -32,7 +32,7 @@ async fn open(folder: &tempfile::TempDir) -> Arc<Database> {
 }
 
 #[tokio::test]
-async fn what_is_recorded_is_there_after_a_flush_once() {
+async fn flushed_records_are_stored_exactly_once() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(&folder).await;
     let ledger = Ledger::start(Arc::clone(&database), "one".into());
@@ -49,7 +49,7 @@ async fn what_is_recorded_is_there_after_a_flush_once() {
 }
 
 #[tokio::test]
-async fn a_group_whose_answer_was_lost_is_not_written_twice() {
+async fn a_batch_with_a_lost_acknowledgement_is_not_written_twice() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(&folder).await;
     for _ in 0..2 {
@@ -63,7 +63,7 @@ async fn a_group_whose_answer_was_lost_is_not_written_twice() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_waited_for() {
+async fn the_ledger_waits_for_an_unavailable_store() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(&folder).await;
     let other = rusqlite::Connection::open(folder.path().join("gateway.db")).unwrap();
@@ -78,7 +78,7 @@ async fn a_store_that_is_away_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_row_that_the_store_refuses_takes_no_other_with_it() {
+async fn a_refused_row_does_not_affect_other_rows() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(&folder).await;
     let trap = "CREATE TRIGGER trap BEFORE INSERT ON ledger WHEN NEW.model = 'bad' \

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_the_bound_rows_are_folded_and_no_sum_changes() {
+    fn rows_beyond_the_bound_are_merged_with_equal_sums() {
         let mut queue = Queue::default();
         let entry = |key: usize| Entry { cost: 3, ..super::super::tests::entry(key as u64) };
         for key in 0..MAX_ROWS {

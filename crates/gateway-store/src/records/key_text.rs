@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_a_key() {
+    fn generated_keys_are_valid() {
         for made in Kind::ALL {
             let text = new(made, &Bytes(7));
             assert_eq!(kind(text.reveal()), Some(made));
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_changed_is_none(at in 8_usize..52, to in "[A-Za-z0-9_-]") {
+        fn modified_keys_are_invalid(at in 8_usize..52, to in "[A-Za-z0-9_-]") {
             let text = new(Kind::Project, &Bytes(9)).reveal().to_owned();
             let mut changed = text.clone();
             changed.replace_range(at..=at, &to);

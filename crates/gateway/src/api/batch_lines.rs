@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_endpoint_is_one_that_generates() {
+    fn every_batch_endpoint_generates() {
         for endpoint in ENDPOINTS {
             check_endpoint(endpoint).unwrap();
         }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_becomes_one_line() {
+    fn a_response_becomes_one_line() {
         let check = |body: &str, expected: &str| {
             let line = answered("batch_req_1", "a\"b", "req_1", 200, body.as_bytes());
             let expected = format!(
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_came_is_one_line_of_json(body in any::<Vec<u8>>(), name in any::<String>()) {
+        fn any_outcome_is_one_line_of_json(body in any::<Vec<u8>>(), name in any::<String>()) {
             let line = answered("i", &name, "r", 500, &body);
             prop_assert!(!line.contains(['\n', '\r']));
             let value: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -67,7 +67,7 @@ async fn is_over(stream: &mut DuplexStream) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_does_not_come_ends_the_connection() {
+async fn a_missing_head_times_out() {
     for sent in [&b""[..], b"GET / HTT"] {
         let (mut stream, open_requests) = connect();
         let began = Instant::now();
@@ -79,7 +79,7 @@ async fn a_head_that_does_not_come_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_in_drops_ends_the_connection_too() {
+async fn a_slow_head_times_out() {
     let (mut stream, _serving) = connect();
     let began = Instant::now();
     for byte in REQUEST.iter().cycle() {
@@ -92,7 +92,7 @@ async fn a_head_in_drops_ends_the_connection_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_head_in_drops_ends_it_as_well() {
+async fn a_slow_second_head_times_out() {
     let (mut stream, _serving) = connect();
     stream.write_all(REQUEST).await.unwrap();
     answered(&mut stream).await;
@@ -104,7 +104,7 @@ async fn a_second_head_in_drops_ends_it_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_may_rest_between_requests() {
+async fn a_connection_may_be_idle_between_requests() {
     let (mut stream, open_requests) = connect();
     for pause in [0, 1, 30, 60, 74] {
         seconds(pause).await;
@@ -118,7 +118,7 @@ async fn a_connection_may_rest_between_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_answer_is_waited_for() {
+async fn a_slow_response_does_not_time_out() {
     let (mut stream, _serving) = connect();
     stream.write_all(b"GET /slow HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
     answered(&mut stream).await;
@@ -128,7 +128,7 @@ async fn a_slow_answer_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_body_is_waited_for() {
+async fn a_slow_body_does_not_time_out() {
     let (mut stream, _serving) = connect();
     stream
         .write_all(b"POST /now HTTP/1.1\r\nhost: here\r\ncontent-length: 3\r\n\r\n")
@@ -142,7 +142,7 @@ async fn a_slow_body_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_reads_ends_the_connection() {
+async fn an_unread_response_times_out() {
     let (mut stream, open_requests) = connect();
     let began = Instant::now();
     stream.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
@@ -151,7 +151,7 @@ async fn an_answer_that_nobody_reads_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_read_slowly_comes_whole() {
+async fn a_slowly_read_response_arrives_whole() {
     let (mut stream, open_requests) = connect();
     stream.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
     let (mut came, mut part) = (0, [0; 4096]);

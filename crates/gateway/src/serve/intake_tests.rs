@@ -15,7 +15,7 @@ async fn has_room(place: &mut BodyReservation<'_>, announced: u64, come: usize) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_announces_and_sends_nothing_keeps_only_his_own_waiting() {
+async fn a_client_that_announces_and_sends_nothing_delays_only_itself() {
     let room = BodyMemory::default();
     let mut silent = Vec::new();
     for _ in 0..2 {
@@ -35,7 +35,7 @@ async fn who_announces_and_sends_nothing_keeps_only_his_own_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_wait_for_each_other_do_not_wait_for_ever() {
+async fn bodies_that_wait_for_each_other_time_out() {
     let room = BodyMemory::default();
     let names: Vec<String> = (0..4).map(|number| format!("org-{number}")).collect();
     let mut full = Vec::new();
@@ -52,7 +52,7 @@ async fn bodies_that_wait_for_each_other_do_not_wait_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_larger_than_the_share_takes_all_of_it() {
+async fn a_body_larger_than_the_share_takes_the_whole_share() {
     let room = BodyMemory::default();
     let mut huge = room.place("org-huge");
     huge.grow(u64::MAX, 2 * SHARE).await.unwrap();

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_their_handlers() {
+    fn paths_are_routed_to_their_handlers() {
         let check = |method: Method, path: &str, expected: Api<'_>| {
             let segments = segments(path).unwrap();
             assert_eq!(api(&method, &segments), Route::Api(expected), "{method} {path}");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_outside_of_the_api() {
+    fn paths_outside_the_api_are_not_found() {
         let check = |method: Method, path: &str, expected: Option<Route<'_>>| {
             let mut segments = Vec::new();
             assert_eq!(find(&method, path, &mut segments).ok(), expected, "{method} {path}");

@@ -114,7 +114,7 @@ mod tests {
                          sk-very-secret\"}}\n\n";
 
     #[test]
-    fn only_errors_are_covered() {
+    fn only_errors_are_redacted() {
         for text in [
             "data: {\"delta\":\"see http://gpu-7.internal:8000/ for \\\"error\\\"\"}\n\n",
             "{\"error\": null, \"text\": \"gpu-7.internal\"}",
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_is_cut(cuts in prop::collection::vec(0..ERROR.len(), 0..12)) {
+        fn redaction_does_not_depend_on_the_split(cuts in prop::collection::vec(0..ERROR.len(), 0..12)) {
             let mut cuts = cuts;
             cuts.sort_unstable();
             let mut pieces = Vec::new();

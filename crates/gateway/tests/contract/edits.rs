@@ -20,7 +20,7 @@ async fn sent(
 }
 
 #[tokio::test]
-async fn fields_that_are_set_and_bytes_that_stay() {
+async fn set_fields_change_and_other_bytes_stay() {
     let both = start("[models.m]\nupstream_model = \"real\"\naliases = [\"a\"]\n").await;
     let tenant = both.0.tenant("free").await;
     let check = async |path: &str, body: &str, expected: &str| {
@@ -106,7 +106,7 @@ async fn a_hard_limit_adds_the_maximum() {
 }
 
 #[tokio::test]
-async fn usage_is_asked_for_in_streams_and_taken_out_again() {
+async fn stream_usage_is_requested_and_removed_again() {
     let both = start(BIG).await;
     let (gateway, upstream) = &both;
     let tenant = gateway.tenant("free").await;
@@ -141,7 +141,7 @@ async fn usage_is_asked_for_in_streams_and_taken_out_again() {
 }
 
 #[tokio::test]
-async fn transparency_is_no_matter_for_jpeg() {
+async fn transparent_jpeg_images_are_refused() {
     let both = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n")).await;
     let (gateway, upstream) = &both;
     let tenant = gateway.tenant("free").await;
@@ -183,7 +183,7 @@ async fn moderations_have_a_default_model() {
 }
 
 #[tokio::test]
-async fn no_header_of_a_client_is_about_the_upstream() {
+async fn client_headers_about_the_upstream_are_not_forwarded() {
     let (gateway, upstream) = start(BIG).await;
     let tenant = gateway.tenant("free").await;
     let authorization = format!("Bearer {}", tenant.key);

@@ -8,7 +8,7 @@ use crate::{BIG, start};
 const CHAT: &str = "/v1/chat/completions";
 
 #[tokio::test]
-async fn the_larger_of_the_maximum_and_the_characters() {
+async fn the_estimate_is_the_larger_of_the_maximum_and_the_characters() {
     let limit = 1_000_000;
     let tier = format!("{BIG}[tiers.free.limits.big]\ntpm = {limit}\n");
     let (gateway, _upstream) = start(&tier).await;
@@ -75,7 +75,7 @@ async fn the_cap_is_the_smallest_limit_that_applies() {
 }
 
 #[tokio::test]
-async fn absurd_maxima_are_refused_before_they_count() {
+async fn out_of_range_maxima_are_refused_without_a_charge() {
     let tier = format!("{BIG}[tiers.free.limits.big]\nrpm = 10\ntpm = 1000\n");
     let (gateway, upstream) = start(&tier).await;
     let tenant = gateway.tenant("free").await;

@@ -21,7 +21,7 @@ fn has_all(answer: &Answer, organization: &str) {
 }
 
 #[tokio::test]
-async fn every_kind_of_answer_has_them() {
+async fn every_kind_of_response_has_limit_headers() {
     let tier = format!("{BIG}[tiers.free.limits.big]\nrpm = 10\ntpm = 1000\n");
     let upstream = Upstream::start().await;
     let rest = tier + "[regions]\nprefixes = [\"eu\"]\n";
@@ -77,7 +77,7 @@ async fn every_kind_of_answer_has_them() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_known_key_or_model_has_no_limits() {
+async fn responses_without_a_known_key_or_model_have_no_limit_headers() {
     let (gateway, _upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 3\n")).await;
     let tenant = gateway.tenant("free").await;
     let no_key = gateway.send(Method::GET, "/v1/models", &[], "").await;
@@ -95,7 +95,7 @@ async fn an_answer_without_a_known_key_or_model_has_no_limits() {
 }
 
 #[tokio::test]
-async fn they_tell_the_state_after_the_reservation() {
+async fn limit_headers_state_the_remainder_after_the_reservation() {
     let (gateway, upstream) =
         start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\ntpm = 1000\n")).await;
     let tenant = gateway.tenant("free").await;
@@ -124,7 +124,7 @@ async fn shown(tier: &str, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn of_model_and_group_the_scarcer_is_shown() {
+async fn limit_headers_show_the_scarcer_of_model_and_group() {
     let body = || chat_with(json!({ "max_tokens": 100 }));
     let check = async |tier: &str, requests: [&str; 3], tokens: [&str; 3]| {
         let answer = shown(tier, body()).await;
@@ -169,7 +169,7 @@ async fn a_long_context_shows_its_own_bucket() {
 }
 
 #[tokio::test]
-async fn project_headers_are_there_where_a_project_limit_of_tokens_is() {
+async fn project_headers_appear_with_a_project_token_limit() {
     let (gateway, _upstream) =
         start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\ntpm = 1000\n")).await;
     let tenant = gateway.tenant("free").await;
@@ -194,7 +194,7 @@ async fn project_headers_are_there_where_a_project_limit_of_tokens_is() {
 }
 
 #[tokio::test]
-async fn a_stream_has_them_before_its_first_event() {
+async fn a_stream_has_limit_headers_before_its_first_event() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n")).await;
     let tenant = gateway.tenant("free").await;
     upstream.script([Script::events(["data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"])]);
@@ -214,7 +214,7 @@ async fn requests_without_a_model_show_the_limits_of_the_pseudo_model() {
 }
 
 #[tokio::test]
-async fn requests_that_pass_through_draw_on_the_model_that_they_name() {
+async fn pass_through_requests_draw_on_the_named_model() {
     let limits = "[tiers.free.limits.\"*\"]\nrpm = 10\n[tiers.free.limits.big]\nrpm = 5\n";
     let (gateway, _upstream) = start(&format!("{BIG}{limits}")).await;
     let tenant = gateway.tenant("free").await;
@@ -227,7 +227,7 @@ async fn requests_that_pass_through_draw_on_the_model_that_they_name() {
 }
 
 #[tokio::test]
-async fn of_an_upstreams_headers_only_harmless_ones_come_back() {
+async fn only_allowed_upstream_headers_are_returned() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n")).await;
     let tenant = gateway.tenant("free").await;
     let names = [

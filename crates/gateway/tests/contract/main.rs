@@ -4,62 +4,62 @@
 //!
 //! | rule | test |
 //! |---|---|
-//! | limits belong to organizations and projects, not to users | `refusals::a_projects_limit_names_the_project` |
+//! | limits belong to organizations and projects, not to users | `refusals::a_project_limit_names_the_project` |
 //! | limits vary by model; long contexts have their own | `refusals::tokens`, `headers::a_long_context_shows_its_own_bucket` |
-//! | a shared limit is one bucket; a request must fit into it and its model's | `models::a_shared_group_is_one_bucket_and_a_request_must_fit_in_both` |
+//! | a shared limit is one bucket; a request must fit into it and its model's | `models::a_shared_group_has_one_bucket_and_a_request_must_fit_both` |
 //! | RPM, RPD, TPM, TPD, IPM, audio minutes, with their messages, types and waits | `refusals::requests_a_minute`, `::requests_a_day`, `::tokens`, `::images`, `::audio_minutes` |
-//! | waits below a second are reported in milliseconds; `Retry-After` is at least 1 | `refusals::a_short_wait_is_told_in_milliseconds` |
-//! | of several limits, the one with the longest wait is reported | `refusals::of_several_limits_the_longest_wait_is_named` |
-//! | the larger of `max_tokens` and the characters ÷ 4, at least 1; images and audio 0; lists added; the cap | `estimates::the_larger_of_the_maximum_and_the_characters`, `::the_cap_is_the_smallest_limit_that_applies` |
+//! | waits below a second are reported in milliseconds; `Retry-After` is at least 1 | `refusals::a_short_wait_is_returned_in_milliseconds` |
+//! | of several limits, the one with the longest wait is reported | `refusals::the_longest_wait_of_several_limits_is_returned` |
+//! | the larger of `max_tokens` and the characters ÷ 4, at least 1; images and audio 0; lists added; the cap | `estimates::the_estimate_is_the_larger_of_the_maximum_and_the_characters`, `::the_cap_is_the_smallest_limit_that_applies` |
 //! | a list of inputs is one request | `estimates::a_list_of_embeddings_is_one_request` |
-//! | an absurd `max_tokens` is 400 | `estimates::absurd_maxima_are_refused_before_they_count` |
-//! | an explicit maximum above the whole limit: "Request too large", never retried | `refusals::a_request_above_the_whole_limit_is_refused_for_good` |
+//! | an absurd `max_tokens` is 400 | `estimates::out_of_range_maxima_are_refused_without_a_charge` |
+//! | an explicit maximum above the whole limit: "Request too large", never retried | `refusals::a_request_above_the_whole_limit_is_refused_without_a_retry_time` |
 //! | a refusal counts once, only on RPM, up to the limit | `refusals::a_refusal_counts_one_request_and_nothing_else` |
-//! | 401, 404 and malformed requests count nothing | `refusals::what_is_not_understood_counts_nothing` |
-//! | a request that the upstream fails counts, and the rest is refunded | `refusals::what_the_upstream_fails_keeps_its_request_and_gives_the_rest_back` |
-//! | the reported wait suffices, and all clients that wait are served | `refusals::who_waits_as_told_is_served` |
+//! | 401, 404 and malformed requests count nothing | `refusals::malformed_requests_count_nothing` |
+//! | a request that the upstream fails counts, and the rest is refunded | `refusals::a_failed_upstream_request_is_counted_and_its_tokens_are_released` |
+//! | the reported wait suffices, and all clients that wait are served | `refusals::a_client_that_waits_for_retry_after_is_served` |
 //! | vector store ingestion: 300 per minute and store, both paths together | `refusals::a_vector_store_has_one_limit_for_both_of_its_paths` |
-//! | tiers change with payments, immediately, and usage is kept | `models::a_payment_moves_to_the_next_tier_at_once` |
-//! | a tier without an entry has the limits of the nearest lower one | `models::a_tier_without_an_entry_takes_the_nearest_lower_one` |
-//! | headers on every response whose key and model were recognised; request id, organization, time on all | `headers::every_kind_of_answer_has_them`, `::an_answer_without_a_known_key_or_model_has_no_limits` |
-//! | headers show the state after the reservation; reset forms | `headers::they_tell_the_state_after_the_reservation`, `policy::duration` |
-//! | the scarcer of model and group; the daily limit only without one per minute | `headers::of_model_and_group_the_scarcer_is_shown` |
-//! | project headers only where they apply | `headers::project_headers_are_there_where_a_project_limit_of_tokens_is` |
-//! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::requests_that_pass_through_draw_on_the_model_that_they_name` |
-//! | spend limits: codes, `insufficient_quota`, never retried | `money::each_limit_of_money_has_its_code`, `::the_tiers_limit_has_its_code` |
-//! | spend is reserved and settled in the same decision | `money::what_is_under_way_is_reserved`, `::all_that_is_made_is_reserved` |
-//! | usage beyond the reservation is recorded, and the next request is refused | `money::what_was_used_beyond_the_reservation_is_recorded_and_the_next_is_refused` |
-//! | months start at zero; cached input is cheaper; soft limits are only reported | `money::a_new_month_begins_at_nothing`, `::cached_input_is_cheaper`, `::soft_limits_tell_and_refuse_nothing` |
-//! | `service_tier: priority` is `fast`; `prompt_cache_retention` defaults; the rest passes unchanged | `edits::fields_that_are_set_and_bytes_that_stay`, `::prompts_stay_in_memory_with_zero_data_retention` |
+//! | tiers change with payments, immediately, and usage is kept | `models::a_payment_raises_the_tier_at_once` |
+//! | a tier without an entry has the limits of the nearest lower one | `models::a_tier_without_an_entry_uses_the_nearest_lower_one` |
+//! | headers on every response whose key and model were recognised; request id, organization, time on all | `headers::every_kind_of_response_has_limit_headers`, `::responses_without_a_known_key_or_model_have_no_limit_headers` |
+//! | headers show the state after the reservation; reset forms | `headers::limit_headers_state_the_remainder_after_the_reservation`, `policy::duration` |
+//! | the scarcer of model and group; the daily limit only without one per minute | `headers::limit_headers_show_the_scarcer_of_model_and_group` |
+//! | project headers only where they apply | `headers::project_headers_appear_with_a_project_token_limit` |
+//! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::pass_through_requests_draw_on_the_named_model` |
+//! | spend limits: codes, `insufficient_quota`, never retried | `money::each_spend_limit_has_its_code`, `::the_tier_spend_limit_has_its_code` |
+//! | spend is reserved and settled in the same decision | `money::requests_in_flight_are_reserved`, `::every_completion_is_reserved` |
+//! | usage beyond the reservation is recorded, and the next request is refused | `money::use_beyond_the_reservation_is_recorded_and_blocks_the_next_request` |
+//! | months start at zero; cached input is cheaper; soft limits are only reported | `money::spend_restarts_at_zero_each_month`, `::cached_input_is_cheaper`, `::soft_limits_report_and_refuse_nothing` |
+//! | `service_tier: priority` is `fast`; `prompt_cache_retention` defaults; the rest passes unchanged | `edits::set_fields_change_and_other_bytes_stay`, `::prompts_stay_in_memory_with_zero_data_retention` |
 //! | a hard limit adds the maximum | `edits::a_hard_limit_adds_the_maximum` |
-//! | usage is requested in streams and removed | `edits::usage_is_asked_for_in_streams_and_taken_out_again` |
-//! | a transparent background needs png or webp | `edits::transparency_is_no_matter_for_jpeg` |
+//! | usage is requested in streams and removed | `edits::stream_usage_is_requested_and_removed_again` |
+//! | a transparent background needs png or webp | `edits::transparent_jpeg_images_are_refused` |
 //! | moderations have a default model | `edits::moderations_have_a_default_model` |
-//! | the forwarded headers of a client | `edits::no_header_of_a_client_is_about_the_upstream` |
-//! | the returned headers of an upstream | `headers::of_an_upstreams_headers_only_harmless_ones_come_back` |
-//! | alias and snapshot are one bucket, named by the snapshot | `models::alias_and_snapshot_are_one_bucket` |
-//! | deprecation headers before a shutdown date, 404 after it | `models::a_models_end_is_announced_and_comes` |
+//! | the forwarded headers of a client | `edits::client_headers_about_the_upstream_are_not_forwarded` |
+//! | the returned headers of an upstream | `headers::only_allowed_upstream_headers_are_returned` |
+//! | alias and snapshot are one bucket, named by the snapshot | `models::alias_and_snapshot_share_one_bucket` |
+//! | deprecation headers before a shutdown date, 404 after it | `models::a_model_is_deprecated_then_unavailable` |
 //! | `GET /v1/models` with aliases and shutdown dates | `models::models_are_listed_with_their_aliases_and_ends` |
-//! | `GET /v1/fine_tuning/model_limits` | `models::fine_tuning_limits_are_the_tiers` |
-//! | retired interfaces; remix | `models::retired_interfaces_say_what_replaces_them` |
+//! | `GET /v1/fine_tuning/model_limits` | `models::fine_tuning_limits_follow_the_tier` |
+//! | retired interfaces; remix | `models::retired_interfaces_name_their_replacement` |
 //! | a reload keeps usage, and a re-pointed alias moves the entry | `models::a_reload_keeps_usage_and_moves_an_entry_with_its_alias` |
-//! | a restart loses nothing | `models::a_restart_forgets_nothing` |
-//! | bearer keys, rotation with grace, revocation, archived projects | `tenants::without_a_good_key_nothing_opens`, `::keys_are_revoked_and_rotated`, `::an_archived_project_and_a_deleted_organization_open_nothing` |
+//! | a restart loses nothing | `models::limits_survive_a_restart` |
+//! | bearer keys, rotation with grace, revocation, archived projects | `tenants::requests_without_a_valid_key_are_refused`, `::keys_are_revoked_and_rotated`, `::keys_of_archived_projects_and_deleted_organizations_are_refused` |
 //! | headers that contradict the key | `tenants::headers_must_not_contradict_the_key` |
 //! | regions and geography | `tenants::a_host_names_a_region` |
-//! | another project's object is 404, in any reference | `tenants::what_one_project_made_another_does_not_see`, `::what_another_project_made_is_not_referred_to`, `::lists_show_what_is_the_projects` |
-//! | paths with dots, encodings, empty segments | `tenants::paths_that_lead_astray_go_nowhere` |
-//! | implausible usage is ignored and counted | `usage::usage_that_cannot_be_believed_is_ignored` |
-//! | both families of usage names, with and without streaming | `usage::both_families_of_names_are_read` |
-//! | an aborted stream is settled once, with the usage so far | `usage::a_client_that_goes_away_is_settled_once`, `::an_aborted_stream_costs_what_its_usage_says_or_at_most_the_reservation` |
-//! | an upstream that hangs, disconnects, returns HTML, redirects | `upstreams::how_they_fail_and_what_is_told`, `usage::an_upstream_that_falls_silent_in_a_stream_is_given_up` |
-//! | its errors pass without our key and host; 401 and 403 become 502; its 429 has a code | `upstreams::errors_pass_without_our_key_and_host`, `::errors_within_streams_are_scrubbed_too`, `::its_429_passes_with_a_code_of_its_own` |
-//! | 413, 408, malformed JSON, duplicate keys | `bad_input::two_hundred_megabytes`, `::a_slow_body`, `::bodies_that_are_no_good_json` |
-//! | a `POST` without a body where none is needed | `bad_input::routes_that_need_no_body_take_none` |
-//! | no over-admission with 64 clients; the ledger equals the meters | `limits::one_gateway_admits_exactly_what_its_limits_say`, `::tokens_and_money_are_never_passed_and_the_ledger_equals_the_meters` |
-//! | the same on two nodes, and while a server or a node dies | `limits::two_gateways_have_one_limit`, `::nothing_is_admitted_twice_while_redis_dies`, `::nothing_is_admitted_twice_while_a_gateway_dies` |
+//! | another project's object is 404, in any reference | `tenants::objects_are_invisible_to_other_projects`, `::objects_of_other_projects_cannot_be_referenced`, `::lists_show_only_objects_of_the_project` |
+//! | paths with dots, encodings, empty segments | `tenants::path_traversal_is_refused` |
+//! | implausible usage is ignored and counted | `usage::implausible_upstream_usage_is_ignored` |
+//! | both families of usage names, with and without streaming | `usage::both_spellings_of_usage_are_read` |
+//! | an aborted stream is settled once, with the usage so far | `usage::a_disconnected_client_is_settled_once`, `::an_aborted_stream_costs_its_usage_or_at_most_the_reservation` |
+//! | an upstream that hangs, disconnects, returns HTML, redirects | `upstreams::upstream_failures_map_to_client_errors`, `usage::a_silent_upstream_stream_times_out` |
+//! | its errors pass without our key and host; 401 and 403 become 502; its 429 has a code | `upstreams::forwarded_errors_contain_neither_key_nor_host`, `::errors_within_streams_are_redacted`, `::an_upstream_429_has_its_own_code` |
+//! | 413, 408, malformed JSON, duplicate keys | `bad_input::a_body_of_two_hundred_megabytes_is_refused`, `::a_slow_body_is_refused`, `::malformed_json_bodies_are_refused` |
+//! | a `POST` without a body where none is needed | `bad_input::an_optional_body_may_be_empty_but_not_malformed` |
+//! | no over-admission with 64 clients; the ledger equals the meters | `limits::one_gateway_admits_exactly_its_limits`, `::token_and_spend_limits_hold_and_the_ledger_equals_the_meters` |
+//! | the same on two nodes, and while a server or a node dies | `limits::two_gateways_share_one_limit`, `::nothing_is_admitted_twice_while_redis_dies`, `::nothing_is_admitted_twice_while_a_gateway_dies` |
 //! | the store of the limits unreachable: 503, also from `/readyz` | `limits::without_redis_requests_are_refused_and_the_gateway_is_not_ready` |
-//! | shutdown drains; a reload drops no request | `limits::a_gateway_that_ends_cuts_no_stream`, `::a_reload_drops_no_request` |
+//! | shutdown drains; a reload drops no request | `limits::a_gateway_that_shuts_down_finishes_its_streams`, `::a_reload_drops_no_request` |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "../common/gateway.rs"]

@@ -16,7 +16,7 @@ fn of(model: &str) -> Value {
 }
 
 #[tokio::test]
-async fn alias_and_snapshot_are_one_bucket() {
+async fn alias_and_snapshot_share_one_bucket() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 3\n")).await;
     let tenant = gateway.tenant("free").await;
     for (model, left) in [("big", "2"), ("big-2026-08-01", "1"), ("big", "0")] {
@@ -31,7 +31,7 @@ async fn alias_and_snapshot_are_one_bucket() {
 }
 
 #[tokio::test]
-async fn a_shared_group_is_one_bucket_and_a_request_must_fit_in_both() {
+async fn a_shared_group_has_one_bucket_and_a_request_must_fit_both() {
     let models = "[models.a]\nshared_limit = \"f\"\n[models.b]\nshared_limit = \"f\"\n[models.c]\n";
     let tier = "[tiers.free.limits]\nf = { tpm = 100 }\na = { tpm = 80 }\n";
     let (gateway, upstream) = start(&format!("{models}{tier}")).await;
@@ -61,7 +61,7 @@ async fn a_shared_group_is_one_bucket_and_a_request_must_fit_in_both() {
 }
 
 #[tokio::test]
-async fn a_tier_without_an_entry_takes_the_nearest_lower_one() {
+async fn a_tier_without_an_entry_uses_the_nearest_lower_one() {
     let tiers = "[tiers.free.limits.big]\nrpm = 3\n[tiers.2.limits.big]\nrpm = 20\n";
     let (gateway, _upstream) = start(&format!("{BIG}{tiers}")).await;
     for (tier, limit) in [("free", "3"), ("1", "3"), ("2", "20"), ("5", "20")] {
@@ -71,7 +71,7 @@ async fn a_tier_without_an_entry_takes_the_nearest_lower_one() {
 }
 
 #[tokio::test]
-async fn a_payment_moves_to_the_next_tier_at_once() {
+async fn a_payment_raises_the_tier_at_once() {
     let tiers = "[tiers.free.limits.big]\nrpm = 3\n[tiers.1.limits.big]\nrpm = 6\n\
         [tiers.5.limits.big]\nrpm = 100\n";
     let (gateway, _upstream) = start(&format!("{BIG}{tiers}")).await;
@@ -93,7 +93,7 @@ const ENDING: &str = "[models.\"old-2026-01-01\"]\naliases = [\"old\"]\n\
     [models.big]\n[tiers.free.limits.old]\nrpm = 5\n";
 
 #[tokio::test]
-async fn a_models_end_is_announced_and_comes() {
+async fn a_model_is_deprecated_then_unavailable() {
     let (gateway, upstream) = start(ENDING).await;
     let tenant = gateway.tenant("free").await;
     let before = gateway.post(&tenant, CHAT, &of("old")).await;
@@ -180,7 +180,7 @@ async fn models_are_listed_with_their_aliases_and_ends() {
 }
 
 #[tokio::test]
-async fn fine_tuning_limits_are_the_tiers() {
+async fn fine_tuning_limits_follow_the_tier() {
     let tier = "[tiers.1.limits.big]\nrpm = 7\ntpm = 1000\nbatch_queue_tokens = 5\n";
     let (gateway, _upstream) = start(&format!("{BIG}{tier}")).await;
     let tenant = gateway.tenant("1").await;
@@ -199,7 +199,7 @@ async fn fine_tuning_limits_are_the_tiers() {
 }
 
 #[tokio::test]
-async fn retired_interfaces_say_what_replaces_them() {
+async fn retired_interfaces_name_their_replacement() {
     let (gateway, upstream) = start(BIG).await;
     let tenant = gateway.tenant("free").await;
     for path in ["/v1/assistants", "/v1/assistants/asst_1", "/v1/threads", "/v1/threads/t/runs/r"] {
@@ -252,7 +252,7 @@ async fn a_reload_keeps_usage_and_moves_an_entry_with_its_alias() {
 }
 
 #[tokio::test]
-async fn a_restart_forgets_nothing() {
+async fn limits_survive_a_restart() {
     let upstream = Upstream::start().await;
     let text = config(&upstream, &format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n"));
     let mut gateway = TestGateway::start(&text).await;

@@ -31,7 +31,7 @@ async fn priced() -> (TestGateway, crate::upstream::Upstream, Tenant) {
 }
 
 #[tokio::test]
-async fn each_limit_of_money_has_its_code() {
+async fn each_spend_limit_has_its_code() {
     for (of_project, code) in
         [(false, "organization_spend_limit_exceeded"), (true, "project_spend_limit_exceeded")]
     {
@@ -55,7 +55,7 @@ async fn each_limit_of_money_has_its_code() {
 }
 
 #[tokio::test]
-async fn all_that_is_made_is_reserved() {
+async fn every_completion_is_reserved() {
     let (gateway, _upstream, tenant) = priced().await;
     gateway.hard_limit(&tenant, true, 1).await;
     let completions = |best_of: u64| json!({ "model": "big", "prompt": "x", "max_tokens": 100, "n": 1, "best_of": best_of });
@@ -65,7 +65,7 @@ async fn all_that_is_made_is_reserved() {
 }
 
 #[tokio::test]
-async fn the_tiers_limit_has_its_code() {
+async fn the_tier_spend_limit_has_its_code() {
     let (gateway, _upstream, tenant) = priced().await;
     refused(&gateway.post(&tenant, CHAT, &ask(100_000)).await, "organization_usage_limit_exceeded");
     assert_eq!(gateway.post(&tenant, CHAT, &ask(99_999)).await.status, 200);
@@ -79,7 +79,7 @@ async fn the_tiers_limit_has_its_code() {
 }
 
 #[tokio::test]
-async fn what_is_under_way_is_reserved() {
+async fn requests_in_flight_are_reserved() {
     let (gateway, upstream, tenant) = priced().await;
     gateway.hard_limit(&tenant, false, 1).await;
     let gate = Gate::closed();
@@ -100,7 +100,7 @@ async fn what_is_under_way_is_reserved() {
 }
 
 #[tokio::test]
-async fn what_was_used_beyond_the_reservation_is_recorded_and_the_next_is_refused() {
+async fn use_beyond_the_reservation_is_recorded_and_blocks_the_next_request() {
     let (gateway, upstream, tenant) = priced().await;
     gateway.hard_limit(&tenant, true, 1).await;
     upstream.script([Script::json(&chat(&usage(1, 5000)))]);
@@ -114,7 +114,7 @@ async fn what_was_used_beyond_the_reservation_is_recorded_and_the_next_is_refuse
 }
 
 #[tokio::test]
-async fn a_new_month_begins_at_nothing() {
+async fn spend_restarts_at_zero_each_month() {
     let (gateway, _upstream, tenant) = priced().await;
     gateway.hard_limit(&tenant, false, 1).await;
     assert_eq!(gateway.post(&tenant, CHAT, &ask(999)).await.status, 200);
@@ -140,7 +140,7 @@ async fn cached_input_is_cheaper() {
 }
 
 #[tokio::test]
-async fn soft_limits_tell_and_refuse_nothing() {
+async fn soft_limits_report_and_refuse_nothing() {
     let (gateway, _upstream, tenant) = priced().await;
     let body = json!({ "currency": "USD", "interval": "month", "threshold_amount": 0 });
     let path = "/v1/organization/spend_alerts";

@@ -96,7 +96,7 @@ async fn tokens() {
 }
 
 #[tokio::test]
-async fn a_short_wait_is_told_in_milliseconds() {
+async fn a_short_wait_is_returned_in_milliseconds() {
     let (gateway, upstream, tenant) = limited("[tiers.free.limits.big]\ntpm = 6000\n").await;
     upstream.script([Script::json(&chat(&usage(0, 6000)))]);
     let all = chat_with(json!({ "max_tokens": 6000 }));
@@ -168,7 +168,7 @@ async fn audio_minutes() {
 }
 
 #[tokio::test]
-async fn a_projects_limit_names_the_project() {
+async fn a_project_limit_names_the_project() {
     let (gateway, upstream, tenant) = limited("[tiers.free.limits.big]\ntpm = 1000\n").await;
     gateway.project_limits(&tenant, "big", json!({ "max_tokens_per_1_minute": 100 })).await;
     let answer = sixty_twice(&gateway, &upstream, &tenant).await;
@@ -184,7 +184,7 @@ async fn a_projects_limit_names_the_project() {
 }
 
 #[tokio::test]
-async fn a_request_above_the_whole_limit_is_refused_for_good() {
+async fn a_request_above_the_whole_limit_is_refused_without_a_retry_time() {
     let (gateway, upstream, tenant) =
         limited("[tiers.free.limits.big]\nrpm = 10\ntpm = 100\n").await;
     let answer = gateway.post(&tenant, CHAT, &chat_with(json!({ "max_tokens": 101 }))).await;
@@ -202,7 +202,7 @@ async fn a_request_above_the_whole_limit_is_refused_for_good() {
 }
 
 #[tokio::test]
-async fn of_several_limits_the_longest_wait_is_named() {
+async fn the_longest_wait_of_several_limits_is_returned() {
     let (gateway, upstream, tenant) =
         limited("[tiers.free.limits.big]\nrpm = 1\ntpm = 100\ntpd = 10000\n").await;
     // 80 of 100 tokens are used, so 60 need 24 s; the request limit alone needs 60 s.
@@ -238,7 +238,7 @@ async fn a_refusal_counts_one_request_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_counts_nothing() {
+async fn malformed_requests_count_nothing() {
     let (gateway, _upstream, tenant) = limited("[tiers.free.limits.big]\nrpm = 10\n").await;
     for body in ["{", "[]", "{\"model\":\"big\",\"model\":\"big\"}", "{\"model\":\"none\"}", ""] {
         assert!(gateway.post_text(&tenant, CHAT, body).await.status.is_client_error());
@@ -249,7 +249,7 @@ async fn what_is_not_understood_counts_nothing() {
 }
 
 #[tokio::test]
-async fn what_the_upstream_fails_keeps_its_request_and_gives_the_rest_back() {
+async fn a_failed_upstream_request_is_counted_and_its_tokens_are_released() {
     let tier = "[tiers.free.limits.big]\nrpm = 10\nrpd = 20\ntpm = 100\ntpd = 1000\n";
     let (gateway, upstream, tenant) = limited(tier).await;
     let error = json!({ "error": { "message": "x" } });
@@ -267,7 +267,7 @@ async fn what_the_upstream_fails_keeps_its_request_and_gives_the_rest_back() {
 }
 
 #[tokio::test]
-async fn who_waits_as_told_is_served() {
+async fn a_client_that_waits_for_retry_after_is_served() {
     let (gateway, _upstream, tenant) = limited("[tiers.free.limits.big]\nrpm = 4\n").await;
     let mut due = vec![0; 12];
     let mut now = 0;

@@ -17,7 +17,7 @@ async fn status(gateway: &TestGateway, key: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn without_a_good_key_nothing_opens() {
+async fn requests_without_a_valid_key_are_refused() {
     let (gateway, upstream) = start(BIG).await;
     let tenant = gateway.tenant("free").await;
     let bearer = format!("Bearer {}", tenant.key);
@@ -76,7 +76,7 @@ async fn keys_are_revoked_and_rotated() {
 }
 
 #[tokio::test]
-async fn an_archived_project_and_a_deleted_organization_open_nothing() {
+async fn keys_of_archived_projects_and_deleted_organizations_are_refused() {
     let (gateway, _upstream) = start(BIG).await;
     let tenant = gateway.tenant("free").await;
     let other = gateway.project(&tenant.organization, Value::Null).await;
@@ -176,7 +176,7 @@ async fn making() -> (TestGateway, Upstream) {
 }
 
 #[tokio::test]
-async fn what_one_project_made_another_does_not_see() {
+async fn objects_are_invisible_to_other_projects() {
     let (gateway, upstream) = making().await;
     let mine = gateway.tenant("free").await;
     // In the same organization: projects are separate nevertheless.
@@ -216,7 +216,7 @@ async fn what_one_project_made_another_does_not_see() {
 }
 
 #[tokio::test]
-async fn what_another_project_made_is_not_referred_to() {
+async fn objects_of_other_projects_cannot_be_referenced() {
     let (gateway, upstream) = making().await;
     let mine = gateway.tenant("free").await;
     let theirs = gateway.tenant("free").await;
@@ -262,7 +262,7 @@ async fn what_another_project_made_is_not_referred_to() {
 }
 
 #[tokio::test]
-async fn the_file_of_an_upload_in_parts_is_the_projects() {
+async fn the_file_of_a_multipart_upload_belongs_to_the_project() {
     let (gateway, upstream) = start(BIG).await;
     let mine = gateway.tenant("free").await;
     let theirs = gateway.tenant("free").await;
@@ -277,7 +277,7 @@ async fn the_file_of_an_upload_in_parts_is_the_projects() {
 }
 
 #[tokio::test]
-async fn lists_show_what_is_the_projects() {
+async fn lists_show_only_objects_of_the_project() {
     let (gateway, _upstream) = making().await;
     let mine = gateway.tenant("free").await;
     let theirs = gateway.tenant("free").await;
@@ -301,7 +301,7 @@ async fn lists_show_what_is_the_projects() {
 }
 
 #[tokio::test]
-async fn paths_that_lead_astray_go_nowhere() {
+async fn path_traversal_is_refused() {
     let (gateway, upstream) = making().await;
     let tenant = gateway.tenant("free").await;
     for path in [

@@ -11,7 +11,7 @@ fn error(message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn how_they_fail_and_what_is_told() {
+async fn upstream_failures_map_to_client_errors() {
     let upstream = Upstream::start().await;
     let rest = format!("timeout_ms = 150\n{BIG}");
     let gateway = TestGateway::start(&config(&upstream, &rest)).await;
@@ -63,7 +63,7 @@ impl UpstreamGone {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_after_it_began_is_cut_for_the_client_too() {
+async fn a_truncated_upstream_response_is_truncated_for_the_client() {
     let (gateway, upstream) = start(BIG).await;
     let tenant = gateway.tenant("free").await;
     let half = Step::Bytes("{\"id\":".into());
@@ -75,7 +75,7 @@ async fn an_answer_that_is_cut_after_it_began_is_cut_for_the_client_too() {
 }
 
 #[tokio::test]
-async fn errors_pass_without_our_key_and_host() {
+async fn forwarded_errors_contain_neither_key_nor_host() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 100\n")).await;
     let tenant = gateway.tenant("free").await;
     let host = upstream.address.to_string();
@@ -108,7 +108,7 @@ async fn errors_pass_without_our_key_and_host() {
 }
 
 #[tokio::test]
-async fn errors_within_streams_are_scrubbed_too() {
+async fn errors_within_streams_are_redacted() {
     let (gateway, upstream) = start(BIG).await;
     let tenant = gateway.tenant("free").await;
     let host = upstream.address.to_string();
@@ -126,7 +126,7 @@ async fn errors_within_streams_are_scrubbed_too() {
 }
 
 #[tokio::test]
-async fn its_429_passes_with_a_code_of_its_own() {
+async fn an_upstream_429_has_its_own_code() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 100\n")).await;
     let tenant = gateway.tenant("free").await;
     let busy = Script::error(429, &error(&format!("busy {UPSTREAM_KEY}")));

@@ -25,7 +25,7 @@ async fn used(gateway: &TestGateway, tenant: &Tenant) -> u64 {
 }
 
 #[tokio::test]
-async fn usage_that_cannot_be_believed_is_ignored() {
+async fn implausible_upstream_usage_is_ignored() {
     let lies = [
         (json!({ "prompt_tokens": -5, "completion_tokens": 1 }), true),
         (json!({ "prompt_tokens": 1, "completion_tokens": 1e9 as u64 }), true),
@@ -57,7 +57,7 @@ async fn usage_that_cannot_be_believed_is_ignored() {
 }
 
 #[tokio::test]
-async fn both_families_of_names_are_read() {
+async fn both_spellings_of_usage_are_read() {
     let (gateway, upstream, tenant) = limited().await;
     let told = json!({ "input_tokens": 30, "output_tokens": 12, "total_tokens": 42 });
     upstream.script([Script::json(&json!({ "id": "resp_1", "usage": told }))]);
@@ -86,7 +86,7 @@ fn delta(text: &str) -> Step {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_is_settled_once() {
+async fn a_disconnected_client_is_settled_once() {
     let (gateway, upstream, tenant) = limited().await;
     upstream.script([Script::stream(vec![delta("12345678"), delta("1234"), Step::Hang])]);
     let body = chat_with(json!({ "stream": true, "max_tokens": 500 }));
@@ -103,7 +103,7 @@ async fn a_client_that_goes_away_is_settled_once() {
 }
 
 #[tokio::test]
-async fn an_aborted_stream_costs_what_its_usage_says_or_at_most_the_reservation() {
+async fn an_aborted_stream_costs_its_usage_or_at_most_the_reservation() {
     for (steps, tokens) in [
         (
             vec![
@@ -129,7 +129,7 @@ async fn an_aborted_stream_costs_what_its_usage_says_or_at_most_the_reservation(
 }
 
 #[tokio::test]
-async fn a_client_that_goes_before_the_answer_pays_for_its_input() {
+async fn a_client_that_disconnects_before_the_response_pays_for_its_input() {
     let (gateway, upstream, tenant) = limited().await;
     upstream.script([Script::json(&chat(&usage(1, 1))).before(Step::Hang)]);
     let body = chat_with(json!({ "max_tokens": 500, "messages": [{ "content": "x".repeat(40) }] }));
@@ -141,7 +141,7 @@ async fn a_client_that_goes_before_the_answer_pays_for_its_input() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_falls_silent_in_a_stream_is_given_up() {
+async fn a_silent_upstream_stream_times_out() {
     let upstream = Upstream::start().await;
     let text = crate::harness::config(
         &upstream,
@@ -157,7 +157,7 @@ async fn an_upstream_that_falls_silent_in_a_stream_is_given_up() {
 }
 
 #[tokio::test]
-async fn events_pass_as_they_come() {
+async fn events_are_forwarded_as_they_arrive() {
     let (gateway, upstream, tenant) = limited().await;
     let gate = Gate::closed();
     let done = Step::Bytes("data: [DONE]\n\n".into());
@@ -178,7 +178,7 @@ async fn events_pass_as_they_come() {
 }
 
 #[tokio::test]
-async fn what_is_compressed_passes_as_it_is_and_the_estimate_stands() {
+async fn compressed_responses_pass_unchanged_and_cost_the_estimate() {
     let (gateway, upstream, tenant) = limited().await;
     let gzip = Script::new(200, "application/json", &b"\x1f\x8b\x08\x00"[..])
         .header("content-encoding", "gzip");

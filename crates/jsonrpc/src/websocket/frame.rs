@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_read_back(
+        fn headers_round_trip(
             is_final: bool, length in 0..(1u64 << 63), mask: Option<[u8; 4]>, code in 0u8..16,
         ) {
             let Some(opcode) = Opcode::of(code) else { return Ok(()) };

@@ -214,7 +214,7 @@ mod tests {
         {"steps": [{"message": "two"}]}]"#;
 
     #[test]
-    fn conversations_advance_on_their_own() {
+    fn conversations_advance_independently() {
         let engine = engine(&format!("{{{TWO}}}"));
         for (key, part) in [("a", "one"), ("b", "one"), ("a", "two"), ("a", "exhausted")] {
             assert!(ask(&engine, key).contains(part), "{key} {part}");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_last_response() {
+    fn requests_after_the_last_response_fail() {
         for (mode, texts) in
             [("repeat_last", ["one", "two", "two"]), ("restart", ["one", "two", "one"])]
         {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_json_is_refused() {
+    fn a_body_that_is_not_json_is_refused() {
         let engine = engine(&format!("{{{TWO}}}"));
         let Answer::Refusal(refusal) = engine.answer(b"{", &HeaderMap::new()) else {
             panic!("answered");

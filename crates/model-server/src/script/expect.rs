@@ -145,7 +145,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn conditions_hold_or_say_why_not() {
+    fn failed_conditions_state_the_reason() {
         let body = json!({"model": "m", "input": [
             {"role": "user", "content": "say \"hi\""},
             {"type": "function_call_output", "output": "exit 0"}]})

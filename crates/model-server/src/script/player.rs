@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_becomes_what_the_decoder_understands() {
+    fn every_step_becomes_valid_events() {
         let events = events(&play(json!([
             {"reasoning": {"summary": ["why"], "content": ["raw"]}},
             {"message": {"text": "Said: {{last_user_text}}", "phase": "commentary", "chunk_chars": 8}},
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn many_deltas_come_in_few_blocks() {
+    fn many_deltas_are_sent_in_few_blocks() {
         let actions = play(json!([{"message": {"chunks": ["word "], "repeat": 50_000}}]));
         assert!(actions.len() < 500, "{}", actions.len());
         let events = events(&actions);
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_and_ends_come_after_what_was_said_before() {
+    fn pauses_and_ends_follow_the_earlier_events() {
         let actions = play(json!([{"delay_ms": 5}, {"message": "a"}, {"cut": "data: {"}]));
         let Action::Bytes(last) = &actions[2] else { panic!("{actions:?}") };
         assert!(matches!(actions[0], Action::Bytes(_)));

@@ -97,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn texts_are_found_from_the_end() {
+    fn the_last_matching_text_is_found() {
         let check = |input: Value, user: &str, tools: &str| {
             let body = json!({"model": "m", "input": input}).to_string();
             let body = RequestBody::parse(body.as_bytes()).unwrap();

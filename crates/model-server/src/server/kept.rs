@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_goes() {
+    fn the_oldest_object_is_evicted() {
         let mut kept = Kept::new(3);
         for id in ["a", "b", "c", "d"] {
             kept.push(id.to_owned(), id, 10);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other() {
+    fn pages_are_consecutive() {
         let mut kept = Kept::new(10);
         for number in 0..5 {
             kept.push(number.to_string(), number, 0);

@@ -51,7 +51,7 @@ fn deltas() {
 }
 
 #[test]
-fn items_that_begin() {
+fn item_starts_are_decoded() {
     let check = |item: Value, kind: ItemKind| {
         let event = json!({"type": "response.output_item.added", "output_index": 1, "item": item});
         assert_eq!(one(&event), Event::ItemAdded { index: 1, id: "i".into(), kind });
@@ -119,7 +119,7 @@ fn whole_items_are_parsed_and_kept_as_received() {
 }
 
 #[test]
-fn reasoning_loses_what_providers_refuse_as_input() {
+fn reasoning_drops_members_that_providers_refuse() {
     let check = |raw: &str, expect: &str| {
         let event = format!(r#"{{"type":"response.output_item.done","item":{raw}}}"#);
         let events = decode_all(&format!("data: {event}\n\n"));
@@ -139,7 +139,7 @@ fn reasoning_loses_what_providers_refuse_as_input() {
 }
 
 #[test]
-fn the_end_is_told_once() {
+fn the_end_is_reported_once() {
     let done = json!({"type": "response.completed", "response": {"id": "r", "usage": {
         "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5,
         "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 15}}});
@@ -203,7 +203,7 @@ fn failures_inside_the_stream() {
 }
 
 #[test]
-fn what_cannot_be_read_ends_the_stream_and_what_is_unknown_does_not() {
+fn invalid_events_end_the_stream_and_unknown_ones_do_not() {
     for bad in ["nonsense", "{\"type\":\"response.output_text.delta\"", "[1]", "{}", "\"\\ud800\""]
     {
         let events = decode_all(&format!("data: {bad}\n\n"));
@@ -219,7 +219,7 @@ fn what_cannot_be_read_ends_the_stream_and_what_is_unknown_does_not() {
 
 proptest! {
     #[test]
-    fn no_bytes_break_the_decoder(data in "(data: )?(\\{\"type\":\"(error|response\\.(created|failed|completed|output_item\\.(added|done)|output_text\\.delta))\")?[,:{}\\[\\]\"a-z0-9\\\\ ]{0,30}\n\n") {
+    fn any_bytes_are_decoded_without_a_panic(data in "(data: )?(\\{\"type\":\"(error|response\\.(created|failed|completed|output_item\\.(added|done)|output_text\\.delta))\")?[,:{}\\[\\]\"a-z0-9\\\\ ]{0,30}\n\n") {
         let events = decode_all(&data);
         prop_assert!(events.iter().filter(|event| event.is_terminal()).count() <= 1);
     }

@@ -99,7 +99,7 @@ fn ends_of_files() {
 }
 
 #[test]
-fn a_byte_order_mark_stays() {
+fn a_byte_order_mark_is_kept() {
     for (before, hunk, after) in [
         ("\u{feff}a\nb\n", "-a\n+c", "\u{feff}c\nb\n"),
         ("\u{feff}a\nb\n", "+0\n a", "\u{feff}0\na\nb\n"),

@@ -87,7 +87,7 @@ fn history() -> impl Strategy<Value = (u64, u64, Vec<Happening>)> {
 /// After any operations, the store and the bucket agree exactly on units, and on times up to the
 /// precision of a double.
 #[test]
-fn the_store_counts_as_the_bucket_does() {
+fn the_lua_script_agrees_with_the_bucket() {
     let store = store::Store::start();
     let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
     load(&mut connection);

@@ -20,7 +20,7 @@ fn meter(level: u128) -> Meter {
 }
 
 #[test]
-fn a_slot_is_read_as_it_was_written() {
+fn slots_round_trip() {
     for meter in [meter(u128::MAX - 1), Meter::Spend { month: 7, amount: u64::MAX }] {
         let record = read(&slot_of(&meter, [3, 2], 9), 9).unwrap().unwrap();
         assert_eq!((&*record.name, record.sequence), (&b"org\0tpm"[..], 3));

@@ -24,7 +24,7 @@ fn used(memory: &Memory, now: u64) -> Vec<u64> {
 }
 
 #[test]
-fn what_was_used_is_used_after_a_restart() {
+fn the_use_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let memory = Memory::open(&path, 0).unwrap();
@@ -51,7 +51,7 @@ fn what_was_used_is_used_after_a_restart() {
 }
 
 #[test]
-fn one_process_a_file() {
+fn a_file_has_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let first = Memory::open(&path, 0).unwrap();
@@ -95,7 +95,7 @@ fn a_damaged_file_is_refused_and_not_changed() {
 }
 
 #[test]
-fn slots_are_used_again_and_the_file_grows_in_steps() {
+fn slots_are_reused_and_the_file_grows_in_steps() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let file = StateFile::open(&path, |_, _| panic!("it is new")).unwrap();

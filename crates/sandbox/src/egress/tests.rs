@@ -118,7 +118,7 @@ fn get(host: &str) -> String {
 }
 
 #[tokio::test]
-async fn plain_requests_go_to_the_host_that_was_named() {
+async fn plain_requests_reach_the_named_host() {
     let rig = rig(policy(&["good.test"], &[]), None, OK).await;
     assert!(say(rig.http, get("GOOD.test.:80").as_bytes()).await.ends_with("hi"));
     let seen = rig.seen.lock().unwrap().clone();
@@ -126,7 +126,7 @@ async fn plain_requests_go_to_the_host_that_was_named() {
 }
 
 #[tokio::test]
-async fn what_is_not_let_through_is_refused_with_the_reason() {
+async fn denied_requests_are_refused_with_the_reason() {
     let open = || {
         policy(
             &[
@@ -209,7 +209,7 @@ async fn tunnels_carry_bytes_both_ways() {
 }
 
 #[tokio::test]
-async fn a_limited_network_only_reads() {
+async fn a_limited_network_allows_reading_only() {
     let limited = EgressPolicy { mode: Mode::Limited, ..policy(&["good.test"], &[]) };
     let rig = rig(limited, None, OK).await;
     let smuggled =
@@ -232,7 +232,7 @@ async fn a_limited_network_only_reads() {
 }
 
 #[tokio::test]
-async fn one_question_serves_all_who_wait_for_it() {
+async fn one_approval_serves_all_waiting_requests() {
     for answer in [true, false] {
         let asked = Arc::new(Asked { answer, questions: Mutex::default(), go: Semaphore::new(0) });
         let rig = rig(policy(&[], &["www.good.test"]), Some(asked.clone()), OK).await;
@@ -262,7 +262,7 @@ async fn one_question_serves_all_who_wait_for_it() {
 }
 
 #[tokio::test]
-async fn another_proxy_is_gone_through() {
+async fn requests_are_forwarded_through_an_upstream_proxy() {
     let upstream = Upstream::parse("http://u:p@proxy.test:8080/", ".local", |bytes| {
         String::from_utf8_lossy(bytes).into_owned()
     });

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_system_calls_are_not_let_through() {
+    fn foreign_system_calls_are_refused() {
         let i386 = 0x4000_0003;
         assert_eq!(run(&filter(true, true), i386, libc::SYS_read, [0; 3]), KILL_PROCESS);
         #[cfg(target_arch = "x86_64")]

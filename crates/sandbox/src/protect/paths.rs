@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_to_their_ends_and_recorded_on_the_way() {
+    fn links_are_followed_and_each_step_is_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_a_cycle_lead_nowhere() {
+    fn cyclic_links_resolve_to_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         symlink("loop", root.join(".agent")).unwrap();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_chose_stays_and_the_rest_follows() {
+    fn client_overrides_stay_and_other_settings_follow_the_files() {
         let before = settings("old", Some("low"));
         let after = settings("new", None);
         let chosen = settings("chosen", Some("low"));

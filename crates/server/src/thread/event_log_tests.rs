@@ -115,7 +115,7 @@ fn deltas_of_a_final_item_are_not_replayed() {
 }
 
 #[test]
-fn of_a_status_only_the_newest_is_kept() {
+fn only_the_newest_status_is_kept() {
     let mut log = log();
     let begin = EventPosition::read(&log.cursor()).unwrap();
     for number in 0..5 {
@@ -128,7 +128,7 @@ fn of_a_status_only_the_newest_is_kept() {
 }
 
 #[test]
-fn a_client_that_missed_more_than_the_log_keeps_is_told_so() {
+fn a_client_that_missed_more_than_the_log_keeps_gets_an_error() {
     let mut log = log();
     let begin = EventPosition::read(&log.cursor()).unwrap();
     let message =
@@ -203,7 +203,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 proptest! {
     /// However a connection is cut: what was seen and what is sent again make the same texts.
     #[test]
-    fn nothing_is_missed_and_nothing_repeated(
+    fn resuming_neither_skips_nor_repeats_events(
         all in prop::collection::vec(happening(), 1..60), cut in 0usize..60,
     ) {
         let (mut log, turn) = (log(), id("t1"));

@@ -256,7 +256,7 @@ async fn an_answer_without_a_request_is_ignored() {
 }
 
 #[tokio::test]
-async fn what_is_quoted_is_bounded_and_hides_nothing() {
+async fn quoted_text_is_bounded_and_hides_nothing() {
     let world = world(&runs("touch made")).await;
     let server = world.start();
     let (mut peer, thread) = open(&server).await;
@@ -275,7 +275,7 @@ async fn what_is_quoted_is_bounded_and_hides_nothing() {
 }
 
 #[tokio::test]
-async fn amendments_are_held_to_what_was_asked() {
+async fn amendments_are_limited_to_the_request() {
     for (script, prefix, taken) in [
         ("touch made", json!(["touch"]), true),
         ("touch made", json!(["touch", "made"]), true),

@@ -226,7 +226,7 @@ async fn a_declined_action_has_no_effect() {
 }
 
 #[tokio::test]
-async fn a_command_s_question_holds_what_the_user_needs() {
+async fn a_command_approval_contains_what_the_user_needs() {
     let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
     let server = world.start();
     let (mut peer, thread) = open(&server).await;
@@ -246,7 +246,7 @@ async fn a_command_s_question_holds_what_the_user_needs() {
 }
 
 #[tokio::test]
-async fn what_is_known_to_be_harmless_is_not_asked() {
+async fn harmless_commands_need_no_approval() {
     let world = World::with_responses(json!([runs("ls; pwd"), says("Done.")])).await;
     let server = world.start();
     let (mut peer, thread) = open(&server).await;
@@ -436,7 +436,7 @@ async fn the_model_is_informed_of_the_decision() {
 }
 
 #[tokio::test]
-async fn what_is_asked_about_hides_nothing() {
+async fn approvals_hide_no_part_of_a_command() {
     let script = "touch made #\u{1b}[2K\rls\u{202e}";
     let world = World::with_responses(json!([runs(script), says("Done.")])).await;
     let server = world.start();
@@ -451,7 +451,7 @@ async fn what_is_asked_about_hides_nothing() {
 }
 
 #[tokio::test]
-async fn the_session_remembers_what_a_command_does_and_not_how_it_is_written() {
+async fn session_grants_apply_to_equivalent_commands() {
     let scripts = ["touch 'a' b", "touch  a\tb", "touch a c", "touch a b < a"];
     let mut responses: Vec<Value> = scripts.iter().map(|script| runs(script)).collect();
     responses.push(says("Done."));

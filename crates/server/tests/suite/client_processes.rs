@@ -391,7 +391,7 @@ async fn an_administrator_can_forbid_commands_outside_the_sandbox() {
 }
 
 #[tokio::test]
-async fn what_was_accepted_is_answered_when_the_server_ends() {
+async fn accepted_requests_are_answered_at_shutdown() {
     for (method, ends_in_time) in [("drain", true), ("drain", false), ("end of input", false)] {
         let world = world().await;
         let server = world.start();

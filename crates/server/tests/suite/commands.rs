@@ -119,7 +119,7 @@ async fn the_workspace_is_writable_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn git_s_folder_in_the_workspace_is_read_only() {
+async fn the_git_folder_of_the_workspace_is_read_only() {
     let command = "echo x > .git/config; mkdir .git/hooks; mv .git moved; rm -rf .git; echo over";
     let world = World::with_responses(json!([runs(command), says("Done.")])).await;
     let git = world.workspace().join(".git");

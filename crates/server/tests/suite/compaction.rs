@@ -148,7 +148,7 @@ async fn a_long_thread_is_compacted_automatically() {
 }
 
 #[tokio::test]
-async fn what_the_provider_finds_too_long_is_compacted_and_tried_again() {
+async fn a_history_too_long_for_the_provider_is_compacted_and_retried() {
     let world = World::with_responses(json!([
         says("One."),
         too_long(),

@@ -52,7 +52,7 @@ async fn layers_and_origins_are_read() {
 }
 
 #[tokio::test]
-async fn writes_keep_what_a_person_wrote() {
+async fn writes_keep_comments_and_layout() {
     let world = world().await;
     let file = world.home().join("config.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -239,7 +239,7 @@ async fn features_are_listed_and_switched() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_missing_part_is_shown_as_held_off() {
+async fn pending_features_are_shown_as_off() {
     let world = world().await;
     let file = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
     world.write_config(&format!(
@@ -371,7 +371,7 @@ async fn a_thread_that_moves_follows_the_project_there() {
 }
 
 #[tokio::test]
-async fn what_is_in_force_is_read_with_its_defaults() {
+async fn effective_values_are_read_with_their_defaults() {
     let mut world = world().await;
     world.config_overrides.push("sandbox_workspace_write.network_access=true".to_owned());
     world.config_overrides.push("features.undo=true".to_owned());

@@ -6,7 +6,7 @@ use testkit::World;
 use crate::says;
 
 #[tokio::test]
-async fn unknown_keys_are_warned_of_after_the_handshake() {
+async fn unknown_keys_are_reported_after_the_handshake() {
     let world = World::with_responses(json!([says("Hello.")])).await;
     let file = world.home().join("config.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -71,7 +71,7 @@ async fn a_thread_s_own_configuration_wins() {
 }
 
 #[tokio::test]
-async fn misspelt_keys_that_decide_what_may_be_done_are_refused_in_a_threads_config() {
+async fn misspelt_permission_keys_are_refused_in_a_threads_config() {
     let world = World::with_responses(json!([says("x")])).await;
     let server = world.start();
     let mut peer = server.connect().await;

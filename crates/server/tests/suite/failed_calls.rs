@@ -205,7 +205,7 @@ async fn an_item_of_an_unknown_type_is_shown_and_answered() {
 }
 
 #[tokio::test]
-async fn what_only_the_whole_item_says_is_shown() {
+async fn data_that_arrives_only_with_the_whole_item_is_shown() {
     let summary = json!([{ "type": "summary_text", "text": "One." },
         { "type": "summary_text", "text": "Two." }]);
     let reasoning = json!({ "type": "reasoning", "summary": summary });

@@ -215,7 +215,7 @@ async fn output_of_a_command_waits_with_the_client_that_runs_it() {
 }
 
 #[tokio::test]
-async fn a_turn_can_be_interrupted_by_a_client_that_has_much_to_read() {
+async fn a_client_with_a_full_outbox_can_interrupt_a_turn() {
     let slow_message = json!({ "steps": [{ "message": { "chunks": ["0123456789abcdef"],
         "repeat": 400_000, "chunk_delay_ms": 1 } }] });
     let world = World::with_responses(json!([much(4 * MIB), slow_message])).await;

@@ -119,7 +119,7 @@ async fn an_ephemeral_fork_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn a_rollback_drops_turns_for_good() {
+async fn a_rollback_removes_turns_permanently() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;

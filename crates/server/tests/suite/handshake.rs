@@ -96,7 +96,7 @@ async fn notifications_are_opted_out_of_by_their_exact_names() {
 }
 
 #[tokio::test]
-async fn what_is_experimental_needs_the_capability() {
+async fn experimental_methods_need_the_capability() {
     let world = world().await;
     let server = world.start();
     let mut stable = server.connect().await;

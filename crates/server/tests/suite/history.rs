@@ -106,7 +106,7 @@ async fn the_working_folder_of_a_turn_sticks() {
 }
 
 #[tokio::test]
-async fn the_beginning_of_the_history_never_changes() {
+async fn the_prefix_of_the_history_never_changes() {
     let world = World::with_responses(json!([
         runs("echo one"),
         patches("*** Add File: a.txt\n+a"),

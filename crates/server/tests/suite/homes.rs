@@ -100,7 +100,7 @@ async fn a_damaged_database_is_set_aside_and_reported() {
 }
 
 #[tokio::test]
-async fn damage_costs_what_is_damaged() {
+async fn only_damaged_records_are_lost() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;

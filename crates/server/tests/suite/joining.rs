@@ -42,7 +42,7 @@ async fn a_running_turn_is_returned_and_continues() {
 }
 
 #[tokio::test]
-async fn what_waits_for_approval_is_shown_too() {
+async fn pending_approvals_are_shown() {
     let world = World::with_responses(json!([runs("touch made"), says("So.")])).await;
     let server = world.start();
     let mut first = server.connect().await;

@@ -83,7 +83,7 @@ fn png(bytes: usize) -> String {
 }
 
 #[tokio::test]
-async fn the_largest_image_fits_on_a_line_and_one_input_too_many_says_so() {
+async fn the_largest_image_fits_on_a_line_and_excess_input_is_refused() {
     const MIB: usize = 1 << 20;
     let world = World::with_responses(json!([says("A picture."), says("A text.")])).await;
     let server = world.start();

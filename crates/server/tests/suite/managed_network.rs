@@ -265,7 +265,7 @@ async fn a_declined_host_is_refused_and_the_end_of_a_command_withdraws_its_quest
 }
 
 #[tokio::test]
-async fn client_commands_go_through_it_too() {
+async fn client_commands_go_through_the_proxy() {
     let port = service();
     let world = world(LOCAL, &[]).await;
     let server = world.start();

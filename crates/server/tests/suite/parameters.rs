@@ -21,7 +21,7 @@ async fn refused(peer: &mut Peer, cases: &[(&str, Value, &str)]) {
 }
 
 #[tokio::test]
-async fn unknown_members_of_what_decides_rights_are_refused() {
+async fn unknown_members_of_permission_types_are_refused() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
@@ -162,7 +162,7 @@ async fn a_running_turn_takes_no_overrides() {
 }
 
 #[tokio::test]
-async fn null_is_left_out() {
+async fn null_members_are_omitted() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -111,7 +111,7 @@ async fn a_patch_outside_the_workspace_needs_approval_under_on_request() {
 }
 
 #[tokio::test]
-async fn a_link_does_not_lead_a_patch_out_of_the_workspace() {
+async fn a_patch_does_not_follow_a_link_out_of_the_workspace() {
     for body in [
         "*** Add File: link/new.txt\n+x",
         "*** Update File: link/there.txt\n@@\n-old\n+new",
@@ -133,7 +133,7 @@ async fn a_link_does_not_lead_a_patch_out_of_the_workspace() {
 }
 
 #[tokio::test]
-async fn git_s_folder_is_not_patched() {
+async fn the_git_folder_is_not_patched() {
     let body = "*** Add File: .git/hooks/pre-commit\n+#!/bin/sh";
     let world = World::with_responses(json!([patches(body), says("Done.")])).await;
     std::fs::create_dir(world.workspace().join(".git")).unwrap();
@@ -142,7 +142,7 @@ async fn git_s_folder_is_not_patched() {
 }
 
 #[tokio::test]
-async fn what_a_protected_name_leads_to_is_not_patched() {
+async fn targets_of_protected_names_are_not_patched() {
     for (setup, name) in [
         ("mkdir decoy; ln -s decoy .agent", "decoy/config.toml"),
         ("ln -s decoy .agent", "decoy/config.toml"),
@@ -161,7 +161,7 @@ async fn what_a_protected_name_leads_to_is_not_patched() {
 }
 
 #[tokio::test]
-async fn the_diff_of_a_turn_sums_its_patches_up() {
+async fn the_diff_of_a_turn_combines_its_patches() {
     let world = World::with_responses(json!([
         patches("*** Add File: a.txt\n+one"),
         patches("*** Update File: a.txt\n@@\n-one\n+two"),

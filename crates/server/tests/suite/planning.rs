@@ -38,7 +38,7 @@ fn escalated(command: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_changes_something_is_not_offered() {
+async fn modifying_tools_are_not_offered_in_plan_mode() {
     let world = world(vec![says("A plan."), says("Work.")]).await;
     let server = world.start();
     let (mut peer, thread) = open(&server, json!({ "sandbox": "dangerFullAccess" })).await;
@@ -57,7 +57,7 @@ async fn what_changes_something_is_not_offered() {
 }
 
 #[tokio::test]
-async fn a_patch_fails_with_the_reason_however_it_is_given() {
+async fn a_patch_is_refused_with_the_reason_in_every_form() {
     let script = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: made\n+x\n*** End Patch\nEOF";
     for policy in ["dangerFullAccess", "workspaceWrite"] {
         for first in [patches("*** Add File: made\n+x"), runs(script)] {
@@ -154,7 +154,7 @@ async fn an_approved_command_is_read_only_and_no_amendment_is_taken() {
 }
 
 #[tokio::test]
-async fn what_is_approved_after_the_mode_changed_changes_nothing() {
+async fn approvals_after_the_mode_changed_modify_nothing() {
     for (first, method, kind) in [
         (escalated("touch made"), COMMAND, "commandExecution"),
         (patches("*** Add File: made\n+x"), "item/fileChange/requestApproval", "fileChange"),
@@ -177,7 +177,7 @@ async fn what_is_approved_after_the_mode_changed_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_command_that_may_write_is_not_typed_into() {
+async fn a_command_that_may_write_gets_no_input() {
     let shell = calls("exec_command", json!({ "cmd": "sh", "tty": true, "yield_time_ms": 250 }));
     let write = calls("write_stdin", json!({ "session_id": 2, "chars": "touch made\n" }));
     let world = world(vec![shell, says("It runs."), write]).await;

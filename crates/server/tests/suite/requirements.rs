@@ -16,7 +16,7 @@ const MODES: &str = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"
                      allowed_approval_policies = [\"untrusted\", \"on-request\"]\n";
 
 #[tokio::test]
-async fn every_way_in_is_constrained() {
+async fn every_source_of_settings_is_constrained() {
     let mut world = world(MODES).await;
     let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
     world.write_config(&format!(
@@ -61,7 +61,7 @@ async fn every_way_in_is_constrained() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_satisfied_refuses_threads() {
+async fn unsatisfiable_requirements_refuse_threads() {
     let world = world("allowed_sandbox_modes = []\n").await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -70,7 +70,7 @@ async fn what_cannot_be_satisfied_refuses_threads() {
 }
 
 #[tokio::test]
-async fn they_can_be_read() {
+async fn requirements_can_be_read() {
     let world =
         world(&format!("{MODES}allowed_web_search_modes = []\n[features]\napps = false\n")).await;
     let server = world.start();

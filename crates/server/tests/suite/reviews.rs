@@ -197,7 +197,7 @@ async fn every_target_shows_its_own_change() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_refused() {
+async fn missing_review_targets_are_refused() {
     let world = World::with_responses(json!([says("Fine.")])).await;
     repository(&world);
     let folder = world.workspace();
@@ -233,7 +233,7 @@ async fn what_does_not_exist_is_refused() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_reported_to_the_user_and_the_model() {
+async fn unreadable_changes_are_reported_to_the_user_and_the_model() {
     let world = World::with_responses(json!([says("Fine.")])).await;
     repository(&world);
     std::fs::write(world.workspace().join(".git/index"), "damaged").unwrap();
@@ -251,7 +251,7 @@ async fn what_cannot_be_read_is_reported_to_the_user_and_the_model() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_repository_is_run() {
+async fn no_program_of_the_repository_is_run() {
     let world = World::with_responses(json!([says("Fine.")])).await;
     repository(&world);
     let folder = world.workspace();

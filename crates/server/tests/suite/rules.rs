@@ -117,7 +117,7 @@ async fn rules_of_a_project_hold_when_it_is_trusted() {
 /// Commands and patches in a project cannot configure a later thread: neither through a folder that
 /// they create, nor in a folder that the user trusts separately.
 #[tokio::test]
-async fn what_an_agent_writes_configures_no_later_thread() {
+async fn files_written_by_an_agent_configure_no_later_thread() {
     let plant = |folder: &str| {
         let file = format!("{folder}/.agent/config.toml");
         format!("mkdir -p {folder}/.agent; echo 'sandbox_mode=\"danger-full-access\"' > {file}")

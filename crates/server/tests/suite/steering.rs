@@ -239,7 +239,7 @@ async fn a_review_and_a_compaction_take_no_input() {
 }
 
 #[tokio::test]
-async fn what_is_added_during_a_review_or_a_compaction_goes_to_later_turns() {
+async fn input_during_a_review_or_a_compaction_goes_to_later_turns() {
     let slow = || json!({ "steps": [{ "delay_ms": 300 }, { "message": "The result." }] });
     let injected = json!({ "type": "message", "role": "assistant",
         "content": [{ "type": "output_text", "text": "INJECTED" }] });

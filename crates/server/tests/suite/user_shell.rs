@@ -11,7 +11,7 @@ fn shell(thread: &str, command: &str) -> Value {
 }
 
 #[tokio::test]
-async fn on_an_idle_thread_it_is_a_turn() {
+async fn a_user_command_on_an_idle_thread_is_a_turn() {
     let world = World::with_responses(json!([says("I saw it.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -48,7 +48,7 @@ async fn on_an_idle_thread_it_is_a_turn() {
 }
 
 #[tokio::test]
-async fn beside_a_turn_its_output_joins_what_the_model_sees() {
+async fn the_output_of_a_user_command_during_a_turn_reaches_the_model() {
     let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -101,7 +101,7 @@ async fn background_terminals_are_cleaned() {
 }
 
 #[tokio::test]
-async fn what_may_not_run_with_full_access_is_refused() {
+async fn a_user_command_that_may_not_have_full_access_is_refused() {
     let forbidden = "[[rules.prefix_rules]]\npattern = [{ token = \"touch\" }]\n\
                      decision = \"forbidden\"\njustification = \"ours\"\n";
     let confined = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";

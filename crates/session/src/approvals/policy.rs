@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_holds_for_the_same_command_in_the_same_place_only() {
+    fn a_grant_applies_to_the_same_command_and_folder_only() {
         let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
         let mut grants = Grants::default();
         grants.allow_command(vec!["make".into()], Path::new("/w"), Reach::Sandbox);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn in_plan_mode_nothing_widens() {
+    fn plan_mode_grants_no_permission() {
         use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
         let plain = Assessment::default();
         let ruled = |decision| Assessment { rule: Some((decision, None)), ..Assessment::default() };

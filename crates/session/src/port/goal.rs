@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_that_is_new_begins_a_new_account() {
+    fn a_new_objective_resets_the_account() {
         let mut goal = set(None, Some("a"), None);
         assert_eq!(goal.status, GoalStatus::Active);
         goal.tokens_used = 5;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_limits() {
+    fn a_spent_budget_limits_the_goal() {
         let mut goal = set(None, Some("a"), None);
         goal.tokens_used = 10;
         let change = |budget| GoalChange { token_budget: Some(budget), ..GoalChange::default() };

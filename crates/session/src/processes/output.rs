@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_goes_first() {
+    fn the_middle_is_dropped_first() {
         assert_eq!(collect(4, &["abcdefgh"]), "ab\n… 4 bytes of output left out …\ngh");
         let by_one = ["a", "b", "c", "d", "e", "f", "g", "h"];
         assert_eq!(collect(4, &by_one), collect(4, &["abcdefgh"]));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_is_cut_into_parts_does_not_matter() {
+    fn the_result_does_not_depend_on_the_split() {
         let text: String = (0..200).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
         for cap in [1, 2, 7, 50, 199, 200, 500] {
             for step in [1, 3, 64, 200] {

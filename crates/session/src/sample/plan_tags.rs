@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_found_however_it_is_cut() {
+    fn a_plan_is_found_for_any_split() {
         let text = "Before <b>\n<proposed_plan>\n1. a < b\n</proposed_plan>\nafter";
         let whole = split(text);
         assert_eq!(whole, ("Before <b>\n\nafter".into(), Some("1. a < b".into())));

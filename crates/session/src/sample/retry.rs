@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_and_obey_the_provider() {
+    fn waits_grow_and_respect_the_provider() {
         let limits = Limits { stream_retries: 20, ..Limits::default() };
         let mut attempts = Attempts::default();
         let mut wait = |asked| match attempts.failed(&failure(Retry::Stream, asked), &limits) {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_say_what_follows() {
+    fn failures_state_the_next_step() {
         let busy = failure(Retry::Request, None);
         let reported = retried(&busy, 1, 4, 200);
         assert_eq!(reported.message, "busy (retry 1 of 4 in 0.2 s)");

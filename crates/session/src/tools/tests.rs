@@ -130,7 +130,7 @@ fn names(offer: &Offer) -> Vec<String> {
 }
 
 #[test]
-fn the_offer_is_what_may_be_called() {
+fn offered_tools_are_exactly_the_callable_ones() {
     let search = r#"{"type":"web_search"}"#;
     for (tools, expected) in [
         (ToolSet::default(), "exec_command write_stdin update_plan apply_patch view_image"),
@@ -163,7 +163,7 @@ fn the_offer_is_what_may_be_called() {
 }
 
 #[test]
-fn in_plan_mode_what_changes_something_is_not_offered_and_still_understood() {
+fn plan_mode_does_not_offer_modifying_tools_but_parses_them() {
     for commands in [CommandTool::Terminal, CommandTool::OneShot] {
         let planning = ToolSet { reads_only: true, goal: true, commands, ..ToolSet::default() };
         let text = Offer::new(planning.clone()).json(false);
@@ -180,7 +180,7 @@ fn in_plan_mode_what_changes_something_is_not_offered_and_still_understood() {
 }
 
 #[test]
-fn without_login_shells_none_is_offered() {
+fn login_shells_are_offered_only_when_allowed() {
     let offer = |login_shell| Offer::new(ToolSet { login_shell, ..ToolSet::default() }).json(false);
     assert!(offer(true).contains("\"login\"") && !offer(false).contains("\"login\""));
 }

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_is_rendered() {
+    fn readable_findings_are_rendered() {
         let one = |members: &str, expected: &str| {
             check(&format!(r#"{{"findings": [{{{members}}}]}}"#), expected);
             check(&format!("[{{{members}}}]"), expected);
@@ -259,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_finding_costs_no_other() {
+    fn an_invalid_finding_does_not_affect_others() {
         let odd = r#"{"findings": [{"title": "a", "priority": {}}, "b", 3, {"c": 1}, null]}"#;
         check(odd, "- [{}] a\n\n- b\n\n- 3\n\n- {\"c\":1}\n\n- null");
     }
 
     #[test]
-    fn other_answers_stay_as_they_are() {
+    fn other_answers_are_unchanged() {
         for said in [
             "[P1] A bug.",
             "",

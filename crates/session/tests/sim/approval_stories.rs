@@ -12,7 +12,7 @@ fn prefix() -> Decision {
 }
 
 #[test]
-fn approved_commands_keep_to_the_limit() {
+fn approved_commands_respect_the_concurrency_limit() {
     let mut script = Script::new(&[&[exec("a", "a"), exec("b", "b"), exec("c", "c")]])
         .asking(ApprovalPolicy::UnlessTrusted);
     script.limits.processes = 1;
@@ -22,7 +22,7 @@ fn approved_commands_keep_to_the_limit() {
 }
 
 #[test]
-fn every_decision_leads_where_it_should() {
+fn every_decision_has_its_effect() {
     use ItemStatus::{Completed, Declined};
     let check = |decision: Decision, end: TurnStatus, expected: &[ItemStatus], allows: usize| {
         let script = Script::new(&[&[
@@ -48,7 +48,7 @@ fn every_decision_leads_where_it_should() {
 }
 
 #[test]
-fn what_was_granted_for_the_session_is_not_asked_again() {
+fn a_session_grant_is_not_asked_again() {
     assert_eq!(scenario("session grants").asks(), 2);
     let other_shell = json!({ "cmd": "print:a", "shell": "/tmp/other" });
     let script = Script::new(&[
@@ -74,7 +74,7 @@ fn an_approval_offers_what_the_rules_offer() {
 }
 
 #[test]
-fn nobody_is_asked_who_cannot_be() {
+fn no_approval_is_requested_without_a_client() {
     let world = scenario("nobody to ask");
     assert_eq!(world.asks(), 0);
     assert_eq!(statuses(&world), [ItemStatus::Declined; 2]);
@@ -118,7 +118,7 @@ fn hosts_are_asked_about_once() {
 }
 
 #[test]
-fn a_host_that_is_declined_is_refused_and_the_turn_goes_on() {
+fn a_declined_host_is_refused_and_the_turn_continues() {
     for (decision, end) in
         [(Decision::Decline, TurnStatus::Completed), (Decision::Cancel, TurnStatus::Interrupted)]
     {
@@ -131,14 +131,14 @@ fn a_host_that_is_declined_is_refused_and_the_turn_goes_on() {
 }
 
 #[test]
-fn no_host_is_reached_where_nobody_is_asked() {
+fn no_unlisted_host_is_reached_without_approval() {
     let script = Script::new(&[&[exec("a", "reach:a after:50")]]).asking(ApprovalPolicy::Never);
     let world = run(&script);
     assert_eq!((hosts(&world), answers(&world)), (vec![], vec![false]));
 }
 
 #[test]
-fn a_prompt_goes_with_the_command_it_shows() {
+fn a_prompt_is_withdrawn_with_its_command() {
     // The first command ends at 4 ms, the answer would come at 8: the second one is shown then.
     let both = [exec("a", "reach:a after:2"), exec("b", "reach:a after:50")];
     let world = run(&Script::new(&[&both]).asking(ApprovalPolicy::OnRequest));
@@ -147,7 +147,7 @@ fn a_prompt_goes_with_the_command_it_shows() {
 }
 
 #[test]
-fn a_prompt_goes_with_the_last_who_waits() {
+fn a_prompt_is_withdrawn_with_its_last_waiter() {
     let script = Script::new(&[&[exec("a", "reach:a gives-up after:50")]])
         .asking(ApprovalPolicy::OnRequest)
         .deciding(&[Decision::Accept]);

@@ -358,7 +358,7 @@ proptest! {
     #![proptest_config(config(400))]
 
     #[test]
-    fn random_runs_keep_every_promise(
+    fn random_runs_keep_every_invariant(
         script in script(),
         seed in any::<u64>(),
         acts in vec((0_usize..80, act()), 0..6),
@@ -367,7 +367,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_leaves_the_state_sane(
+    fn invalid_inputs_keep_the_state_valid(
         mut script in script(),
         seed in any::<u64>(),
         acts in vec((0_usize..80, prop_oneof![1 => act(), 5 => garbage()]), 0..30),

@@ -53,7 +53,7 @@ fn compact(world: &mut World) -> Option<Input> {
 }
 
 #[test]
-fn a_compaction_keeps_the_users_words_and_sums_up_the_rest() {
+fn a_compaction_keeps_user_messages_and_summarizes_the_rest() {
     let mut script = Script::new(&[
         &[exec("a", "print:noise")],
         &[say("done with it")],
@@ -97,7 +97,7 @@ fn a_compaction_keeps_the_users_words_and_sums_up_the_rest() {
 }
 
 #[test]
-fn a_turn_that_grows_too_long_is_compacted_and_goes_on() {
+fn a_turn_that_grows_too_long_is_compacted_and_continues() {
     let mut script = Script::new(&[
         &[exec("a", &format!("print:{}", "x".repeat(4000)))],
         &[say("SUMMARY so far")],
@@ -114,7 +114,7 @@ fn a_turn_that_grows_too_long_is_compacted_and_goes_on() {
 }
 
 #[test]
-fn a_request_that_the_provider_finds_too_long_is_compacted_once() {
+fn a_request_too_long_for_the_provider_is_compacted_once() {
     let mut script =
         Script::new(&[&[exec("a", "print:abc")], &[], &[say("SUMMARY")], &[say("ok")]]);
     script.responses[1] = refused();
@@ -134,7 +134,7 @@ fn a_request_that_the_provider_finds_too_long_is_compacted_once() {
 }
 
 #[test]
-fn a_summary_that_does_not_fit_is_asked_for_with_less() {
+fn an_oversized_summary_request_is_retried_with_less() {
     let mut script = Script::new(&[&[exec("a", "print:abc")], &[exec("b", "print:abc")], &[], &[]]);
     script.responses[2] = refused();
     script.responses[3] = refused();
@@ -209,7 +209,7 @@ fn a_compaction_takes_no_input() {
 }
 
 #[test]
-fn a_review_is_a_conversation_of_its_own() {
+fn a_review_has_a_separate_history() {
     let mut script = Script::new(&[
         &[say("SECRET of the thread")],
         &[exec("a", "safe"), say("looking")],
@@ -306,7 +306,7 @@ fn a_command_of_the_user_is_a_turn_or_joins_one() {
 }
 
 #[test]
-fn the_agent_cannot_wait_for_a_command_of_the_user() {
+fn the_model_cannot_poll_a_user_command() {
     // Such a call was never answered once: the command's end was reported to the user alone.
     let script = Script::new(&[&[exec("a", "after:50")], &[write("w", 2, "")], &[say("ok")]]);
     let world = run(&script, |world| {
@@ -329,7 +329,7 @@ fn the_agent_cannot_wait_for_a_command_of_the_user() {
 }
 
 #[test]
-fn injected_items_reach_the_model_in_their_place() {
+fn injected_items_reach_the_model_in_order() {
     let item = || {
         Fragment {
         text: r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"INJECTED"}]}"#.into(),
@@ -435,7 +435,7 @@ fn run_on(mut world: World) -> World {
 }
 
 #[test]
-fn a_client_that_joins_sees_what_is_not_final() {
+fn a_joining_client_sees_unfinished_items() {
     let mut script = Script::new(&[]);
     let mut events = cut(&[
         Output::Reasoning { summary: vec!["thinking".into()], content: vec![] },

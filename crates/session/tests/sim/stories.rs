@@ -41,7 +41,7 @@ fn plain_text_streams_and_completes() {
 }
 
 #[test]
-fn the_boundary_of_each_summary_section_is_told_once() {
+fn each_summary_section_boundary_is_reported_once() {
     let world = scenario("reasoning");
     let boundaries: Vec<usize> = world
         .events
@@ -58,7 +58,7 @@ fn the_boundary_of_each_summary_section_is_told_once() {
 }
 
 #[test]
-fn a_plan_is_its_own_item() {
+fn a_plan_is_a_separate_item() {
     let plan_of = |world: &World| {
         world.items().into_iter().find_map(|item| match item {
             Item::Plan { text, .. } => Some(text.clone()),
@@ -79,7 +79,7 @@ fn a_plan_is_its_own_item() {
 }
 
 #[test]
-fn commands_run_side_by_side_and_answer_in_order() {
+fn commands_run_concurrently_and_answer_in_order() {
     let world = scenario("parallel commands");
     let order: Vec<bool> = world
         .effects
@@ -113,7 +113,7 @@ fn a_patch_runs_alone() {
 }
 
 #[test]
-fn patches_inside_commands_wait_for_each_other_and_are_looked_at_again() {
+fn patches_inside_commands_run_in_turn_and_are_prepared_again() {
     let world = scenario("patches in the shell");
     let prepared = world.effects.iter().filter(|e| matches!(e, Effect::Prepare { .. })).count();
     assert!(prepared > 3, "looked at once more when alone");
@@ -124,7 +124,7 @@ fn patches_inside_commands_wait_for_each_other_and_are_looked_at_again() {
 }
 
 #[test]
-fn every_bad_call_is_answered_with_what_is_wrong() {
+fn every_invalid_call_is_answered_with_its_error() {
     let world = scenario("every tool");
     for (id, expected) in [
         ("a", "Plan updated"),
@@ -184,7 +184,7 @@ fn outcome(item: &Item) -> Option<String> {
 }
 
 #[test]
-fn what_is_refused_before_the_response_begins_is_told_with_wait_and_attempt() {
+fn early_refusals_are_reported_with_wait_and_attempt() {
     let world = scenario("refused requests");
     assert_eq!(world.ends(), [TurnStatus::Completed]);
     let told: Vec<&str> = world
@@ -209,7 +209,7 @@ fn what_is_refused_before_the_response_begins_is_told_with_wait_and_attempt() {
 }
 
 #[test]
-fn without_a_sandbox_the_turn_fails_as_that() {
+fn without_a_sandbox_the_turn_fails_with_its_error_kind() {
     let world = scenario("no sandbox");
     assert_eq!(world.ends(), [TurnStatus::Failed, TurnStatus::Completed]);
     let kinds = world.events.iter().filter_map(|event| match event {
@@ -222,7 +222,7 @@ fn without_a_sandbox_the_turn_fails_as_that() {
 }
 
 #[test]
-fn a_search_begins_when_the_provider_begins_it_and_fails_when_it_is_cut() {
+fn a_search_starts_with_the_provider_and_fails_when_truncated() {
     for (name, cut) in [("web search", false), ("search cut", true)] {
         let world = scenario(name);
         let searches: Vec<&Item> = world
@@ -303,7 +303,7 @@ fn typing_that_does_not_reach_its_command_fails() {
 }
 
 #[test]
-fn a_failed_response_costs_what_it_used() {
+fn a_failed_response_is_charged_its_usage() {
     let usage = Usage { input: 5, cached_input: 0, output: 2, reasoning_output: 0, total: 7 };
     let failure = Failure {
         usage: Some(usage),
@@ -329,7 +329,7 @@ fn shell_commands_end_at_their_timeout() {
 }
 
 #[test]
-fn limits_are_told_to_the_model() {
+fn limits_are_sent_to_the_model() {
     let world = scenario("limits");
     assert!(world.output_of("c").contains("2 commands are running, 2 at most"));
     assert!(world.output_of("d").contains("more than 3 tool calls"));
@@ -347,7 +347,7 @@ fn overrides_stick_and_the_schema_does_not() {
 }
 
 #[test]
-fn the_model_learns_of_a_new_working_folder_and_what_is_writable_there() {
+fn the_model_is_informed_of_a_new_working_folder_and_its_writable_roots() {
     let mut script = Script::new(&[]).then("there");
     script.turns[1].overrides = Overrides { cwd: Some("/there".into()), ..Overrides::default() };
     let world = run(&script);
@@ -356,7 +356,7 @@ fn the_model_learns_of_a_new_working_folder_and_what_is_writable_there() {
 }
 
 #[test]
-fn a_joined_turn_brings_its_overrides_and_its_schema() {
+fn a_joined_turn_applies_its_overrides_and_schema() {
     let script = Script::new(&[&[say("one")], &[say("two")]]);
     let mut joined = false;
     let world = World::run_with(&script, Order::Timely, |world| {
@@ -377,7 +377,7 @@ fn a_joined_turn_brings_its_overrides_and_its_schema() {
 }
 
 #[test]
-fn retries_go_on_where_the_stream_broke() {
+fn retries_continue_where_the_stream_broke() {
     let world = scenario("retries");
     assert_eq!(world.ends(), [TurnStatus::Completed]);
     let errors: Vec<String> = world
@@ -435,7 +435,7 @@ fn a_patch_in_flight_survives_an_interrupt_and_the_callers_wait_for_it() {
 }
 
 #[test]
-fn what_completes_a_cut_history_is_stored() {
+fn completions_of_a_truncated_history_are_stored() {
     let world = scenario("restored");
     let output = world.output_of("y");
     assert!(output.contains("aborted"), "{output}");
@@ -451,7 +451,7 @@ fn what_completes_a_cut_history_is_stored() {
 }
 
 #[test]
-fn a_response_without_end_is_bounded() {
+fn an_endless_response_is_bounded() {
     let world = scenario("response too long");
     assert_eq!(world.ends(), [TurnStatus::Failed]);
     let mut script = Script::new(&[]);
@@ -516,7 +516,7 @@ fn a_refused_start_changes_nothing() {
 }
 
 #[test]
-fn nothing_starts_after_the_shutdown() {
+fn no_work_starts_after_the_shutdown() {
     let (_, script) =
         scenarios::all().into_iter().find(|(name, _)| *name == "background for ever").unwrap();
     let mut done = false;

@@ -80,7 +80,7 @@ fn a_double_interrupt_at_every_step() {
 }
 
 #[test]
-fn interrupt_and_start_anew_at_every_step() {
+fn interrupt_and_restart_at_every_step() {
     at_every_step(|world| {
         let (reply, turn) = (world.reply(), active(world));
         world.step(Input::Interrupt { reply, turn });

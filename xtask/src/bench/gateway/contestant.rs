@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gateway_s_configuration_is_toml() {
+    fn the_gateway_configuration_is_toml() {
         let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
         let config = gateway_config(Path::new("/a"), "off:", upstream);
         let table: toml::Table = config.parse().unwrap();

@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_are_put_together(
+        fn chunked_bodies_are_reassembled(
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..8),
             step in 1_usize..50,
         ) {
@@ -227,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Response::read(&bytes);
             let _ = Request::read(&bytes);
             let _ = Body::Chunked(Chunk::Size(0)).take(&bytes, &mut Vec::new());

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_goals_and_only_the_columns_that_are_there() {
+    fn rows_have_goals_and_only_measured_columns() {
         let rows = [
             Row::new("rate", "", vec![(Who::Gateway, 11_000.0), (Who::Nginx, 20_000.0)])
                 .goal(Goal::AtLeast(12_000.0)),

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn load_is_answered_in_the_upstream_s_time() {
+    fn the_load_includes_the_upstream_latency() {
         let address = started(Pace { delay_us: 3000, piece_us: 1000 });
         for (path, body, to_first_byte, least) in [
             ("/v1/chat/completions", "{}", false, 3000.0),

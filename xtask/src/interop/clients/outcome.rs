@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_apart() {
+    fn kinds_of_lines_are_distinguished() {
         for (line, expected) in [
             (
                 "client openai 1.2.3 on Python 3",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_is_not_that_of_the_lines_is_refused() {
+    fn a_count_that_differs_from_the_lines_is_refused() {
         let mut outcome = Outcome::new("Python");
         outcome.add(Line::Client("openai".to_owned()));
         outcome.add(check("files", "list", true));

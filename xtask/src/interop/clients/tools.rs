@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_installed_is_not_installed_again() {
+    fn installed_tools_are_not_installed_again() {
         let folder = tempfile::tempdir().unwrap();
         let mut installed = 0;
         let mut install = |wanted: &str, works: bool| {

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_missing_comes_first_and_the_messages_are_whole_lines() {
+    fn missing_elements_are_listed_first_on_whole_lines() {
         let check = |not_started: Option<&str>, expect: &[&str]| {
             let lines = lines("t1", Path::new("/w \"x\""), not_started);
             assert!(expect.iter().all(|part| lines[1].contains(part)), "{lines:?}");

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_choices() {
+    fn input_lines_map_to_choices() {
         let check = |line: &str, expect: Option<&str>| assert_eq!(choice(line), expect, "{line:?}");
         check("\n", Some("accept"));
         check("A\n", Some("accept"));

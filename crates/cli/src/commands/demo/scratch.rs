@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_kernel_end() {
+    fn a_copy_of_the_proc_file_system_is_bounded() {
         let temporary = tempfile::tempdir().unwrap();
         let from = Path::new("/proc/self");
         let scratch = Scratch::copy(from, temporary.path(), Path::new("/none")).unwrap();

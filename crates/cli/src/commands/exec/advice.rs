@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_says_what_to_do_next() {
+    fn every_failure_has_advice() {
         let check = |info: Option<AgentErrorInfo>, is_ephemeral, expect: &str| {
             let error = TurnError {
                 message: "it broke\x1b[2J".into(),

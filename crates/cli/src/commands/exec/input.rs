@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_become_input_or_a_reason() {
+    fn arguments_resolve_to_input_or_an_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("schema.json"), r#"{"type":"object"}"#).unwrap();
         std::fs::write(dir.path().join("list.json"), "[]").unwrap();

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_is_the_last_final_one_or_else_the_last() {
+    fn the_answer_is_the_last_final_message_or_else_the_last_message() {
         let check = |messages: &[(&str, Option<MessagePhase>)], expect: Option<&str>| {
             let mut answer = Answer::default();
             for (text, phase) in messages {

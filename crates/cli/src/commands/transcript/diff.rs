@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_in_lines() {
+    fn line_changes_are_counted() {
         let check =
             |kind: PatchChangeKind, diff: &str, title_expect: &str, counted, shown: &str| {
                 let change = change(kind, diff);
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_line_is_shown_once_or_names_the_file(diff in "([-+@ ]{0,3}[a-z\n]{0,4}){0,12}") {
+        fn every_diff_line_is_shown_once_or_names_its_file(diff in "([-+@ ]{0,3}[a-z\n]{0,4}){0,12}") {
             for kind in [PatchChangeKind::Add, PatchChangeKind::Update { move_path: None }] {
                 let change = change(kind, &diff);
                 let shown = lines(&change);

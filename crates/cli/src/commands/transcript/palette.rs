@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_is_cleaned() {
+    fn control_characters_are_removed_from_foreign_text() {
         let check = |text: &str, expect: &str| assert_eq!(clean(text), expect, "{text:?}");
         check("plain\ttext\n", "plain\ttext\n");
         check("\x1b[31mred\x1b[0m", "red");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_only_where_wanted() {
+    fn colours_follow_the_setting() {
         let check = |is_on, style, expect: &str| {
             assert_eq!(Palette { is_on }.paint(style, "x").to_string(), expect);
         };
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_drives_a_terminal_is_left(text in "(\\PC|[\\x00-\\x1f\\x7f-\\x9f]|\x1b[\\[\\]P(])*") {
+        fn no_terminal_sequence_remains(text in "(\\PC|[\\x00-\\x1f\\x7f-\\x9f]|\x1b[\\[\\]P(])*") {
             let kept = clean(&text);
             prop_assert!(kept.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
             let lines = |text: &str| text.matches('\n').count();

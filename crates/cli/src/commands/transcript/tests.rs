@@ -73,7 +73,7 @@ fn a_log_leaves_the_answer_out() {
 }
 
 #[test]
-fn commands_say_how_they_ended() {
+fn commands_show_their_exit_status() {
     let check = |ended: Value, expect: &str| {
         let told = [
             item("item/started", command("inProgress", None, None)),
@@ -93,7 +93,7 @@ fn commands_say_how_they_ended() {
 }
 
 #[test]
-fn a_command_that_ends_later_is_named_again() {
+fn a_command_that_ends_later_is_shown_with_its_name() {
     let plan = json!({"threadId": "t", "turnId": "u", "plan": [
         {"step": "one", "status": "completed"}, {"step": "two", "status": "inProgress"},
         {"step": "three", "status": "pending"}]});
@@ -145,7 +145,7 @@ fn warnings_and_usage() {
 }
 
 #[test]
-fn parameters_that_do_not_fit_are_an_error() {
+fn invalid_parameters_are_an_error() {
     let mut transcript = Transcript::new(Vec::new(), Palette::off(), LOG, "/w".into());
     let params = RawValue::from_string("{}".to_owned()).unwrap();
     let error = transcript.notified("item/started", &params).unwrap_err();

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_durations() {
+    fn numbers_and_durations_are_formatted() {
         let check = |number: i64, expect: &str| assert_eq!(grouped(number), expect);
         check(0, "0");
         check(999, "999");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_names_what_there_is() {
+    fn usage_lists_only_present_counts() {
         let usage = |cached, reasoning| TokenUsageBreakdown {
             total_tokens: 1800,
             input_tokens: 1500,

@@ -50,7 +50,7 @@ fn runs(row: &Row) -> bool {
 }
 
 #[test]
-fn the_table_is_whole() {
+fn the_table_is_complete() {
     let rows = rows();
     assert_eq!(rows.len(), ROWS);
     let safe = rows.iter().filter(|row| row.safe).count();
@@ -62,7 +62,7 @@ fn the_table_is_whole() {
 }
 
 #[test]
-fn what_should_ask_asks() {
+fn commands_that_need_approval_ask() {
     let rows = rows();
     let passed: Vec<&str> =
         rows.iter().filter(|row| !row.safe && runs(row)).map(|row| row.script.as_str()).collect();

@@ -113,7 +113,7 @@ fn braces_before_characters_beyond_ascii() {
 }
 
 #[test]
-fn one_form_for_what_does_the_same() {
+fn equivalent_commands_have_one_form() {
     let same = |one: &str, other: &str| normal_form(one) == normal_form(other);
     for (one, other) in [
         ("ls -la x", "ls  -la\t'x'"),

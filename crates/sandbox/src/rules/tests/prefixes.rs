@@ -114,7 +114,7 @@ fn the_strictest_rule_wins() {
 }
 
 #[test]
-fn a_prefix_brings_no_danger_with_it() {
+fn an_allowed_prefix_does_not_allow_dangerous_arguments() {
     let mut rules = Rules::default();
     rules.add(rule("git commit", Decision::Prompt));
     rules.require(rule("npm test", Decision::Prompt)).unwrap();
@@ -164,7 +164,7 @@ fn amendments_name_what_was_asked_about() {
 }
 
 #[test]
-fn matching_rules_are_told_with_what_they_match() {
+fn matching_rules_are_returned_with_their_match() {
     let mut rules = Rules::default();
     rules.add(rule("git", Decision::Allow));
     rules.add(rule("git push", Decision::Prompt));
@@ -178,7 +178,7 @@ fn matching_rules_are_told_with_what_they_match() {
 }
 
 #[test]
-fn rules_that_cannot_be_taken() {
+fn invalid_rules_are_refused() {
     let literal = |word: &str| Token::Literal(word.to_owned());
     let build = |pattern, justification: Option<&str>| {
         let justification = justification.map(str::to_owned);
@@ -287,7 +287,7 @@ fn dangers() {
 }
 
 #[test]
-fn an_amendment_is_a_part_of_what_was_asked_about_and_leaves_something_to_ask() {
+fn an_amendment_is_a_proper_part_of_the_command() {
     let check = |script: &str, prefix: &str, expect: Result<(), &str>| {
         let found = assess(Invocation::Script(script), &at("/w"), &Rules::default());
         let prefix = if prefix.is_empty() { Vec::new() } else { words(prefix) };

@@ -35,7 +35,7 @@ fn a_file_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn rule_errors_state_their_position() {
     for (file, expect) in [
         ("host_rule()", "1:1: `host_rule` is not known"),
         ("\n x = 1", "2:2: `x` is not known"),
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_reads_back(prefix in prop::collection::vec("[^\0]{1,8}", 1..4)) {
+    fn written_rules_round_trip(prefix in prop::collection::vec("[^\0]{1,8}", 1..4)) {
         let rules = parse_rules(&rule_text(&prefix)).unwrap();
         prop_assert_eq!(rules.len(), 1);
         let tokens: Vec<_> = rules[0].1.tokens().map(<[String]>::to_vec).collect();

@@ -20,7 +20,7 @@ fn harmless_commands_do_not_ask() {
 }
 
 #[test]
-fn anything_else_asks() {
+fn other_commands_ask() {
     let rows = UNSAFE.lines().map(str::trim).filter(|line| !line.is_empty());
     let passed: Vec<&str> = rows.filter(|script| is_safe(script, "/w")).collect();
     assert_eq!(passed, Vec::<&str>::new());
