@@ -5,10 +5,10 @@
 //! ```no_run
 //! # async fn example() {
 //! use serde_json::json;
-//! use testkit::World;
+//! use testkit::TestEnvironment;
 //!
-//! let world = World::with_responses(json!([{ "steps": [{ "message": "Hello." }] }])).await;
-//! let server = world.start();
+//! let env = TestEnvironment::with_responses(json!([{ "steps": [{ "message": "Hello." }] }])).await;
+//! let server = env.start();
 //! let mut peer = server.connect().await;
 //! let thread = peer.start_thread(json!({})).await;
 //! let turn = peer.run_turn(&thread, "Say hello.").await;
@@ -17,15 +17,15 @@
 //! ```
 
 mod contract;
+mod environment;
 mod peer;
 mod scripted_model;
 mod surroundings;
 mod transcript;
-mod world;
 
 pub use contract::{Contract, ContractError};
+pub use environment::{TestEnvironment, TestServer};
 pub use peer::{Asked, Fault, Peer};
 pub use scripted_model::ScriptedModel;
 pub use surroundings::{CountedIds, HandClock};
 pub use transcript::{Transcript, assert_lines};
-pub use world::{TestServer, World};

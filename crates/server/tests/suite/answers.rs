@@ -2,7 +2,7 @@
 //! ends (specification: Server-initiated requests).
 
 use serde_json::{Value, json};
-use testkit::{Asked, Peer, TestServer, World};
+use testkit::{Asked, Peer, TestEnvironment, TestServer};
 
 use crate::{calls, patches, runs, says, tool_outputs};
 
@@ -45,8 +45,8 @@ fn cases() -> [Case; 3] {
     ]
 }
 
-async fn world(first: &Value) -> World {
-    World::with_responses(json!([first, says("Done.")])).await
+async fn env(first: &Value) -> TestEnvironment {
+    TestEnvironment::with_responses(json!([first, says("Done.")])).await
 }
 
 async fn open(server: &TestServer) -> (Peer, String) {
@@ -98,8 +98,8 @@ async fn the_sender_is_warned_and_the_item_says_why() {
     ];
     for case in cases() {
         for (member, answer, quoted) in &answers {
-            let world = world(&case.first).await;
-            let server = world.start();
+            let env = env(&case.first).await;
+            let server = env.start();
             let (mut peer, thread) = open(&server).await;
             let turn = peer.start_turn(&thread, "Go.").await;
             let asked = peer.asked(case.method).await;
@@ -115,8 +115,8 @@ async fn the_sender_is_warned_and_the_item_says_why() {
             assert_eq!(item["status"], case.status, "{answer}");
             assert!(reason(&item).contains(quoted), "{item}");
             assert_eq!(peer.turn_end(&turn).await["status"], "completed");
-            assert!(tool_outputs(&world)[0].contains(quoted), "the model gets the reason");
-            assert!(!world.workspace().join("made").exists());
+            assert!(tool_outputs(&env)[0].contains(quoted), "the model gets the reason");
+            assert!(!env.workspace().join("made").exists());
         }
     }
 }
@@ -125,8 +125,8 @@ async fn the_sender_is_warned_and_the_item_says_why() {
 async fn an_unreadable_message_that_names_a_request_is_an_invalid_answer() {
     for rest in ["", r#","error":"no""#, r#","result":{},"error":{"code":1,"message":"x"}"#] {
         for twice in [false, true] {
-            let world = world(&runs("touch made")).await;
-            let server = world.start();
+            let env = env(&runs("touch made")).await;
+            let server = env.start();
             let (mut peer, thread) = open(&server).await;
             let turn = peer.start_turn(&thread, "Go.").await;
             let asked = peer.asked(COMMAND).await;
@@ -150,8 +150,8 @@ async fn while_another_client_can_answer_the_request_stays_open() {
     for case in cases() {
         // The valid answer comes from the other client, or from the first one again.
         for by_other in [true, false] {
-            let world = world(&case.first).await;
-            let server = world.start();
+            let env = env(&case.first).await;
+            let server = env.start();
             let (mut one, thread) = open(&server).await;
             let mut two = join(&server, &thread).await;
             let turn = one.start_turn(&thread, "Go.").await;
@@ -179,8 +179,8 @@ async fn while_another_client_can_answer_the_request_stays_open() {
 #[tokio::test]
 async fn it_is_declined_when_the_last_client_that_could_answer_leaves() {
     for disconnects in [true, false] {
-        let world = world(&runs("touch made")).await;
-        let server = world.start();
+        let env = env(&runs("touch made")).await;
+        let server = env.start();
         let (mut one, thread) = open(&server).await;
         let mut two = join(&server, &thread).await;
         let turn = one.start_turn(&thread, "Go.").await;
@@ -202,8 +202,8 @@ async fn it_is_declined_when_the_last_client_that_could_answer_leaves() {
 
 #[tokio::test]
 async fn two_invalid_answers_decline() {
-    let world = world(&runs("touch made")).await;
-    let server = world.start();
+    let env = env(&runs("touch made")).await;
+    let server = env.start();
     let (mut one, thread) = open(&server).await;
     let mut two = join(&server, &thread).await;
     let turn = one.start_turn(&thread, "Go.").await;
@@ -220,8 +220,8 @@ async fn two_invalid_answers_decline() {
 #[tokio::test]
 async fn ids_that_come_back_as_text_are_recognised() {
     for case in cases() {
-        let world = world(&case.first).await;
-        let server = world.start();
+        let env = env(&case.first).await;
+        let server = env.start();
         let (mut peer, thread) = open(&server).await;
         let turn = peer.start_turn(&thread, "Go.").await;
         let asked = peer.asked(case.method).await;
@@ -238,8 +238,8 @@ async fn ids_that_come_back_as_text_are_recognised() {
 
 #[tokio::test]
 async fn an_answer_without_a_request_is_ignored() {
-    let world = world(&runs("touch made")).await;
-    let server = world.start();
+    let env = env(&runs("touch made")).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
@@ -252,13 +252,13 @@ async fn an_answer_without_a_request_is_ignored() {
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
     peer.decide(&asked, "decline").await;
     assert!(!peer.settled().await.contains(&"warning".to_owned()));
-    assert!(world.workspace().join("made").exists());
+    assert!(env.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn quoted_text_is_bounded_and_hides_nothing() {
-    let world = world(&runs("touch made")).await;
-    let server = world.start();
+    let env = env(&runs("touch made")).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
@@ -289,8 +289,8 @@ async fn amendments_are_limited_to_the_request() {
         ("python3 made.py", json!(["python3"]), false),
         ("git commit -m x", json!(["git"]), false),
     ] {
-        let world = world(&runs(script)).await;
-        let server = world.start();
+        let env = env(&runs(script)).await;
+        let server = env.start();
         let (mut peer, thread) = open(&server).await;
         let turn = peer.start_turn(&thread, "Go.").await;
         let asked = peer.asked(COMMAND).await;
@@ -299,7 +299,7 @@ async fn amendments_are_limited_to_the_request() {
         peer.decide(&asked, decision).await;
         peer.turn_end(&turn).await;
         let item = peer.item("commandExecution").await;
-        let rules = world.home().join("rules/default.rules");
+        let rules = env.home().join("rules/default.rules");
         assert_eq!(rules.exists(), taken, "{prefix} for {script}: {item}");
         assert_eq!(item["status"] == "declined", !taken, "{prefix} for {script}: {item}");
         let notice = peer.settled().await.contains(&"warning".to_owned());

@@ -2,7 +2,7 @@
 //! decision (specification: Server-initiated requests).
 
 use serde_json::{Value, json};
-use testkit::{Peer, TestServer, World, assert_lines};
+use testkit::{Peer, TestEnvironment, TestServer, assert_lines};
 
 use crate::{patches, runs, says, tool_outputs};
 
@@ -18,8 +18,8 @@ async fn open(server: &TestServer) -> (Peer, String) {
 }
 
 async fn check(first: Value, question: &str, decision: Value, expected: &str) {
-    let world = World::with_responses(json!([first, says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([first, says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(question).await;
@@ -213,27 +213,27 @@ async fn a_declined_action_has_no_effect() {
         for (first, question) in
             [(runs("touch made"), COMMAND), (patches("*** Add File: made\n+x"), PATCH)]
         {
-            let world = World::with_responses(json!([first, says("Done.")])).await;
-            let server = world.start();
+            let env = TestEnvironment::with_responses(json!([first, says("Done.")])).await;
+            let server = env.start();
             let (mut peer, thread) = open(&server).await;
             let turn = peer.start_turn(&thread, "Go.").await;
             let asked = peer.asked(question).await;
             peer.decide(&asked, decision).await;
             peer.turn_end(&turn).await;
-            assert!(!world.workspace().join("made").exists(), "{decision} {question}");
+            assert!(!env.workspace().join("made").exists(), "{decision} {question}");
         }
     }
 }
 
 #[tokio::test]
 async fn a_command_approval_contains_what_the_user_needs() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
     assert_eq!(asked.params["command"], "touch made");
-    assert_eq!(asked.params["cwd"], world.workspace().display().to_string());
+    assert_eq!(asked.params["cwd"], env.workspace().display().to_string());
     let decisions = asked.params["availableDecisions"].as_array().unwrap();
     for decision in ["accept", "acceptForSession", "decline", "cancel"] {
         assert!(decisions.contains(&json!(decision)), "{decisions:?}");
@@ -247,8 +247,8 @@ async fn a_command_approval_contains_what_the_user_needs() {
 
 #[tokio::test]
 async fn harmless_commands_need_no_approval() {
-    let world = World::with_responses(json!([runs("ls; pwd"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("ls; pwd"), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
 }
@@ -256,8 +256,9 @@ async fn harmless_commands_need_no_approval() {
 #[tokio::test]
 async fn an_acceptance_for_the_session_is_asked_once() {
     let touch = || runs("touch made");
-    let world = World::with_responses(json!([touch(), touch(), touch(), says("Done.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([touch(), touch(), touch(), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
@@ -271,9 +272,9 @@ async fn an_acceptance_of_a_patch_for_the_session_holds_for_its_files() {
     let add = |line: &str| patches(&format!("*** Update File: a.txt\n@@\n-{line}\n+{line}x"));
     let other = patches("*** Add File: b.txt\n+other");
     let responses = json!([add("a"), add("ax"), other, says("Done.")]);
-    let world = World::with_responses(responses).await;
-    std::fs::write(world.workspace().join("a.txt"), "a\n").unwrap();
-    let server = world.start();
+    let env = TestEnvironment::with_responses(responses).await;
+    std::fs::write(env.workspace().join("a.txt"), "a\n").unwrap();
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(PATCH).await;
@@ -281,9 +282,9 @@ async fn an_acceptance_of_a_patch_for_the_session_holds_for_its_files() {
     let other = peer.asked(PATCH).await;
     peer.decide(&other, "decline").await;
     peer.turn_end(&turn).await;
-    let text = std::fs::read_to_string(world.workspace().join("a.txt")).unwrap();
+    let text = std::fs::read_to_string(env.workspace().join("a.txt")).unwrap();
     assert_eq!(text, "axx\n");
-    assert!(!world.workspace().join("b.txt").exists());
+    assert!(!env.workspace().join("b.txt").exists());
 }
 
 #[tokio::test]
@@ -294,8 +295,8 @@ async fn an_amendment_holds_for_later_servers() {
         runs("/usr/bin/touch two"),
         says("Done.")
     ]);
-    let world = World::with_responses(responses).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(responses).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
@@ -305,20 +306,20 @@ async fn an_amendment_holds_for_later_servers() {
         json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["/usr/bin/touch"] } });
     peer.decide(&asked, decision).await;
     peer.turn_end(&turn).await;
-    let rules = std::fs::read_to_string(world.home().join("rules/default.rules")).unwrap();
+    let rules = std::fs::read_to_string(env.home().join("rules/default.rules")).unwrap();
     assert_eq!(rules, "prefix_rule(pattern=[\"/usr/bin/touch\"], decision=\"allow\")\n");
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
-    assert!(world.workspace().join("two").exists());
+    assert!(env.workspace().join("two").exists());
 }
 
 #[tokio::test]
 async fn an_interrupt_resolves_the_question() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
@@ -328,7 +329,7 @@ async fn an_interrupt_resolves_the_question() {
     // Too late: this has no effect.
     peer.decide(&asked, "accept").await;
     peer.settled().await;
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
     assert_lines(
         peer.transcript(),
         r#"
@@ -356,8 +357,8 @@ async fn an_interrupt_resolves_the_question() {
 
 #[tokio::test]
 async fn an_open_request_is_sent_again_on_resume_and_the_first_answer_counts() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let (mut first, thread) = open(&server).await;
     let turn = first.start_turn(&thread, "Go.").await;
     let asked = first.asked(COMMAND).await;
@@ -371,13 +372,13 @@ async fn an_open_request_is_sent_again_on_resume_and_the_first_answer_counts() {
     first.decide(&asked, "accept").await;
     assert_eq!(second.turn_end(&turn).await["status"], "completed");
     assert_eq!(second.item("commandExecution").await["status"], "declined");
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn a_client_that_was_not_asked_cannot_answer() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let mut stranger = server.connect().await;
     let turn = peer.start_turn(&thread, "Go.").await;
@@ -391,29 +392,29 @@ async fn a_client_that_was_not_asked_cannot_answer() {
     assert_eq!(status["thread"]["status"]["activeFlags"], json!(["waitingOnApproval"]));
     peer.decide(&asked, "decline").await;
     peer.turn_end(&turn).await;
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn an_answer_that_decides_nothing_declines() {
     let answers = [json!({}), json!({ "decision": "perhaps" }), json!(null), json!([1])];
     for answer in answers {
-        let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-        let server = world.start();
+        let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+        let server = env.start();
         let (mut peer, thread) = open(&server).await;
         let turn = peer.start_turn(&thread, "Go.").await;
         let asked = peer.asked(COMMAND).await;
         peer.answer(&asked, answer).await;
         peer.turn_end(&turn).await;
         assert_eq!(peer.item("commandExecution").await["status"], "declined");
-        assert!(!world.workspace().join("made").exists());
+        assert!(!env.workspace().join("made").exists());
     }
 }
 
 #[tokio::test]
 async fn an_error_as_answer_declines() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
@@ -425,21 +426,21 @@ async fn an_error_as_answer_declines() {
 
 #[tokio::test]
 async fn the_model_is_informed_of_the_decision() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
     peer.decide(&asked, "decline").await;
     peer.turn_end(&turn).await;
-    assert_eq!(tool_outputs(&world), ["the user declined this"]);
+    assert_eq!(tool_outputs(&env), ["the user declined this"]);
 }
 
 #[tokio::test]
 async fn approvals_hide_no_part_of_a_command() {
     let script = "touch made #\u{1b}[2K\rls\u{202e}";
-    let world = World::with_responses(json!([runs(script), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs(script), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
@@ -455,8 +456,8 @@ async fn session_grants_apply_to_equivalent_commands() {
     let scripts = ["touch 'a' b", "touch  a\tb", "touch a c", "touch a b < a"];
     let mut responses: Vec<Value> = scripts.iter().map(|script| runs(script)).collect();
     responses.push(says("Done."));
-    let world = World::with_responses(json!(responses)).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!(responses)).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     for expected in [0, 2, 3] {
@@ -465,5 +466,5 @@ async fn session_grants_apply_to_equivalent_commands() {
         peer.decide(&asked, "acceptForSession").await;
     }
     peer.turn_end(&turn).await;
-    assert!(world.workspace().join("c").exists());
+    assert!(env.workspace().join("c").exists());
 }

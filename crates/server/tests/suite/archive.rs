@@ -2,7 +2,7 @@
 //! (specification: Threads, Thread archival).
 
 use serde_json::{Value, json};
-use testkit::{Peer, World, assert_lines};
+use testkit::{Peer, TestEnvironment, assert_lines};
 
 use crate::{runs, says};
 
@@ -22,8 +22,8 @@ fn id(thread: &str) -> Value {
 
 #[tokio::test]
 async fn an_archived_thread_is_hidden_until_it_is_unarchived() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut other = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
@@ -61,8 +61,8 @@ async fn an_archived_thread_is_hidden_until_it_is_unarchived() {
 
 #[tokio::test]
 async fn archiving_ends_what_runs() {
-    let world = World::with_responses(json!([runs("touch made"), says("Never.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Never.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     let turn = peer.start_turn(&thread, "Begin.").await;
@@ -76,8 +76,8 @@ async fn archiving_ends_what_runs() {
 
 #[tokio::test]
 async fn a_deleted_thread_is_gone() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "The secret is plum.").await;
@@ -102,14 +102,14 @@ async fn a_deleted_thread_is_gone() {
     let ephemeral = peer.start_thread(json!({ "ephemeral": true })).await;
     peer.call("thread/delete", id(&ephemeral)).await;
     server.stop().await;
-    let bytes = std::fs::read(world.home().join("threads.db")).unwrap();
+    let bytes = std::fs::read(env.home().join("threads.db")).unwrap();
     assert!(!bytes.windows(4).any(|part| part == b"plum"), "nothing is left in the file");
 }
 
 #[tokio::test]
 async fn names_are_set_announced_and_searched() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut other = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
@@ -124,7 +124,7 @@ async fn names_are_set_announced_and_searched() {
         std::slice::from_ref(&thread)
     );
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     // This also works on a thread that is not loaded.
     peer.call("thread/name/set", name(&thread, "Tram")).await;
@@ -143,8 +143,8 @@ async fn names_are_set_announced_and_searched() {
 
 #[tokio::test]
 async fn metadata_distinguishes_omitted_from_null() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let update = async |peer: &mut Peer, git: Value| {
@@ -159,7 +159,7 @@ async fn metadata_distinguishes_omitted_from_null() {
     peer.call("thread/metadata/update", json!({ "threadId": thread })).await;
     peer.run_turn(&thread, "So that it lasts.").await;
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     assert_eq!(peer.call("thread/read", id(&thread)).await["thread"]["gitInfo"], second);
     let cleared = json!({ "sha": null, "originUrl": null });
@@ -171,8 +171,8 @@ async fn metadata_distinguishes_omitted_from_null() {
 
 #[tokio::test]
 async fn bad_pages_are_refused_by_name() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     for number in 0..3 {
         let thread = peer.start_thread(json!({})).await;
@@ -205,8 +205,8 @@ async fn bad_pages_are_refused_by_name() {
 
 #[tokio::test]
 async fn items_are_paged() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({})).await;
     let mut turns = Vec::new();

@@ -2,7 +2,7 @@
 //! of all processes that they started.
 
 use serde_json::{Value, json};
-use testkit::{Peer, TestServer, World};
+use testkit::{Peer, TestEnvironment, TestServer};
 
 use crate::{calls, runs, says, tool_outputs};
 
@@ -31,9 +31,10 @@ fn types(text: &str) -> Value {
 
 #[tokio::test]
 async fn a_terminal_takes_input() {
-    let world =
-        World::with_responses(json!([reads_a_line(), types("hello\n"), says("Done.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([reads_a_line(), types("hello\n"), says("Done.")]))
+            .await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
     let item = peer.item("commandExecution").await;
@@ -42,21 +43,21 @@ async fn a_terminal_takes_input() {
     assert_eq!(output, "hello\ngot hello\nterminal\n");
     let typed = peer.expect("item/commandExecution/terminalInteraction").await;
     assert_eq!((&typed["itemId"], &typed["stdin"]), (&item["id"], &json!("hello\n")));
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert!(outputs[0].contains(&format!("session ID {SESSION}")), "{outputs:?}");
     assert!(outputs[1].contains("exited with code 0"), "{outputs:?}");
 }
 
 #[tokio::test]
 async fn a_command_outlives_its_turn_and_its_item_ends_where_it_began() {
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         reads_a_line(),
         says("It waits."),
         types("late\n"),
         says("Done."),
     ]))
     .await;
-    let server = world.start();
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let first = peer.run_turn(&thread, "Start it.").await;
     let before =
@@ -83,11 +84,11 @@ async fn two_commands_of_one_response_run_concurrently() {
         json!({ "function_call": { "name": "exec_command", "arguments": { "cmd": cmd } } })
     };
     let both = json!({ "steps": [meet("one", "two"), meet("two", "one")] });
-    let world = World::with_responses(json!([both, says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([both, says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert!(outputs[0].ends_with("one\n") && outputs[1].ends_with("two\n"), "{outputs:?}");
 }
 
@@ -97,8 +98,8 @@ async fn an_interrupt_ends_everything_that_a_command_started() {
         // A duration that no other sleeper on this machine has.
         let mark = format!("31{}.{}", std::process::id(), sandbox.len());
         let command = format!("(setsid sleep {mark} &) ; (sleep {mark} &) ; echo up; sleep {mark}");
-        let world = World::with_responses(json!([runs(&command), says("Done.")])).await;
-        let server = world.start();
+        let env = TestEnvironment::with_responses(json!([runs(&command), says("Done.")])).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let start = json!({ "sandbox": sandbox, "approvalPolicy": "never" });
         let thread = peer.start_thread(start).await;
@@ -116,8 +117,8 @@ async fn an_interrupt_ends_everything_that_a_command_started() {
 async fn the_end_of_the_server_ends_everything_that_its_commands_started() {
     let mark = format!("32{}.1", std::process::id());
     let command = format!("(setsid sleep {mark} &) ; echo up; sleep {mark}");
-    let world = World::with_responses(json!([runs(&command), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs(&command), says("Done.")])).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     until(|| sleepers(&mark) == 2).await;

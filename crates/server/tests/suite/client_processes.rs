@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::says;
 
@@ -12,8 +12,8 @@ fn experimental() -> Value {
     json!({ "experimentalApi": true })
 }
 
-async fn world() -> World {
-    World::with_responses(json!([says("x")])).await
+async fn env() -> TestEnvironment {
+    TestEnvironment::with_responses(json!([says("x")])).await
 }
 
 fn shell(script: &str) -> Value {
@@ -42,13 +42,13 @@ fn streamed(peer: &Peer, method: &str, stream: &str) -> String {
 
 #[tokio::test]
 async fn a_command_is_run_and_answered() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let answer = peer.call("command/exec", shell("echo out; echo err >&2; exit 3")).await;
     assert_eq!(answer, json!({ "exitCode": 3, "stdout": "out\n", "stderr": "err\n" }));
     // Confined by the configuration's policy, in the server's working folder.
-    let outside = world.root().join("outside");
+    let outside = env.root().join("outside");
     let script = format!("pwd; touch inside && ! touch {}", outside.display());
     let params = with(
         shell(&script),
@@ -57,8 +57,8 @@ async fn a_command_is_run_and_answered() {
     );
     let answer = peer.call("command/exec", params).await;
     assert_eq!(answer["exitCode"], 0, "{answer}");
-    assert_eq!(answer["stdout"], format!("{}\n", world.workspace().display()));
-    assert!(world.workspace().join("inside").exists() && !outside.exists());
+    assert_eq!(answer["stdout"], format!("{}\n", env.workspace().display()));
+    assert!(env.workspace().join("inside").exists() && !outside.exists());
     let read_only = json!({ "sandboxPolicy": { "type": "readOnly" } });
     let answer = peer.call("command/exec", with(shell("touch x"), read_only)).await;
     assert_ne!(answer["exitCode"], 0);
@@ -73,8 +73,8 @@ async fn a_command_is_run_and_answered() {
 
 #[tokio::test]
 async fn invalid_parameters_of_processes_are_refused_by_name() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     for (params, expected) in [
         (json!({ "command": [] }), "`command`"),
@@ -128,8 +128,8 @@ async fn invalid_parameters_of_processes_are_refused_by_name() {
 
 #[tokio::test]
 async fn output_and_time_are_bounded() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let params = with(shell("seq 1 100000"), json!({ "outputBytesCap": 100 }));
     let answer = peer.call("command/exec", params).await;
@@ -144,8 +144,8 @@ async fn output_and_time_are_bounded() {
 
 #[tokio::test]
 async fn a_client_process_streams_takes_input_and_ends_before_its_response() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let wishes = json!({ "processId": "cat", "streamStdin": true, "streamStdoutStderr": true });
     let id = peer.send("command/exec", with(json!({ "command": ["cat"] }), wishes)).await;
@@ -175,8 +175,8 @@ async fn a_client_process_streams_takes_input_and_ends_before_its_response() {
 
 #[tokio::test]
 async fn reaching_the_cap_of_a_stream_is_reported() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let wishes = json!({ "processId": "s", "streamStdoutStderr": true, "outputBytesCap": 10 });
     let params = with(shell("seq 1 1000"), wishes);
@@ -188,8 +188,8 @@ async fn reaching_the_cap_of_a_stream_is_reported() {
 
 #[tokio::test]
 async fn a_terminal_has_a_size_that_changes() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let wishes = json!({ "processId": "t", "tty": true, "streamStdoutStderr": true,
         "size": { "rows": 10, "cols": 20 } });
@@ -209,15 +209,15 @@ async fn a_terminal_has_a_size_that_changes() {
 
 #[tokio::test]
 async fn processes_belong_to_their_connection_and_end_with_it() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut one = server.connect_with(experimental()).await;
     let mut two = server.connect_with(experimental()).await;
-    let marker = world.workspace().join("alive");
+    let marker = env.workspace().join("alive");
     let script = format!("while true; do touch {}; sleep 0.05; done", marker.display());
     let wishes = json!({ "processId": "s", "streamStdoutStderr": true, "disableTimeout": true });
     one.send("command/exec", with(shell(&script), wishes)).await;
-    let work = world.workspace().display().to_string();
+    let work = env.workspace().display().to_string();
     let spawn = json!({ "command": ["/bin/bash", "-c", format!("echo $$; {script}")],
         "processHandle": "p", "cwd": work });
     assert_eq!(one.call("process/spawn", spawn).await, json!({}));
@@ -238,10 +238,10 @@ async fn processes_belong_to_their_connection_and_end_with_it() {
 
 #[tokio::test]
 async fn a_process_says_how_it_ended() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
-    let work = world.workspace().display().to_string();
+    let work = env.workspace().display().to_string();
     let spawn = |handle: &str, script: &str, more: Value| {
         let params = json!({ "command": ["/bin/bash", "-c", script], "processHandle": handle,
             "cwd": work });
@@ -270,10 +270,10 @@ async fn a_process_says_how_it_ended() {
 }
 
 /// Programs that cannot be started, each with a part of the reported reason.
-fn not_startable(world: &World) -> Vec<(&'static str, &'static str)> {
+fn not_startable(env: &TestEnvironment) -> Vec<(&'static str, &'static str)> {
     use std::os::unix::fs::PermissionsExt as _;
     let write = |name: &str, text: &[u8], mode: u32| {
-        let path = world.workspace().join(name);
+        let path = env.workspace().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -295,11 +295,11 @@ fn not_startable(world: &World) -> Vec<(&'static str, &'static str)> {
 
 #[tokio::test]
 async fn a_program_that_cannot_be_started_is_an_error_of_the_request() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
-    let work = world.workspace().display().to_string();
-    for (command, why) in not_startable(&world) {
+    let work = env.workspace().display().to_string();
+    for (command, why) in not_startable(&env) {
         for policy in ["dangerFullAccess", "readOnly", "workspaceWrite"] {
             for tty in [false, true] {
                 let params = json!({ "command": [command], "processId": "a", "tty": tty,
@@ -318,7 +318,7 @@ async fn a_program_that_cannot_be_started_is_an_error_of_the_request() {
         }
     }
     // A program that is hidden by the sandbox.
-    let params = json!({ "command": [world.workspace().join("orphan")], "cwd": "/usr",
+    let params = json!({ "command": [env.workspace().join("orphan")], "cwd": "/usr",
         "sandboxPolicy": { "type": "readOnly", "access": { "type": "restricted",
             "includePlatformDefaults": true, "readableRoots": ["/usr"] } } });
     let fault = peer.refused("command/exec", params).await;
@@ -346,8 +346,8 @@ async fn a_program_that_cannot_be_started_is_an_error_of_the_request() {
 
 #[tokio::test]
 async fn a_terminal_is_seen_and_typed_into_without_asking_for_it() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let script = "echo ready; read line; echo got $line";
     let id = peer
@@ -359,7 +359,7 @@ async fn a_terminal_is_seen_and_typed_into_without_asking_for_it() {
     let answer = peer.response(id).await.unwrap();
     assert_eq!(answer, json!({ "exitCode": 0, "stdout": "", "stderr": "" }));
     assert!(streamed(&peer, "command/exec/outputDelta", "stdout").contains("got word"));
-    let work = world.workspace().display().to_string();
+    let work = env.workspace().display().to_string();
     let wishes = json!({ "processHandle": "t", "cwd": work, "tty": true,
         "streamStdoutStderr": false });
     peer.call("process/spawn", with(shell(script), wishes)).await;
@@ -372,17 +372,17 @@ async fn a_terminal_is_seen_and_typed_into_without_asking_for_it() {
 
 #[tokio::test]
 async fn an_administrator_can_forbid_commands_outside_the_sandbox() {
-    let world = world().await;
-    std::fs::create_dir_all(world.system_dir()).unwrap();
+    let env = env().await;
+    std::fs::create_dir_all(env.system_dir()).unwrap();
     let allowed = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";
-    std::fs::write(world.system_dir().join("requirements.toml"), allowed).unwrap();
-    let server = world.start();
+    std::fs::write(env.system_dir().join("requirements.toml"), allowed).unwrap();
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
-    let work = world.workspace().display().to_string();
+    let work = env.workspace().display().to_string();
     let spawn = json!({ "command": ["true"], "processHandle": "a", "cwd": work });
     let fault = peer.refused("process/spawn", spawn).await;
     assert!(fault.message.contains("not allowed"), "{fault:?}");
-    let outside = world.root().join("outside");
+    let outside = env.root().join("outside");
     let full = json!({ "sandboxPolicy": { "type": "dangerFullAccess" } });
     let script = format!("touch {}", outside.display());
     let answer = peer.call("command/exec", with(shell(&script), full)).await;
@@ -393,11 +393,11 @@ async fn an_administrator_can_forbid_commands_outside_the_sandbox() {
 #[tokio::test]
 async fn accepted_requests_are_answered_at_shutdown() {
     for (method, ends_in_time) in [("drain", true), ("drain", false), ("end of input", false)] {
-        let world = world().await;
-        let server = world.start();
+        let env = env().await;
+        let server = env.start();
         let mut peer = server.connect_with(experimental()).await;
-        let work = world.workspace().display().to_string();
-        let go = world.workspace().join("go");
+        let work = env.workspace().display().to_string();
+        let go = env.workspace().join("go");
         let script = match ends_in_time {
             true => format!("echo begun; until test -e {}; do sleep 0.02; done", go.display()),
             false => "echo begun; sleep 600".to_owned(),

@@ -1,15 +1,15 @@
 //! Commands of the model in the real sandbox: output, termination, and forbidden actions.
 
 use serde_json::{Value, json};
-use testkit::{Peer, World, assert_lines};
+use testkit::{Peer, TestEnvironment, assert_lines};
 
 use crate::{calls, runs, says, tool_outputs};
 
 const ESCAPE: &str = "item/commandExecution/requestApproval";
 
 /// Runs one call in a writable workspace, and returns the command's final item.
-async fn run_in(world: &World, params: Value) -> (Peer, Value) {
-    let server = world.start();
+async fn run_in(env: &TestEnvironment, params: Value) -> (Peer, Value) {
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
     for (name, value) in params.as_object().unwrap() {
@@ -22,16 +22,17 @@ async fn run_in(world: &World, params: Value) -> (Peer, Value) {
     (peer, item)
 }
 
-async fn run(command: &str) -> (World, Value) {
-    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
-    let (_, item) = run_in(&world, json!({})).await;
-    (world, item)
+async fn run(command: &str) -> (TestEnvironment, Value) {
+    let env = TestEnvironment::with_responses(json!([runs(command), says("Done.")])).await;
+    let (_, item) = run_in(&env, json!({})).await;
+    (env, item)
 }
 
 #[tokio::test]
 async fn a_command_from_its_start_to_its_end() {
-    let world = World::with_responses(json!([runs("echo one; echo two"), says("Done.")])).await;
-    let (peer, item) = run_in(&world, json!({})).await;
+    let env =
+        TestEnvironment::with_responses(json!([runs("echo one; echo two"), says("Done.")])).await;
+    let (peer, item) = run_in(&env, json!({})).await;
     assert_eq!(item["source"], "agent");
     assert!(item["durationMs"].is_i64(), "{item}");
     assert_lines(
@@ -52,7 +53,7 @@ async fn a_command_from_its_start_to_its_end() {
         * turn/completed turn1 completed
         "#,
     );
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert_eq!(
         outputs,
         ["Wall time: 0.0 seconds\nProcess exited with code 0\nOutput:\none\ntwo\n"]
@@ -85,8 +86,8 @@ async fn output_that_is_not_text() {
 #[tokio::test]
 async fn much_output_keeps_its_head_and_its_tail() {
     let command = "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last";
-    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
-    let (peer, item) = run_in(&world, json!({})).await;
+    let env = TestEnvironment::with_responses(json!([runs(command), says("Done.")])).await;
+    let (peer, item) = run_in(&env, json!({})).await;
     let output = item["aggregatedOutput"].as_str().unwrap();
     assert!(output.len() < (1 << 20) + 1024, "{}", output.len());
     assert!(output.starts_with("first\nxxx") && output.ends_with("xxx\nlast\n"));
@@ -97,7 +98,7 @@ async fn much_output_keeps_its_head_and_its_tail() {
         streamed.push_str(message["params"]["delta"].as_str().unwrap());
     }
     assert_eq!(streamed.len(), 3_000_000 + "first\n\nlast\n".len());
-    let notice = tool_outputs(&world);
+    let notice = tool_outputs(&env);
     assert!(
         notice[0].len() < 100_000 && notice[0].contains("Original token count"),
         "{}",
@@ -107,25 +108,25 @@ async fn much_output_keeps_its_head_and_its_tail() {
 
 #[tokio::test]
 async fn the_workspace_is_writable_and_nothing_else_is() {
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         runs("echo x > inside && echo x > ../outside; echo x > $HOME/outside; ls -a"),
         says("Done."),
     ]))
     .await;
-    let (_, item) = run_in(&world, json!({})).await;
-    assert!(world.workspace().join("inside").exists(), "{item}");
-    assert!(!world.root().join("outside").exists());
-    assert!(!world.root().join("user/outside").exists());
+    let (_, item) = run_in(&env, json!({})).await;
+    assert!(env.workspace().join("inside").exists(), "{item}");
+    assert!(!env.root().join("outside").exists());
+    assert!(!env.root().join("user/outside").exists());
 }
 
 #[tokio::test]
 async fn the_git_folder_of_the_workspace_is_read_only() {
     let command = "echo x > .git/config; mkdir .git/hooks; mv .git moved; rm -rf .git; echo over";
-    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
-    let git = world.workspace().join(".git");
+    let env = TestEnvironment::with_responses(json!([runs(command), says("Done.")])).await;
+    let git = env.workspace().join(".git");
     std::fs::create_dir(&git).unwrap();
     std::fs::write(git.join("config"), "[core]\n").unwrap();
-    let (_, item) = run_in(&world, json!({})).await;
+    let (_, item) = run_in(&env, json!({})).await;
     assert!(item["aggregatedOutput"].as_str().unwrap().contains("over\n"), "{item}");
     assert_eq!(std::fs::read_to_string(git.join("config")).unwrap(), "[core]\n");
     assert!(!git.join("hooks").exists());
@@ -133,10 +134,10 @@ async fn the_git_folder_of_the_workspace_is_read_only() {
 
 #[tokio::test]
 async fn a_read_only_sandbox_writes_nothing() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let (_, item) = run_in(&world, json!({ "sandbox": "readOnly" })).await;
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let (_, item) = run_in(&env, json!({ "sandbox": "readOnly" })).await;
     assert_eq!(item["status"], "failed");
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }
 
 #[tokio::test]
@@ -144,14 +145,14 @@ async fn the_network_is_refused_unless_the_policy_allows_it() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         runs(&connect),
         says("Done."),
         runs(&connect),
         says("Done."),
     ]))
     .await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
     let thread = peer.start_thread(start).await;
@@ -166,14 +167,14 @@ async fn the_network_is_refused_unless_the_policy_allows_it() {
 
 #[tokio::test]
 async fn secrets_do_not_reach_commands() {
-    let mut world = World::with_responses(json!([runs("env"), says("Done.")])).await;
+    let mut env = TestEnvironment::with_responses(json!([runs("env"), says("Done.")])).await;
     for name in ["EXAMPLE_API_KEY", "MY_SECRET", "SOME_TOKEN", "AGENT_API_KEY", "ODD_NAME", "KEPT"]
     {
-        world.environment.push((name.into(), format!("value-of-{name}").into()));
+        env.variables.push((name.into(), format!("value-of-{name}").into()));
     }
     // A provider's own variable, whatever its name.
-    world.config_overrides.push("model_providers.scripted.env_key=\"ODD_NAME\"".to_owned());
-    let (_, item) = run_in(&world, json!({ "sandbox": "dangerFullAccess" })).await;
+    env.config_overrides.push("model_providers.scripted.env_key=\"ODD_NAME\"".to_owned());
+    let (_, item) = run_in(&env, json!({ "sandbox": "dangerFullAccess" })).await;
     let output = item["aggregatedOutput"].as_str().unwrap();
     assert!(output.contains("KEPT=value-of-KEPT"), "{output}");
     assert_eq!(output.matches("value-of-").count(), 1, "{output}");
@@ -182,13 +183,13 @@ async fn secrets_do_not_reach_commands() {
 #[tokio::test]
 async fn a_login_shell_is_refused_when_it_is_switched_off() {
     let login = calls("exec_command", json!({ "cmd": "echo x", "login": true }));
-    let mut world = World::with_responses(json!([login, says("Done.")])).await;
-    world.config_overrides.push("allow_login_shell=false".to_owned());
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([login, says("Done.")])).await;
+    env.config_overrides.push("allow_login_shell=false".to_owned());
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert!(outputs[0].contains("allow_login_shell"), "{outputs:?}");
     assert!(!peer.settled().await.contains(&ESCAPE.to_owned()));
 }
@@ -196,21 +197,21 @@ async fn a_login_shell_is_refused_when_it_is_switched_off() {
 #[tokio::test]
 async fn a_missing_working_folder_is_reported_to_the_model() {
     let call = calls("exec_command", json!({ "cmd": "pwd", "workdir": "nowhere" }));
-    let world = World::with_responses(json!([call, says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([call, says("Done.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    assert!(tool_outputs(&world)[0].contains("nowhere"));
+    assert!(tool_outputs(&env)[0].contains("nowhere"));
 }
 
 #[tokio::test]
 async fn a_working_folder_of_the_model_is_not_a_writable_root() {
     let call = calls("exec_command", json!({ "cmd": "touch made", "workdir": "../user" }));
-    let world = World::with_responses(json!([call, says("Done.")])).await;
-    let (_, item) = run_in(&world, json!({})).await;
+    let env = TestEnvironment::with_responses(json!([call, says("Done.")])).await;
+    let (_, item) = run_in(&env, json!({})).await;
     assert_eq!(item["status"], "failed");
-    assert!(!world.root().join("user/made").exists());
+    assert!(!env.root().join("user/made").exists());
 }
 
 #[tokio::test]
@@ -220,16 +221,20 @@ async fn leaving_the_sandbox_needs_approval_under_on_request_and_is_refused_unde
             "justification": "It must be there." });
         calls("exec_command", arguments)
     };
-    let world =
-        World::with_responses(json!([escalated(), says("Done."), escalated(), says("Done.")]))
-            .await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([
+        escalated(),
+        says("Done."),
+        escalated(),
+        says("Done.")
+    ]))
+    .await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
     let thread = peer.start_thread(start).await;
     peer.run_turn(&thread, "Go.").await;
     assert_eq!(peer.item("commandExecution").await["status"], "declined");
-    assert!(!world.root().join("outside").exists());
+    assert!(!env.root().join("outside").exists());
     let input = json!([{ "type": "text", "text": "Go." }]);
     let params = json!({ "threadId": thread, "input": input, "approvalPolicy": "onRequest" });
     let started = peer.call("turn/start", params).await;
@@ -237,28 +242,28 @@ async fn leaving_the_sandbox_needs_approval_under_on_request_and_is_refused_unde
     assert_eq!(asked.params["reason"], "It must be there.");
     peer.decide(&asked, "accept").await;
     peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
-    assert!(world.root().join("outside").exists());
+    assert!(env.root().join("outside").exists());
 }
 
 #[tokio::test]
 async fn an_image_is_shown_to_the_model() {
     const PNG: &[u8] = &[0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 0];
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         calls("view_image", json!({ "path": "picture.png" })),
         calls("view_image", json!({ "path": "text.png" })),
         calls("view_image", json!({ "path": "nowhere.png" })),
         says("Nice."),
     ]))
     .await;
-    std::fs::write(world.workspace().join("picture.png"), PNG).unwrap();
-    std::fs::write(world.workspace().join("text.png"), "no picture").unwrap();
-    let server = world.start();
+    std::fs::write(env.workspace().join("picture.png"), PNG).unwrap();
+    std::fs::write(env.workspace().join("text.png"), "no picture").unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Look.").await;
     let item = peer.item("imageView").await;
-    assert_eq!(item["path"], world.workspace().join("picture.png").display().to_string());
-    let requests = world.model().requests();
+    assert_eq!(item["path"], env.workspace().join("picture.png").display().to_string());
+    let requests = env.model().requests();
     let last = requests.last().unwrap()["input"].to_string();
     assert!(last.contains("data:image/png;base64,iVBORw0K"), "{last}");
     assert!(last.contains("not a PNG") && last.contains("nowhere.png"), "{last}");

@@ -2,7 +2,7 @@
 //! too long.
 
 use serde_json::{Value, json};
-use testkit::{World, assert_lines};
+use testkit::{TestEnvironment, assert_lines};
 
 use crate::{runs, says};
 
@@ -10,24 +10,24 @@ fn too_long() -> Value {
     json!({ "steps": [{ "error": { "code": "context_length_exceeded", "message": "too long" } }] })
 }
 
-/// Inserts lines into the world's configuration, before its tables.
-fn configure(world: &World, line: &str) {
-    let path = world.home().join("config.toml");
+/// Inserts lines into the environment's configuration, before its tables.
+fn configure(env: &TestEnvironment, line: &str) {
+    let path = env.home().join("config.toml");
     let old = std::fs::read_to_string(&path).unwrap();
-    world.write_config(&format!("{line}\n{old}"));
+    env.write_config(&format!("{line}\n{old}"));
 }
 
 #[tokio::test]
 async fn a_requested_compaction_is_a_separate_turn() {
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         runs("echo NOISE"),
         says("The answer is 42."),
         says("SUMMARY: they asked and were answered."),
         says("Again."),
     ]))
     .await;
-    std::fs::write(world.workspace().join("AGENTS.md"), "PROJECT RULES").unwrap();
-    let server = world.start();
+    std::fs::write(env.workspace().join("AGENTS.md"), "PROJECT RULES").unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let params = json!({ "developerInstructions": "PINNED INSTRUCTIONS", "sandbox": "dangerFullAccess",
         "approvalPolicy": "never" });
@@ -52,7 +52,7 @@ async fn a_requested_compaction_is_a_separate_turn() {
          * turn/completed turn2 completed",
     );
     peer.run_turn(&thread, "And now?").await;
-    let requests = world.model().raw_requests();
+    let requests = env.model().raw_requests();
     let last = requests.last().unwrap();
     for kept in
         ["PROJECT RULES", "PINNED INSTRUCTIONS", "What is the answer?", "SUMMARY:", "And now?"]
@@ -63,7 +63,7 @@ async fn a_requested_compaction_is_a_separate_turn() {
     assert_eq!(requests.len(), 4, "nothing was run again");
     // Clients see all turns, also after a restart.
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let params = json!({ "threadId": thread, "itemsView": "full" });
     let turns = peer.call("thread/turns/list", params).await;
@@ -87,10 +87,14 @@ async fn a_requested_compaction_is_a_separate_turn() {
 
 #[tokio::test]
 async fn a_compacted_history_survives_a_restart() {
-    let world =
-        World::with_responses(json!([says("One."), says("SUMMARY"), says("Two."), says("Three.")]))
-            .await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([
+        says("One."),
+        says("SUMMARY"),
+        says("Two."),
+        says("Three.")
+    ]))
+    .await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "first").await;
@@ -99,18 +103,18 @@ async fn a_compacted_history_survives_a_restart() {
     peer.expect("turn/completed").await;
     peer.run_turn(&thread, "second").await;
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     peer.run_turn(&thread, "third").await;
-    let requests = world.model().requests();
+    let requests = env.model().requests();
     let (before, after) = (&requests[2]["input"], &requests[3]["input"]);
     let before = before.as_array().unwrap();
     assert_eq!(after.as_array().unwrap()[..before.len()], before[..], "the prompt cache holds");
     // A rollback over the compaction restores the history that it replaced.
     peer.call("thread/rollback", json!({ "threadId": thread, "numTurns": 3 })).await;
     peer.run_turn(&thread, "other second").await;
-    let last = world.model().raw_requests().pop().unwrap();
+    let last = env.model().raw_requests().pop().unwrap();
     assert!(
         last.contains("One.") && !last.contains("SUMMARY") && !last.contains("third"),
         "{last}"
@@ -121,19 +125,19 @@ async fn a_compacted_history_survives_a_restart() {
 #[tokio::test]
 async fn a_long_thread_is_compacted_automatically() {
     let noise = "x".repeat(20_000);
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         says(&noise),
         says("SUMMARY: much was said."),
         says("Short."),
     ]))
     .await;
-    configure(&world, "model_auto_compact_token_limit = 4000");
-    let server = world.start();
+    configure(&env, "model_auto_compact_token_limit = 4000");
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Talk.").await;
     assert_eq!(peer.run_turn(&thread, "Go on.").await["status"], "completed");
-    let last = world.model().raw_requests().pop().unwrap();
+    let last = env.model().raw_requests().pop().unwrap();
     assert!(last.contains("SUMMARY") && last.contains("Talk.") && last.contains("Go on."));
     assert!(!last.contains(&noise));
     let params = json!({ "threadId": thread, "itemsView": "full", "limit": 1 });
@@ -149,7 +153,7 @@ async fn a_long_thread_is_compacted_automatically() {
 
 #[tokio::test]
 async fn a_history_too_long_for_the_provider_is_compacted_and_retried() {
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         says("One."),
         too_long(),
         says("SUMMARY"),
@@ -163,12 +167,12 @@ async fn a_history_too_long_for_the_provider_is_compacted_and_retried() {
         too_long(),
     ]))
     .await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "first").await;
     assert_eq!(peer.run_turn(&thread, "second").await["status"], "completed");
-    assert_eq!(world.model().requests().len(), 4);
+    assert_eq!(env.model().requests().len(), 4);
     let failed = peer.run_turn(&thread, "third").await;
     assert_eq!(failed["status"], "failed");
     for attempt in 1..=5 {
@@ -202,8 +206,8 @@ async fn a_compaction_that_fails_says_so_in_its_item_and_its_turn() {
         (slow, "interrupted", "the turn was interrupted"),
         (says("SUMMARY"), "completed", ""),
     ] {
-        let world = World::with_responses(json!([says("One."), answer])).await;
-        let server = world.start();
+        let env = TestEnvironment::with_responses(json!([says("One."), answer])).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "first").await;
@@ -229,25 +233,25 @@ async fn a_compaction_that_fails_says_so_in_its_item_and_its_turn() {
 #[tokio::test]
 async fn the_configured_prompt_asks_for_the_summary() {
     let script = json!([says("One."), says("SUMMARY")]);
-    let world = World::with_responses(script.clone()).await;
-    configure(&world, "compact_prompt = \"SUM IT UP, PLEASE\"");
-    let compacted = async |world: &World| {
-        let server = world.start();
+    let env = TestEnvironment::with_responses(script.clone()).await;
+    configure(&env, "compact_prompt = \"SUM IT UP, PLEASE\"");
+    let compacted = async |env: &TestEnvironment| {
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "first").await;
         peer.call("thread/compact/start", json!({ "threadId": thread })).await;
         peer.item("contextCompaction").await;
-        world.model().raw_requests().pop().unwrap()
+        env.model().raw_requests().pop().unwrap()
     };
-    assert!(compacted(&world).await.contains("SUM IT UP, PLEASE"));
-    let world = World::with_responses(script.clone()).await;
-    let file = world.root().join("prompt.md");
+    assert!(compacted(&env).await.contains("SUM IT UP, PLEASE"));
+    let env = TestEnvironment::with_responses(script.clone()).await;
+    let file = env.root().join("prompt.md");
     std::fs::write(&file, "FROM THE FILE").unwrap();
-    configure(&world, &format!("experimental_compact_prompt_file = \"{}\"", file.display()));
-    assert!(compacted(&world).await.contains("FROM THE FILE"));
+    configure(&env, &format!("experimental_compact_prompt_file = \"{}\"", file.display()));
+    assert!(compacted(&env).await.contains("FROM THE FILE"));
     std::fs::remove_file(&file).unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let fault = peer.refused("thread/start", json!({})).await;
     assert!(fault.message.contains("experimental_compact_prompt_file"), "{fault:?}");
@@ -256,8 +260,8 @@ async fn the_configured_prompt_asks_for_the_summary() {
 #[tokio::test]
 async fn a_compaction_is_interrupted_or_joined() {
     let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "SUMMARY" }] });
-    let world = World::with_responses(json!([says("One."), slow, says("Two.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("One."), slow, says("Two.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "first").await;
@@ -270,6 +274,6 @@ async fn a_compaction_is_interrupted_or_joined() {
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
     assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
     assert_eq!(peer.run_turn(&thread, "second").await["status"], "completed");
-    let last = world.model().raw_requests().pop().unwrap();
+    let last = env.model().raw_requests().pop().unwrap();
     assert!(last.contains("One."), "the history is as it was");
 }

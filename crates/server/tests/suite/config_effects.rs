@@ -1,24 +1,24 @@
 //! Effects of configuration keys, mostly observed in the requests to the model.
 
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::{calls, runs, says, tool_outputs};
 
 /// Adds `-c` arguments.
-fn configure(world: &mut World, overrides: &[&str]) {
-    world.config_overrides.extend(overrides.iter().map(|text| (*text).to_owned()));
+fn configure(env: &mut TestEnvironment, overrides: &[&str]) {
+    env.config_overrides.extend(overrides.iter().map(|text| (*text).to_owned()));
 }
 
 /// Runs one turn with these overrides and returns the last request to the model.
 async fn request_with(overrides: &[&str], params: Value) -> Value {
-    let mut world = World::with_responses(json!([says("Hello.")])).await;
-    configure(&mut world, overrides);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    configure(&mut env, overrides);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(params).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
-    world.model().requests().pop().unwrap()
+    env.model().requests().pop().unwrap()
 }
 
 fn tool_names(request: &Value) -> Vec<String> {
@@ -78,8 +78,8 @@ async fn web_search() {
 async fn a_search_of_the_provider_is_an_item() {
     let searches =
         json!({ "steps": [{ "web_search": { "query": "rust" } }, { "message": "Found." }] });
-    let world = World::with_responses(json!([searches, says("Again.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([searches, says("Again.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.start_turn(&thread, "Search.").await;
@@ -87,7 +87,7 @@ async fn a_search_of_the_provider_is_an_item() {
     assert_eq!(item["query"], "rust");
     peer.expect("turn/completed").await;
     peer.run_turn(&thread, "And?").await;
-    let request = world.model().requests().pop().unwrap();
+    let request = env.model().requests().pop().unwrap();
     assert!(told(&request).contains("web_search_call"), "{request}");
 }
 
@@ -97,27 +97,27 @@ async fn view_image() {
     let names = tool_names(&request_with(&["tools.view_image=false"], json!({})).await);
     assert!(!names.contains(&"view_image".to_owned()), "{names:?}");
     let call = calls("view_image", json!({ "path": "x.png" }));
-    let mut world = World::with_responses(json!([call, says("Done.")])).await;
-    configure(&mut world, &["tools.view_image=false"]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([call, says("Done.")])).await;
+    configure(&mut env, &["tools.view_image=false"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Look.").await;
-    assert!(tool_outputs(&world)[0].contains("no tool `view_image`"), "{:?}", tool_outputs(&world));
+    assert!(tool_outputs(&env)[0].contains("no tool `view_image`"), "{:?}", tool_outputs(&env));
 }
 
 // Effect of `features.shell_tool`.
 #[tokio::test]
 async fn shell_tool() {
-    let mut world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    configure(&mut world, &["features.shell_tool=false", "sandbox_mode=workspace-write"]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    configure(&mut env, &["features.shell_tool=false", "sandbox_mode=workspace-write"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    assert!(tool_outputs(&world)[0].contains("no tool `exec_command`"));
-    assert!(!world.workspace().join("made").exists());
-    let names = tool_names(&world.model().requests()[0]);
+    assert!(tool_outputs(&env)[0].contains("no tool `exec_command`"));
+    assert!(!env.workspace().join("made").exists());
+    let names = tool_names(&env.model().requests()[0]);
     assert_eq!(names, ["update_plan", "apply_patch", "view_image", "web_search"]);
 }
 
@@ -125,28 +125,29 @@ async fn shell_tool() {
 #[tokio::test]
 async fn unified_exec() {
     let shell = calls("shell", json!({ "command": ["sh", "-c", "echo out-of-shell"] }));
-    let mut world = World::with_responses(json!([shell, runs("true"), says("Done.")])).await;
-    configure(&mut world, &["experimental_use_unified_exec_tool=false"]);
-    let server = world.start();
+    let mut env =
+        TestEnvironment::with_responses(json!([shell, runs("true"), says("Done.")])).await;
+    configure(&mut env, &["experimental_use_unified_exec_tool=false"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert!(outputs[0].contains("out-of-shell"), "{outputs:?}");
     assert!(outputs[1].contains("no tool `exec_command`"), "{outputs:?}");
-    let names = tool_names(&world.model().requests()[0]);
+    let names = tool_names(&env.model().requests()[0]);
     assert_eq!(names, ["shell", "update_plan", "apply_patch", "view_image", "web_search"]);
 }
 
 // Effect of `plan_mode_reasoning_effort`.
 #[tokio::test]
 async fn plan_effort() {
-    let mut world = World::with_responses(json!([says("A plan."), says("Done.")])).await;
+    let mut env = TestEnvironment::with_responses(json!([says("A plan."), says("Done.")])).await;
     configure(
-        &mut world,
+        &mut env,
         &["plan_mode_reasoning_effort=high", "model_reasoning_effort=low", "model=gpt-5"],
     );
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({})).await;
     let settings = json!({ "model": "gpt-5" });
@@ -156,7 +157,7 @@ async fn plan_effort() {
             "collaborationMode": { "mode": mode, "settings": settings },
         }))
         .await;
-        let request = world.model().requests().pop().unwrap();
+        let request = env.model().requests().pop().unwrap();
         assert_eq!(request["reasoning"]["effort"], effort, "{mode}");
     }
 }
@@ -180,9 +181,9 @@ async fn reasoning_metadata() {
 // Effect of `model_context_window`.
 #[tokio::test]
 async fn context_window() {
-    let mut world = World::with_responses(json!([says("Hello.")])).await;
-    configure(&mut world, &["model_context_window=12345"]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    configure(&mut env, &["model_context_window=12345"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.start_turn(&thread, "Hi.").await;
@@ -193,24 +194,24 @@ async fn context_window() {
 // Effect of `model_catalog_json`.
 #[tokio::test]
 async fn model_catalog() {
-    let mut world = World::with_responses(json!([says("Hello.")])).await;
-    let path = world.home().join("models.json");
+    let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let path = env.home().join("models.json");
     std::fs::write(&path, r#"{"models":[{"id":"mine","display_name":"Mine","is_default":true}]}"#)
         .unwrap();
-    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
-    world.write_config(
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(
         &config.replace("model = \"gpt-5\"\n", "model_catalog_json = \"models.json\"\n"),
     );
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let listed = peer.call("model/list", json!({})).await;
     assert_eq!(listed["data"].as_array().unwrap().len(), 1);
     assert_eq!(listed["data"][0]["displayName"], "Mine");
     assert_eq!(peer.call("thread/start", json!({})).await["model"], "mine");
     for (text, said) in [("[]", "no model"), ("{", "models2.json"), (r#"[{"name":"x"}]"#, "name")] {
-        std::fs::write(world.home().join("models2.json"), text).unwrap();
-        configure(&mut world, &["model_catalog_json=../home/models2.json"]);
-        let server = world.start();
+        std::fs::write(env.home().join("models2.json"), text).unwrap();
+        configure(&mut env, &["model_catalog_json=../home/models2.json"]);
+        let server = env.start();
         let mut peer = server.connect().await;
         let fault = peer.refused("thread/start", json!({})).await;
         assert!(fault.message.contains(said), "{text}: {}", fault.message);
@@ -256,13 +257,13 @@ async fn commit_attribution() {
 // Effect of `tool_output_token_limit`.
 #[tokio::test]
 async fn output_limit() {
-    let mut world = World::with_responses(json!([runs("seq 1 9999"), says("Done.")])).await;
-    configure(&mut world, &["tool_output_token_limit=50"]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([runs("seq 1 9999"), says("Done.")])).await;
+    configure(&mut env, &["tool_output_token_limit=50"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    let output = &tool_outputs(&world)[0];
+    let output = &tool_outputs(&env)[0];
     assert!(output.len() < 800, "{} bytes", output.len());
 }
 
@@ -274,9 +275,9 @@ async fn raw_reasoning() {
             { "reasoning": { "summary": ["In short."], "content": ["Word for word."] } },
             { "message": "Hello." },
         ] });
-        let mut world = World::with_responses(json!([thinks])).await;
-        configure(&mut world, overrides);
-        let server = world.start();
+        let mut env = TestEnvironment::with_responses(json!([thinks])).await;
+        configure(&mut env, overrides);
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.start_turn(&thread, "Hi.").await;
@@ -292,9 +293,9 @@ async fn poll_window() {
     let waits = calls("write_stdin", json!({ "session_id": 1, "yield_time_ms": 600_000 }));
     let begins = calls("exec_command", json!({ "cmd": "sleep 1000", "yield_time_ms": 250 }));
     let script = json!([begins, waits, says("Done.")]);
-    let mut world = World::with_responses(script).await;
-    configure(&mut world, &["background_terminal_max_timeout=5000"]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(script).await;
+    configure(&mut env, &["background_terminal_max_timeout=5000"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let begun = std::time::Instant::now();
@@ -306,14 +307,14 @@ async fn poll_window() {
 // Effect of `history.persistence`, `history.max_bytes`.
 #[tokio::test]
 async fn history() {
-    let mut world = World::with_responses(json!([says("One."), says("Two.")])).await;
-    configure(&mut world, &["history.max_bytes=10000"]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([says("One."), says("Two.")])).await;
+    configure(&mut env, &["history.max_bytes=10000"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First words.").await;
     peer.run_turn(&thread, "Second words.").await;
-    let file = world.home().join("history.jsonl");
+    let file = env.home().join("history.jsonl");
     let lines = lines_of(&file, 2).await;
     assert_eq!(lines[0]["text"], "First words.");
     assert_eq!(lines[1]["session_id"], thread);
@@ -328,15 +329,15 @@ async fn history() {
 // Effect of `notify`.
 #[tokio::test]
 async fn notify() {
-    let mut world = World::with_responses(json!([says("Answer.")])).await;
-    let program = world.root().join("tell");
-    let out = world.root().join("told.jsonl");
+    let mut env = TestEnvironment::with_responses(json!([says("Answer.")])).await;
+    let program = env.root().join("tell");
+    let out = env.root().join("told.jsonl");
     std::fs::write(&program, format!("#!/bin/sh\nprintf '%s\\n' \"$2\" >> {}\n", out.display()))
         .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).unwrap();
-    configure(&mut world, &[&format!("notify=[\"{}\", \"first\"]", program.display())]);
-    let server = world.start();
+    configure(&mut env, &[&format!("notify=[\"{}\", \"first\"]", program.display())]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = peer.start_turn(&thread, "Question?").await;
@@ -352,14 +353,14 @@ async fn notify() {
 // Effect of `log_dir`.
 #[tokio::test]
 async fn log_dir() {
-    let mut world = World::with_responses(json!([says("Hello.")])).await;
-    configure(&mut world, &["notify=[\"/nowhere/at/all\"]", "log_dir=\"logs\""]);
-    let (server, _guard) = world.start_logged();
+    let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    configure(&mut env, &["notify=[\"/nowhere/at/all\"]", "log_dir=\"logs\""]);
+    let (server, _guard) = env.start_logged();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
-    assert!(!world.workspace().join("logs").exists(), "nothing went wrong yet");
+    assert!(!env.workspace().join("logs").exists(), "nothing went wrong yet");
     peer.run_turn(&thread, "Hi.").await;
-    let file = world.workspace().join("logs/agentd.log");
+    let file = env.workspace().join("logs/agentd.log");
     let text = text_of(&file, |text| text.ends_with('\n')).await;
     assert!(text.contains("WARN server::notify: `/nowhere/at/all`"), "{text}");
     assert!(text.contains(&format!(" thread={thread}")), "{text}");
@@ -385,12 +386,12 @@ async fn text_of(path: &std::path::Path, wanted: impl Fn(&str) -> bool) -> Strin
 
 #[tokio::test]
 async fn a_client_of_two_threads_gets_a_warning_once() {
-    let mut world = World::with_responses(json!([says("Hello.")])).await;
+    let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
     configure(
-        &mut world,
+        &mut env,
         &["tui.theme=\"dark\"", "tui.animations=false", "features.web_search=true"],
     );
-    let server = world.start();
+    let server = env.start();
     let mut peer: Peer = server.open(jsonrpc::Limits::default());
     peer.initialize(Value::Null).await;
     let notice = peer.expect("deprecationNotice").await;
@@ -404,15 +405,15 @@ async fn a_client_of_two_threads_gets_a_warning_once() {
 
 /// Runs a turn whose script calls this command, and returns its output.
 async fn output_of(command: &str, overrides: &[&str], params: Value) -> String {
-    let mut world = World::with_responses(json!([runs(command), says("Done.")])).await;
-    configure(&mut world, overrides);
-    world.environment.push(("VISIBLE".into(), "seen".into()));
-    world.environment.push(("MY_TOKEN".into(), "hidden".into()));
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([runs(command), says("Done.")])).await;
+    configure(&mut env, overrides);
+    env.variables.push(("VISIBLE".into(), "seen".into()));
+    env.variables.push(("MY_TOKEN".into(), "hidden".into()));
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(params).await;
     peer.run_turn(&thread, "Go.").await;
-    tool_outputs(&world).remove(0)
+    tool_outputs(&env).remove(0)
 }
 
 // Effect of `approval_policy`.
@@ -423,9 +424,9 @@ async fn approval_policy() {
         ("on-request", json!("onRequest")),
         ("never", json!("never")),
     ] {
-        let mut world = World::with_responses(json!([says("Hi.")])).await;
-        configure(&mut world, &[&format!("approval_policy={policy}")]);
-        let server = world.start();
+        let mut env = TestEnvironment::with_responses(json!([says("Hi.")])).await;
+        configure(&mut env, &[&format!("approval_policy={policy}")]);
+        let server = env.start();
         let mut peer = server.connect().await;
         assert_eq!(peer.call("thread/start", json!({})).await["approvalPolicy"], wire);
     }
@@ -441,11 +442,11 @@ async fn granular() {
     let rule = "[[rules.prefix_rules]]\npattern = [{ token = \"date\" }]\ndecision = \"prompt\"\n";
     for (allowed, asked) in [("sandbox_approval", 0), ("rules", 1)] {
         let script = json!([escalates, runs("date"), says("Done.")]);
-        let mut world = World::with_responses(script).await;
-        std::fs::create_dir(world.system_dir()).unwrap();
-        std::fs::write(world.system_dir().join("requirements.toml"), rule).unwrap();
-        configure(&mut world, &[&format!("approval_policy.granular.{allowed}=true")]);
-        let server = world.start();
+        let mut env = TestEnvironment::with_responses(script).await;
+        std::fs::create_dir(env.system_dir()).unwrap();
+        std::fs::write(env.system_dir().join("requirements.toml"), rule).unwrap();
+        configure(&mut env, &[&format!("approval_policy.granular.{allowed}=true")]);
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         let turn = peer.start_turn(&thread, "Go.").await;
@@ -476,10 +477,10 @@ async fn sandbox_mode() {
 // Effect of `sandbox_workspace_write.exclude_tmpdir_env_var`.
 #[tokio::test]
 async fn workspace_write() {
-    let mut world = World::with_responses(json!([says("Hi.")])).await;
-    let extra = world.root().join("extra");
+    let mut env = TestEnvironment::with_responses(json!([says("Hi.")])).await;
+    let extra = env.root().join("extra");
     configure(
-        &mut world,
+        &mut env,
         &[
             "sandbox_mode=workspace-write",
             &format!("sandbox_workspace_write.writable_roots=[\"{}\"]", extra.display()),
@@ -488,10 +489,10 @@ async fn workspace_write() {
             "sandbox_workspace_write.exclude_tmpdir_env_var=true",
         ],
     );
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let sandbox = peer.call("thread/start", json!({})).await["sandbox"].take();
-    assert_eq!(sandbox["writableRoots"], json!([world.workspace(), extra]));
+    assert_eq!(sandbox["writableRoots"], json!([env.workspace(), extra]));
     for member in ["networkAccess", "excludeSlashTmp", "excludeTmpdirEnvVar"] {
         assert_eq!(sandbox[member], true, "{sandbox}");
     }
@@ -541,15 +542,15 @@ async fn shell_snapshot() {
     let plain = calls("exec_command", json!({ "cmd": "echo \"drawn ${DRAWN-none}\"" }));
     for on in [true, false] {
         let responses = json!([login(), login(), plain.clone(), says("Done.")]);
-        let mut world = World::with_responses(responses).await;
-        configure(&mut world, &[&format!("features.shell_snapshot={on}")]);
-        let home = world.root().join("user");
+        let mut env = TestEnvironment::with_responses(responses).await;
+        configure(&mut env, &[&format!("features.shell_snapshot={on}")]);
+        let home = env.root().join("user");
         std::fs::write(home.join(".bash_profile"), PROFILE).unwrap();
-        let server = world.start();
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "Go.").await;
-        let outputs = tool_outputs(&world);
+        let outputs = tool_outputs(&env);
         let drawn = |output: &str| output.split_once("drawn ").unwrap().1.to_owned();
         assert_eq!(drawn(&outputs[0]) == drawn(&outputs[1]), on, "{outputs:?}");
         assert!(outputs[0].contains("hello you"), "{outputs:?}");
@@ -568,12 +569,12 @@ async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
     use std::os::unix::fs::OpenOptionsExt as _;
     const NONBLOCKING: i32 = 0o4000;
     let login = calls("exec_command", json!({ "cmd": "touch made", "login": true }));
-    let world = World::with_responses(json!([login, says("Done."), says("Again.")])).await;
-    let home = world.root().join("user");
+    let env = TestEnvironment::with_responses(json!([login, says("Done."), says("Again.")])).await;
+    let home = env.root().join("user");
     let gate = home.join("gate");
     assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
     std::fs::write(home.join(".bash_profile"), "read line < \"$HOME/gate\"\n").unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let params = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
     let thread = peer.start_thread(params).await;
@@ -597,7 +598,7 @@ async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
     let _ = writer.write_all(b"\n");
     peer.run_turn(&thread, "Again.").await;
     server.stop().await;
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }
 
 // Effect of `allow_login_shell`.
@@ -606,13 +607,13 @@ async fn login_shell() {
     let request = request_with(&["allow_login_shell=false"], json!({})).await;
     assert!(!request["tools"].to_string().contains("\"login\""));
     let login = calls("exec_command", json!({ "cmd": "echo ran", "login": true }));
-    let mut world = World::with_responses(json!([login, says("Done.")])).await;
-    configure(&mut world, &["allow_login_shell=false"]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([login, says("Done.")])).await;
+    configure(&mut env, &["allow_login_shell=false"]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    assert!(tool_outputs(&world)[0].contains("allow_login_shell"), "{:?}", tool_outputs(&world));
+    assert!(tool_outputs(&env)[0].contains("allow_login_shell"), "{:?}", tool_outputs(&env));
 }
 
 // Effect of `model`, `model_reasoning_effort`, `model_reasoning_summary`, `model_verbosity`.
@@ -636,21 +637,21 @@ async fn sampling() {
 // Effect of `model_instructions_file`, `developer_instructions`.
 #[tokio::test]
 async fn instructions() {
-    let mut world = World::with_responses(json!([says("Hi.")])).await;
-    std::fs::write(world.home().join("base.md"), "Base of mine.").unwrap();
-    let file = world.home().join("base.md");
+    let mut env = TestEnvironment::with_responses(json!([says("Hi.")])).await;
+    std::fs::write(env.home().join("base.md"), "Base of mine.").unwrap();
+    let file = env.home().join("base.md");
     configure(
-        &mut world,
+        &mut env,
         &[
             &format!("model_instructions_file=\"{}\"", file.display()),
             "developer_instructions=\"Speak plainly.\"",
         ],
     );
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Hi.").await;
-    let request = world.model().requests().pop().unwrap();
+    let request = env.model().requests().pop().unwrap();
     assert_eq!(request["instructions"], "Base of mine.");
     assert!(told(&request).contains("Speak plainly."));
     std::fs::remove_file(&file).unwrap();
@@ -679,14 +680,14 @@ async fn project_doc() {
             "From",
         ),
     ] {
-        let mut world = World::with_responses(json!([says("Hi.")])).await;
-        configure(&mut world, overrides);
-        std::fs::write(world.workspace().join("NOTES.md"), "From the notes.").unwrap();
-        let server = world.start();
+        let mut env = TestEnvironment::with_responses(json!([says("Hi.")])).await;
+        configure(&mut env, overrides);
+        std::fs::write(env.workspace().join("NOTES.md"), "From the notes.").unwrap();
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "Hi.").await;
-        let told = told(&world.model().requests()[0]);
+        let told = told(&env.model().requests()[0]);
         assert!(said == "nothing" || told.contains(said), "{overrides:?}");
         assert!(!told.contains(unsaid), "{overrides:?}");
     }
@@ -695,12 +696,12 @@ async fn project_doc() {
 // Effect of `sqlite_home`.
 #[tokio::test]
 async fn sqlite_home() {
-    let mut world = World::with_responses(json!([says("Hi.")])).await;
-    configure(&mut world, &["sqlite_home=\"state\""]);
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([says("Hi.")])).await;
+    configure(&mut env, &["sqlite_home=\"state\""]);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Hi.").await;
-    assert!(world.workspace().join("state/threads.db").exists());
-    assert!(!world.home().join("threads.db").exists());
+    assert!(env.workspace().join("state/threads.db").exists());
+    assert!(!env.home().join("threads.db").exists());
 }

@@ -1,12 +1,12 @@
 //! Reading, writing and watching the configuration over the protocol.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::says;
 
-async fn world() -> World {
-    World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await
+async fn env() -> TestEnvironment {
+    TestEnvironment::with_responses(json!([says("One."), says("Two."), says("Three.")])).await
 }
 
 fn write(key: &str, value: Value) -> Value {
@@ -15,16 +15,16 @@ fn write(key: &str, value: Value) -> Value {
 
 #[tokio::test]
 async fn layers_and_origins_are_read() {
-    let mut world = world().await;
-    let project = world.workspace().join(".agent");
+    let mut env = env().await;
+    let project = env.workspace().join(".agent");
     std::fs::create_dir(&project).unwrap();
     std::fs::write(project.join("config.toml"), "model_verbosity = \"high\"\n").unwrap();
-    std::fs::create_dir(world.system_dir()).unwrap();
-    std::fs::write(world.system_dir().join("config.toml"), "personality = \"friendly\"\n").unwrap();
-    world.config_overrides.push("review_model=\"by-flag\"".to_owned());
-    let server = world.start();
+    std::fs::create_dir(env.system_dir()).unwrap();
+    std::fs::write(env.system_dir().join("config.toml"), "personality = \"friendly\"\n").unwrap();
+    env.config_overrides.push("review_model=\"by-flag\"".to_owned());
+    let server = env.start();
     let mut peer = server.connect().await;
-    let read = json!({ "cwd": world.workspace(), "includeLayers": true });
+    let read = json!({ "cwd": env.workspace(), "includeLayers": true });
     let before = peer.call("config/read", read.clone()).await;
     assert_eq!(before["config"]["model"], "gpt-5");
     assert_eq!(before["config"]["personality"], "friendly");
@@ -37,10 +37,8 @@ async fn layers_and_origins_are_read() {
     let reason = before["layers"][1]["disabledReason"].as_str().unwrap();
     assert!(reason.contains("not trusted"), "{reason}");
     assert_eq!(before["layers"][1]["config"], json!({}), "an untrusted file is not read");
-    let trust = write(
-        &format!("projects.\"{}\".trust_level", world.workspace().display()),
-        json!("trusted"),
-    );
+    let trust =
+        write(&format!("projects.\"{}\".trust_level", env.workspace().display()), json!("trusted"));
     assert_eq!(peer.call("config/value/write", trust).await["status"], "ok");
     let after = peer.call("config/read", read).await;
     assert_eq!(after["config"]["model_verbosity"], "high");
@@ -53,11 +51,11 @@ async fn layers_and_origins_are_read() {
 
 #[tokio::test]
 async fn writes_keep_comments_and_layout() {
-    let world = world().await;
-    let file = world.home().join("config.toml");
+    let env = env().await;
+    let file = env.home().join("config.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    world.write_config(&format!("# mine\n{text}\n[tui] # look\ntheme = \"x\" # nice\n"));
-    let server = world.start();
+    env.write_config(&format!("# mine\n{text}\n[tui] # look\ntheme = \"x\" # nice\n"));
+    let server = env.start();
     let mut peer = server.connect().await;
     let first = peer.call("config/value/write", write("tui.theme", json!("y"))).await;
     assert_eq!(first["status"], "ok");
@@ -76,10 +74,10 @@ async fn writes_keep_comments_and_layout() {
 
 #[tokio::test]
 async fn a_batch_is_written_as_a_whole_or_not_at_all() {
-    let world = world().await;
-    let file = world.home().join("config.toml");
+    let env = env().await;
+    let file = env.home().join("config.toml");
     let before = std::fs::read(&file).unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     for (edits, said) in [
         (
@@ -96,7 +94,7 @@ async fn a_batch_is_written_as_a_whole_or_not_at_all() {
         assert!(fault.message.contains(said), "{}", fault.message);
         assert_eq!(std::fs::read(&file).unwrap(), before, "{said}");
     }
-    let elsewhere = world.root().join("other.toml");
+    let elsewhere = env.root().join("other.toml");
     let mut other = json!({ "edits": [write("model", json!("a"))] });
     other["filePath"] = json!(elsewhere);
     let fault = peer.refused("config/batchWrite", other).await;
@@ -111,9 +109,9 @@ async fn a_batch_is_written_as_a_whole_or_not_at_all() {
 
 #[tokio::test]
 async fn a_write_that_a_flag_overrides_is_reported_as_overridden() {
-    let mut world = world().await;
-    world.config_overrides.push("model=\"by-flag\"".to_owned());
-    let server = world.start();
+    let mut env = env().await;
+    env.config_overrides.push("model=\"by-flag\"".to_owned());
+    let server = env.start();
     let mut peer = server.connect().await;
     let written = peer.call("config/value/write", write("model", json!("by-file"))).await;
     assert_eq!(written["status"], "okOverridden");
@@ -123,8 +121,8 @@ async fn a_write_that_a_flag_overrides_is_reported_as_overridden() {
 
 #[tokio::test]
 async fn a_change_applies_from_the_next_turn() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let chosen = peer.start_thread(json!({ "model": "chosen" })).await;
@@ -136,24 +134,24 @@ async fn a_change_applies_from_the_next_turn() {
     ] });
     peer.call("config/batchWrite", changes).await;
     peer.run_turn(&thread, "Two.").await;
-    let request = world.model().requests().pop().unwrap();
+    let request = env.model().requests().pop().unwrap();
     assert_eq!(request["model"], "gpt-5-mini");
     assert!(request["input"].to_string().contains("Mind the gap."), "{request}");
     assert!(!request["tools"].to_string().contains("view_image"), "{request}");
     peer.run_turn(&chosen, "One.").await;
-    assert_eq!(world.model().requests().pop().unwrap()["model"], "chosen");
+    assert_eq!(env.model().requests().pop().unwrap()["model"], "chosen");
 }
 
 #[tokio::test]
 async fn a_file_that_breaks_keeps_its_last_good_content() {
-    let world = world().await;
-    let file = world.home().join("config.toml");
+    let env = env().await;
+    let file = env.home().join("config.toml");
     let good = std::fs::read_to_string(&file).unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "One.").await;
-    world.write_config(&format!("{good}\nbroken = = 1\n"));
+    env.write_config(&format!("{good}\nbroken = = 1\n"));
     let about = |notice: &Value| {
         notice["summary"].as_str().is_some_and(|text| text.contains("config.toml"))
     };
@@ -165,15 +163,15 @@ async fn a_file_that_breaks_keeps_its_last_good_content() {
     assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
     let fault = peer.refused("config/value/write", write("model", json!("x"))).await;
     assert!(fault.message.contains("correct it first"), "{}", fault.message);
-    world.write_config(&good.replace("gpt-5", "mended"));
+    env.write_config(&good.replace("gpt-5", "mended"));
     peer.run_turn(&thread, "Three.").await;
-    assert_eq!(world.model().requests().pop().unwrap()["model"], "mended");
+    assert_eq!(env.model().requests().pop().unwrap()["model"], "mended");
 }
 
 #[tokio::test]
 async fn a_key_that_needs_a_restart_says_so() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     peer.start_thread(json!({})).await;
     peer.call("config/value/write", write("sqlite_home", json!("elsewhere"))).await;
@@ -186,8 +184,8 @@ async fn a_key_that_needs_a_restart_says_so() {
 
 #[tokio::test]
 async fn features_are_listed_and_switched() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let (mut names, mut stages) = (Vec::new(), Vec::new());
     let mut cursor = Value::Null;
@@ -231,7 +229,7 @@ async fn features_are_listed_and_switched() {
     peer.call("experimentalFeature/enablement/set", set).await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    let tools = world.model().requests().pop().unwrap()["tools"].to_string();
+    let tools = env.model().requests().pop().unwrap()["tools"].to_string();
     assert!(!tools.contains("exec_command"), "{tools}");
     let unknown = json!({ "enablement": { "shel_tool": false } });
     let fault = peer.refused("experimentalFeature/enablement/set", unknown).await;
@@ -240,13 +238,13 @@ async fn features_are_listed_and_switched() {
 
 #[tokio::test]
 async fn pending_features_are_shown_as_off() {
-    let world = world().await;
-    let file = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
-    world.write_config(&format!(
+    let env = env().await;
+    let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!(
         "check_for_update_on_startup = true\n{file}\n\
          [features]\nmulti_agent = true\nundo = false\ngoals = true\n"
     ));
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let agents = "has no effect yet: it requires sub-agents";
     let updates = "has no effect yet: it requires updates";
@@ -285,8 +283,8 @@ async fn pending_features_are_shown_as_off() {
 
 #[tokio::test]
 async fn servers_of_tools_are_read_again() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     assert_eq!(peer.call("config/mcpServer/reload", json!({})).await, json!({}));
 }
@@ -319,12 +317,12 @@ impl Opens {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_ordinary_turn_reads_no_configuration_file() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "One.").await;
-    let opens = Opens::of(&world.home().join("config.toml"));
+    let opens = Opens::of(&env.home().join("config.toml"));
     peer.run_turn(&thread, "Two.").await;
     let second = peer.start_thread(json!({})).await;
     peer.run_turn(&second, "One.").await;
@@ -335,14 +333,14 @@ async fn an_ordinary_turn_reads_no_configuration_file() {
 
 #[tokio::test]
 async fn a_broken_project_file_is_reported_too() {
-    let world = world().await;
-    let project = world.workspace().join(".agent");
+    let env = env().await;
+    let project = env.workspace().join(".agent");
     std::fs::create_dir(&project).unwrap();
     let file = project.join("config.toml");
     std::fs::write(&file, "model = \"of-the-project\"\n").unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
-    let key = format!("projects.\"{}\".trust_level", world.workspace().display());
+    let key = format!("projects.\"{}\".trust_level", env.workspace().display());
     peer.call("config/value/write", write(&key, json!("trusted"))).await;
     let thread = peer.start_thread(json!({})).await;
     std::fs::write(&file, "model = 5\n").unwrap();
@@ -350,16 +348,16 @@ async fn a_broken_project_file_is_reported_too() {
     let notice = peer.expect_where("configWarning", about).await;
     assert_eq!(notice["range"]["start"], json!({ "line": 1, "column": 9 }), "{notice}");
     peer.run_turn(&thread, "Go.").await;
-    assert_eq!(world.model().requests().pop().unwrap()["model"], "of-the-project");
+    assert_eq!(env.model().requests().pop().unwrap()["model"], "of-the-project");
 }
 
 #[tokio::test]
 async fn a_thread_that_moves_follows_the_project_there() {
-    let world = world().await;
-    let other = world.root().join("other");
+    let env = env().await;
+    let other = env.root().join("other");
     std::fs::create_dir_all(other.join(".agent")).unwrap();
     std::fs::write(other.join(".agent/config.toml"), "model = \"of-the-other\"\n").unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let key = format!("projects.\"{}\".trust_level", other.display());
     peer.call("config/value/write", write(&key, json!("trusted"))).await;
@@ -367,15 +365,15 @@ async fn a_thread_that_moves_follows_the_project_there() {
     let text = json!([{ "type": "text", "text": "Go." }]);
     peer.run_turn_with(json!({ "threadId": thread, "input": text, "cwd": other })).await;
     peer.run_turn(&thread, "And on.").await;
-    assert_eq!(world.model().requests().pop().unwrap()["model"], "of-the-other");
+    assert_eq!(env.model().requests().pop().unwrap()["model"], "of-the-other");
 }
 
 #[tokio::test]
 async fn effective_values_are_read_with_their_defaults() {
-    let mut world = world().await;
-    world.config_overrides.push("sandbox_workspace_write.network_access=true".to_owned());
-    world.config_overrides.push("features.undo=true".to_owned());
-    let server = world.start();
+    let mut env = env().await;
+    env.config_overrides.push("sandbox_workspace_write.network_access=true".to_owned());
+    env.config_overrides.push("features.undo=true".to_owned());
+    let server = env.start();
     let mut peer = server.connect().await;
     let set = peer.call("config/read", json!({ "includeDefaults": null })).await;
     assert_eq!(set["config"]["approval_policy"], Value::Null, "not set: {set}");
@@ -387,8 +385,8 @@ async fn effective_values_are_read_with_their_defaults() {
         ("allow_login_shell", json!(true), "default"),
         ("project_doc_max_bytes", json!(32_768), "default"),
         ("web_search", json!("cached"), "default"),
-        ("sqlite_home", json!(world.home()), "default"),
-        ("log_dir", json!(world.home().join("log")), "default"),
+        ("sqlite_home", json!(env.home()), "default"),
+        ("log_dir", json!(env.home().join("log")), "default"),
         ("sandbox_workspace_write.network_access", json!(true), "sessionFlags"),
         ("sandbox_workspace_write.exclude_slash_tmp", json!(false), "default"),
         ("shell_environment_policy.inherit", json!("all"), "default"),

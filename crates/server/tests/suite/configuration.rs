@@ -1,17 +1,17 @@
 //! Reports to clients about an invalid configuration.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::says;
 
 #[tokio::test]
 async fn unknown_keys_are_reported_after_the_handshake() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let file = world.home().join("config.toml");
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let file = env.home().join("config.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    world.write_config(&format!("modle = \"x\"\n{text}"));
-    let server = world.start();
+    env.write_config(&format!("modle = \"x\"\n{text}"));
+    let server = env.start();
     let mut peer = server.open(jsonrpc::Limits::default());
     peer.initialize(Value::Null).await;
     let notice = peer.expect("configWarning").await;
@@ -23,21 +23,21 @@ async fn unknown_keys_are_reported_after_the_handshake() {
 
 #[tokio::test]
 async fn an_unreadable_configuration_is_reported_and_refuses_threads_until_it_is_fixed() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let good = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let good = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     for (bad, said) in [
         ("model = \n", "config.toml:1"),
         ("model = 5\n", "`model`"),
         ("approval_policy = \"sometimes\"\n", "approval_policy"),
         ("model_provider = \"nobody\"\n", "model_provider"),
     ] {
-        world.write_config(bad);
-        let server = world.start();
+        env.write_config(bad);
+        let server = env.start();
         let mut peer = server.open(jsonrpc::Limits::default());
         peer.initialize(Value::Null).await;
         let fault = peer.refused("thread/start", json!({})).await;
         assert!(fault.message.contains(said), "{bad}: {}", fault.message);
-        world.write_config(&good);
+        env.write_config(&good);
         let thread = peer.start_thread(json!({})).await;
         assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{bad}");
         server.stop().await;
@@ -46,9 +46,9 @@ async fn an_unreadable_configuration_is_reported_and_refuses_threads_until_it_is
 
 #[tokio::test]
 async fn an_invalid_configuration_file_is_reported_at_the_handshake() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    world.write_config("= nonsense");
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    env.write_config("= nonsense");
+    let server = env.start();
     let mut peer = server.open(jsonrpc::Limits::default());
     peer.initialize(Value::Null).await;
     let notice = peer.expect("configWarning").await;
@@ -57,9 +57,9 @@ async fn an_invalid_configuration_file_is_reported_at_the_handshake() {
 
 #[tokio::test]
 async fn a_thread_s_own_configuration_wins() {
-    let mut world = World::with_responses(json!([says("Hello.")])).await;
-    world.config_overrides.push("model=\"by-argument\"".to_owned());
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    env.config_overrides.push("model=\"by-argument\"".to_owned());
+    let server = env.start();
     let mut peer = server.connect().await;
     for (params, model) in [
         (json!({}), "by-argument"),
@@ -72,8 +72,8 @@ async fn a_thread_s_own_configuration_wins() {
 
 #[tokio::test]
 async fn misspelt_permission_keys_are_refused_in_a_threads_config() {
-    let world = World::with_responses(json!([says("x")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("x")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     for (config, named) in [
         (json!({ "sandbox_mod": "read-only" }), "did you mean `sandbox_mode`?"),

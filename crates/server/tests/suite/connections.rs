@@ -1,7 +1,7 @@
 //! Several connections: on one thread, slow, closed, or with many messages.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{runs, says};
 
@@ -9,8 +9,8 @@ use crate::{runs, says};
 async fn two_connections_on_a_thread_get_the_same_bytes() {
     let steps = json!({ "steps": [{ "reasoning": "Thinking." }, { "function_call":
         { "name": "exec_command", "arguments": { "cmd": "echo out; echo err >&2" } } }] });
-    let world = World::with_responses(json!([steps, says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([steps, says("Done.")])).await;
+    let server = env.start();
     let mut first = server.connect().await;
     let thread = first.start_thread(json!({})).await;
     let mut second = server.connect().await;
@@ -30,8 +30,8 @@ async fn two_connections_on_a_thread_get_the_same_bytes() {
 
 #[tokio::test]
 async fn a_client_that_leaves_does_not_end_its_turn() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let mut first = server.connect().await;
     let start = json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite" });
     let thread = first.start_thread(start).await;
@@ -43,13 +43,13 @@ async fn a_client_that_leaves_does_not_end_its_turn() {
     let asked = second.asked("item/commandExecution/requestApproval").await;
     second.decide(&asked, "accept").await;
     assert_eq!(second.turn_end(&turn).await["status"], "completed");
-    assert!(world.workspace().join("made").exists());
+    assert!(env.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn a_thousand_requests_at_once_are_answered_in_order() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut sent = Vec::new();
     for _ in 0..1_000 {
@@ -68,8 +68,8 @@ async fn a_thousand_requests_at_once_are_answered_in_order() {
 #[tokio::test]
 async fn many_threads_run_at_once() {
     let responses = json!([runs("echo {{last_user_text}}"), says("Done: {{last_user_text}}")]);
-    let world = World::with_responses(responses).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(responses).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut turns = Vec::new();
     for number in 0..20 {
@@ -88,8 +88,8 @@ async fn many_threads_run_at_once() {
 
 #[tokio::test]
 async fn events_of_a_thread_go_to_its_subscribers_only() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut stranger = server.connect().await;
     let thread = peer.start_thread(json!({})).await;

@@ -2,15 +2,16 @@
 //! thread continues with a history that a provider accepts.
 
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::{runs, says};
 
 #[tokio::test]
 async fn a_turn_that_a_crash_cut_is_interrupted_and_its_items_failed() {
-    let mut world =
-        World::with_responses(json!([runs("touch made"), says("Never."), says("On.")])).await;
-    let server = world.start();
+    let mut env =
+        TestEnvironment::with_responses(json!([runs("touch made"), says("Never."), says("On.")]))
+            .await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     let turn = peer.start_turn(&thread, "Begin.").await;
@@ -18,8 +19,8 @@ async fn a_turn_that_a_crash_cut_is_interrupted_and_its_items_failed() {
     let before =
         peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     assert_eq!(before["thread"]["turns"][0]["status"], "inProgress");
-    world.crash();
-    let after = world.start();
+    env.crash();
+    let after = env.start();
     let mut late = after.connect().await;
     let read = late.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     let turns = read["thread"]["turns"].as_array().unwrap();
@@ -32,7 +33,7 @@ async fn a_turn_that_a_crash_cut_is_interrupted_and_its_items_failed() {
     assert_eq!(late.run_turn(&thread, "Go on.").await["status"], "completed");
     // Recovery happens once: a second start finds no orphaned turn.
     after.stop().await;
-    let mut last = world.start().connect().await;
+    let mut last = env.start().connect().await;
     let read = last.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     let statuses: Vec<&Value> =
         read["thread"]["turns"].as_array().unwrap().iter().map(|turn| &turn["status"]).collect();
@@ -41,16 +42,16 @@ async fn a_turn_that_a_crash_cut_is_interrupted_and_its_items_failed() {
 
 #[tokio::test]
 async fn a_turn_that_joined_one_is_closed_with_it() {
-    let mut world = World::with_responses(json!([runs("touch made"), says("On.")])).await;
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([runs("touch made"), says("On.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     peer.start_turn(&thread, "Begin.").await;
     peer.asked("item/commandExecution/requestApproval").await;
     peer.start_turn(&thread, "Also.").await;
     peer.settled().await;
-    world.crash();
-    let server = world.start();
+    env.crash();
+    let server = env.start();
     let mut peer = server.connect().await;
     assert_eq!(statuses(&mut peer, &thread).await, ["interrupted", "interrupted"]);
 }
@@ -62,24 +63,24 @@ async fn after_a_crash_every_call_in_the_history_has_its_output() {
         { "function_call": { "name": "exec_command", "arguments": { "cmd": "touch made" } } },
         { "custom_tool_call": { "name": "apply_patch", "input": "no patch" } },
     ] });
-    let mut world = World::with_responses(json!([two, says("On."), says("And on.")])).await;
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([two, says("On."), says("And on.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     peer.start_turn(&thread, "Begin.").await;
     peer.asked("item/commandExecution/requestApproval").await;
     peer.settled().await;
-    world.crash();
-    let server = world.start();
+    env.crash();
+    let server = env.start();
     let mut peer = server.connect().await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     for text in ["Go on.", "And on."] {
         assert_eq!(peer.run_turn(&thread, text).await["status"], "completed");
     }
-    for request in world.model().requests() {
+    for request in env.model().requests() {
         assert_eq!(ids(&request, "_call"), ids(&request, "_call_output"));
     }
-    assert_eq!(ids(&world.model().requests()[2], "_call").len(), 3);
+    assert_eq!(ids(&env.model().requests()[2], "_call").len(), 3);
 }
 
 /// Ids of the calls, or of their outputs, in the order of the calls.

@@ -1,7 +1,7 @@
 //! Tools that the client runs (experimental; specification: Dynamic tool call).
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{calls, says};
 
@@ -17,8 +17,10 @@ fn tool(name: &str) -> Value {
 #[tokio::test]
 async fn the_client_runs_its_tool() {
     let call = || calls("lookup_ticket", json!({ "id": "T-1" }));
-    let world = World::with_responses(json!([call(), says("Seen."), call(), says("Again.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([call(), says("Seen."), call(), says("Again.")]))
+            .await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let thread = peer.start_thread(json!({ "dynamicTools": [tool("lookup_ticket")] })).await;
     peer.forget();
@@ -41,7 +43,7 @@ async fn the_client_runs_its_tool() {
         .collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[1].contains("serverRequest/resolved"), "resolved before it is final: {lines:?}");
-    let requests = world.model().requests();
+    let requests = env.model().requests();
     let offered = requests[0]["tools"].as_array().unwrap();
     assert!(offered.iter().any(|tool| tool["name"] == "lookup_ticket"));
     let output = requests[1]["input"].as_array().unwrap().last().unwrap()["output"].clone();
@@ -50,7 +52,7 @@ async fn the_client_runs_its_tool() {
     // The thread keeps the tool after a restart; a client that does not support it answers with an
     // error.
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     let turn = peer.start_turn(&thread, "Look again.").await;
@@ -66,8 +68,8 @@ async fn the_client_runs_its_tool() {
 #[tokio::test]
 async fn a_tool_call_without_an_answer_is_interrupted() {
     let call = calls("lookup_ticket", json!({}));
-    let world = World::with_responses(json!([call, says("x")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([call, says("x")])).await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let mut plain = server.connect().await;
     let thread = peer.start_thread(json!({ "dynamicTools": [tool("lookup_ticket")] })).await;
@@ -84,8 +86,8 @@ async fn a_tool_call_without_an_answer_is_interrupted() {
 
 #[tokio::test]
 async fn tools_that_cannot_be_offered_are_refused_by_name() {
-    let world = World::with_responses(json!([says("x")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("x")])).await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let with = |changes: Value| {
         let mut one = tool("fine");

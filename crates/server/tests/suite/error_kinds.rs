@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::{runs, says};
 
@@ -82,9 +82,10 @@ async fn failing_turn(peer: &mut Peer, thread: &str) -> Value {
 
 async fn check(row: Row) {
     let Row { cause, info, message, details } = row;
-    let world =
-        World::with_responses(json!([{ "steps": [cause.clone()] }, says("Well again.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([{ "steps": [cause.clone()] }, says("Well again.")]))
+            .await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = failing_turn(&mut peer, &thread).await;
@@ -113,11 +114,11 @@ async fn a_provider_error_is_reported_with_its_kind() {
 
 #[tokio::test]
 async fn an_unreachable_provider() {
-    let mut world = World::with_responses(json!([says("Never.")])).await;
+    let mut env = TestEnvironment::with_responses(json!([says("Never.")])).await;
     // A port without a listener: bound once, then closed.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    world.config_overrides.push(format!("model_providers.scripted.base_url=\"http://{free}/v1\""));
-    let server = world.start();
+    env.config_overrides.push(format!("model_providers.scripted.base_url=\"http://{free}/v1\""));
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = failing_turn(&mut peer, &thread).await;
@@ -126,7 +127,7 @@ async fn an_unreachable_provider() {
 
 #[tokio::test]
 async fn a_provider_that_takes_the_request_and_never_answers() {
-    let mut world = World::with_responses(json!([says("Never.")])).await;
+    let mut env = TestEnvironment::with_responses(json!([says("Never.")])).await;
     // Connections remain in its backlog.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
@@ -135,9 +136,9 @@ async fn a_provider_that_takes_the_request_and_never_answers() {
         "stream_idle_timeout_ms=100".to_owned(),
         "request_max_retries=0".to_owned(),
     ] {
-        world.config_overrides.push(format!("model_providers.scripted.{set}"));
+        env.config_overrides.push(format!("model_providers.scripted.{set}"));
     }
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = failing_turn(&mut peer, &thread).await;
@@ -148,9 +149,10 @@ async fn a_provider_that_takes_the_request_and_never_answers() {
 
 #[tokio::test]
 async fn a_machine_without_a_sandbox() {
-    let mut world = World::with_responses(json!([runs("touch made"), says("Never.")])).await;
-    world.has_sandbox = false;
-    let server = world.start();
+    let mut env =
+        TestEnvironment::with_responses(json!([runs("touch made"), says("Never.")])).await;
+    env.has_sandbox = false;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
     let turn = failing_turn(&mut peer, &thread).await;
@@ -160,14 +162,14 @@ async fn a_machine_without_a_sandbox() {
     let item = peer.item("commandExecution").await;
     assert_eq!((&item["status"], &item["exitCode"]), (&json!("failed"), &Value::Null));
     assert_eq!(item["aggregatedOutput"], message);
-    assert!(!world.workspace().join("made").exists());
-    assert_eq!(world.model().requests().len(), 1);
+    assert!(!env.workspace().join("made").exists());
+    assert_eq!(env.model().requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_rollback_that_cannot_be_done() {
-    let world = World::with_responses(json!([{ "steps": ["idle"] }])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([{ "steps": ["idle"] }])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.start_turn(&thread, "Wait.").await;

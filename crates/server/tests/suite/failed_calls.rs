@@ -2,7 +2,7 @@
 //! started and completed as failed, with the reason, and is stored as such.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{says, tool_outputs};
 
@@ -125,13 +125,13 @@ fn reason(item: &Value) -> &Value {
 async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
     for Row { call, item: expected, reason: why } in rows() {
         let responses = json!([{ "steps": [call] }, says("I see.")]);
-        let mut world = World::with_responses(responses).await;
-        world.config_overrides.push("allow_login_shell=false".to_owned());
+        let mut env = TestEnvironment::with_responses(responses).await;
+        env.config_overrides.push("allow_login_shell=false".to_owned());
         for name in ["a.txt", "b.txt"] {
-            std::fs::write(world.workspace().join(name), "something\n").unwrap();
+            std::fs::write(env.workspace().join(name), "something\n").unwrap();
         }
-        std::fs::create_dir(world.workspace().join("sub")).unwrap();
-        let server = world.start();
+        std::fs::create_dir(env.workspace().join("sub")).unwrap();
+        let server = env.start();
         let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
         let lookup =
             json!({ "name": "lookup", "description": "", "inputSchema": { "type": "object" } });
@@ -142,7 +142,7 @@ async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
             peer.expect_where("item/started", |params| params["item"]["type"] == kind).await;
         let item = peer.item(kind).await;
         assert_eq!(item["id"], started["item"]["id"], "{call}");
-        let work = world.workspace().display().to_string();
+        let work = env.workspace().display().to_string();
         let expected: Value =
             serde_json::from_str(&expected.to_string().replace("$WORK", &work)).unwrap();
         for (member, value) in expected.as_object().unwrap() {
@@ -154,7 +154,7 @@ async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
         }
         let notice = reason(&item).as_str().unwrap();
         assert!(notice.contains(&why.replace("$WORK", &work)), "{call}: {notice}");
-        assert_eq!(tool_outputs(&world), [notice], "the model gets the same: {call}");
+        assert_eq!(tool_outputs(&env), [notice], "the model gets the same: {call}");
         let read =
             peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
         let items = read["thread"]["turns"][0]["items"].as_array().unwrap().clone();
@@ -178,10 +178,12 @@ async fn an_item_of_an_unknown_type_is_shown_and_answered() {
     let action = json!({ "type": "exec", "command": ["ls"] });
     let call = json!({ "type": "local_shell_call", "call_id": "c1", "action": action });
     let note = json!({ "type": "novelty", "text": "x" });
-    let world =
-        World::with_responses(json!([raw_response(&[call.clone(), note.clone()]), says("I see.")]))
-            .await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([
+        raw_response(&[call.clone(), note.clone()]),
+        says("I see.")
+    ]))
+    .await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
@@ -195,7 +197,7 @@ async fn an_item_of_an_unknown_type_is_shown_and_answered() {
         assert!(reason(&item).as_str().unwrap().contains(why), "{item}");
     }
     // The model gets back its item and the answer to it.
-    let request = world.model().requests().pop().unwrap();
+    let request = env.model().requests().pop().unwrap();
     let input = request["input"].as_array().unwrap();
     assert!(input.contains(&call) && input.contains(&note), "{request}");
     let answers: Vec<&Value> = input.iter().filter(|item| item["call_id"] == "c1").collect();
@@ -211,8 +213,8 @@ async fn data_that_arrives_only_with_the_whole_item_is_shown() {
     let reasoning = json!({ "type": "reasoning", "summary": summary });
     let action = json!({ "type": "search", "queries": ["rust", "agents"] });
     let search = json!({ "type": "web_search_call", "status": "completed", "action": action });
-    let world = World::with_responses(json!([raw_response(&[reasoning, search])])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([raw_response(&[reasoning, search])])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
@@ -229,8 +231,9 @@ async fn data_that_arrives_only_with_the_whole_item_is_shown() {
 #[tokio::test]
 async fn calls_beyond_the_bound_are_shown_too() {
     let call = json!({ "function_call": { "name": "get_time", "arguments": {} } });
-    let world = World::with_responses(json!([{ "steps": vec![call; 130] }, says("Many.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([{ "steps": vec![call; 130] }, says("Many.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;

@@ -2,7 +2,7 @@
 //! fails. The kinds of errors are in `error_kinds`.
 
 use serde_json::{Value, json};
-use testkit::{World, assert_lines};
+use testkit::{TestEnvironment, assert_lines};
 
 use crate::{runs, says};
 
@@ -12,29 +12,29 @@ fn refused(status: u16, message: &str) -> Value {
 
 #[tokio::test]
 async fn a_missing_key_fails_the_first_turn_and_says_how_to_set_it() {
-    let mut world = World::with_responses(json!([says("Never.")])).await;
-    world.config_overrides.extend([
+    let mut env = TestEnvironment::with_responses(json!([says("Never.")])).await;
+    env.config_overrides.extend([
         "model_providers.scripted.env_key=\"SCRIPTED_KEY\"".to_owned(),
         "model_providers.scripted.env_key_instructions=\"Ask the office.\"".to_owned(),
     ]);
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = peer.run_turn(&thread, "Hi.").await;
     assert_eq!(turn["status"], "failed");
     let message = turn["error"]["message"].as_str().unwrap();
     assert!(message.contains("SCRIPTED_KEY") && message.contains("Ask the office."), "{message}");
-    assert!(world.model().requests().is_empty());
+    assert!(env.model().requests().is_empty());
 }
 
 #[tokio::test]
 async fn a_key_is_sent_as_a_bearer_token() {
     let expecting = json!({ "expect": { "header": { "authorization": "Bearer s3cret" } },
         "steps": [{ "message": "Hello." }] });
-    let mut world = World::with_responses(json!([expecting])).await;
-    world.environment.push(("SCRIPTED_KEY".into(), "s3cret".into()));
-    world.config_overrides.push("model_providers.scripted.env_key=\"SCRIPTED_KEY\"".to_owned());
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([expecting])).await;
+    env.variables.push(("SCRIPTED_KEY".into(), "s3cret".into()));
+    env.config_overrides.push("model_providers.scripted.env_key=\"SCRIPTED_KEY\"".to_owned());
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
@@ -43,9 +43,9 @@ async fn a_key_is_sent_as_a_bearer_token() {
 #[tokio::test]
 async fn a_broken_stream_is_retried() {
     let cut = json!({ "steps": [{ "message": { "chunks": ["Par"] } }, { "cut": "data: {\"ty" }] });
-    let mut world = World::with_responses(json!([cut, says("Whole.")])).await;
-    world.config_overrides.push("model_providers.scripted.stream_max_retries=1".to_owned());
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([cut, says("Whole.")])).await;
+    env.config_overrides.push("model_providers.scripted.stream_max_retries=1".to_owned());
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.forget();
@@ -88,9 +88,9 @@ async fn a_temporary_refusal_is_retried_and_reported() {
         (503, "server_is_overloaded", json!("ServerOverloaded")),
     ] {
         let busy = after(error(status, code));
-        let mut world = World::with_responses(json!([busy, busy, says("Now.")])).await;
-        world.config_overrides.push("model_providers.scripted.request_max_retries=3".to_owned());
-        let server = world.start();
+        let mut env = TestEnvironment::with_responses(json!([busy, busy, says("Now.")])).await;
+        env.config_overrides.push("model_providers.scripted.request_max_retries=3".to_owned());
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{code}");
@@ -117,9 +117,9 @@ async fn permanent_refusals_fail_the_turn_and_state_the_attempts() {
         [(busy, 2, "Busy. (after 2 tries)"), (hour, 1, "Busy.; try again in 3600 s")]
     {
         let script = json!({ "responses": [{ "steps": [error] }], "on_exhausted": "repeat_last" });
-        let mut world = World::with_script(&script).await;
-        world.config_overrides.push("model_providers.scripted.request_max_retries=1".to_owned());
-        let server = world.start();
+        let mut env = TestEnvironment::with_script(&script).await;
+        env.config_overrides.push("model_providers.scripted.request_max_retries=1".to_owned());
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         let turn = peer.run_turn(&thread, "Hi.").await;
@@ -129,19 +129,19 @@ async fn permanent_refusals_fail_the_turn_and_state_the_attempts() {
         );
         let message = turn["error"]["message"].as_str().unwrap();
         assert!(message.ends_with(end), "{message}");
-        assert_eq!(world.model().requests().len(), tries);
+        assert_eq!(env.model().requests().len(), tries);
     }
 }
 
 #[tokio::test]
 async fn an_unreachable_provider_is_retried_and_reported() {
-    let mut world = World::with_responses(json!([says("Never.")])).await;
+    let mut env = TestEnvironment::with_responses(json!([says("Never.")])).await;
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    world.config_overrides.extend([
+    env.config_overrides.extend([
         format!("model_providers.scripted.base_url=\"http://{free}/v1\""),
         "model_providers.scripted.request_max_retries=1".to_owned(),
     ]);
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "failed");
@@ -155,10 +155,11 @@ async fn an_unreachable_provider_is_retried_and_reported() {
 
 #[tokio::test]
 async fn a_failure_after_a_command_keeps_its_item() {
-    let world =
-        World::with_responses(json!([runs("echo done"), { "steps": [refused(500, "no")] }]));
-    let world = world.await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(
+        json!([runs("echo done"), { "steps": [refused(500, "no")] }]),
+    );
+    let env = env.await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.forget();
@@ -190,12 +191,12 @@ async fn the_model_is_told_why_a_malformed_call_fails() {
         { "function_call": { "name": "write_stdin", "arguments": { "session_id": 77 } } },
         { "custom_tool_call": { "name": "apply_patch", "input": "no patch" } },
     ] });
-    let world = World::with_responses(json!([odd, says("I see.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([odd, says("I see.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
-    let outputs = crate::tool_outputs(&world);
+    let outputs = crate::tool_outputs(&env);
     let expected = [
         "no tool `fly`",
         "cannot be read",

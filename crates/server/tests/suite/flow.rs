@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jsonrpc::{CloseReason, Connection, Limits, Outbox};
 use serde_json::{Value, json};
-use testkit::{Peer, TestServer, World};
+use testkit::{Peer, TestEnvironment, TestServer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
 use crate::says;
@@ -82,8 +82,8 @@ async fn round_trips(peer: &mut Peer, count: usize) {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_for_a_turn_delays_no_other_and_misses_nothing() {
-    let world = World::with_responses(json!([much(4 * MIB)])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([much(4 * MIB)])).await;
+    let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     let mut slow = Watched::connect(&server, limits()).await;
@@ -116,8 +116,8 @@ async fn a_client_that_reads_nothing_for_a_turn_delays_no_other_and_misses_nothi
 async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
     // One more request, for the compaction.
     let responses = json!([much(MIB), says("Much was said."), says("Still here.")]);
-    let world = World::with_responses(responses).await;
-    let (server, _guard) = world.start_logged();
+    let env = TestEnvironment::with_responses(responses).await;
+    let (server, _guard) = env.start_logged();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     let stall = Duration::from_millis(300);
@@ -131,7 +131,7 @@ async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
     }
     let more = quick.run_turn(&thread, "More.").await;
     assert_eq!(more["status"], "completed", "{more}");
-    let log = std::fs::read_dir(world.home().join("log"))
+    let log = std::fs::read_dir(env.home().join("log"))
         .unwrap()
         .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
     assert!(log.collect::<String>().contains("the client stopped reading"));
@@ -139,8 +139,8 @@ async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
 
 #[tokio::test]
 async fn an_answer_longer_than_the_budget_arrives_whole() {
-    let world = World::with_responses(json!([much(3 * MIB), says("Short.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([much(3 * MIB), says("Short.")])).await;
+    let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     quick.run_turn(&thread, "Much.").await;
@@ -161,8 +161,8 @@ async fn an_answer_longer_than_the_budget_arrives_whole() {
 #[tokio::test]
 async fn a_client_that_leaves_answers_unread_is_not_read() {
     const ASKED: i64 = 200;
-    let world = World::with_responses(json!([much(MIB)])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([much(MIB)])).await;
+    let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     quick.run_turn(&thread, "Much.").await;
@@ -187,8 +187,8 @@ async fn a_client_that_leaves_answers_unread_is_not_read() {
 #[tokio::test]
 async fn output_of_a_command_waits_with_the_client_that_runs_it() {
     const BYTES: usize = 12 * MIB;
-    let world = World::with_responses(json!([says("Nothing.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Nothing.")])).await;
+    let server = env.start();
     let mut slow = Watched::connect(&server, limits()).await;
     let script = format!("head -c {BYTES} /dev/zero | tr '\\0' x");
     let run = json!({ "command": ["sh", "-c", script], "processId": "p", "streamStdoutStderr": true,
@@ -218,8 +218,8 @@ async fn output_of_a_command_waits_with_the_client_that_runs_it() {
 async fn a_client_with_a_full_outbox_can_interrupt_a_turn() {
     let slow_message = json!({ "steps": [{ "message": { "chunks": ["0123456789abcdef"],
         "repeat": 400_000, "chunk_delay_ms": 1 } }] });
-    let world = World::with_responses(json!([much(4 * MIB), slow_message])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([much(4 * MIB), slow_message])).await;
+    let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     let mut slow = Watched::connect(&server, limits()).await;

@@ -1,7 +1,7 @@
 //! Forks and rollbacks of threads (specification: Threads; `thread/fork`, `thread/rollback`).
 
 use serde_json::{Value, json};
-use testkit::{Peer, World, assert_lines};
+use testkit::{Peer, TestEnvironment, assert_lines};
 
 use crate::{runs, says};
 
@@ -10,8 +10,8 @@ fn talkative() -> Value {
 }
 
 /// The texts of the user's messages in the last request to the model.
-fn asked(world: &World) -> Vec<String> {
-    let requests = world.model().requests();
+fn asked(env: &TestEnvironment) -> Vec<String> {
+    let requests = env.model().requests();
     let input = requests.last().unwrap()["input"].as_array().unwrap().clone();
     let texts = input.iter().filter(|item| item["role"] == "user");
     let texts = texts.filter_map(|item| item["content"][0]["text"].as_str().map(str::to_owned));
@@ -28,8 +28,8 @@ pub(crate) async fn questions(peer: &mut Peer, thread: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_fork_and_its_parent_are_independent() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let root = peer.start_thread(json!({})).await;
     let mut turns = Vec::new();
@@ -49,9 +49,9 @@ async fn a_fork_and_its_parent_are_independent() {
     assert_eq!((&thread["preview"], &thread["name"]), (&json!("one"), &Value::Null));
 
     peer.run_turn(&fork, "four").await;
-    assert_eq!(asked(&world), ["one", "two", "three", "four"]);
+    assert_eq!(asked(&env), ["one", "two", "three", "four"]);
     peer.run_turn(&root, "other four").await;
-    assert_eq!(asked(&world), ["one", "two", "three", "other four"]);
+    assert_eq!(asked(&env), ["one", "two", "three", "other four"]);
     assert_eq!(questions(&mut peer, &fork).await, ["one", "two", "three", "four"]);
 
     // A fork of a fork, from an earlier turn, with other settings.
@@ -62,23 +62,25 @@ async fn a_fork_and_its_parent_are_independent() {
     assert_eq!(second["thread"]["forkedFromId"], fork);
     let second = second["thread"]["id"].as_str().unwrap().to_owned();
     peer.run_turn(&second, "new three").await;
-    assert_eq!(asked(&world), ["one", "two", "new three"]);
+    assert_eq!(asked(&env), ["one", "two", "new three"]);
 
     // All of it survives a restart.
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     assert_eq!(questions(&mut peer, &second).await, ["one", "two", "new three"]);
     assert_eq!(questions(&mut peer, &root).await, ["one", "two", "three", "other four"]);
     peer.call("thread/resume", json!({ "threadId": fork })).await;
     peer.run_turn(&fork, "five").await;
-    assert_eq!(asked(&world), ["one", "two", "three", "four", "five"]);
+    assert_eq!(asked(&env), ["one", "two", "three", "four", "five"]);
 }
 
 #[tokio::test]
 async fn a_fork_of_a_running_thread_leaves_the_running_turn_out() {
-    let world = World::with_responses(json!([says("Yes."), runs("touch made"), says("So.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([says("Yes."), runs("touch made"), says("So.")]))
+            .await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     peer.run_turn(&thread, "one").await;
@@ -99,8 +101,8 @@ async fn a_fork_of_a_running_thread_leaves_the_running_turn_out() {
 
 #[tokio::test]
 async fn an_ephemeral_fork_leaves_no_trace() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "one").await;
@@ -108,7 +110,7 @@ async fn an_ephemeral_fork_leaves_no_trace() {
     assert_eq!(fork["thread"]["ephemeral"], true);
     let fork = fork["thread"]["id"].as_str().unwrap().to_owned();
     peer.run_turn(&fork, "two").await;
-    assert_eq!(asked(&world), ["one", "two"]);
+    assert_eq!(asked(&env), ["one", "two"]);
     let page = peer.call("thread/list", json!({})).await;
     assert_eq!(page["data"].as_array().unwrap().len(), 1);
     let fault = peer.refused("thread/fork", json!({ "threadId": fork })).await;
@@ -120,8 +122,8 @@ async fn an_ephemeral_fork_leaves_no_trace() {
 
 #[tokio::test]
 async fn a_rollback_removes_turns_permanently() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     for text in ["one", "two", "three"] {
@@ -138,30 +140,30 @@ async fn a_rollback_removes_turns_permanently() {
     assert_eq!(rolled["thread"]["turns"].as_array().unwrap().len(), 1);
     assert_eq!(questions(&mut peer, &thread).await, ["one"]);
     peer.run_turn(&thread, "new two").await;
-    assert_eq!(asked(&world), ["one", "new two"]);
-    let last = world.model().raw_requests().pop().unwrap();
+    assert_eq!(asked(&env), ["one", "new two"]);
+    let last = env.model().raw_requests().pop().unwrap();
     assert_eq!(last.matches("<environment_context>").count(), 1, "sent once");
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let fault = peer.refused("thread/rollback", back(json!(1))).await;
     assert!(fault.message.contains("thread/resume"), "{fault:?}");
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     peer.run_turn(&thread, "three").await;
-    assert_eq!(asked(&world), ["one", "new two", "three"]);
+    assert_eq!(asked(&env), ["one", "new two", "three"]);
     let rolled = peer.call("thread/rollback", back(json!(3))).await;
     assert_eq!(rolled["thread"]["turns"], json!([]));
     // The model gets its environment again, because the rollback dropped that message too.
     peer.run_turn(&thread, "afresh").await;
-    assert_eq!(asked(&world), ["afresh"]);
-    let requests = world.model().raw_requests();
+    assert_eq!(asked(&env), ["afresh"]);
+    let requests = env.model().raw_requests();
     assert!(requests.last().unwrap().contains("<environment_context>"));
 }
 
 #[tokio::test]
 async fn a_running_turn_is_not_rolled_back() {
-    let world = World::with_responses(json!([runs("touch made"), says("So.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("So.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     let turn = peer.start_turn(&thread, "one").await;

@@ -6,7 +6,7 @@ use proptest::sample::Index;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::says;
 
@@ -69,7 +69,7 @@ fn mutate(value: &mut Value, mutation: &Mutation) {
     }
 }
 
-/// Methods that could act outside the test's world get only their smallest parameters.
+/// Methods that could act outside the test's environment get only their smallest parameters.
 fn is_harmless(method: &str) -> bool {
     !["fs/", "command/", "process/"].iter().any(|prefix| method.starts_with(prefix))
 }
@@ -77,8 +77,8 @@ fn is_harmless(method: &str) -> bool {
 #[tokio::test]
 async fn nearly_valid_requests_are_answered_and_the_server_survives() {
     let script = json!({ "responses": [says("Yes.")], "on_exhausted": "repeat_last" });
-    let world = World::with_script(&script).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&script).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({})).await;
     let mut runner = TestRunner::deterministic();
@@ -110,8 +110,8 @@ async fn nearly_valid_requests_are_answered_and_the_server_survives() {
 
 #[tokio::test]
 async fn the_server_survives_invalid_lines() {
-    let world = World::with_responses(json!([says("Yes.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Yes.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut runner = TestRunner::deterministic();
     let good = br#"{"id":7,"method":"thread/list","params":{"limit":1,"cursor":null}}"#;

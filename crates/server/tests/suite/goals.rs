@@ -1,14 +1,14 @@
 //! Goals (experimental; specification: Goal).
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{calls, runs, says};
 
-async fn world(responses: Value) -> World {
-    let mut world = World::with_responses(responses).await;
-    world.config_overrides.push("features.goals=true".to_owned());
-    world
+async fn env(responses: Value) -> TestEnvironment {
+    let mut env = TestEnvironment::with_responses(responses).await;
+    env.config_overrides.push("features.goals=true".to_owned());
+    env
 }
 
 fn experimental() -> Value {
@@ -18,7 +18,7 @@ fn experimental() -> Value {
 // Effect of `features.goals`.
 #[tokio::test]
 async fn the_feature_and_the_capability_are_needed() {
-    let plain = World::with_responses(json!([says("x")])).await;
+    let plain = TestEnvironment::with_responses(json!([says("x")])).await;
     let server = plain.start();
     let mut peer = server.connect_with(experimental()).await;
     let thread = peer.start_thread(json!({})).await;
@@ -26,8 +26,8 @@ async fn the_feature_and_the_capability_are_needed() {
         let fault = peer.refused(method, json!({ "threadId": thread, "objective": "x" })).await;
         assert!(fault.message.contains("features.goals"), "{fault:?}");
     }
-    let world = world(json!([says("x")])).await;
-    let server = world.start();
+    let env = env(json!([says("x")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let fault = peer.refused("thread/goal/get", json!({ "threadId": "x" })).await;
     assert_eq!(fault.message, "thread/goal/get requires experimentalApi capability");
@@ -41,14 +41,14 @@ async fn a_goal_is_worked_on_until_it_is_reached() {
         response["steps"].as_array_mut().unwrap().push(usage.clone());
         response
     };
-    let world = world(json!([
+    let env = env(json!([
         with_usage(runs("true")),
         with_usage(says("Half way.")),
         with_usage(calls("update_goal", json!({ "status": "complete" }))),
         says("Reached."),
     ]))
     .await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let thread = peer
         .start_thread(json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" }))
@@ -68,14 +68,14 @@ async fn a_goal_is_worked_on_until_it_is_reached() {
     assert_eq!(reached.await["threadId"], thread);
     peer.expect_where("item/completed", |params| params["item"]["text"] == "Reached.").await;
     peer.expect_where("thread/status/changed", |params| params["status"]["type"] == "idle").await;
-    let first = world.model().raw_requests()[0].clone();
+    let first = env.model().raw_requests()[0].clone();
     assert!(first.contains("Make it green.") && first.contains("0 of 10000 tokens"), "{first}");
     let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     assert_eq!(read["thread"]["turns"].as_array().unwrap().len(), 2);
     assert_eq!(read["thread"]["preview"], "Make it green.");
     // The goal survives a restart, whether or not the thread is loaded.
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let kept = peer.call("thread/goal/get", json!({ "threadId": thread })).await;
     assert_eq!(
@@ -93,8 +93,8 @@ async fn a_goal_is_worked_on_until_it_is_reached() {
 
 #[tokio::test]
 async fn bad_goals_are_refused_by_name() {
-    let world = world(json!([says("x")])).await;
-    let server = world.start();
+    let env = env(json!([says("x")])).await;
+    let server = env.start();
     let mut peer = server.connect_with(experimental()).await;
     let thread = peer.start_thread(json!({})).await;
     for (change, member) in [
@@ -114,5 +114,5 @@ async fn bad_goals_are_refused_by_name() {
     let params = json!({ "threadId": thread, "objective": "é".repeat(4000), "status": "paused" });
     let goal = peer.call("thread/goal/set", params).await;
     assert_eq!(goal["goal"]["status"], "paused");
-    assert!(world.model().requests().is_empty(), "a paused goal starts nothing");
+    assert!(env.model().requests().is_empty(), "a paused goal starts nothing");
 }

@@ -2,18 +2,18 @@
 
 use jsonrpc::Limits;
 use serde_json::{Value, json};
-use testkit::{World, assert_lines};
+use testkit::{TestEnvironment, assert_lines};
 
 use crate::says;
 
-async fn world() -> World {
-    World::with_responses(json!([says("Hello.")])).await
+async fn env() -> TestEnvironment {
+    TestEnvironment::with_responses(json!([says("Hello.")])).await
 }
 
 #[tokio::test]
 async fn nothing_is_answered_before_the_handshake() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.open(Limits::default());
     for method in ["thread/start", "thread/list", "command/exec", "mock/experimentalMethod"] {
         let fault = peer.refused(method, json!({})).await;
@@ -26,8 +26,8 @@ async fn nothing_is_answered_before_the_handshake() {
 
 #[tokio::test]
 async fn the_handshake_is_done_once() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.open(Limits::default());
     let opened = peer.initialize(Value::Null).await;
     let client = json!({ "clientInfo": { "name": "other", "title": "O", "version": "1" } });
@@ -36,15 +36,15 @@ async fn the_handshake_is_done_once() {
     let user_agent = opened["userAgent"].as_str().unwrap();
     assert!(user_agent.starts_with("test_client/0.0.0 ("), "{user_agent}");
     assert!(user_agent.ends_with("(test_client; 1.2.3)"), "{user_agent}");
-    assert_eq!(opened["agentHome"], world.home().display().to_string());
+    assert_eq!(opened["agentHome"], env.home().display().to_string());
     assert_eq!(opened["platformFamily"], "unix");
     assert_eq!(opened["platformOs"], std::env::consts::OS);
 }
 
 #[tokio::test]
 async fn a_client_name_must_fit_a_header() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     for name in ["", "näme", "two\nlines", "tab\t", "\u{7f}"] {
         let mut peer = server.open(Limits::default());
         let client = json!({ "clientInfo": { "name": name, "title": "T", "version": "1" } });
@@ -61,16 +61,16 @@ async fn a_client_name_must_fit_a_header() {
 async fn the_user_agent_reaches_the_provider() {
     let expecting = json!({ "expect": { "header": { "user-agent": "test_client/0.0.0 (" } },
         "steps": [{ "message": "Hello." }] });
-    let world = World::with_responses(json!([expecting])).await;
-    let mut peer = world.start().connect().await;
+    let env = TestEnvironment::with_responses(json!([expecting])).await;
+    let mut peer = env.start().connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
 }
 
 #[tokio::test]
 async fn notifications_are_opted_out_of_by_their_exact_names() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let names = json!(["item/agentMessage/delta", "thread/started", "turn/", "item/*", "no/such"]);
     let mut peer = server.connect_with(json!({ "optOutNotificationMethods": names })).await;
     let thread = peer.start_thread(json!({})).await;
@@ -97,8 +97,8 @@ async fn notifications_are_opted_out_of_by_their_exact_names() {
 
 #[tokio::test]
 async fn experimental_methods_need_the_capability() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut stable = server.connect().await;
     let mut experimental = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = stable.start_thread(json!({})).await;

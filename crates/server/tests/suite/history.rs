@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{patches, runs, says};
 
@@ -18,8 +18,8 @@ fn turn(thread: &str, more: Value) -> Value {
 }
 
 /// The input items of each request, unchanged.
-fn inputs(world: &World) -> Vec<Vec<String>> {
-    let requests = world.model().raw_requests();
+fn inputs(env: &TestEnvironment) -> Vec<Vec<String>> {
+    let requests = env.model().raw_requests();
     let input = |body: &String| {
         let body: BTreeMap<String, Box<RawValue>> = serde_json::from_str(body).unwrap();
         let items: Vec<Box<RawValue>> = serde_json::from_str(body["input"].get()).unwrap();
@@ -28,13 +28,13 @@ fn inputs(world: &World) -> Vec<Vec<String>> {
     requests.iter().map(input).collect()
 }
 
-fn assert_each_continues_the_one_before(world: &World) {
-    let inputs = inputs(world);
+fn assert_each_continues_the_one_before(env: &TestEnvironment) {
+    let inputs = inputs(env);
     for (index, pair) in inputs.windows(2).enumerate() {
         assert!(pair[1].len() > pair[0].len(), "request {} adds nothing", index + 1);
         assert_eq!(pair[0], pair[1][..pair[0].len()], "request {} rewrites history", index + 1);
     }
-    let requests = world.model().requests();
+    let requests = env.model().requests();
     for request in &requests {
         for member in ["instructions", "tools", "prompt_cache_key"] {
             assert_eq!(request[member], requests[0][member], "{member}");
@@ -44,8 +44,9 @@ fn assert_each_continues_the_one_before(world: &World) {
 
 #[tokio::test]
 async fn overrides_stick_and_the_output_schema_does_not() {
-    let world = World::with_responses(json!([says("1"), says("2"), says("3"), says("4")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([says("1"), says("2"), says("3"), says("4")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
@@ -55,13 +56,13 @@ async fn overrides_stick_and_the_output_schema_does_not() {
         peer.run_turn_with(turn(&thread, params)).await;
     }
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(resumed["model"], "gpt-5-mini");
     assert_eq!(resumed["reasoningEffort"], "low");
     peer.run_turn_with(turn(&thread, json!({}))).await;
-    let requests = world.model().requests();
+    let requests = env.model().requests();
     let models: Vec<&Value> = requests.iter().map(|request| &request["model"]).collect();
     assert_eq!(models, ["gpt-5", "gpt-5-mini", "gpt-5-mini", "gpt-5-mini"]);
     for request in &requests[1..] {
@@ -74,8 +75,9 @@ async fn overrides_stick_and_the_output_schema_does_not() {
 
 #[tokio::test]
 async fn the_sandbox_and_the_approval_policy_stick() {
-    let world = World::with_responses(json!([says("1"), runs("touch made"), says("3")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([says("1"), runs("touch made"), says("3")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread =
         peer.start_thread(json!({ "sandbox": "readOnly", "approvalPolicy": "never" })).await;
@@ -83,7 +85,7 @@ async fn the_sandbox_and_the_approval_policy_stick() {
         "sandboxPolicy": { "type": "workspaceWrite", "writableRoots": [], "networkAccess": false } });
     peer.run_turn_with(turn(&thread, params)).await;
     peer.run_turn_with(turn(&thread, json!({}))).await;
-    assert!(world.workspace().join("made").exists());
+    assert!(env.workspace().join("made").exists());
     let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(resumed["approvalPolicy"], "onRequest");
     assert_eq!(resumed["sandbox"]["type"], "workspaceWrite");
@@ -91,10 +93,10 @@ async fn the_sandbox_and_the_approval_policy_stick() {
 
 #[tokio::test]
 async fn the_working_folder_of_a_turn_sticks() {
-    let world = World::with_responses(json!([says("1"), runs("pwd"), says("3")])).await;
-    let below = world.workspace().join("below");
+    let env = TestEnvironment::with_responses(json!([says("1"), runs("pwd"), says("3")])).await;
+    let below = env.workspace().join("below");
     std::fs::create_dir(&below).unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let cwd = below.display().to_string();
@@ -107,7 +109,7 @@ async fn the_working_folder_of_a_turn_sticks() {
 
 #[tokio::test]
 async fn the_prefix_of_the_history_never_changes() {
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         runs("echo one"),
         patches("*** Add File: a.txt\n+a"),
         says("Done."),
@@ -116,27 +118,27 @@ async fn the_prefix_of_the_history_never_changes() {
         says("Three."),
     ]))
     .await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
     peer.run_turn(&thread, "First.").await;
     peer.run_turn(&thread, "Second.").await;
     server.stop().await;
     // Another day, in another process.
-    world.clock.advance(86_400_000);
-    let server = world.start();
+    env.clock.advance(86_400_000);
+    let server = env.start();
     let mut peer = server.connect().await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     peer.run_turn(&thread, "Third.").await;
-    assert_eq!(world.model().requests().len(), 6);
-    assert_each_continues_the_one_before(&world);
+    assert_eq!(env.model().requests().len(), 6);
+    assert_each_continues_the_one_before(&env);
 }
 
 #[tokio::test]
 async fn an_interrupted_turn_stays_in_the_history_as_it_was() {
     let half = json!({ "steps": [{ "message": { "chunks": ["Half"] } }, "idle"] });
-    let world = World::with_responses(json!([says("One."), half, says("Three.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("One."), half, says("Three.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First.").await;
@@ -144,8 +146,8 @@ async fn an_interrupted_turn_stays_in_the_history_as_it_was() {
     peer.expect_where("item/agentMessage/delta", |notice| notice["delta"] == "Half").await;
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": second })).await;
     peer.run_turn(&thread, "Third.").await;
-    assert_each_continues_the_one_before(&world);
-    let last = inputs(&world).pop().unwrap().join("\n");
+    assert_each_continues_the_one_before(&env);
+    let last = inputs(&env).pop().unwrap().join("\n");
     for text in ["First.", "One.", "Second.", "Third."] {
         assert!(last.contains(text), "{text} is missing in {last}");
     }
@@ -153,9 +155,9 @@ async fn an_interrupted_turn_stays_in_the_history_as_it_was() {
 
 #[tokio::test]
 async fn a_request_is_complete() {
-    let world = World::with_responses(json!([says("One.")])).await;
-    std::fs::write(world.workspace().join("AGENTS.md"), "Be brief.\n").unwrap();
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("One.")])).await;
+    std::fs::write(env.workspace().join("AGENTS.md"), "Be brief.\n").unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let params =
         json!({ "developerInstructions": "Speak plainly.", "baseInstructions": "Be good." });
@@ -163,7 +165,7 @@ async fn a_request_is_complete() {
     let image = json!({ "type": "image", "url": "data:image/png;base64,AAAA" });
     let input = json!([{ "type": "text", "text": "Look." }, image]);
     peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
-    let request = world.model().requests().remove(0);
+    let request = env.model().requests().remove(0);
     assert_eq!(request["model"], "gpt-5");
     assert_eq!(request["instructions"], "Be good.");
     assert_eq!(request["stream"], true);
@@ -177,7 +179,7 @@ async fn a_request_is_complete() {
     let search = json!({ "type": "web_search", "external_web_access": false });
     assert_eq!(request["tools"].as_array().unwrap().last(), Some(&search));
     let whole = request["input"].to_string();
-    let cwd = world.workspace().display().to_string();
+    let cwd = env.workspace().display().to_string();
     for text in
         ["Speak plainly.", "Be brief.", "2026-01-01", "Etc/UTC", "Look.", "base64,AAAA", &cwd]
     {
@@ -187,16 +189,16 @@ async fn a_request_is_complete() {
 
 #[tokio::test]
 async fn an_image_file_of_the_user_is_read_when_the_turn_starts() {
-    let world = World::with_responses(json!([says("Nice.")])).await;
-    let path = world.root().join("picture.jpg");
+    let env = TestEnvironment::with_responses(json!([says("Nice.")])).await;
+    let path = env.root().join("picture.jpg");
     std::fs::write(&path, [0xff, 0xd8, 0xff, 0xe0]).unwrap();
     let path = path.display().to_string();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let input = json!([{ "type": "localImage", "path": path }]);
     peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
     assert_eq!(peer.item("userMessage").await["content"], input);
-    let request = world.model().requests()[0]["input"].to_string();
+    let request = env.model().requests()[0]["input"].to_string();
     assert!(request.contains("data:image/jpeg;base64,/9j/4A=="), "{request}");
 }

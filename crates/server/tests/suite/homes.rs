@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{runs, says};
 
@@ -13,8 +13,8 @@ fn talkative() -> Value {
 
 #[tokio::test]
 async fn a_thread_leased_by_another_server_is_not_taken() {
-    let world = World::with_script(&talkative()).await;
-    let (one, two) = (world.start(), world.start());
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let (one, two) = (env.start(), env.start());
     let (mut first, mut second) =
         (one.connect().await, two.connect_with(json!({ "experimentalApi": true })).await);
     let thread = first.start_thread(json!({})).await;
@@ -50,21 +50,21 @@ async fn a_thread_leased_by_another_server_is_not_taken() {
     one.stop().await;
     second.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(second.run_turn(&thread, "Three.").await["status"], "completed");
-    let last = world.model().raw_requests().pop().unwrap();
+    let last = env.model().raw_requests().pop().unwrap();
     assert!(last.contains("One.") && last.contains("Two."), "{last}");
 }
 
 #[tokio::test]
 async fn a_read_closes_the_turn_of_a_dead_server() {
-    let mut world = World::with_responses(json!([runs("touch made"), says("On.")])).await;
-    let server = world.start();
+    let mut env = TestEnvironment::with_responses(json!([runs("touch made"), says("On.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     peer.start_turn(&thread, "Begin.").await;
     peer.asked("item/commandExecution/requestApproval").await;
-    world.crash();
+    env.crash();
     // This server opens the store before the turn's server is known to be dead.
-    let later = world.start();
+    let later = env.start();
     let mut late = later.connect().await;
     let turns = late.call("thread/turns/list", json!({ "threadId": thread })).await;
     assert_eq!(turns["data"][0]["status"], "interrupted");
@@ -74,10 +74,10 @@ async fn a_read_closes_the_turn_of_a_dead_server() {
 
 #[tokio::test]
 async fn a_damaged_database_is_set_aside_and_reported() {
-    let world = World::with_script(&talkative()).await;
+    let env = TestEnvironment::with_script(&talkative()).await;
     let rubbish = "this was a database once ".repeat(400);
-    std::fs::write(world.home().join("threads.db"), &rubbish).unwrap();
-    let server = world.start();
+    std::fs::write(env.home().join("threads.db"), &rubbish).unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "One.").await["status"], "completed");
@@ -88,7 +88,7 @@ async fn a_damaged_database_is_set_aside_and_reported() {
         warning.contains("threads.db.damaged-") && warning.contains("agentd doctor"),
         "{warning}"
     );
-    let kept = std::fs::read_dir(world.home())
+    let kept = std::fs::read_dir(env.home())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| {
@@ -101,8 +101,8 @@ async fn a_damaged_database_is_set_aside_and_reported() {
 
 #[tokio::test]
 async fn only_damaged_records_are_lost() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut threads = Vec::new();
     for number in 0..30 {
@@ -112,7 +112,7 @@ async fn only_damaged_records_are_lost() {
     }
     server.stop().await;
     // A hole in the middle of the table of threads.
-    let path = world.home().join("threads.db");
+    let path = env.home().join("threads.db");
     let mut bytes = std::fs::read(&path).unwrap();
     let has =
         |page: &[u8], text: &str| page.windows(text.len()).any(|window| window == text.as_bytes());
@@ -121,7 +121,7 @@ async fn only_damaged_records_are_lost() {
     hole.fill(0);
     std::fs::write(&path, &bytes).unwrap();
 
-    let (server, _guard) = world.start_logged();
+    let (server, _guard) = env.start_logged();
     let mut peer = server.connect().await;
     let fresh = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&fresh, "New.").await["status"], "completed");
@@ -143,13 +143,13 @@ async fn only_damaged_records_are_lost() {
         assert_eq!(read["thread"]["turns"].as_array().unwrap().len(), 1, "{read}");
         peer.call("thread/resume", json!({ "threadId": thread })).await;
         assert_eq!(peer.run_turn(thread, "Go on.").await["status"], "completed");
-        let sent = world.model().raw_requests().pop().unwrap();
+        let sent = env.model().raw_requests().pop().unwrap();
         assert!(sent.contains("Number "), "the model still sees what was said: {sent}");
     }
-    let log = std::fs::read_to_string(world.home().join("log/agentd.log")).unwrap();
+    let log = std::fs::read_to_string(env.home().join("log/agentd.log")).unwrap();
     assert!(log.contains(&hurt) && log.contains("threads.db.damaged-"), "{log}");
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let page = peer.call("thread/list", json!({ "limit": 100 })).await;
     assert_eq!(page["data"].as_array().unwrap().len(), 31);
@@ -157,8 +157,8 @@ async fn only_damaged_records_are_lost() {
 
 #[tokio::test]
 async fn a_lost_page_of_turns_hides_no_conversation() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut threads = Vec::new();
     for number in 0..20 {
@@ -168,7 +168,7 @@ async fn a_lost_page_of_turns_hides_no_conversation() {
     }
     server.stop().await;
     // A leaf page of a table (type 13) that holds the ids of many turns.
-    let path = world.home().join("threads.db");
+    let path = env.home().join("threads.db");
     let mut bytes = std::fs::read(&path).unwrap();
     let has =
         |page: &[u8], text: &str| page.windows(text.len()).any(|window| window == text.as_bytes());
@@ -176,7 +176,7 @@ async fn a_lost_page_of_turns_hides_no_conversation() {
     bytes.chunks_mut(4096).find(|page| page[0] == 13 && ids(page) > 4).unwrap().fill(0);
     std::fs::write(&path, &bytes).unwrap();
 
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let page = peer.call("thread/list", json!({ "limit": 100 })).await;
     assert_eq!(page["data"].as_array().unwrap().len(), 20);
@@ -201,7 +201,7 @@ async fn a_lost_page_of_turns_hides_no_conversation() {
     let thread = notice["threadId"].as_str().unwrap();
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(peer.run_turn(thread, "Go on.").await["status"], "completed");
-    assert!(world.model().raw_requests().pop().unwrap().contains("Number "));
+    assert!(env.model().raw_requests().pop().unwrap().contains("Number "));
 }
 
 #[tokio::test]
@@ -216,12 +216,12 @@ async fn nothing_is_reported_as_complete_after_the_database_is_removed() {
         }),
     ];
     for (expected, harm) in harms {
-        let world = World::with_script(&talkative()).await;
-        let server = world.start();
+        let env = TestEnvironment::with_script(&talkative()).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "One.").await;
-        let path = world.home().join("threads.db");
+        let path = env.home().join("threads.db");
         harm(&path);
         for params in [json!({}), json!({ "threadId": thread, "input": [] })] {
             let turn = params["threadId"].is_string();
@@ -242,7 +242,7 @@ async fn nothing_is_reported_as_complete_after_the_database_is_removed() {
         if path.is_dir() {
             std::fs::remove_dir(&path).unwrap();
         }
-        let server = world.start();
+        let server = env.start();
         let mut peer = server.connect().await;
         let fresh = peer.start_thread(json!({})).await;
         assert_eq!(peer.run_turn(&fresh, "New.").await["status"], "completed");
@@ -288,9 +288,9 @@ async fn without_a_usable_store_ephemeral_threads_work() {
         ("threads.db", "threads.db", Box::new(link("/proc/self/mem"))),
     ];
     for (name, expected, make) in kinds {
-        let world = World::with_script(&talkative()).await;
-        make(&world.home().join(name));
-        let server = world.start();
+        let env = TestEnvironment::with_script(&talkative()).await;
+        make(&env.home().join(name));
+        let server = env.start();
         let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
         for (method, params) in [
             ("thread/start", json!({})),
@@ -319,18 +319,18 @@ async fn without_a_usable_store_ephemeral_threads_work() {
 
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_left_alone() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "One.").await;
     server.stop().await;
-    let path = world.home().join("threads.db");
+    let path = env.home().join("threads.db");
     let mut bytes = std::fs::read(&path).unwrap();
     // The version is in bytes 60 to 64 of the file.
     bytes[60..64].copy_from_slice(&4711_u32.to_be_bytes());
     std::fs::write(&path, &bytes).unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     for (method, params) in [
         ("thread/start", json!({})),
@@ -350,13 +350,13 @@ async fn an_unwritable_home_is_reported() {
         // Root can write everywhere.
         return;
     }
-    let world = World::with_script(&talkative()).await;
-    std::fs::set_permissions(world.home(), std::fs::Permissions::from_mode(0o500)).unwrap();
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    std::fs::set_permissions(env.home(), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let fault = peer.refused("thread/start", json!({})).await;
-    assert!(fault.message.contains(&world.home().display().to_string()), "{fault:?}");
-    std::fs::set_permissions(world.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(fault.message.contains(&env.home().display().to_string()), "{fault:?}");
+    std::fs::set_permissions(env.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 fn rustix_is_root() -> bool {

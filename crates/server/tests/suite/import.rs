@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use store::{OpenOptions, Store, transfer};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::forks::questions;
 use crate::says;
@@ -12,8 +12,11 @@ fn said(role: &str, kind: &str, text: &str) -> Value {
     json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": text }] })
 }
 
-async fn world() -> World {
-    World::with_script(&json!({ "responses": [says("Yes.")], "on_exhausted": "repeat_last" })).await
+async fn env() -> TestEnvironment {
+    TestEnvironment::with_script(
+        &json!({ "responses": [says("Yes.")], "on_exhausted": "repeat_last" }),
+    )
+    .await
 }
 
 async fn experimental(server: &testkit::TestServer) -> Peer {
@@ -21,8 +24,8 @@ async fn experimental(server: &testkit::TestServer) -> Peer {
 }
 
 /// Exports the thread to a file while no server runs.
-async fn exported(world: &World, thread: &str) -> String {
-    let store = Store::open(world.home(), OpenOptions::new(0, "export".to_owned())).unwrap();
+async fn exported(env: &TestEnvironment, thread: &str) -> String {
+    let store = Store::open(env.home(), OpenOptions::new(0, "export".to_owned())).unwrap();
     let mut text = String::new();
     let written = transfer::export(&store, thread, |line| {
         text.push_str(line);
@@ -31,15 +34,15 @@ async fn exported(world: &World, thread: &str) -> String {
     });
     written.await.unwrap();
     store.close().await.unwrap();
-    let path = world.root().join("thread.jsonl");
+    let path = env.root().join("thread.jsonl");
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
 }
 
 #[tokio::test]
 async fn a_given_history_becomes_a_stored_thread() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = experimental(&server).await;
     let items = json!([
         said("user", "input_text", "What is the word?"),
@@ -51,11 +54,11 @@ async fn a_given_history_becomes_a_stored_thread() {
     let thread = resumed["thread"]["id"].as_str().unwrap().to_owned();
     server.stop().await;
 
-    let server = world.start();
+    let server = env.start();
     let mut peer = experimental(&server).await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     peer.run_turn(&thread, "And then?").await;
-    let sent = world.model().requests();
+    let sent = env.model().requests();
     let input = sent[0]["input"].as_array().unwrap();
     let at = input.iter().position(|item| *item == items[0]).unwrap();
     assert_eq!(input[at + 1], items[1]);
@@ -76,7 +79,7 @@ async fn a_given_history_becomes_a_stored_thread() {
 
 #[tokio::test]
 async fn a_thread_in_a_file_is_resumed_and_forked() {
-    let old = world().await;
+    let old = env().await;
     let server = old.start();
     let mut peer = experimental(&server).await;
     let thread = peer.start_thread(json!({})).await;
@@ -84,7 +87,7 @@ async fn a_thread_in_a_file_is_resumed_and_forked() {
     server.stop().await;
     let path = exported(&old, &thread).await;
 
-    let new = world().await;
+    let new = env().await;
     let server = new.start();
     let mut peer = experimental(&server).await;
     let wish = json!({ "threadId": "anything", "path": path, "cwd": new.workspace() });

@@ -1,7 +1,7 @@
 //! Items of the model's API that a client adds (specification: `thread/inject_items`).
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::says;
 
@@ -12,8 +12,9 @@ fn said(text: &str) -> Value {
 
 #[tokio::test]
 async fn injected_items_are_sent_as_they_are_and_last() {
-    let world = World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([says("One."), says("Two."), says("Three.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let inject = |items: Value| json!({ "threadId": thread, "items": items });
@@ -23,7 +24,7 @@ async fn injected_items_are_sent_as_they_are_and_last() {
         "content": [{ "type": "input_text", "text": "AND THIS" }] }]);
     peer.call("thread/inject_items", inject(extra.clone())).await;
     peer.run_turn(&thread, "second").await;
-    let sent = world.model().requests();
+    let sent = env.model().requests();
     let input = sent[1]["input"].as_array().unwrap();
     let at = input.iter().position(|item| *item == extra[0]).unwrap();
     assert_eq!(input[at + 1], extra[1]);
@@ -31,7 +32,7 @@ async fn injected_items_are_sent_as_they_are_and_last() {
     let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     assert_eq!(read["thread"]["turns"].as_array().unwrap().len(), 2, "clients see turns only");
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let fault = peer.refused("thread/inject_items", inject(json!([said("x")]))).await;
     assert!(fault.message.contains("thread/resume"), "{fault:?}");
@@ -43,7 +44,7 @@ async fn injected_items_are_sent_as_they_are_and_last() {
         assert!(fault.message.contains("items"), "{fault:?}");
     }
     peer.run_turn(&thread, "third").await;
-    let sent = world.model().requests();
+    let sent = env.model().requests();
     let (before, after) = (&sent[1]["input"], &sent[2]["input"]);
     let length = before.as_array().unwrap().len();
     assert_eq!(after.as_array().unwrap()[..length], before.as_array().unwrap()[..]);

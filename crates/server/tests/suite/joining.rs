@@ -2,7 +2,7 @@
 //! client together are complete.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{runs, says};
 
@@ -10,8 +10,8 @@ use crate::{runs, says};
 async fn a_running_turn_is_returned_and_continues() {
     let words = json!({ "steps": [{ "message":
         { "chunks": ["one ", "two ", "three ", "four"], "chunk_delay_ms": 150 } }] });
-    let world = World::with_responses(json!([runs("true"), words])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("true"), words])).await;
+    let server = env.start();
     let mut first = server.connect().await;
     let params = json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" });
     let thread = first.start_thread(params).await;
@@ -43,8 +43,8 @@ async fn a_running_turn_is_returned_and_continues() {
 
 #[tokio::test]
 async fn pending_approvals_are_shown() {
-    let world = World::with_responses(json!([runs("touch made"), says("So.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("So.")])).await;
+    let server = env.start();
     let mut first = server.connect().await;
     let thread = first.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     let turn = first.start_turn(&thread, "Begin.").await;

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jsonrpc::Limits;
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::says;
 
@@ -15,8 +15,8 @@ async fn lives(peer: &mut Peer) {
 
 #[tokio::test]
 async fn a_malformed_line_is_answered_and_the_connection_stays_open() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let deep = "[".repeat(100_000);
     let lines: &[(&[u8], i64, Value)] = &[
@@ -46,8 +46,8 @@ async fn a_malformed_line_is_answered_and_the_connection_stays_open() {
 
 #[tokio::test]
 async fn empty_lines_and_odd_framing_are_no_error() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     peer.say_bytes(b"\n\r\n  \n").await;
     for piece in [&b"{\"jsonrpc\":\"2.0\",\"method\":\"thre"[..], b"ad/list\",\"id\":", b"70}\r\n"]
@@ -64,8 +64,8 @@ async fn empty_lines_and_odd_framing_are_no_error() {
 
 #[tokio::test]
 async fn a_line_that_is_too_long_is_skipped() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.open(Limits { line_bytes: 4096, ..Limits::default() });
     peer.initialize(Value::Null).await;
     peer.say(format!("{{\"id\":5,\"method\":\"{}\"}}", "x".repeat(1 << 20)).as_bytes()).await;
@@ -85,8 +85,8 @@ fn png(bytes: usize) -> String {
 #[tokio::test]
 async fn the_largest_image_fits_on_a_line_and_excess_input_is_refused() {
     const MIB: usize = 1 << 20;
-    let world = World::with_responses(json!([says("A picture."), says("A text.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("A picture."), says("A text.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let text = json!({ "type": "text", "text": "\u{1}".repeat(MIB - 1000) });
@@ -109,8 +109,8 @@ async fn the_largest_image_fits_on_a_line_and_excess_input_is_refused() {
 
 #[tokio::test]
 async fn bad_parameters_are_named() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     for (method, params, named) in [
@@ -161,8 +161,8 @@ async fn bad_parameters_are_named() {
 
 #[tokio::test]
 async fn an_unknown_thread_and_an_empty_input_do_not_fit_the_state() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let input = json!([{ "type": "text", "text": "x" }]);

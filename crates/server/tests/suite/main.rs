@@ -73,8 +73,8 @@ fn patches(body: &str) -> Value {
 }
 
 /// The outputs of tools in the last request to the model, oldest first.
-fn tool_outputs(world: &testkit::World) -> Vec<String> {
-    let requests = world.model().requests();
+fn tool_outputs(env: &testkit::TestEnvironment) -> Vec<String> {
+    let requests = env.model().requests();
     let input = requests.last().and_then(|request| request["input"].as_array());
     let outputs = input.into_iter().flatten().filter_map(|item| item["output"].as_str());
     outputs.map(str::to_owned).collect()

@@ -6,7 +6,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 
 use serde_json::{Value, json};
-use testkit::{TestServer, World};
+use testkit::{TestEnvironment, TestServer};
 
 use crate::{runs, says, tool_outputs};
 
@@ -38,31 +38,31 @@ fn get(port: u16) -> String {
     request(3128, "GET", &format!("http://127.0.0.1:{port}/"), "")
 }
 
-/// A world whose commands have the managed network with these keys; its model runs `scripts`.
-async fn world(keys: &str, scripts: &[&str]) -> World {
+/// An environment whose commands have the managed network with these keys; its model runs `scripts`.
+async fn env(keys: &str, scripts: &[&str]) -> TestEnvironment {
     let mut responses: Vec<Value> = scripts.iter().map(|script| runs(script)).collect();
     responses.push(says("Done."));
-    let world = World::with_responses(json!(responses)).await;
-    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
-    world.write_config(&format!(
+    let env = TestEnvironment::with_responses(json!(responses)).await;
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!(
         "default_permissions = \"online\"\napproval_policy = \"never\"\n{config}\n\
          [permissions.online.filesystem]\n\":root\" = \"read\"\n\
          [permissions.online.network]\nenabled = true\n{keys}\n"
     ));
-    world
+    env
 }
 
 /// The output of the scripts.
 async fn printed(keys: &str, scripts: &[&str]) -> Vec<String> {
-    let world = world(keys, scripts).await;
-    turn(&world, &world.start()).await
+    let env = env(keys, scripts).await;
+    turn(&env, &env.start()).await
 }
 
-async fn turn(world: &World, server: &TestServer) -> Vec<String> {
+async fn turn(env: &TestEnvironment, server: &TestServer) -> Vec<String> {
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    tool_outputs(world)
+    tool_outputs(env)
 }
 
 fn assert_each(outputs: &[String], expected: &[&str]) {
@@ -144,10 +144,10 @@ async fn unix_sockets(keys: &str) {
 async fn allow_upstream_proxy() {
     let keys = "allow_upstream_proxy = true\nallowed_domains = [\"93.184.216.34\"]";
     let script = request(3128, "GET", "http://93.184.216.34/", "");
-    let mut world = world(keys, &[&script]).await;
+    let mut env = env(keys, &[&script]).await;
     let proxy = format!("http://127.0.0.1:{}", service());
-    world.environment.push(("HTTPS_PROXY".into(), proxy.into()));
-    assert_each(&turn(&world, &world.start()).await, &["there"]);
+    env.variables.push(("HTTPS_PROXY".into(), proxy.into()));
+    assert_each(&turn(&env, &env.start()).await, &["there"]);
 }
 
 // Effect of `permissions.<name>.network.dangerously_allow_non_loopback_proxy`.
@@ -224,8 +224,8 @@ async fn enable_socks5_udp() {
 async fn approval_for_an_unlisted_host_is_requested_once() {
     let port = service();
     let twice = format!("({0}) & ({0}); wait", get(port));
-    let world = world("allow_local_binding = true", &[&twice, &get(port)]).await;
-    let server = world.start();
+    let env = env("allow_local_binding = true", &[&twice, &get(port)]).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "onRequest" })).await;
     peer.forget();
@@ -238,7 +238,7 @@ async fn approval_for_an_unlisted_host_is_requested_once() {
     assert_eq!(reason, format!("to reach 127.0.0.1:{port} (http)"));
     peer.decide(&asked, "acceptForSession").await;
     peer.turn_end(&turn).await;
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert_each(&outputs, &["there", "there"]);
     assert_eq!(outputs[0].matches("there").count(), 2, "{outputs:?}");
     let asks = peer.transcript().iter().filter(|line| line.starts_with("? ")).count();
@@ -249,8 +249,8 @@ async fn approval_for_an_unlisted_host_is_requested_once() {
 async fn a_declined_host_is_refused_and_the_end_of_a_command_withdraws_its_question() {
     let port = service();
     let script = format!("timeout 0.3 bash -c \"{}\"; echo over", get(port).replace('$', "\\$"));
-    let world = world("allow_local_binding = true", &[&get(port), &script]).await;
-    let server = world.start();
+    let env = env("allow_local_binding = true", &[&get(port), &script]).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "onRequest" })).await;
     let turn = peer.start_turn(&thread, "Go.").await;
@@ -261,14 +261,14 @@ async fn a_declined_host_is_refused_and_the_end_of_a_command_withdraws_its_quest
     peer.asked(COMMAND).await;
     peer.expect("serverRequest/resolved").await;
     peer.turn_end(&turn).await;
-    assert_each(&tool_outputs(&world), &["not among the allowed domains", "over"]);
+    assert_each(&tool_outputs(&env), &["not among the allowed domains", "over"]);
 }
 
 #[tokio::test]
 async fn client_commands_go_through_the_proxy() {
     let port = service();
-    let world = world(LOCAL, &[]).await;
-    let server = world.start();
+    let env = env(LOCAL, &[]).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let other = get(port).replace("//127.0.0.1", "//127.0.0.2");
     for (script, expect) in [(get(port), "there"), (other, "not among the allowed domains")] {
@@ -285,8 +285,8 @@ async fn an_answer_about_a_host_that_cannot_be_used_refuses_it_and_says_so() {
         "host": "127.0.0.1", "action": "allow" } } });
     for decision in [amendment, host, json!("approved")] {
         let port = service();
-        let world = world("allow_local_binding = true", &[&get(port)]).await;
-        let server = world.start();
+        let env = env("allow_local_binding = true", &[&get(port)]).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({ "approvalPolicy": "onRequest" })).await;
         let turn = peer.start_turn(&thread, "Go.").await;

@@ -2,7 +2,7 @@
 //! shorter.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::says;
 
@@ -65,8 +65,8 @@ const NOT_IMPLEMENTED: &[&str] = &[
 
 #[tokio::test]
 async fn every_method_answers() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let mut missing = Vec::new();
     let mut found = Vec::new();
@@ -95,8 +95,8 @@ async fn every_method_answers() {
 
 #[tokio::test]
 async fn a_method_without_parameters_takes_none() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     for method in ["thread/start", "thread/list", "thread/loaded/list", "model/list"] {
         peer.call(method, Value::Null).await;
@@ -105,8 +105,8 @@ async fn a_method_without_parameters_takes_none() {
 
 #[tokio::test]
 async fn an_unknown_method_is_named() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let fault = peer.refused("thread/dance", json!({})).await;
     assert_eq!(fault.code, -32601);
@@ -122,8 +122,8 @@ async fn an_unknown_method_is_named() {
 
 #[tokio::test]
 async fn models_are_listed_in_pages() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let all = peer.call("model/list", json!({ "includeHidden": true })).await;
     let ids = |page: &Value| -> Vec<String> {
@@ -152,8 +152,8 @@ async fn models_are_listed_in_pages() {
 #[tokio::test]
 #[cfg(not(windows))]
 async fn the_windows_sandbox_does_not_apply() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let setup = json!({ "mode": "unelevated" });
     for (method, params) in

@@ -2,16 +2,20 @@
 //! resumed.
 
 use serde_json::json;
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{runs, says};
 
 #[tokio::test]
 async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() {
     for ephemeral in [false, true] {
-        let world =
-            World::with_responses(json!([runs("touch made"), says("Never."), says("On.")])).await;
-        let server = world.start();
+        let env = TestEnvironment::with_responses(json!([
+            runs("touch made"),
+            says("Never."),
+            says("On.")
+        ]))
+        .await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let mut other = server.connect().await;
         let start = json!({ "approvalPolicy": "unlessTrusted", "ephemeral": ephemeral });
@@ -19,7 +23,7 @@ async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() 
         other.call("thread/resume", json!({ "threadId": thread })).await;
         let turn = peer.start_turn(&thread, "Begin.").await;
         let asked = peer.asked("item/commandExecution/requestApproval").await;
-        world.clock.panic_next();
+        env.clock.panic_next();
         peer.decide(&asked, "accept").await;
         for client in [&mut peer, &mut other] {
             let error = client.expect("error").await;
@@ -46,7 +50,7 @@ async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() 
         let turns = &stored["thread"]["turns"];
         assert_eq!((&turns[0]["id"], &turns[0]["status"]), (&json!(turn), &json!("failed")));
         assert_eq!(stored["thread"]["status"]["type"], "notLoaded");
-        assert!(!world.workspace().join("made").exists());
+        assert!(!env.workspace().join("made").exists());
         other.call("thread/resume", json!({ "threadId": thread })).await;
         assert_eq!(other.run_turn(&thread, "Go on.").await["status"], "completed");
     }
@@ -54,12 +58,12 @@ async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() 
 
 #[tokio::test]
 async fn callers_of_a_thread_that_panics_get_an_error_and_others_continue() {
-    let world = World::with_responses(json!([says("Hello.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let other = peer.start_thread(json!({})).await;
-    world.clock.panic_next();
+    env.clock.panic_next();
     let input = json!([{ "type": "text", "text": "x" }]);
     let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": input })).await;
     assert_eq!(

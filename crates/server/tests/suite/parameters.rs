@@ -3,12 +3,12 @@
 //! permissions is strict.
 
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::says;
 
-async fn world() -> World {
-    World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await
+async fn env() -> TestEnvironment {
+    TestEnvironment::with_responses(json!([says("One."), says("Two."), says("Three.")])).await
 }
 
 /// Sends each request; all must be refused with -32602 and a message that contains the text.
@@ -22,8 +22,8 @@ async fn refused(peer: &mut Peer, cases: &[(&str, Value, &str)]) {
 
 #[tokio::test]
 async fn unknown_members_of_permission_types_are_refused() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({})).await;
     let turn = |more: Value| {
@@ -109,12 +109,12 @@ async fn unknown_members_of_permission_types_are_refused() {
 
 #[tokio::test]
 async fn other_spellings_are_understood() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread =
         peer.start_thread(json!({ "approval_policy": "on_request", "sandbox": "read_only" })).await;
-    let root = world.workspace().display().to_string();
+    let root = env.workspace().display().to_string();
     for (policy, access) in [
         ("workspace-write", "full_access"),
         ("workspace_write", "full-access"),
@@ -142,8 +142,8 @@ async fn other_spellings_are_understood() {
 
 #[tokio::test]
 async fn a_running_turn_takes_no_overrides() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     for (member, value) in [
@@ -163,8 +163,8 @@ async fn a_running_turn_takes_no_overrides() {
 
 #[tokio::test]
 async fn null_members_are_omitted() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let exec = json!({
         "command": ["echo", "hi"], "cwd": null, "env": null, "sandboxPolicy": null, "timeoutMs": null,
@@ -184,8 +184,8 @@ async fn null_members_are_omitted() {
 
 #[tokio::test]
 async fn invalid_values_are_refused_by_name() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let image = |url: &str| json!({ "threadId": thread, "input": [{ "type": "text", "text": "Look." }, { "type": "image", "url": url }] });
@@ -234,8 +234,8 @@ async fn invalid_values_are_refused_by_name() {
 
 #[tokio::test]
 async fn a_limit_means_the_same_for_every_list() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let first = peer.start_thread(json!({})).await;
     peer.run_turn(&first, "Go.").await;
@@ -270,8 +270,8 @@ async fn a_limit_means_the_same_for_every_list() {
 
 #[tokio::test]
 async fn text_elements_are_returned() {
-    let world = world().await;
-    let server = world.start();
+    let env = env().await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let elements = json!([
@@ -281,13 +281,13 @@ async fn text_elements_are_returned() {
     let input = json!([{ "type": "text", "text": "Read @main.rs", "text_elements": elements }]);
     peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
     assert_eq!(peer.item("userMessage").await["content"], input);
-    let notice = world.model().requests()[0]["input"].to_string();
+    let notice = env.model().requests()[0]["input"].to_string();
     assert!(notice.contains("Read @main.rs") && !notice.contains("shown-in-its-place"), "{notice}");
     let read = json!({ "threadId": thread, "includeTurns": true });
     let turns = peer.call("thread/read", read.clone()).await["thread"]["turns"].clone();
     assert_eq!(turns[0]["items"][0]["content"], input);
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let turns = peer.call("thread/read", read).await["thread"]["turns"].clone();
     assert_eq!(turns[0]["items"][0]["content"], input);

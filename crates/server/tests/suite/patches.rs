@@ -1,14 +1,14 @@
 //! Patches of the model: their changes, their items, and the paths that they may not reach.
 
 use serde_json::{Value, json};
-use testkit::{Peer, World, assert_lines};
+use testkit::{Peer, TestEnvironment, assert_lines};
 
 use crate::{calls, patches, runs, says, tool_outputs};
 
 const QUESTION: &str = "item/fileChange/requestApproval";
 
-async fn apply(world: &World, policy: &str) -> Peer {
-    let server = world.start();
+async fn apply(env: &TestEnvironment, policy: &str) -> Peer {
+    let server = env.start();
     let mut peer = server.connect().await;
     let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": policy });
     let thread = peer.start_thread(start).await;
@@ -17,24 +17,24 @@ async fn apply(world: &World, policy: &str) -> Peer {
     peer
 }
 
-fn read(world: &World, name: &str) -> Option<String> {
-    std::fs::read_to_string(world.workspace().join(name)).ok()
+fn read(env: &TestEnvironment, name: &str) -> Option<String> {
+    std::fs::read_to_string(env.workspace().join(name)).ok()
 }
 
 #[tokio::test]
 async fn files_are_added_changed_moved_and_deleted() {
     let body = "*** Add File: new/a.txt\n+one\n+two\n*** Update File: b.txt\n@@\n keep\n-old\n+new\n\
                 *** Update File: c.txt\n*** Move to: d.txt\n@@\n-c\n+d\n*** Delete File: e.txt";
-    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+    let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
     for (name, text) in [("b.txt", "keep\nold\n"), ("c.txt", "c\n"), ("e.txt", "e\n")] {
-        std::fs::write(world.workspace().join(name), text).unwrap();
+        std::fs::write(env.workspace().join(name), text).unwrap();
     }
     let script = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(world.workspace().join("c.txt"), script).unwrap();
-    let mut peer = apply(&world, "never").await;
-    let moved = std::fs::metadata(world.workspace().join("d.txt")).unwrap().permissions();
+    std::fs::set_permissions(env.workspace().join("c.txt"), script).unwrap();
+    let mut peer = apply(&env, "never").await;
+    let moved = std::fs::metadata(env.workspace().join("d.txt")).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&moved) & 0o777, 0o755);
-    let files = ["new/a.txt", "b.txt", "c.txt", "d.txt", "e.txt"].map(|name| read(&world, name));
+    let files = ["new/a.txt", "b.txt", "c.txt", "d.txt", "e.txt"].map(|name| read(&env, name));
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(files, [text("one\ntwo\n"), text("keep\nnew\n"), None, text("d\n"), None]);
     let item = peer.item("fileChange").await;
@@ -63,41 +63,43 @@ async fn files_are_added_changed_moved_and_deleted() {
 async fn a_patch_within_a_command_is_a_patch() {
     let command = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: a.txt\n+$HOME\n\
                    *** End Patch\nEOF\n";
-    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
-    let mut peer = apply(&world, "never").await;
+    let env = TestEnvironment::with_responses(json!([runs(command), says("Done.")])).await;
+    let mut peer = apply(&env, "never").await;
     assert_eq!(peer.item("fileChange").await["status"], "completed");
-    assert_eq!(read(&world, "a.txt").unwrap(), "$HOME\n");
+    assert_eq!(read(&env, "a.txt").unwrap(), "$HOME\n");
     assert!(!peer.raw_lines().iter().any(|line| line.contains("commandExecution")));
 }
 
 #[tokio::test]
 async fn a_patch_that_does_not_apply_changes_nothing_and_is_reported() {
     let body = "*** Add File: a.txt\n+a\n*** Update File: b.txt\n@@\n-not there\n+x";
-    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
-    std::fs::write(world.workspace().join("b.txt"), "b\n").unwrap();
-    apply(&world, "never").await;
-    assert_eq!((read(&world, "a.txt"), read(&world, "b.txt")), (None, Some("b\n".to_owned())));
-    let outputs = tool_outputs(&world);
+    let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::write(env.workspace().join("b.txt"), "b\n").unwrap();
+    apply(&env, "never").await;
+    assert_eq!((read(&env, "a.txt"), read(&env, "b.txt")), (None, Some("b\n".to_owned())));
+    let outputs = tool_outputs(&env);
     assert!(outputs[0].contains("does not apply") && outputs[0].contains("b.txt"), "{outputs:?}");
 }
 
 #[tokio::test]
 async fn a_patch_outside_the_workspace_is_refused_without_approvals() {
-    let world =
-        World::with_responses(json!([patches("*** Add File: ../outside\n+x"), says("Done.")]));
-    let world = world.await;
-    let mut peer = apply(&world, "never").await;
+    let env = TestEnvironment::with_responses(json!([
+        patches("*** Add File: ../outside\n+x"),
+        says("Done.")
+    ]));
+    let env = env.await;
+    let mut peer = apply(&env, "never").await;
     assert_eq!(peer.item("fileChange").await["status"], "declined");
-    assert!(!world.root().join("outside").exists());
-    assert!(tool_outputs(&world)[0].contains("nobody can be asked"));
+    assert!(!env.root().join("outside").exists());
+    assert!(tool_outputs(&env)[0].contains("nobody can be asked"));
 }
 
 #[tokio::test]
 async fn a_patch_outside_the_workspace_needs_approval_under_on_request() {
     for (decision, is_there) in [("decline", false), ("accept", true)] {
         let body = "*** Add File: ../outside\n+x";
-        let world = World::with_responses(json!([patches(body), says("Done.")])).await;
-        let server = world.start();
+        let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "onRequest" });
         let thread = peer.start_thread(start).await;
@@ -106,7 +108,7 @@ async fn a_patch_outside_the_workspace_needs_approval_under_on_request() {
         assert!(asked.params["reason"].as_str().unwrap().contains("outside"), "{}", asked.params);
         peer.decide(&asked, decision).await;
         peer.turn_end(&turn).await;
-        assert_eq!(world.root().join("outside").exists(), is_there, "{decision}");
+        assert_eq!(env.root().join("outside").exists(), is_there, "{decision}");
     }
 }
 
@@ -118,14 +120,14 @@ async fn a_patch_does_not_follow_a_link_out_of_the_workspace() {
         "*** Delete File: link/there.txt",
         "*** Update File: direct.txt\n@@\n-old\n+new",
     ] {
-        let world = World::with_responses(json!([patches(body), says("Done.")])).await;
-        let outside = world.root().join("elsewhere");
+        let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
+        let outside = env.root().join("elsewhere");
         std::fs::create_dir(&outside).unwrap();
         std::fs::write(outside.join("there.txt"), "old\n").unwrap();
-        std::os::unix::fs::symlink(&outside, world.workspace().join("link")).unwrap();
-        let direct = world.workspace().join("direct.txt");
+        std::os::unix::fs::symlink(&outside, env.workspace().join("link")).unwrap();
+        let direct = env.workspace().join("direct.txt");
         std::os::unix::fs::symlink(outside.join("there.txt"), direct).unwrap();
-        apply(&world, "never").await;
+        apply(&env, "never").await;
         let text = std::fs::read_to_string(outside.join("there.txt")).unwrap();
         assert_eq!(text, "old\n", "{body}");
         assert!(!outside.join("new.txt").exists(), "{body}");
@@ -135,10 +137,10 @@ async fn a_patch_does_not_follow_a_link_out_of_the_workspace() {
 #[tokio::test]
 async fn the_git_folder_is_not_patched() {
     let body = "*** Add File: .git/hooks/pre-commit\n+#!/bin/sh";
-    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
-    std::fs::create_dir(world.workspace().join(".git")).unwrap();
-    apply(&world, "never").await;
-    assert!(!world.workspace().join(".git/hooks").exists());
+    let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::create_dir(env.workspace().join(".git")).unwrap();
+    apply(&env, "never").await;
+    assert!(!env.workspace().join(".git/hooks").exists());
 }
 
 #[tokio::test]
@@ -150,19 +152,19 @@ async fn targets_of_protected_names_are_not_patched() {
         ("mkdir store; echo 'gitdir: store' > .git", "store/config"),
     ] {
         let body = format!("*** Add File: {name}\n+x");
-        let world = World::with_responses(json!([patches(&body), says("Done.")])).await;
+        let env = TestEnvironment::with_responses(json!([patches(&body), says("Done.")])).await;
         let mut shell = std::process::Command::new("sh");
-        let ran = shell.args(["-ec", setup]).current_dir(world.workspace()).status();
+        let ran = shell.args(["-ec", setup]).current_dir(env.workspace()).status();
         assert!(ran.unwrap().success());
-        let mut peer = apply(&world, "never").await;
+        let mut peer = apply(&env, "never").await;
         assert_eq!(peer.item("fileChange").await["status"], "declined", "{setup}");
-        assert_eq!(read(&world, name), None, "{setup}");
+        assert_eq!(read(&env, name), None, "{setup}");
     }
 }
 
 #[tokio::test]
 async fn the_diff_of_a_turn_combines_its_patches() {
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         patches("*** Add File: a.txt\n+one"),
         patches("*** Update File: a.txt\n@@\n-one\n+two"),
         says("Done."),
@@ -170,7 +172,7 @@ async fn the_diff_of_a_turn_combines_its_patches() {
         says("Done."),
     ]))
     .await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
     let thread = peer.start_thread(start).await;
@@ -210,20 +212,20 @@ async fn patches_as_models_write_them_are_understood() {
             "a.txt",
         ),
     ] {
-        let world = World::with_responses(json!([tool_input(&input), says("Done.")])).await;
+        let env = TestEnvironment::with_responses(json!([tool_input(&input), says("Done.")])).await;
         let before = "it\u{2019}s \u{2014} so\nold";
-        std::fs::create_dir(world.workspace().join("sub")).unwrap();
+        std::fs::create_dir(env.workspace().join("sub")).unwrap();
         for name in ["a.txt", "sub/a.txt"] {
-            std::fs::write(world.workspace().join(name), before).unwrap();
+            std::fs::write(env.workspace().join(name), before).unwrap();
         }
-        apply(&world, "never").await;
+        apply(&env, "never").await;
         for other in ["a.txt", "sub/a.txt"] {
             let after = if other == name { "it\u{2019}s \u{2014} so\nnew\n" } else { before };
             assert_eq!(
-                read(&world, other).as_deref(),
+                read(&env, other).as_deref(),
                 Some(after),
                 "{input}: {:?}",
-                tool_outputs(&world)
+                tool_outputs(&env)
             );
         }
     }
@@ -232,13 +234,13 @@ async fn patches_as_models_write_them_are_understood() {
 #[tokio::test]
 async fn a_move_onto_a_file_replaces_it_and_shows_both() {
     let body = "*** Update File: a.txt\n*** Move to: b.txt\n@@\n-one\n+two";
-    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
-    std::fs::write(world.workspace().join("a.txt"), "one\n").unwrap();
-    std::fs::write(world.workspace().join("b.txt"), "other\n").unwrap();
-    let mut peer = apply(&world, "never").await;
-    assert_eq!((read(&world, "a.txt"), read(&world, "b.txt").as_deref()), (None, Some("two\n")));
+    let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::write(env.workspace().join("a.txt"), "one\n").unwrap();
+    std::fs::write(env.workspace().join("b.txt"), "other\n").unwrap();
+    let mut peer = apply(&env, "never").await;
+    assert_eq!((read(&env, "a.txt"), read(&env, "b.txt").as_deref()), (None, Some("two\n")));
     let item = peer.item("fileChange").await;
-    let path = |name: &str| world.workspace().join(name).display().to_string();
+    let path = |name: &str| env.workspace().join(name).display().to_string();
     assert_eq!(
         item["changes"],
         json!([
@@ -262,10 +264,10 @@ async fn a_move_onto_a_file_replaces_it_and_shows_both() {
 #[tokio::test]
 async fn a_patch_that_does_not_fit_says_which_line_and_what_the_file_has() {
     let body = "*** Update File: a.txt\n@@\n one\n-too\n+2";
-    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
-    std::fs::write(world.workspace().join("a.txt"), "one\ntwo\n").unwrap();
-    apply(&world, "never").await;
-    let output = tool_outputs(&world).remove(0);
+    let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::write(env.workspace().join("a.txt"), "one\ntwo\n").unwrap();
+    apply(&env, "never").await;
+    let output = tool_outputs(&env).remove(0);
     let expected = "Line 5 of the patch, `-too`, should be line 2 of the file: `two`.";
     assert!(
         output.contains("hunk 1, line 5 of the patch") && output.contains(expected),
@@ -277,10 +279,10 @@ async fn a_patch_that_does_not_fit_says_which_line_and_what_the_file_has() {
 async fn a_command_that_holds_more_than_a_patch_is_refused_with_what_to_do() {
     let patch = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch";
     let command = format!("apply_patch <<'EOF'\n{patch}\nEOF\ntouch b.txt");
-    let world = World::with_responses(json!([runs(&command), says("Done.")])).await;
-    apply(&world, "never").await;
-    assert_eq!((read(&world, "a.txt"), read(&world, "b.txt")), (None, None));
-    let output = tool_outputs(&world).remove(0);
+    let env = TestEnvironment::with_responses(json!([runs(&command), says("Done.")])).await;
+    apply(&env, "never").await;
+    assert_eq!((read(&env, "a.txt"), read(&env, "b.txt")), (None, None));
+    let output = tool_outputs(&env).remove(0);
     assert!(output.contains("`apply_patch` is a tool, not a program"), "{output}");
 }
 
@@ -290,14 +292,17 @@ async fn arguments_as_models_write_them_are_understood() {
         json!({ "cmd": ["touch", "a b"], "yield_time_ms": "5000", "tty": "false", "login": null }),
         json!({ "cmd": "touch 'a b'", "max_output_tokens": 100.0 }),
     ] {
-        let world = World::with_responses(json!([calls("exec_command", arguments), says("Done.")]));
-        let world = world.await;
-        apply(&world, "never").await;
-        assert!(world.workspace().join("a b").exists(), "{:?}", tool_outputs(&world));
+        let env = TestEnvironment::with_responses(json!([
+            calls("exec_command", arguments),
+            says("Done.")
+        ]));
+        let env = env.await;
+        apply(&env, "never").await;
+        assert!(env.workspace().join("a b").exists(), "{:?}", tool_outputs(&env));
     }
     let wrong = calls("exec_command", json!({ "cmd": "ls", "yield_time_ms": "soon" }));
-    let world = World::with_responses(json!([wrong, says("Done.")])).await;
-    apply(&world, "never").await;
+    let env = TestEnvironment::with_responses(json!([wrong, says("Done.")])).await;
+    apply(&env, "never").await;
     let expected = "exec_command: `yield_time_ms` is `\"soon\"`; give a number";
-    assert!(tool_outputs(&world)[0].contains(expected), "{:?}", tool_outputs(&world));
+    assert!(tool_outputs(&env)[0].contains(expected), "{:?}", tool_outputs(&env));
 }

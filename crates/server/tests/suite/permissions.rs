@@ -1,7 +1,7 @@
 //! Permission profiles of the configuration, as they apply to commands and clients.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{calls, patches, runs, says, tool_outputs};
 
@@ -24,24 +24,24 @@ enabled = true
 allowed_domains = ["a.example"]
 "#;
 
-async fn world(responses: Value, first_line: &str) -> World {
-    let world = World::with_responses(responses).await;
-    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
-    world.write_config(&format!("{first_line}\n{config}{PROFILES}"));
+async fn env(responses: Value, first_line: &str) -> TestEnvironment {
+    let env = TestEnvironment::with_responses(responses).await;
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!("{first_line}\n{config}{PROFILES}"));
     for folder in ["secret", "docs"] {
-        std::fs::create_dir(world.workspace().join(folder)).unwrap();
-        std::fs::write(world.workspace().join(folder).join("file"), "content").unwrap();
+        std::fs::create_dir(env.workspace().join(folder)).unwrap();
+        std::fs::write(env.workspace().join(folder).join("file"), "content").unwrap();
     }
-    world
+    env
 }
 
 /// Runs the script's turn and returns the outputs of its tools.
-async fn outputs(world: &World, params: Value) -> Vec<String> {
-    let server = world.start();
+async fn outputs(env: &TestEnvironment, params: Value) -> Vec<String> {
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(params).await;
     peer.run_turn(&thread, "Go.").await;
-    tool_outputs(world)
+    tool_outputs(env)
 }
 
 // Effect of `permissions.<name>.filesystem`.
@@ -54,14 +54,13 @@ async fn filesystem() {
         calls("view_image", json!({ "path": "secret/file" })),
         says("Done."),
     ]);
-    let world =
-        world(script, "default_permissions = \"careful\"\napproval_policy = \"never\"").await;
-    let outputs = outputs(&world, json!({})).await;
+    let env = env(script, "default_permissions = \"careful\"\napproval_policy = \"never\"").await;
+    let outputs = outputs(&env, json!({})).await;
     assert!(outputs[0].contains("made") && outputs[0].contains("content"), "{outputs:?}");
     assert_eq!(outputs[0].matches("content").count(), 1, "{outputs:?}");
-    assert_eq!(std::fs::read_to_string(world.workspace().join("file")).unwrap(), "made\n");
-    assert!(!world.workspace().join("secret/new").exists(), "{outputs:?}");
-    let docs = std::fs::read_to_string(world.workspace().join("docs/file")).unwrap();
+    assert_eq!(std::fs::read_to_string(env.workspace().join("file")).unwrap(), "made\n");
+    assert!(!env.workspace().join("secret/new").exists(), "{outputs:?}");
+    let docs = std::fs::read_to_string(env.workspace().join("docs/file")).unwrap();
     assert_eq!(docs, "content", "{outputs:?}");
     assert!(outputs[3].contains("outside the folders"), "{outputs:?}");
 }
@@ -70,12 +69,12 @@ async fn filesystem() {
 #[tokio::test]
 async fn network() {
     let script = json!([runs("cat /proc/net/dev | wc -l"), says("Done.")]);
-    let world = world(script, "").await;
+    let env = env(script, "").await;
     let lines = |outputs: Vec<String>| -> bool { outputs[0].contains("\n3") };
     let select = |id: &str| json!({ "permissions": { "type": "profile", "id": id } });
-    let closed = outputs(&world, select("careful")).await;
-    let open = outputs(&world, select("open")).await;
-    let proxied = outputs(&world, select("proxied")).await;
+    let closed = outputs(&env, select("careful")).await;
+    let open = outputs(&env, select("open")).await;
+    let proxied = outputs(&env, select("proxied")).await;
     // When the network is off, only the loopback device exists.
     assert!(lines(closed.clone()), "{closed:?}");
     assert!(!lines(open.clone()) || open == closed, "{open:?}");
@@ -88,8 +87,8 @@ async fn network() {
 // Effect of `default_permissions`.
 #[tokio::test]
 async fn default_permissions() {
-    let world = world(json!([says("Hi.")]), "default_permissions = \"careful\"").await;
-    let server = world.start();
+    let env = env(json!([says("Hi.")]), "default_permissions = \"careful\"").await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let started = peer.call("thread/start", json!({})).await;
     assert_eq!(started["activePermissionProfile"]["id"], "careful");

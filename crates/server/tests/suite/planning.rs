@@ -2,7 +2,7 @@
 //! (collaboration mode `plan`).
 
 use serde_json::{Value, json};
-use testkit::{Peer, TestServer, World};
+use testkit::{Peer, TestEnvironment, TestServer};
 
 use crate::{calls, patches, runs, says, tool_outputs};
 
@@ -18,9 +18,9 @@ fn turn(thread: &str, mode: &str) -> Value {
             "settings": { "model": "gpt-5", "developer_instructions": null } } })
 }
 
-async fn world(mut responses: Vec<Value>) -> World {
+async fn env(mut responses: Vec<Value>) -> TestEnvironment {
     responses.push(says("Done."));
-    World::with_responses(json!(responses)).await
+    TestEnvironment::with_responses(json!(responses)).await
 }
 
 async fn open(server: &TestServer, params: Value) -> (Peer, String) {
@@ -39,12 +39,12 @@ fn escalated(command: &str) -> Value {
 
 #[tokio::test]
 async fn modifying_tools_are_not_offered_in_plan_mode() {
-    let world = world(vec![says("A plan."), says("Work.")]).await;
-    let server = world.start();
+    let env = env(vec![says("A plan."), says("Work.")]).await;
+    let server = env.start();
     let (mut peer, thread) = open(&server, json!({ "sandbox": "dangerFullAccess" })).await;
     peer.run_turn_with(turn(&thread, "plan")).await;
     peer.run_turn_with(turn(&thread, "default")).await;
-    let requests = world.model().requests();
+    let requests = env.model().requests();
     let offered = |request: &Value| request["tools"].to_string();
     assert!(!offered(&requests[0]).contains("apply_patch"));
     assert!(!offered(&requests[0]).contains("require_escalated"));
@@ -61,16 +61,16 @@ async fn a_patch_is_refused_with_the_reason_in_every_form() {
     let script = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: made\n+x\n*** End Patch\nEOF";
     for policy in ["dangerFullAccess", "workspaceWrite"] {
         for first in [patches("*** Add File: made\n+x"), runs(script)] {
-            let world = world(vec![first]).await;
-            let server = world.start();
+            let env = env(vec![first]).await;
+            let server = env.start();
             let (mut peer, thread) =
                 open(&server, json!({ "sandbox": policy, "approvalPolicy": "never" })).await;
             assert_eq!(peer.run_turn_with(turn(&thread, "plan")).await["status"], "completed");
             let item = peer.item("fileChange").await;
             assert_eq!(item["status"], "failed");
             assert!(item["reason"].as_str().unwrap().contains("plan mode"), "{item}");
-            assert!(tool_outputs(&world)[0].contains("plan mode changes nothing"));
-            assert!(!world.workspace().join("made").exists(), "{policy}");
+            assert!(tool_outputs(&env)[0].contains("plan mode changes nothing"));
+            assert!(!env.workspace().join("made").exists(), "{policy}");
         }
     }
 }
@@ -86,9 +86,9 @@ async fn commands_run_read_only_whatever_the_policy_is() {
     let argv = calls("shell", json!({ "command": ["touch", "made"] }));
     for policy in policies {
         let script = "cat seen; touch made; cat < /dev/tcp/127.0.0.1/9";
-        let world = world(vec![runs(script), argv.clone()]).await;
-        std::fs::write(world.workspace().join("seen"), "SEEN").unwrap();
-        let server = world.start();
+        let env = env(vec![runs(script), argv.clone()]).await;
+        std::fs::write(env.workspace().join("seen"), "SEEN").unwrap();
+        let server = env.start();
         let (mut peer, thread) = open(&server, json!({ "approvalPolicy": "never" })).await;
         let mut params = turn(&thread, "plan");
         params["sandboxPolicy"] = policy.clone();
@@ -97,7 +97,7 @@ async fn commands_run_read_only_whatever_the_policy_is() {
         let output = item["aggregatedOutput"].as_str().unwrap();
         assert!(output.contains("SEEN") && output.contains("Read-only file system"), "{output}");
         assert_eq!(peer.item("commandExecution").await["status"], "failed");
-        assert!(!world.workspace().join("made").exists(), "{policy}");
+        assert!(!env.workspace().join("made").exists(), "{policy}");
         // The thread's own policy is unchanged, for turns after plan mode.
         let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
         assert_eq!(resumed["sandbox"]["type"], policy["type"], "{resumed}");
@@ -106,11 +106,11 @@ async fn commands_run_read_only_whatever_the_policy_is() {
 
 #[tokio::test]
 async fn approvals_rules_and_grants_widen_nothing() {
-    let world = world(vec![runs("touch made"), escalated("touch made")]).await;
-    let rules = world.home().join("rules");
+    let env = env(vec![runs("touch made"), escalated("touch made")]).await;
+    let rules = env.home().join("rules");
     std::fs::create_dir_all(&rules).unwrap();
     std::fs::write(rules.join("a.rules"), "prefix_rule(pattern=['touch'])\n").unwrap();
-    let server = world.start();
+    let server = env.start();
     let (mut peer, thread) =
         open(&server, json!({ "approvalPolicy": "onRequest", "sandbox": "workspaceWrite" })).await;
     peer.run_turn_with(turn(&thread, "plan")).await;
@@ -119,7 +119,7 @@ async fn approvals_rules_and_grants_widen_nothing() {
     assert_eq!(escalated["status"], "failed");
     let reason = escalated["aggregatedOutput"].as_str().unwrap();
     assert!(reason.contains("plan mode runs commands read-only"), "{reason}");
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }
 
 #[tokio::test]
@@ -130,8 +130,8 @@ async fn an_approved_command_is_read_only_and_no_amendment_is_taken() {
         json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["touch"] } }),
     ] {
         let touch = || runs("touch made");
-        let world = world(vec![touch(), says("A plan."), touch()]).await;
-        let server = world.start();
+        let env = env(vec![touch(), says("A plan."), touch()]).await;
+        let server = env.start();
         let (mut peer, thread) = open(
             &server,
             json!({ "approvalPolicy": "unlessTrusted", "sandbox": "dangerFullAccess" }),
@@ -142,14 +142,14 @@ async fn an_approved_command_is_read_only_and_no_amendment_is_taken() {
         assert_eq!(asked.params["proposedExecpolicyAmendment"], Value::Null);
         peer.decide(&asked, decision.clone()).await;
         peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
-        assert!(!world.workspace().join("made").exists(), "{decision}");
-        assert!(!world.home().join("rules/default.rules").exists(), "{decision}");
+        assert!(!env.workspace().join("made").exists(), "{decision}");
+        assert!(!env.home().join("rules/default.rules").exists(), "{decision}");
         // The approval for the session covered reading only: the work requires another approval.
         let started = peer.call("turn/start", turn(&thread, "default")).await;
         let asked = peer.asked(COMMAND).await;
         peer.decide(&asked, "accept").await;
         peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
-        assert!(world.workspace().join("made").exists(), "{decision}");
+        assert!(env.workspace().join("made").exists(), "{decision}");
     }
 }
 
@@ -159,8 +159,8 @@ async fn approvals_after_the_mode_changed_modify_nothing() {
         (escalated("touch made"), COMMAND, "commandExecution"),
         (patches("*** Add File: made\n+x"), "item/fileChange/requestApproval", "fileChange"),
     ] {
-        let world = world(vec![first]).await;
-        let server = world.start();
+        let env = env(vec![first]).await;
+        let server = env.start();
         let (mut peer, thread) = open(
             &server,
             json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite" }),
@@ -172,7 +172,7 @@ async fn approvals_after_the_mode_changed_modify_nothing() {
         peer.decide(&asked, "accept").await;
         peer.turn_end(&working).await;
         assert_eq!(peer.item(kind).await["status"], "failed");
-        assert!(!world.workspace().join("made").exists(), "{method}");
+        assert!(!env.workspace().join("made").exists(), "{method}");
     }
 }
 
@@ -180,15 +180,15 @@ async fn approvals_after_the_mode_changed_modify_nothing() {
 async fn a_command_that_may_write_gets_no_input() {
     let shell = calls("exec_command", json!({ "cmd": "sh", "tty": true, "yield_time_ms": 250 }));
     let write = calls("write_stdin", json!({ "session_id": 2, "chars": "touch made\n" }));
-    let world = world(vec![shell, says("It runs."), write]).await;
-    let server = world.start();
+    let env = env(vec![shell, says("It runs."), write]).await;
+    let server = env.start();
     let params = json!({ "approvalPolicy": "never", "sandbox": "dangerFullAccess" });
     let (mut peer, thread) = open(&server, params).await;
     peer.run_turn(&thread, "Start it.").await;
-    assert!(tool_outputs(&world)[0].contains("session ID 2"), "{:?}", tool_outputs(&world));
+    assert!(tool_outputs(&env)[0].contains("session ID 2"), "{:?}", tool_outputs(&env));
     peer.run_turn_with(turn(&thread, "plan")).await;
     let item = peer.item("dynamicToolCall").await;
     assert_eq!((&item["tool"], &item["status"]), (&json!("write_stdin"), &json!("failed")));
     assert!(item["contentItems"][0]["text"].as_str().unwrap().contains("plan mode"), "{item}");
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use testkit::{Peer, TestServer, World};
+use testkit::{Peer, TestEnvironment, TestServer};
 
 use crate::{runs, says};
 
@@ -22,8 +22,8 @@ async fn come_back(server: &TestServer, thread: &str, cursor: &str) -> (Peer, Va
 
 #[tokio::test]
 async fn cursors_are_for_clients_that_ask_for_them() {
-    let world = World::with_responses(json!([says("One."), says("Two.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("One."), says("Two.")])).await;
+    let server = env.start();
     let mut plain = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = plain.start_thread(json!({})).await;
     plain.run_turn(&thread, "Begin.").await;
@@ -65,8 +65,8 @@ async fn cursors_are_for_clients_that_ask_for_them() {
 async fn the_rest_of_a_stream_follows_in_one_piece() {
     let words = json!({ "steps": [{ "message":
         { "chunks": ["one ", "two ", "three ", "four"], "chunk_delay_ms": 100 } }] });
-    let world = World::with_responses(json!([words])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([words])).await;
+    let server = env.start();
     let mut first = server.connect_with(capabilities()).await;
     let thread = first.start_thread(json!({})).await;
     let turn = first.start_turn(&thread, "Count.").await;
@@ -95,8 +95,8 @@ async fn the_rest_of_a_stream_follows_in_one_piece() {
 #[tokio::test]
 async fn open_requests_are_sent_again_and_answered_ones_are_not() {
     let responses = json!([runs("touch first"), runs("touch second"), says("Done.")]);
-    let world = World::with_responses(responses).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(responses).await;
+    let server = env.start();
     let mut first = server.connect_with(capabilities()).await;
     let params = json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite" });
     let thread = first.start_thread(params).await;
@@ -131,9 +131,10 @@ async fn open_requests_are_sent_again_and_answered_ones_are_not() {
 
 #[tokio::test]
 async fn a_restarted_server_sends_a_snapshot() {
-    let world =
-        World::with_responses(json!([says("One."), runs("touch made"), says("Two.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([says("One."), runs("touch made"), says("Two.")]))
+            .await;
+    let server = env.start();
     let mut first = server.connect_with(capabilities()).await;
     let params = json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite" });
     let thread = first.start_thread(params).await;
@@ -143,7 +144,7 @@ async fn a_restarted_server_sends_a_snapshot() {
     let cursor = first.cursor(&thread).unwrap().to_owned();
     server.stop().await;
 
-    let server = world.start();
+    let server = env.start();
     let (mut second, resumed) = come_back(&server, &thread, &cursor).await;
     let expect = json!({ "type": "snapshot", "reason": "reloaded", "fromTurnId": turn,
         "isComplete": true, "openRequestIds": [] });
@@ -159,8 +160,8 @@ async fn a_restarted_server_sends_a_snapshot() {
 
 #[tokio::test]
 async fn a_reconnecting_client_loses_turns_that_were_rolled_back() {
-    let world = World::with_responses(json!([says("One."), says("Two.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("One."), says("Two.")])).await;
+    let server = env.start();
     let mut first = server.connect_with(capabilities()).await;
     let thread = first.start_thread(json!({})).await;
     first.run_turn(&thread, "First.").await;
@@ -183,8 +184,8 @@ async fn a_client_that_missed_more_than_is_kept_gets_a_snapshot() {
         { "chunks": [text.repeat(1000)], "repeat": 60 } }] })
     };
     let responses = json!([says("One."), much("0123456789"), much("abcdefghij"), says("End.")]);
-    let world = World::with_responses(responses).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(responses).await;
+    let server = env.start();
     let mut first = server.connect_with(capabilities()).await;
     let thread = first.start_thread(json!({})).await;
     let mut view = View::default();
@@ -320,8 +321,8 @@ async fn a_connection_may_be_cut_anywhere() {
         talk,
     ];
     let responses: Vec<Value> = round.iter().cycle().take(3 * 2000).cloned().collect();
-    let world = World::with_responses(json!(responses)).await;
-    let server = Arc::new(world.start());
+    let env = TestEnvironment::with_responses(json!(responses)).await;
+    let server = Arc::new(env.start());
     let mut driver = server.connect().await;
     let params = json!({ "approvalPolicy": "never", "sandbox": "dangerFullAccess" });
     let thread = driver.start_thread(params).await;

@@ -1,15 +1,15 @@
 //! An administrator's requirements apply to every way of setting a value.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{runs, says, tool_outputs};
 
-async fn world(requirements: &str) -> World {
-    let world = World::with_responses(json!([says("Hi."), says("Hi."), says("Hi.")])).await;
-    std::fs::create_dir(world.system_dir()).unwrap();
-    std::fs::write(world.system_dir().join("requirements.toml"), requirements).unwrap();
-    world
+async fn env(requirements: &str) -> TestEnvironment {
+    let env = TestEnvironment::with_responses(json!([says("Hi."), says("Hi."), says("Hi.")])).await;
+    std::fs::create_dir(env.system_dir()).unwrap();
+    std::fs::write(env.system_dir().join("requirements.toml"), requirements).unwrap();
+    env
 }
 
 const MODES: &str = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n\
@@ -17,13 +17,13 @@ const MODES: &str = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"
 
 #[tokio::test]
 async fn every_source_of_settings_is_constrained() {
-    let mut world = world(MODES).await;
-    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
-    world.write_config(&format!(
+    let mut env = env(MODES).await;
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!(
         "sandbox_mode = \"danger-full-access\"\n{config}\n[profiles.free]\napproval_policy = \"never\"\n"
     ));
-    world.config_overrides.push("profile=free".to_owned());
-    let server = world.start();
+    env.config_overrides.push("profile=free".to_owned());
+    let server = env.start();
     let mut peer = server.open(jsonrpc::Limits::default());
     peer.initialize(Value::Null).await;
     let first = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
@@ -48,7 +48,7 @@ async fn every_source_of_settings_is_constrained() {
         "sandboxPolicy": { "type": "dangerFullAccess" }, "approvalPolicy": "never",
     }))
     .await;
-    let notice = world.model().requests().pop().unwrap()["input"].to_string();
+    let notice = env.model().requests().pop().unwrap()["input"].to_string();
     assert!(!notice.contains("full access") && !notice.contains("nobody can be asked"), "{notice}");
     let resumed = json!({ "threadId": thread, "sandbox": "dangerFullAccess" });
     assert_eq!(peer.call("thread/resume", resumed).await["sandbox"]["type"], "workspaceWrite");
@@ -62,8 +62,8 @@ async fn every_source_of_settings_is_constrained() {
 
 #[tokio::test]
 async fn unsatisfiable_requirements_refuse_threads() {
-    let world = world("allowed_sandbox_modes = []\n").await;
-    let server = world.start();
+    let env = env("allowed_sandbox_modes = []\n").await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let fault = peer.refused("thread/start", json!({})).await;
     assert!(fault.message.contains("allowed_sandbox_modes"), "{}", fault.message);
@@ -71,9 +71,9 @@ async fn unsatisfiable_requirements_refuse_threads() {
 
 #[tokio::test]
 async fn requirements_can_be_read() {
-    let world =
-        world(&format!("{MODES}allowed_web_search_modes = []\n[features]\napps = false\n")).await;
-    let server = world.start();
+    let env =
+        env(&format!("{MODES}allowed_web_search_modes = []\n[features]\napps = false\n")).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let read = peer.call("configRequirements/read", json!({})).await;
     let expect = json!({
@@ -83,7 +83,7 @@ async fn requirements_can_be_read() {
         "featureRequirements": { "apps": false },
     });
     assert_eq!(read["requirements"], expect);
-    let bare = World::with_responses(json!([says("Hi.")])).await;
+    let bare = TestEnvironment::with_responses(json!([says("Hi.")])).await;
     let server = bare.start();
     let mut peer = server.connect().await;
     assert_eq!(peer.call("configRequirements/read", json!({})).await["requirements"], Value::Null);
@@ -95,30 +95,34 @@ async fn requirements_can_be_read() {
 // Effect of requirement `rules.prefix_rules.<index>.justification`.
 #[tokio::test]
 async fn command_rules() {
-    let world =
-        World::with_responses(json!([runs("touch made"), runs("echo fine"), says("Done.")])).await;
-    std::fs::create_dir(world.system_dir()).unwrap();
+    let env = TestEnvironment::with_responses(json!([
+        runs("touch made"),
+        runs("echo fine"),
+        says("Done.")
+    ]))
+    .await;
+    std::fs::create_dir(env.system_dir()).unwrap();
     let rules = "[[rules.prefix_rules]]\npattern = [{ any_of = [\"touch\", \"rm\"] }]\n\
                  decision = \"forbidden\"\njustification = \"files are made by patches\"\n";
-    std::fs::write(world.system_dir().join("requirements.toml"), rules).unwrap();
-    let server = world.start();
+    std::fs::write(env.system_dir().join("requirements.toml"), rules).unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
     peer.run_turn(&thread, "Go.").await;
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     let why = format!(
         "a rule forbids this command: files are made by patches (the rule at {}:1)",
-        world.system_dir().join("requirements.toml").display()
+        env.system_dir().join("requirements.toml").display()
     );
     assert!(outputs[0].contains(&why), "{outputs:?}");
     assert!(outputs[1].contains("fine"), "{outputs:?}");
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn a_pinned_feature_stays_as_it_is() {
-    let world = world("[features]\ngoals = false\n").await;
-    let server = world.start();
+    let env = env("[features]\ngoals = false\n").await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let set = json!({ "enablement": { "goals": true, "fast_mode": false } });
     let now = peer.call("experimentalFeature/enablement/set", set).await;
@@ -127,21 +131,22 @@ async fn a_pinned_feature_stays_as_it_is() {
 
 #[tokio::test]
 async fn settings_are_constrained_once_the_requirements_forbid_them() {
-    let world = World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await;
-    std::fs::create_dir(world.system_dir()).unwrap();
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([says("One."), says("Two."), says("Three.")])).await;
+    std::fs::create_dir(env.system_dir()).unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let free = json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" });
     let loaded = peer.start_thread(free.clone()).await;
     let stored = peer.start_thread(free).await;
     peer.run_turn(&loaded, "One.").await;
     peer.run_turn(&stored, "One.").await;
-    std::fs::write(world.system_dir().join("requirements.toml"), MODES).unwrap();
+    std::fs::write(env.system_dir().join("requirements.toml"), MODES).unwrap();
     peer.run_turn(&loaded, "Two.").await;
-    let notice = world.model().requests().pop().unwrap()["input"].to_string();
+    let notice = env.model().requests().pop().unwrap()["input"].to_string();
     assert!(notice.contains("Sandbox: commands can read all files and write in"), "{notice}");
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let resumed = peer.call("thread/resume", json!({ "threadId": stored })).await;
     assert_eq!(resumed["sandbox"]["type"], "workspaceWrite");
@@ -150,26 +155,30 @@ async fn settings_are_constrained_once_the_requirements_forbid_them() {
 
 #[tokio::test]
 async fn a_reason_names_the_file_that_it_comes_from() {
-    let world =
-        World::with_responses(json!([runs("touch made"), runs("rm made"), says("Done.")])).await;
+    let env = TestEnvironment::with_responses(json!([
+        runs("touch made"),
+        runs("rm made"),
+        says("Done.")
+    ]))
+    .await;
     let rule = |word: &str| {
         format!(
             "[[rules.prefix_rules]]\npattern = [{{ token = \"{word}\" }}]\ndecision = \"forbidden\"\n"
         )
     };
-    std::fs::create_dir(world.system_dir()).unwrap();
-    let system = world.system_dir().join("requirements.toml");
+    std::fs::create_dir(env.system_dir()).unwrap();
+    let system = env.system_dir().join("requirements.toml");
     let modes =
         "allowed_sandbox_modes = [\"read-only\", \"workspace-write\", \"danger-full-access\"]\n";
     std::fs::write(&system, format!("{modes}{}", rule("touch"))).unwrap();
-    let own = world.home().join("requirements.toml");
+    let own = env.home().join("requirements.toml");
     let modes = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";
     std::fs::write(&own, format!("{modes}\n\n{}", rule("rm"))).unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
     peer.run_turn(&thread, "Go.").await;
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert!(outputs[0].contains(&format!("{}:2", system.display())), "{outputs:?}");
     assert!(outputs[1].contains(&format!("{}:4", own.display())), "{outputs:?}");
     // The first file allows the command, the second one does not.

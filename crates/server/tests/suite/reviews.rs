@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::{World, assert_lines};
+use testkit::{TestEnvironment, assert_lines};
 
 use crate::says;
 
@@ -21,8 +21,8 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// A repository with two commits on its own branch, and uncommitted changes.
-fn repository(world: &World) -> String {
-    let folder = world.workspace();
+fn repository(env: &TestEnvironment) -> String {
+    let folder = env.workspace();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     git(&folder, &["init", "-q", "-b", "main"]);
     write("a.txt", "one\n");
@@ -43,9 +43,9 @@ fn review(thread: &str, target: Value) -> Value {
 
 #[tokio::test]
 async fn a_review_is_a_turn_that_ends_with_its_result() {
-    let world = World::with_responses(json!([says("[P1] A bug."), says("I know.")])).await;
-    repository(&world);
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("[P1] A bug."), says("I know.")])).await;
+    repository(&env);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.settled().await;
@@ -76,14 +76,14 @@ async fn a_review_is_a_turn_that_ends_with_its_result() {
          * item/completed item3 exitedReviewMode
          * turn/completed turn1 completed",
     );
-    let request = world.model().raw_requests().pop().unwrap();
+    let request = env.model().raw_requests().pop().unwrap();
     for part in ["CHANGED LINE", "NEW LINE", "git diff HEAD", "You review a change"] {
         assert!(request.contains(part), "{part} in {request}");
     }
     assert!(!request.contains("BRANCHED LINE"));
     // The thread has the result, but not the steps that led to it.
     peer.run_turn(&thread, "Mend it.").await;
-    let request = world.model().raw_requests().pop().unwrap();
+    let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("[P1] A bug.") && request.contains("Review of current changes"));
     assert!(!request.contains("CHANGED LINE") && !request.contains("You review a change"));
 }
@@ -103,8 +103,9 @@ async fn structured_findings_are_rendered_as_text() {
     let expected = "patch is incorrect: It loses data.\n\n\
         - [P1] Lost update — /w/a.rs:12-15\n  Two writers.\n  One loses.\n\n\
         - [P2] No test\n  Add one.";
-    let world = World::with_responses(json!([says(&answer.to_string()), says("I know.")])).await;
-    let server = world.start();
+    let env =
+        TestEnvironment::with_responses(json!([says(&answer.to_string()), says("I know.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let target = json!({ "type": "custom", "instructions": "Look." });
@@ -112,7 +113,7 @@ async fn structured_findings_are_rendered_as_text() {
     assert_eq!(peer.item("exitedReviewMode").await["review"], expected);
     peer.expect("turn/completed").await;
     peer.run_turn(&thread, "Mend it.").await;
-    let request = world.model().raw_requests().pop().unwrap();
+    let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("- [P1] Lost update") && !request.contains("overall_correctness"));
 }
 
@@ -125,8 +126,8 @@ async fn a_review_without_a_result_says_why() {
         (json!([looking, broken]), "\n\nThe last message on the way:\n\nLooking around."),
         (json!([looking, "idle"]), "The review was interrupted before there was a result."),
     ] {
-        let world = World::with_responses(json!([{ "steps": steps }])).await;
-        let server = world.start();
+        let env = TestEnvironment::with_responses(json!([{ "steps": steps }])).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         let target = json!({ "type": "custom", "instructions": "Look." });
@@ -144,9 +145,9 @@ async fn a_review_without_a_result_says_why() {
 #[tokio::test]
 async fn every_target_shows_its_own_change() {
     let script = json!({ "responses": [says("Fine.")], "on_exhausted": "repeat_last" });
-    let world = World::with_script(&script).await;
-    let sha = repository(&world);
-    let server = world.start();
+    let env = TestEnvironment::with_script(&script).await;
+    let sha = repository(&env);
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let short = &sha[..7];
@@ -180,7 +181,7 @@ async fn every_target_shows_its_own_change() {
         assert_eq!(peer.item("enteredReviewMode").await["review"], subject);
         peer.item("exitedReviewMode").await;
         peer.expect("turn/completed").await;
-        let request = world.model().raw_requests().pop().unwrap();
+        let request = env.model().raw_requests().pop().unwrap();
         let prompt = request.split("<environment_context>").last().unwrap();
         assert!(prompt.contains(with), "{target}: {prompt}");
         assert!(!prompt.contains(without), "{target}: {prompt}");
@@ -198,15 +199,15 @@ async fn every_target_shows_its_own_change() {
 
 #[tokio::test]
 async fn missing_review_targets_are_refused() {
-    let world = World::with_responses(json!([says("Fine.")])).await;
-    repository(&world);
-    let folder = world.workspace();
+    let env = TestEnvironment::with_responses(json!([says("Fine.")])).await;
+    repository(&env);
+    let folder = env.workspace();
     git(&folder, &["checkout", "-q", "--orphan", "unrelated"]);
     git(&folder, &["commit", "-qm", "alone"]);
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
-    let outside = peer.start_thread(json!({ "cwd": world.root() })).await;
+    let outside = peer.start_thread(json!({ "cwd": env.root() })).await;
     let zeros = "0".repeat(40);
     let cases = [
         (&thread, json!({ "type": "commit", "sha": "deadbeef" }), "no commit `deadbeef`"),
@@ -229,15 +230,15 @@ async fn missing_review_targets_are_refused() {
     assert_eq!(peer.call("thread/loaded/list", json!({})).await, threads);
     let seen = peer.settled().await;
     assert!(!seen.contains(&"turn/started".to_owned()), "{seen:?}");
-    assert_eq!(world.model().requests().len(), 0);
+    assert_eq!(env.model().requests().len(), 0);
 }
 
 #[tokio::test]
 async fn unreadable_changes_are_reported_to_the_user_and_the_model() {
-    let world = World::with_responses(json!([says("Fine.")])).await;
-    repository(&world);
-    std::fs::write(world.workspace().join(".git/index"), "damaged").unwrap();
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Fine.")])).await;
+    repository(&env);
+    std::fs::write(env.workspace().join(".git/index"), "damaged").unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let target = json!({ "type": "uncommittedChanges" });
@@ -246,17 +247,17 @@ async fn unreadable_changes_are_reported_to_the_user_and_the_model() {
     assert!(warning["message"].as_str().unwrap().contains("index file"), "{warning}");
     peer.item("exitedReviewMode").await;
     peer.expect("turn/completed").await;
-    let request = world.model().raw_requests().pop().unwrap();
+    let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("could not be read for you"), "{request}");
 }
 
 #[tokio::test]
 async fn no_program_of_the_repository_is_run() {
-    let world = World::with_responses(json!([says("Fine.")])).await;
-    repository(&world);
-    let folder = world.workspace();
-    let marker = world.root().join("owned");
-    let program = world.root().join("program");
+    let env = TestEnvironment::with_responses(json!([says("Fine.")])).await;
+    repository(&env);
+    let folder = env.workspace();
+    let marker = env.root().join("owned");
+    let program = env.root().join("program");
     std::fs::write(&program, format!("#!/bin/sh\ntouch {}\ncat\n", marker.display())).unwrap();
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -273,23 +274,23 @@ async fn no_program_of_the_repository_is_run() {
         git(&folder, &["config", key, &program]);
     }
     std::fs::write(folder.join(".gitattributes"), "* filter=evil diff=evil\n").unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     // Unconfined, so that only git's own options protect against it.
     let thread = peer.start_thread(json!({ "sandbox": "dangerFullAccess" })).await;
     peer.call("review/start", review(&thread, json!({ "type": "uncommittedChanges" }))).await;
     peer.item("exitedReviewMode").await;
-    let request = world.model().raw_requests().pop().unwrap();
+    let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("CHANGED LINE"), "{request}");
     assert!(!marker.exists(), "a program of the repository was run");
 }
 
 #[tokio::test]
 async fn a_detached_review_has_its_own_thread() {
-    let world = World::with_script(&json!({ "responses": [says("Fine.")],
+    let env = TestEnvironment::with_script(&json!({ "responses": [says("Fine.")],
         "on_exhausted": "repeat_last" }))
     .await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "one").await;
@@ -326,11 +327,11 @@ async fn a_detached_review_has_its_own_thread() {
 // Effect of `review_model`.
 #[tokio::test]
 async fn the_configured_model_reviews() {
-    let world = World::with_responses(json!([says("Fine."), says("Yes.")])).await;
-    let path = world.home().join("config.toml");
+    let env = TestEnvironment::with_responses(json!([says("Fine."), says("Yes.")])).await;
+    let path = env.home().join("config.toml");
     let old = std::fs::read_to_string(&path).unwrap();
-    world.write_config(&format!("review_model = \"gpt-5-mini\"\n{old}"));
-    let server = world.start();
+    env.write_config(&format!("review_model = \"gpt-5-mini\"\n{old}"));
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let target = json!({ "type": "custom", "instructions": "Look." });
@@ -338,15 +339,15 @@ async fn the_configured_model_reviews() {
     peer.expect("turn/completed").await;
     peer.run_turn(&thread, "one").await;
     let models: Vec<Value> =
-        world.model().requests().iter().map(|request| request["model"].clone()).collect();
+        env.model().requests().iter().map(|request| request["model"].clone()).collect();
     assert_eq!(models, ["gpt-5-mini", "gpt-5"]);
 }
 
 #[tokio::test]
 async fn an_interrupted_review_leaves_review_mode() {
     let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "x" }] });
-    let world = World::with_responses(json!([slow])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([slow])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let target = json!({ "type": "custom", "instructions": "Look." });
@@ -376,12 +377,12 @@ async fn git_is_not_run_where_it_would_wait_for_a_pipe() {
         ".git/info/exclude",
         ".git/packed-refs",
     ] {
-        let world = World::with_responses(json!([says("Fine.")])).await;
-        repository(&world);
-        let path = world.workspace().join(name);
+        let env = TestEnvironment::with_responses(json!([says("Fine.")])).await;
+        repository(&env);
+        let path = env.workspace().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         fifo(&path);
-        let server = world.start();
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         let begun = std::time::Instant::now();
@@ -393,21 +394,21 @@ async fn git_is_not_run_where_it_would_wait_for_a_pipe() {
         }
         assert!(begun.elapsed().as_secs() < 5, "{name}: {:?}", begun.elapsed());
         assert_eq!(peer.item("exitedReviewMode").await["review"], "Fine.");
-        let request = world.model().raw_requests().pop().unwrap();
+        let request = env.model().raw_requests().pop().unwrap();
         assert!(request.contains("could not be read for you"), "{request}");
     }
 }
 
 #[tokio::test]
 async fn a_review_whose_change_is_being_read_is_interrupted() {
-    let world = World::with_responses(json!([says("Fine.")])).await;
-    repository(&world);
+    let env = TestEnvironment::with_responses(json!([says("Fine.")])).await;
+    repository(&env);
     // Too deep to be found before git runs.
-    let deep = world.workspace().join("deep");
+    let deep = env.workspace().join("deep");
     std::fs::create_dir(&deep).unwrap();
     fifo(&deep.join(".gitignore"));
     std::fs::write(deep.join("new"), "").unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let begun = std::time::Instant::now();
@@ -420,13 +421,13 @@ async fn a_review_whose_change_is_being_read_is_interrupted() {
     let left = peer.item("exitedReviewMode").await["review"].as_str().unwrap().to_owned();
     assert!(left.contains("was interrupted"), "{left}");
     assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
-    assert!(world.model().requests().is_empty());
+    assert!(env.model().requests().is_empty());
 }
 
 #[tokio::test]
 async fn members_that_a_review_does_not_have_are_refused() {
-    let world = World::with_responses(json!([says("Fine.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("Fine.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let policy = json!({ "type": "readOnly" });

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::{patches, runs, says, tool_outputs};
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 
-async fn world(scripts: &[&str]) -> World {
+async fn env(scripts: &[&str]) -> TestEnvironment {
     let mut responses: Vec<Value> = scripts.iter().map(|script| runs(script)).collect();
     responses.push(says("Done."));
-    World::with_responses(json!(responses)).await
+    TestEnvironment::with_responses(json!(responses)).await
 }
 
 fn write(folder: &Path, name: &str, text: &str) {
@@ -28,21 +28,21 @@ async fn thread(peer: &mut Peer, approval: &str) -> String {
 
 #[tokio::test]
 async fn the_strictest_of_all_sources_wins() {
-    let world = world(&["touch a", "touch b; date", "uname"]).await;
-    write(world.home(), "a.rules", "prefix_rule(pattern=['touch'])\n");
-    write(world.home(), "b.rules", "prefix_rule(pattern=['date'], decision='forbidden')");
-    write(world.home(), "c.txt", "this is no file of rules");
+    let env = env(&["touch a", "touch b; date", "uname"]).await;
+    write(env.home(), "a.rules", "prefix_rule(pattern=['touch'])\n");
+    write(env.home(), "b.rules", "prefix_rule(pattern=['date'], decision='forbidden')");
+    write(env.home(), "c.txt", "this is no file of rules");
     let requirements = "[[rules.prefix_rules]]\npattern = [{ token = \"uname\" }]\n\
                         decision = \"forbidden\"\njustification = \"ours\"\n";
-    std::fs::create_dir_all(world.system_dir()).unwrap();
-    std::fs::write(world.system_dir().join("requirements.toml"), requirements).unwrap();
-    let server = world.start();
+    std::fs::create_dir_all(env.system_dir()).unwrap();
+    std::fs::write(env.system_dir().join("requirements.toml"), requirements).unwrap();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = thread(&mut peer, "unlessTrusted").await;
     peer.run_turn(&thread, "Go.").await;
-    let outputs = tool_outputs(&world);
-    assert!(world.workspace().join("a").exists(), "{outputs:?}");
-    assert!(!world.workspace().join("b").exists(), "{outputs:?}");
+    let outputs = tool_outputs(&env);
+    assert!(env.workspace().join("a").exists(), "{outputs:?}");
+    assert!(!env.workspace().join("b").exists(), "{outputs:?}");
     assert!(outputs[1].contains("a rule forbids this command: the rule at"), "{outputs:?}");
     assert!(outputs[1].contains("b.rules:1"), "{outputs:?}");
     assert!(outputs[2].contains("a rule forbids this command: ours (the rule at"), "{outputs:?}");
@@ -65,14 +65,13 @@ async fn a_reason_names_the_file_and_line_of_its_rule() {
     ];
     for (folder, file, text, expected) in cases {
         for decision in ["forbidden", "prompt"] {
-            let world = world(&["touch made"]).await;
-            let folder =
-                if folder == "home" { world.home().to_owned() } else { world.system_dir() };
+            let env = env(&["touch made"]).await;
+            let folder = if folder == "home" { env.home().to_owned() } else { env.system_dir() };
             let path = folder.join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, text.replace("DECISION", decision)).unwrap();
             let expected = expected.replace("PATH", &path.display().to_string());
-            let server = world.start();
+            let server = env.start();
             let mut peer = server.connect().await;
             let thread = thread(&mut peer, "onRequest").await;
             if decision == "prompt" {
@@ -84,7 +83,7 @@ async fn a_reason_names_the_file_and_line_of_its_rule() {
                 continue;
             }
             peer.run_turn(&thread, "Go.").await;
-            let outputs = tool_outputs(&world);
+            let outputs = tool_outputs(&env);
             let why = format!("a rule forbids this command: {expected}");
             assert!(outputs[0].contains(&why), "{why}: {outputs:?}");
         }
@@ -94,21 +93,21 @@ async fn a_reason_names_the_file_and_line_of_its_rule() {
 #[tokio::test]
 async fn rules_of_a_project_hold_when_it_is_trusted() {
     for trusted in [false, true] {
-        let world = world(&["touch made"]).await;
+        let env = env(&["touch made"]).await;
         let rule = "prefix_rule(pattern=['touch'], decision='forbidden')";
-        write(&world.workspace().join(".agent"), "x.rules", rule);
+        write(&env.workspace().join(".agent"), "x.rules", rule);
         if trusted {
-            let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
-            let path = world.workspace().display().to_string();
-            world.write_config(&format!(
+            let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+            let path = env.workspace().display().to_string();
+            env.write_config(&format!(
                 "{config}\n[projects.\"{path}\"]\ntrust_level = \"trusted\"\n"
             ));
         }
-        let server = world.start();
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = thread(&mut peer, "never").await;
         peer.run_turn(&thread, "Go.").await;
-        assert_eq!(world.workspace().join("made").exists(), !trusted);
+        assert_eq!(env.workspace().join("made").exists(), !trusted);
         let notice = peer.transcript().iter().any(|line| line.contains("configWarning"));
         assert_eq!(notice, !trusted, "{:?}", peer.transcript());
     }
@@ -124,21 +123,21 @@ async fn files_written_by_an_agent_configure_no_later_thread() {
     };
     let patch = "*** Add File: patched/.agent/config.toml\n+sandbox_mode = \"danger-full-access\"\n\
                  *** Add File: trusted/.agent/rules/x.rules\n+";
-    let world = World::with_responses(json!([
+    let env = TestEnvironment::with_responses(json!([
         runs(&plant("made")),
         runs(&plant("trusted")),
         patches(patch),
         says("Done."),
     ]))
     .await;
-    let workspace = world.workspace().to_owned();
+    let workspace = env.workspace().to_owned();
     std::fs::create_dir_all(workspace.join(".git")).unwrap();
     std::fs::create_dir_all(workspace.join("trusted")).unwrap();
-    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     let entry = |folder: &Path| format!("[projects.{folder:?}]\ntrust_level = \"trusted\"\n");
     let entries = [entry(&workspace), entry(&workspace.join("trusted"))].concat();
-    world.write_config(&format!("{config}\n{entries}"));
-    let server = world.start();
+    env.write_config(&format!("{config}\n{entries}"));
+    let server = env.start();
     let mut peer = server.connect().await;
     let first = thread(&mut peer, "never").await;
     peer.run_turn(&first, "Go.").await;
@@ -154,22 +153,22 @@ async fn files_written_by_an_agent_configure_no_later_thread() {
 
 #[tokio::test]
 async fn a_changed_rules_file_applies_from_the_next_command() {
-    let world = world(&["touch made"]).await;
-    let server = world.start();
+    let env = env(&["touch made"]).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = thread(&mut peer, "never").await;
     let rule = "prefix_rule(pattern=['touch'], decision='prompt')";
-    write(world.home(), "late.rules", rule);
+    write(env.home(), "late.rules", rule);
     peer.run_turn(&thread, "Go.").await;
-    let outputs = tool_outputs(&world);
+    let outputs = tool_outputs(&env);
     assert!(outputs[0].contains("nobody can be asked: the rule at"), "{outputs:?}");
 }
 
 #[tokio::test]
 async fn everything_is_asked_about_while_a_file_cannot_be_read() {
-    let world = world(&["ls", "touch made"]).await;
-    write(world.home(), "broken.rules", "\nprefix_rule(pattern=['touch'], decision='forbiden')");
-    let server = world.start();
+    let env = env(&["ls", "touch made"]).await;
+    write(env.home(), "broken.rules", "\nprefix_rule(pattern=['touch'], decision='forbiden')");
+    let server = env.start();
     let mut peer = server.connect().await;
     let warning = peer.expect("configWarning").await;
     let summary = warning["summary"].as_str().unwrap();
@@ -181,17 +180,17 @@ async fn everything_is_asked_about_while_a_file_cannot_be_read() {
     peer.decide(&asked, "accept").await;
     let asked = peer.asked(COMMAND).await;
     // The file is fixed while the request is open: the next command is assessed by it.
-    write(world.home(), "broken.rules", "prefix_rule(pattern=['touch'], decision='forbidden')");
+    write(env.home(), "broken.rules", "prefix_rule(pattern=['touch'], decision='forbidden')");
     peer.decide(&asked, "decline").await;
     peer.turn_end(&turn).await;
-    assert!(!world.workspace().join("made").exists());
+    assert!(!env.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn nothing_is_appended_to_a_file_that_cannot_be_read() {
-    let world = world(&["touch made"]).await;
-    write(world.home(), "default.rules", "torn(");
-    let server = world.start();
+    let env = env(&["touch made"]).await;
+    write(env.home(), "default.rules", "torn(");
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = thread(&mut peer, "unlessTrusted").await;
     let turn = peer.start_turn(&thread, "Go.").await;
@@ -204,7 +203,7 @@ async fn nothing_is_appended_to_a_file_that_cannot_be_read() {
     let message = warning["message"].as_str().unwrap();
     assert!(message.contains("default.rules:1:1: `torn` is not known"), "{message}");
     peer.turn_end(&turn).await;
-    assert!(world.workspace().join("made").exists());
-    let text = std::fs::read_to_string(world.home().join("rules/default.rules")).unwrap();
+    assert!(env.workspace().join("made").exists());
+    let text = std::fs::read_to_string(env.home().join("rules/default.rules")).unwrap();
     assert_eq!(text, "torn(");
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::{Peer, TestServer, World};
+use testkit::{Peer, TestEnvironment, TestServer};
 
 use crate::{calls, patches, says, tool_outputs};
 
@@ -159,8 +159,8 @@ const PLACES: [Place; 16] = [
 
 impl Place {
     /// The path of the file.
-    fn path(self, world: &World) -> PathBuf {
-        let work = world.workspace();
+    fn path(self, env: &TestEnvironment) -> PathBuf {
+        let work = env.workspace();
         match self {
             ProjectDoc => work.join("AGENTS.md"),
             GitFile => work.join(".git"),
@@ -168,7 +168,7 @@ impl Place {
             GitConfig => work.join(".git/config"),
             ProjectConfig => work.join(".agent/config.toml"),
             Rules => work.join(".agent/rules/x.rules"),
-            PromptHistory => world.home().join("history.jsonl"),
+            PromptHistory => env.home().join("history.jsonl"),
             _ => work.join("victim.png"),
         }
     }
@@ -179,7 +179,7 @@ impl Place {
             || matches!(self, ProjectConfig | Rules)
     }
 
-    async fn attack(self, world: &World, server: &TestServer, path: &Path) -> Outcome {
+    async fn attack(self, env: &TestEnvironment, server: &TestServer, path: &Path) -> Outcome {
         let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
         let file = path.to_str().unwrap();
         match self {
@@ -192,7 +192,7 @@ impl Place {
             ViewImage | Patch => {
                 let thread = peer.start_thread(json!({})).await;
                 peer.run_turn(&thread, &format!("{self:?}")).await;
-                Refused(tool_outputs(world).pop().unwrap_or_default())
+                Refused(tool_outputs(env).pop().unwrap_or_default())
             }
             Instructions => {
                 let config = json!({ "model_instructions_file": file });
@@ -259,8 +259,8 @@ async fn ask_meanwhile(other: &mut Peer, over: &AtomicBool) -> Vec<Duration> {
     times
 }
 
-/// A world whose model does what `place` requires.
-async fn world(place: Place) -> World {
+/// An environment whose model does what `place` requires.
+async fn env(place: Place) -> TestEnvironment {
     let mut responses = vec![says("Done.")];
     match place {
         ViewImage => responses.insert(0, calls("view_image", json!({ "path": "victim.png" }))),
@@ -270,15 +270,15 @@ async fn world(place: Place) -> World {
         _ => {}
     }
     let script = json!({ "on_exhausted": "repeat_last", "responses": responses });
-    let world = World::with_script(&script).await;
-    let config = fs::read_to_string(world.home().join("config.toml")).unwrap();
-    let trusted = format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", world.workspace());
-    world.write_config(&format!("{config}{trusted}"));
+    let env = TestEnvironment::with_script(&script).await;
+    let config = fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let trusted = format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", env.workspace());
+    env.write_config(&format!("{config}{trusted}"));
     if place == ReviewedFile {
         let mut git = std::process::Command::new("git");
-        assert!(git.args(["init", "-q"]).arg(world.workspace()).status().unwrap().success());
+        assert!(git.args(["init", "-q"]).arg(env.workspace()).status().unwrap().success());
     }
-    world
+    env
 }
 
 fn check(place: Place, kind: &str, said: &str, outcome: &Outcome) {
@@ -310,15 +310,15 @@ async fn no_kind_of_file_blocks_the_server() {
         "place", "file", "outcome", "took", "p99", "most"
     );
     for place in PLACES {
-        let world = world(place).await;
-        let server = world.start();
+        let env = env(place).await;
+        let server = env.start();
         let mut other = server.connect().await;
         for (kind, said) in KINDS {
-            let planted = Planted::new(kind, &place.path(&world));
+            let planted = Planted::new(kind, &place.path(&env));
             let over = AtomicBool::new(false);
             let begun = Instant::now();
             let attack = async {
-                let attacked = place.attack(&world, &server, &planted.path);
+                let attacked = place.attack(&env, &server, &planted.path);
                 let outcome = tokio::time::timeout(ANSWERED, attacked).await;
                 over.store(true, Ordering::Relaxed);
                 (outcome, begun.elapsed())

@@ -1,7 +1,7 @@
 //! Additional input for a running turn, and interrupts (specification: Turns and review).
 
 use serde_json::{Value, json};
-use testkit::{Peer, World, assert_lines};
+use testkit::{Peer, TestEnvironment, assert_lines};
 
 use crate::{runs, says};
 
@@ -22,8 +22,8 @@ fn input(text: &str) -> Value {
 }
 
 /// The texts of the user's messages in the last request to the model.
-fn user_texts(world: &World) -> Vec<String> {
-    let requests = world.model().requests();
+fn user_texts(env: &TestEnvironment) -> Vec<String> {
+    let requests = env.model().requests();
     let items = requests.last().unwrap()["input"].as_array().unwrap().clone();
     let messages = items.iter().filter(|item| item["role"] == "user");
     let texts = messages.flat_map(|item| item["content"].as_array().unwrap().clone());
@@ -33,8 +33,8 @@ fn user_texts(world: &World) -> Vec<String> {
 
 #[tokio::test]
 async fn steering_reaches_the_model_with_its_next_request() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let (thread, turn, asked) = waiting(&mut peer).await;
     let params =
@@ -44,7 +44,7 @@ async fn steering_reaches_the_model_with_its_next_request() {
     peer.item("userMessage").await;
     peer.decide(&asked, "decline").await;
     peer.turn_end(&turn).await;
-    assert_eq!(user_texts(&world), ["Begin.", "And quick."]);
+    assert_eq!(user_texts(&env), ["Begin.", "And quick."]);
     assert_lines(
         peer.transcript(),
         r#"
@@ -75,8 +75,8 @@ async fn steering_reaches_the_model_with_its_next_request() {
 
 #[tokio::test]
 async fn steering_needs_the_active_turn() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let (thread, turn, asked) = waiting(&mut peer).await;
     let steer =
@@ -90,13 +90,13 @@ async fn steering_needs_the_active_turn() {
     peer.turn_end(&turn).await;
     let fault = peer.refused("turn/steer", steer(&turn, input("x"))).await;
     assert_eq!(fault.message, "no active turn to steer");
-    assert_eq!(user_texts(&world), ["Begin."]);
+    assert_eq!(user_texts(&env), ["Begin."]);
 }
 
 #[tokio::test]
 async fn a_turn_started_while_one_runs_joins_it() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let (thread, turn, asked) = waiting(&mut peer).await;
     let joined = peer.start_turn(&thread, "Also.").await;
@@ -105,7 +105,7 @@ async fn a_turn_started_while_one_runs_joins_it() {
     peer.decide(&asked, "decline").await;
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
     assert_eq!(peer.turn_end(&joined).await["status"], "completed");
-    assert_eq!(user_texts(&world), ["Begin.", "Also."]);
+    assert_eq!(user_texts(&env), ["Begin.", "Also."]);
     assert_lines(
         peer.transcript(),
         r#"
@@ -143,8 +143,8 @@ async fn a_turn_started_while_one_runs_joins_it() {
 #[tokio::test]
 async fn an_interrupt_ends_a_turn_in_the_middle_of_a_message() {
     let steps = json!([{ "message": { "chunks": ["Half"] } }, "idle"]);
-    let world = World::with_responses(json!([{ "steps": steps }, says("Whole.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([{ "steps": steps }, says("Whole.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.forget();
@@ -181,8 +181,8 @@ async fn an_interrupt_ends_a_turn_in_the_middle_of_a_message() {
 
 #[tokio::test]
 async fn an_interrupt_names_the_turn() {
-    let world = World::with_responses(json!([{ "steps": ["idle"] }])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([{ "steps": ["idle"] }])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = peer.start_turn(&thread, "Wait.").await;
@@ -195,8 +195,8 @@ async fn an_interrupt_names_the_turn() {
 
 #[tokio::test]
 async fn the_end_of_the_server_interrupts_turns_and_reports_it() {
-    let world = World::with_responses(json!([{ "steps": ["idle"] }])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([{ "steps": ["idle"] }])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = peer.start_turn(&thread, "Wait.").await;
@@ -211,8 +211,9 @@ async fn a_review_and_a_compaction_take_no_input() {
         ("thread/compact/start", json!({}), "compact"),
         ("review/start", json!({ "target": { "type": "custom", "instructions": "x" } }), "review"),
     ] {
-        let world = World::with_responses(json!([says("One."), slow(), says("Two.")])).await;
-        let server = world.start();
+        let env =
+            TestEnvironment::with_responses(json!([says("One."), slow(), says("Two.")])).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "first").await;
@@ -234,7 +235,7 @@ async fn a_review_and_a_compaction_take_no_input() {
         peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
         peer.turn_end(&turn).await;
         assert_eq!(peer.run_turn(&thread, "second").await["status"], "completed");
-        assert_eq!(user_texts(&world).iter().filter(|text| *text == "x").count(), 0);
+        assert_eq!(user_texts(&env).iter().filter(|text| *text == "x").count(), 0);
     }
 }
 
@@ -247,8 +248,9 @@ async fn input_during_a_review_or_a_compaction_goes_to_later_turns() {
         ("thread/compact/start", json!({})),
         ("review/start", json!({ "target": { "type": "custom", "instructions": "x" } })),
     ] {
-        let world = World::with_responses(json!([says("One."), slow(), says("Two.")])).await;
-        let server = world.start();
+        let env =
+            TestEnvironment::with_responses(json!([says("One."), slow(), says("Two.")])).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "first").await;
@@ -263,24 +265,24 @@ async fn input_during_a_review_or_a_compaction_goes_to_later_turns() {
         peer.call("thread/shellCommand", command).await;
         peer.item("commandExecution").await;
         assert_eq!(peer.turn_end(&turn).await["status"], "completed");
-        assert_eq!(world.model().requests().len(), 2, "{method}: nothing more is asked");
+        assert_eq!(env.model().requests().len(), 2, "{method}: nothing more is asked");
         let said = peer.transcript().iter().filter(|line| line.contains("item/completed"));
         let said = said.filter(|line| line.contains("agentMessage")).count();
         assert_eq!(said, usize::from(method == "review/start"), "{method}");
         peer.run_turn(&thread, "from memory").await;
         server.stop().await;
-        let server = world.start();
+        let server = env.start();
         let mut peer = server.connect().await;
         peer.call("thread/resume", json!({ "threadId": thread })).await;
         peer.run_turn(&thread, "from the store").await;
         for request in [2, 3] {
-            let sent = &world.model().requests()[request]["input"];
+            let sent = &env.model().requests()[request]["input"];
             let sent = sent.as_array().unwrap();
             assert!(sent.contains(&injected), "{method}: {sent:?}");
             let shelled = sent.iter().filter(|item| item.to_string().contains("SHELLED"));
             assert_eq!(shelled.count(), 1, "{method}: {sent:?}");
         }
-        let asked = world.model().requests()[1]["input"].to_string();
+        let asked = env.model().requests()[1]["input"].to_string();
         assert!(!asked.contains("INJECTED") && !asked.contains("SHELLED"), "{asked}");
     }
 }

@@ -1,13 +1,13 @@
 //! Turns without tools: messages, reasoning, plans and searches, with their events in order.
 
 use serde_json::{Value, json};
-use testkit::{World, assert_lines};
+use testkit::{TestEnvironment, assert_lines};
 
 use crate::{calls, says};
 
 async fn check(responses: Value, params: Value, expected: &str) {
-    let world = World::with_responses(responses).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(responses).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let config = json!({ "show_raw_agent_reasoning": true });
     let thread = peer.start_thread(json!({ "config": config })).await;
@@ -140,8 +140,8 @@ async fn a_plan_in_plan_mode() {
 #[tokio::test]
 async fn fifty_thousand_deltas_arrive_in_order() {
     let message = json!({ "chunks": ["0123456789"], "repeat": 50_000 });
-    let world = World::with_responses(json!([{ "steps": [{ "message": message }] }])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([{ "steps": [{ "message": message }] }])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let started = peer.start_turn(&thread, "Much.").await;
@@ -158,8 +158,8 @@ async fn fifty_thousand_deltas_arrive_in_order() {
 
 #[tokio::test]
 async fn two_turns_in_one_thread() {
-    let world = World::with_responses(json!([says("One."), says("Two.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("One."), says("Two.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     for text in ["One.", "Two."] {
@@ -173,8 +173,8 @@ async fn token_usage_is_reported_and_summed() {
     let usage = json!({ "input_tokens": 100, "cached_input_tokens": 64, "output_tokens": 20,
         "reasoning_output_tokens": 5, "total_tokens": 120 });
     let response = json!({ "steps": [{ "message": "Hm." }, { "usage": usage }] });
-    let world = World::with_responses(json!([response, response])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([response, response])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     for times in 1..=2 {

@@ -2,7 +2,7 @@
 //! (specification: Threads).
 
 use serde_json::{Value, json};
-use testkit::{Peer, World, assert_lines};
+use testkit::{Peer, TestEnvironment, assert_lines};
 
 use crate::says;
 
@@ -22,8 +22,8 @@ fn ids(page: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn a_start_is_answered_before_it_is_announced() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let started = peer.call("thread/start", json!({})).await;
     let thread = &started["thread"];
@@ -35,7 +35,7 @@ async fn a_start_is_answered_before_it_is_announced() {
     assert_eq!(thread["createdAt"], 1_767_225_600);
     assert_eq!(started["model"], "gpt-5");
     assert_eq!(started["modelProvider"], "scripted");
-    assert_eq!(started["cwd"], world.workspace().display().to_string());
+    assert_eq!(started["cwd"], env.workspace().display().to_string());
     let notice = peer.expect("thread/started").await;
     assert_eq!(&notice["thread"], thread);
     assert_lines(peer.transcript(), "> thread/start\n< thread/start\n* thread/started thread1");
@@ -43,15 +43,15 @@ async fn a_start_is_answered_before_it_is_announced() {
 
 #[tokio::test]
 async fn a_thread_is_read_without_loading_it() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Is it so?").await;
     let loaded =
         peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     assert_eq!(read["thread"]["status"], json!({ "type": "notLoaded" }));
@@ -69,15 +69,15 @@ async fn a_thread_is_read_without_loading_it() {
 
 #[tokio::test]
 async fn a_turn_updates_the_thread_and_resuming_does_not() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "One.").await;
     let before = peer.call("thread/read", json!({ "threadId": thread })).await;
-    world.clock.advance(60_000);
+    env.clock.advance(60_000);
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(resumed["thread"]["updatedAt"], before["thread"]["updatedAt"]);
@@ -92,8 +92,8 @@ async fn a_turn_updates_the_thread_and_resuming_does_not() {
 
 #[tokio::test]
 async fn an_ephemeral_thread_leaves_nothing() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "ephemeral": true })).await;
     assert_eq!(peer.run_turn(&thread, "Psst.").await["status"], "completed");
@@ -104,7 +104,7 @@ async fn an_ephemeral_thread_leaves_nothing() {
         peer.refused("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     assert!(fault.message.contains("ephemeral"), "{fault:?}");
     server.stop().await;
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     peer.refused("thread/read", json!({ "threadId": thread })).await;
     peer.refused("thread/resume", json!({ "threadId": thread })).await;
@@ -112,15 +112,15 @@ async fn an_ephemeral_thread_leaves_nothing() {
 
 #[tokio::test]
 async fn lists_are_sorted_and_paged() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut made = Vec::new();
     for number in 0..7 {
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, &format!("Number {number}.")).await;
         made.push(thread);
-        world.clock.advance(1_000);
+        env.clock.advance(1_000);
     }
     // A thread without turns is not listed.
     peer.start_thread(json!({})).await;
@@ -146,11 +146,11 @@ async fn lists_are_sorted_and_paged() {
 
 #[tokio::test]
 async fn lists_are_filtered_before_they_are_paged() {
-    let mut world = World::with_script(&talkative()).await;
-    let below = world.workspace().join("below");
+    let mut env = TestEnvironment::with_script(&talkative()).await;
+    let below = env.workspace().join("below");
     std::fs::create_dir(&below).unwrap();
     let below = below.display().to_string();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let plain = peer.start_thread(json!({})).await;
     peer.run_turn(&plain, "Paint the fence.").await;
@@ -160,8 +160,8 @@ async fn lists_are_filtered_before_they_are_paged() {
     let offline = peer.start_thread(offline).await;
     peer.run_turn(&offline, "Water the plants.").await;
     server.stop().await;
-    world.session_source = "exec".to_owned();
-    let server = world.start();
+    env.session_source = "exec".to_owned();
+    let server = env.start();
     let mut peer = server.connect().await;
     let exec = peer.start_thread(json!({})).await;
     peer.run_turn(&exec, "Feed the fence.").await;
@@ -186,8 +186,8 @@ async fn lists_are_filtered_before_they_are_paged() {
 
 #[tokio::test]
 async fn turns_are_listed_in_both_directions() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let mut made = Vec::new();
@@ -224,8 +224,8 @@ async fn turns_are_listed_in_both_directions() {
 async fn a_summary_holds_the_first_question_and_the_last_answer() {
     let steps = json!({ "steps": [{ "message": "Hm." }, { "function_call":
         { "name": "exec_command", "arguments": { "cmd": "true" } } }] });
-    let world = World::with_responses(json!([steps, says("So.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([steps, says("So.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Well?").await;
@@ -237,8 +237,8 @@ async fn a_summary_holds_the_first_question_and_the_last_answer() {
 
 #[tokio::test]
 async fn a_client_that_unsubscribes_gets_no_more_events() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let mut other = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
@@ -260,8 +260,8 @@ async fn a_client_that_unsubscribes_gets_no_more_events() {
 
 #[tokio::test]
 async fn a_thread_without_subscribers_is_unloaded_after_half_an_hour() {
-    let world = World::with_script(&talkative()).await;
-    let server = world.start();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "One.").await;
@@ -294,18 +294,18 @@ async fn minutes(count: u64) {
 #[tokio::test]
 async fn home_and_store_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
-    let world = World::with_script(&talkative()).await;
-    std::fs::remove_dir_all(world.home()).unwrap();
+    let env = TestEnvironment::with_script(&talkative()).await;
+    std::fs::remove_dir_all(env.home()).unwrap();
     let config = ["model=\"echo\"", "model_provider=\"offline\""];
-    let mut world = world;
-    world.config_overrides.extend(config.map(str::to_owned));
-    let server = world.start();
+    let mut env = env;
+    env.config_overrides.extend(config.map(str::to_owned));
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Psst.").await;
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(world.home()), 0o700);
-    let mut folders = vec![world.home().to_owned()];
+    assert_eq!(mode(env.home()), 0o700);
+    let mut folders = vec![env.home().to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -2,29 +2,29 @@
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use testkit::{Peer, World};
+use testkit::{Peer, TestEnvironment};
 
 use crate::says;
 
-/// A world whose model always gives this response.
-async fn world(response: Value) -> World {
+/// An environment whose model always gives this response.
+async fn env(response: Value) -> TestEnvironment {
     let script = json!({ "responses": [response], "on_exhausted": "repeat_last" });
-    let mut world = World::with_script(&script).await;
-    world.config_overrides.push("features.goals=true".to_owned());
-    world
+    let mut env = TestEnvironment::with_script(&script).await;
+    env.config_overrides.push("features.goals=true".to_owned());
+    env
 }
 
 /// Makes the store refuse this statement from now on.
-fn refuse(world: &World, what: &str) {
-    let database = Connection::open(world.home().join("threads.db")).unwrap();
+fn refuse(env: &TestEnvironment, what: &str) {
+    let database = Connection::open(env.home().join("threads.db")).unwrap();
     let trigger = format!(
         "CREATE TRIGGER refused BEFORE {what} BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
     );
     database.execute_batch(&trigger).unwrap();
 }
 
-fn relent(world: &World) {
-    let database = Connection::open(world.home().join("threads.db")).unwrap();
+fn relent(env: &TestEnvironment) {
+    let database = Connection::open(env.home().join("threads.db")).unwrap();
     database.execute_batch("DROP TRIGGER refused").unwrap();
 }
 
@@ -35,8 +35,8 @@ async fn sent(peer: &mut Peer) -> Vec<String> {
     methods
 }
 
-async fn turns(world: &World, thread: &str) -> Vec<Value> {
-    let server = world.start();
+async fn turns(env: &TestEnvironment, thread: &str) -> Vec<Value> {
+    let server = env.start();
     let mut peer = server.connect().await;
     let read = json!({ "threadId": thread, "includeTurns": true });
     let mut read = peer.call("thread/read", read).await;
@@ -46,13 +46,13 @@ async fn turns(world: &World, thread: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_turn_whose_start_cannot_be_stored_is_refused_without_events() {
-    let mut world = world(says("Hello.")).await;
-    let server = world.start();
+    let mut env = env(says("Hello.")).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First.").await;
     peer.settled().await;
-    refuse(&world, "INSERT ON turn");
+    refuse(&env, "INSERT ON turn");
     peer.forget();
     let input = json!([{ "type": "text", "text": "Lost." }]);
     let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": input })).await;
@@ -62,22 +62,22 @@ async fn a_turn_whose_start_cannot_be_stored_is_refused_without_events() {
     let status = peer.expect("thread/status/changed").await;
     assert_eq!(status["status"]["type"], "systemError");
     assert_eq!(sent(&mut peer).await, [""; 0]);
-    relent(&world);
+    relent(&env);
     assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
-    world.crash();
+    env.crash();
     let statuses: Vec<Value> =
-        turns(&world, &thread).await.iter().map(|turn| turn["status"].clone()).collect();
+        turns(&env, &thread).await.iter().map(|turn| turn["status"].clone()).collect();
     assert_eq!(statuses, ["completed", "completed"]);
 }
 
 #[tokio::test]
 async fn a_turn_whose_end_cannot_be_stored_has_failed() {
-    let mut world = world(says("Hello.")).await;
-    let server = world.start();
+    let mut env = env(says("Hello.")).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First.").await;
-    refuse(&world, "UPDATE OF status ON turn WHEN NEW.status = 1");
+    refuse(&env, "UPDATE OF status ON turn WHEN NEW.status = 1");
     let turn = peer.start_turn(&thread, "Lost.").await;
     let ended = peer.turn_end(&turn).await;
     assert_eq!(ended["status"], "failed");
@@ -86,19 +86,19 @@ async fn a_turn_whose_end_cannot_be_stored_has_failed() {
     peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "systemError")
         .await;
     // The failure itself could be stored.
-    world.crash();
-    assert_eq!(turns(&world, &thread).await[1]["status"], "failed");
+    env.crash();
+    assert_eq!(turns(&env, &thread).await[1]["status"], "failed");
 }
 
 #[tokio::test]
 async fn an_item_that_cannot_be_stored_is_not_reported_as_complete() {
-    let mut world = world(says("Hello.")).await;
-    let server = world.start();
+    let mut env = env(says("Hello.")).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First.").await;
     peer.settled().await;
-    refuse(&world, "INSERT ON item WHEN NEW.kind = 'agentMessage'");
+    refuse(&env, "INSERT ON item WHEN NEW.kind = 'agentMessage'");
     peer.forget();
     let turn = peer.start_turn(&thread, "Lost.").await;
     assert_eq!(peer.turn_end(&turn).await["status"], "failed");
@@ -106,8 +106,8 @@ async fn an_item_that_cannot_be_stored_is_not_reported_as_complete() {
     let complete = peer.transcript().iter().filter(|line| line.contains("item/completed"));
     let complete: Vec<&String> = complete.collect();
     assert!(complete.iter().all(|line| !line.contains("agentMessage")), "{complete:?}");
-    world.crash();
-    let stored = turns(&world, &thread).await;
+    env.crash();
+    let stored = turns(&env, &thread).await;
     let items = stored[1]["items"].as_array().unwrap();
     assert!(items.iter().all(|item| item["type"] != "agentMessage"), "{items:?}");
     assert_ne!(stored[1]["status"], "completed");
@@ -117,20 +117,20 @@ async fn an_item_that_cannot_be_stored_is_not_reported_as_complete() {
 async fn facts_that_cannot_be_stored_are_not_sent() {
     let usage = json!({ "input_tokens": 100, "output_tokens": 20, "total_tokens": 120 });
     let response = json!({ "steps": [{ "message": "Hm." }, { "usage": usage }] });
-    let world = world(response).await;
-    let server = world.start();
+    let env = env(response).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First.").await;
     peer.settled().await;
-    refuse(&world, "UPDATE OF extra ON thread");
+    refuse(&env, "UPDATE OF extra ON thread");
     peer.forget();
     let goal = json!({ "threadId": thread, "objective": "Be done." });
     let fault = peer.refused("thread/goal/set", goal).await;
     assert!(fault.message.contains("the thread cannot be stored"), "{}", fault.message);
     assert!(!sent(&mut peer).await.contains(&"thread/goal/updated".to_owned()));
-    relent(&world);
-    refuse(&world, "UPDATE OF token_usage ON thread WHEN NEW.token_usage IS NOT NULL");
+    relent(&env);
+    refuse(&env, "UPDATE OF token_usage ON thread WHEN NEW.token_usage IS NOT NULL");
     peer.forget();
     let turn = peer.start_turn(&thread, "Lost.").await;
     assert_eq!(peer.turn_end(&turn).await["status"], "failed");
@@ -142,17 +142,17 @@ async fn an_end_that_could_not_be_stored_is_stored_once_the_store_works_again() 
     // The first operation once the store works again: a read, the next turn, or unloading the
     // thread.
     for next in ["thread/turns/list", "thread/read", "turn/start", "unload"] {
-        let world = world(says("Hello.")).await;
-        let server = world.start();
+        let env = env(says("Hello.")).await;
+        let server = env.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "First.").await;
-        refuse(&world, "UPDATE OF status ON turn");
+        refuse(&env, "UPDATE OF status ON turn");
         let turn = peer.start_turn(&thread, "Lost.").await;
         let ended = peer.turn_end(&turn).await;
         assert_eq!(ended["status"], "failed");
         peer.settled().await;
-        relent(&world);
+        relent(&env);
         let shown = match next {
             "turn/start" => {
                 let run = peer.run_turn(&thread, "Again.").await;
@@ -177,7 +177,7 @@ async fn an_end_that_could_not_be_stored_is_stored_once_the_store_works_again() 
             );
         }
         server.stop().await;
-        let stored = turns(&world, &thread).await[1].take();
+        let stored = turns(&env, &thread).await[1].take();
         assert_eq!((&stored["id"], &stored["status"]), (&json!(turn), &json!("failed")), "{next}");
         assert_eq!(stored["error"]["message"], ended["error"]["message"], "{next}");
     }
@@ -185,12 +185,12 @@ async fn an_end_that_could_not_be_stored_is_stored_once_the_store_works_again() 
 
 #[tokio::test]
 async fn a_failure_of_the_store_is_an_internal_error_for_every_method() {
-    let world = world(says("Hello.")).await;
-    let server = world.start();
+    let env = env(says("Hello.")).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First.").await;
-    refuse(&world, "INSERT ON history");
+    refuse(&env, "INSERT ON history");
     let item = json!({ "type": "message", "role": "assistant",
         "content": [{ "type": "output_text", "text": "x" }] });
     let input = json!([{ "type": "text", "text": "x" }]);

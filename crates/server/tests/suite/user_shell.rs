@@ -2,7 +2,7 @@
 //! `thread/backgroundTerminals/clean`).
 
 use serde_json::{Value, json};
-use testkit::{World, assert_lines};
+use testkit::{TestEnvironment, assert_lines};
 
 use crate::{calls, runs, says};
 
@@ -12,8 +12,8 @@ fn shell(thread: &str, command: &str) -> Value {
 
 #[tokio::test]
 async fn a_user_command_on_an_idle_thread_is_a_turn() {
-    let world = World::with_responses(json!([says("I saw it.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("I saw it.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     // The user's own command is neither confined nor subject to approval.
     let params = json!({ "sandbox": "readOnly", "approvalPolicy": "never" });
@@ -36,10 +36,10 @@ async fn a_user_command_on_an_idle_thread_is_a_turn() {
          * item/completed item1 commandExecution failed \"echo made > file; cat file; exit 3\" exit 3 output \"made\\n\"
          * turn/completed turn1 completed",
     );
-    assert!(world.workspace().join("file").exists());
-    assert!(world.model().requests().is_empty(), "the model is not asked");
+    assert!(env.workspace().join("file").exists());
+    assert!(env.model().requests().is_empty(), "the model is not asked");
     peer.run_turn(&thread, "Did you see?").await;
-    let request = world.model().raw_requests().pop().unwrap();
+    let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("user_shell_command") && request.contains("exit code 3"), "{request}");
     for bad in ["", "  ", "a\0b"] {
         let fault = peer.refused("thread/shellCommand", shell(&thread, bad)).await;
@@ -49,8 +49,8 @@ async fn a_user_command_on_an_idle_thread_is_a_turn() {
 
 #[tokio::test]
 async fn the_output_of_a_user_command_during_a_turn_reaches_the_model() {
-    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     let turn = peer.start_turn(&thread, "Begin.").await;
@@ -62,15 +62,15 @@ async fn the_output_of_a_user_command_during_a_turn_reaches_the_model() {
     assert_eq!(item["turnId"], turn);
     peer.decide(&approval, "decline").await;
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
-    let request = world.model().raw_requests().pop().unwrap();
+    let request = env.model().raw_requests().pop().unwrap();
     assert!(request.contains("MINE"), "{request}");
-    assert_eq!(world.model().requests().len(), 2);
+    assert_eq!(env.model().requests().len(), 2);
 }
 
 #[tokio::test]
 async fn a_command_that_does_not_end_is_interrupted() {
-    let world = World::with_responses(json!([says("x")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([says("x")])).await;
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.call("thread/shellCommand", shell(&thread, "echo begun; sleep 600")).await;
@@ -85,8 +85,8 @@ async fn a_command_that_does_not_end_is_interrupted() {
 #[tokio::test]
 async fn background_terminals_are_cleaned() {
     let background = calls("exec_command", json!({ "cmd": "sleep 600", "yield_time_ms": 250 }));
-    let world = World::with_responses(json!([background, says("It runs.")])).await;
-    let server = world.start();
+    let env = TestEnvironment::with_responses(json!([background, says("It runs.")])).await;
+    let server = env.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     let thread = peer
         .start_thread(json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" }))
@@ -109,28 +109,28 @@ async fn a_user_command_that_may_not_have_full_access_is_refused() {
         (forbidden, "a rule forbids this command: ours"),
         (confined, "outside the sandbox are not allowed by"),
     ] {
-        let world = World::with_responses(json!([says("x")])).await;
-        std::fs::create_dir_all(world.system_dir()).unwrap();
-        std::fs::write(world.system_dir().join("requirements.toml"), requirements).unwrap();
-        let server = world.start();
+        let env = TestEnvironment::with_responses(json!([says("x")])).await;
+        std::fs::create_dir_all(env.system_dir()).unwrap();
+        std::fs::write(env.system_dir().join("requirements.toml"), requirements).unwrap();
+        let server = env.start();
         let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
         let thread = peer.start_thread(json!({})).await;
         let fault = peer.refused("thread/shellCommand", shell(&thread, "true; touch made")).await;
         assert_eq!(fault.code, -32600);
         assert!(fault.message.contains(expected), "{fault:?}");
         let spawn = json!({ "command": ["touch", "made"], "processHandle": "a",
-            "cwd": world.workspace() });
+            "cwd": env.workspace() });
         let spawned = peer.refused("process/spawn", spawn).await;
         assert_eq!((spawned.code, &spawned.message), (fault.code, &fault.message));
         if requirements == forbidden {
             for policy in ["dangerFullAccess", "workspaceWrite"] {
-                let exec = json!({ "command": ["touch", "made"], "cwd": world.workspace(),
+                let exec = json!({ "command": ["touch", "made"], "cwd": env.workspace(),
                     "sandboxPolicy": { "type": policy } });
                 let refused = peer.refused("command/exec", exec).await;
                 assert_eq!((refused.code, &refused.message), (spawned.code, &spawned.message));
             }
         }
-        assert!(!world.workspace().join("made").exists());
+        assert!(!env.workspace().join("made").exists());
         let seen = peer.settled().await;
         assert!(!seen.contains(&"turn/started".to_owned()), "{seen:?}");
     }
@@ -138,12 +138,12 @@ async fn a_user_command_that_may_not_have_full_access_is_refused() {
 
 #[tokio::test]
 async fn a_user_s_rule_forbids_the_user_s_command_too() {
-    let world = World::with_responses(json!([says("x")])).await;
-    let rules = world.home().join("rules");
+    let env = TestEnvironment::with_responses(json!([says("x")])).await;
+    let rules = env.home().join("rules");
     std::fs::create_dir_all(&rules).unwrap();
     let rule = "prefix_rule(pattern=['touch'], decision='forbidden')";
     std::fs::write(rules.join("a.rules"), rule).unwrap();
-    let server = world.start();
+    let server = env.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let fault = peer.refused("thread/shellCommand", shell(&thread, "touch made")).await;

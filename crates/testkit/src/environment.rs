@@ -22,7 +22,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const PIPE_BYTES: usize = 64 << 10;
 
 /// The environment of servers. Dropping it removes its files.
-pub struct World {
+pub struct TestEnvironment {
     folder: TempDir,
     root: PathBuf,
     home: PathBuf,
@@ -30,8 +30,8 @@ pub struct World {
     pub clock: Arc<HandClock>,
     ids: Arc<CountedIds>,
     model: ScriptedModel,
-    /// Environment of commands; `PATH` and `HOME` by default.
-    pub environment: Vec<(OsString, OsString)>,
+    /// Environment variables of commands; `PATH` and `HOME` by default.
+    pub variables: Vec<(OsString, OsString)>,
     /// `-c` arguments.
     pub config_overrides: Vec<String>,
     /// Source of the threads; `cli` by default, so that they are listed.
@@ -47,13 +47,13 @@ pub struct TestServer {
     masks: Vec<(String, &'static str)>,
 }
 
-impl World {
-    /// Creates a world whose model returns these responses (docs/model-server.md) in every thread.
+impl TestEnvironment {
+    /// Creates an environment whose model returns these responses (docs/model-server.md) in every thread.
     pub async fn with_responses(responses: Value) -> Self {
         Self::with_script(&json!({ "responses": responses })).await
     }
 
-    /// Creates a world with this scripted model. Its configuration names the model `gpt-5`, never
+    /// Creates an environment with this scripted model. Its configuration names the model `gpt-5`, never
     /// retries, and is otherwise the default.
     ///
     /// # Panics
@@ -63,29 +63,29 @@ impl World {
         let folder = tempfile::tempdir_in("/var/tmp").expect("a temporary folder");
         let root = folder.path().canonicalize().expect("the folder is there");
         let home = root.join("home");
-        let environment = [("PATH", PATH.into()), ("HOME", root.join("user"))];
-        let world = Self {
+        let variables = [("PATH", PATH.into()), ("HOME", root.join("user"))];
+        let created = Self {
             model: ScriptedModel::serve(script).await,
             folder,
             clock: Arc::default(),
             ids: Arc::default(),
-            environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+            variables: variables.map(|(name, value)| (name.into(), value.into())).into(),
             config_overrides: Vec::new(),
             session_source: "cli".to_owned(),
             has_sandbox: true,
             root,
             home,
         };
-        for folder in [world.home(), &world.workspace(), &world.root.join("user")] {
+        for folder in [created.home(), &created.workspace(), &created.root.join("user")] {
             std::fs::create_dir_all(folder).expect("a folder below a temporary one");
         }
-        world.write_config(&format!(
+        created.write_config(&format!(
             "model = \"gpt-5\"\nmodel_provider = \"scripted\"\n\n[model_providers.scripted]\n\
              name = \"Scripted\"\nbase_url = \"{}\"\nrequest_max_retries = 0\n\
              stream_max_retries = 0\n",
-            world.model.base_url(),
+            created.model.base_url(),
         ));
-        world
+        created
     }
 
     /// Replaces `config.toml`.
@@ -108,7 +108,7 @@ impl World {
         self.root.join("system")
     }
 
-    /// The folder that contains this world, for files outside of the workspace.
+    /// The folder that contains this environment, for files outside of the workspace.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -169,7 +169,7 @@ impl World {
             system_dir: self.system_dir(),
             strict_config: false,
             config_overrides: self.config_overrides.clone(),
-            environment: self.environment.clone(),
+            environment: self.variables.clone(),
             shell: "/bin/bash".into(),
             session_source: self.session_source.clone(),
             log_file,
@@ -196,7 +196,7 @@ impl World {
         TestServer { server, masks }
     }
 
-    /// Removes the world now, and reports errors.
+    /// Removes the environment now, and reports errors.
     ///
     /// # Errors
     /// If a part of it cannot be removed.
