@@ -39,7 +39,7 @@ fn initialize(proxy: &mut Running) {
 }
 
 #[test]
-fn a_conversation_through_the_proxy_is_one_without_it() {
+fn the_proxy_forwards_a_conversation_unchanged() {
     let place = Place::new();
     let server = server(&place);
     let mut proxy = proxy(&place);
@@ -148,7 +148,7 @@ fn every_member_of_every_message_passes_unchanged() {
 }
 
 #[test]
-fn the_end_of_the_input_waits_for_the_last_answer() {
+fn end_of_input_waits_for_the_last_response() {
     let place = Place::new();
     let _server = server(&place);
     let mut input =
@@ -165,7 +165,7 @@ fn the_end_of_the_input_waits_for_the_last_answer() {
 }
 
 #[test]
-fn a_place_without_a_server_is_told() {
+fn an_address_without_a_server_is_reported() {
     let place = Place::new();
     let stale = place.work().join("stale.sock");
     drop(UnixListener::bind(&stale).unwrap());
@@ -187,7 +187,7 @@ fn a_place_without_a_server_is_told() {
 }
 
 #[test]
-fn what_answers_and_is_no_server_is_told() {
+fn a_peer_that_is_not_a_server_is_reported() {
     let place = Place::new();
     let path = place.work().join("other.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -213,7 +213,7 @@ fn what_answers_and_is_no_server_is_told() {
 }
 
 #[test]
-fn a_server_that_goes_away_in_the_middle_ends_the_proxy_with_a_failure() {
+fn a_lost_server_ends_the_proxy_with_a_failure() {
     let left = |code| format!("the other side left (code {code})");
     // The system's error depends on whether the client's last line was read by then.
     let reset = "reading from the other side failed: connection reset".to_owned();

@@ -64,7 +64,7 @@ fn refused(line: &[u8], code: i64, id: Option<RequestId>, says: &str) {
 }
 
 #[test]
-fn what_is_not_json_is_a_parse_error() {
+fn invalid_json_is_a_parse_error() {
     for line in [
         "",
         "{",
@@ -93,7 +93,7 @@ fn what_is_not_json_is_a_parse_error() {
 }
 
 #[test]
-fn what_is_json_but_no_message_is_an_invalid_request() {
+fn json_that_is_no_message_is_an_invalid_request() {
     let check = |line: &str, id: Option<RequestId>, says| {
         refused(line.as_bytes(), code::INVALID_REQUEST, id, says);
     };
@@ -116,7 +116,7 @@ fn what_is_json_but_no_message_is_an_invalid_request() {
 }
 
 #[test]
-fn a_wrong_response_is_refused_without_its_id() {
+fn an_invalid_response_is_refused_without_an_id() {
     for line in [
         r#"{"id":1,"result":1,"error":{"code":1,"message":"m"}}"#,
         r#"{"id":1,"error":"text"}"#,
@@ -129,13 +129,13 @@ fn a_wrong_response_is_refused_without_its_id() {
 }
 
 #[test]
-fn a_complaint_is_never_answered_with_a_complaint() {
+fn an_error_response_is_never_answered_with_an_error() {
     let complaint = encode_error(None, &decode(b"nonsense").unwrap_err().error);
     assert!(matches!(decode(&complaint), Ok(Message::Response { id: None, outcome: Err(_) })));
 }
 
 #[test]
-fn nesting_costs_no_stack() {
+fn nesting_does_not_recurse() {
     let deep = "[".repeat(1 << 20) + &"]".repeat(1 << 20);
     for member in ["id", "method", "params", "unknown"] {
         let line = format!(r#"{{"method":"m","{member}":{deep}}}"#);
@@ -173,7 +173,7 @@ fn raw_json_over_several_lines_stays_on_one() {
 }
 
 #[test]
-fn what_has_no_json_form_is_told() {
+fn values_without_a_json_form_are_reported() {
     let keys = std::collections::HashMap::from([(vec![1], 1)]);
     let error = encode_notification("a/b", &keys).unwrap_err();
     assert!(error.to_string().contains("`a/b`"), "{error}");
@@ -192,7 +192,7 @@ fn joined(delta: &Outgoing) -> Vec<u8> {
 }
 
 #[test]
-fn a_delta_frame_makes_the_notification_it_stands_for() {
+fn a_delta_frame_encodes_its_notification() {
     for (params, text) in [(json!({"a": "b", "n": 1}), "plain"), (json!({}), "\"\n\u{1}é\\")] {
         let frame = DeltaFrame::new("a/b", &params, "delta").unwrap();
         let mut whole = params;
@@ -269,7 +269,7 @@ fn encode(message: &Message) -> Bytes {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(message in any_message()) {
+    fn messages_round_trip(message in any_message()) {
         let line = encode(&message);
         prop_assert!(!line.contains(&b'\n'));
         prop_assert_eq!(decode(&line), Ok(message));
@@ -292,14 +292,14 @@ proptest! {
     }
 
     #[test]
-    fn escaped_text_is_the_content_of_a_string(text in any::<String>()) {
+    fn escaped_text_is_valid_string_content(text in any::<String>()) {
         let quoted = format!("\"{}\"", std::str::from_utf8(&escape(&text)).unwrap());
         prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
     }
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_still_names_its_request() {
+fn a_response_that_cannot_be_decoded_names_its_request() {
     for (line, answers) in [
         (r#"{"id":7,"error":"no"}"#, Some(7.into())),
         (r#"{"id":"7","error":{}}"#, Some("7".into())),

@@ -146,7 +146,7 @@ fn every_crate_of_the_program_is_its_own() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_errors() {
+fn invalid_settings_are_errors() {
     let error = |filter, format| {
         Logging::from_settings(Some(filter), Some(format), LevelFilter::WARN).unwrap_err()
     };
@@ -160,7 +160,7 @@ fn settings_that_cannot_be_used_are_errors() {
 }
 
 #[test]
-fn nothing_is_created_before_the_first_line_and_full_files_are_put_aside() {
+fn files_are_created_with_the_first_line_and_rotated_when_full() {
     const MAX_BYTES: u64 = 10 * 1024 * 1024;
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("deep/log");
