@@ -4,6 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::{Error, ErrorKind};
+
+const SCHEMES: &str =
+    "use `stdio://`, `ws://IP:PORT`, `unix://`, `unix:///PATH`, `systemd://` or `off`";
+
 /// A value of `--listen`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -19,39 +24,25 @@ pub enum Address {
     Off,
 }
 
-/// An invalid value of `--listen`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// An unknown scheme.
-    #[error(
-        "--listen {0}: use `stdio://`, `ws://IP:PORT`, `unix://`, `unix:///PATH`, `systemd://` or \
-         `off`"
-    )]
-    Unknown(String),
-    /// Not an address with a port.
-    #[error("--listen {0}: a WebSocket address is `ws://IP:PORT`, as in `ws://127.0.0.1:4500`")]
-    WebSocket(String),
-    /// A relative path.
-    #[error("--listen {0}: the path of a socket must be absolute, as in `unix:///run/agent.sock`")]
-    Relative(String),
-}
-
 impl FromStr for Address {
-    type Err = AddressError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, AddressError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let invalid =
+            |why: &str| Error::new(ErrorKind::InvalidAddress, format!("--listen {text}: {why}"));
         if let Some(rest) = text.strip_prefix("ws://") {
             let rest = rest.strip_suffix('/').unwrap_or(rest);
             let named = rest.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
             let address = named.as_deref().unwrap_or(rest).parse();
-            return address
-                .map(Self::WebSocket)
-                .map_err(|_| AddressError::WebSocket(text.to_owned()));
+            return address.map(Self::WebSocket).map_err(|_| {
+                invalid("a WebSocket address is `ws://IP:PORT`, as in `ws://127.0.0.1:4500`")
+            });
         }
         if let Some(path) = text.strip_prefix("unix://") {
             let path = (!path.is_empty()).then(|| PathBuf::from(path));
             if path.as_ref().is_some_and(|path| !path.is_absolute()) {
-                return Err(AddressError::Relative(text.to_owned()));
+                let why = "the path of a socket must be absolute, as in `unix:///run/agent.sock`";
+                return Err(invalid(why));
             }
             return Ok(Self::Unix(path));
         }
@@ -59,7 +50,7 @@ impl FromStr for Address {
             "stdio://" => Ok(Self::Stdio),
             "systemd://" => Ok(Self::Systemd),
             "off" => Ok(Self::Off),
-            other => Err(AddressError::Unknown(other.to_owned())),
+            _ => Err(invalid("the scheme is unknown").next_step(SCHEMES)),
         }
     }
 }
@@ -81,13 +72,21 @@ mod tests {
             ("ws://[::1]:80", web("[::1]:80")),
             ("unix://", Ok(Address::Unix(None))),
             ("unix:///run/a.sock", Ok(Address::Unix(Some("/run/a.sock".into())))),
-            ("unix://run/a.sock", Err(AddressError::Relative("unix://run/a.sock".into()))),
-            ("ws://127.0.0.1", Err(AddressError::WebSocket("ws://127.0.0.1".into()))),
-            ("ws://example.com:1", Err(AddressError::WebSocket("ws://example.com:1".into()))),
-            ("wss://127.0.0.1:1", Err(AddressError::Unknown("wss://127.0.0.1:1".into()))),
-            ("", Err(AddressError::Unknown(String::new()))),
+            ("unix://run/a.sock", Err("the path of a socket must be absolute")),
+            ("ws://127.0.0.1", Err("a WebSocket address is")),
+            ("ws://example.com:1", Err("a WebSocket address is")),
+            ("wss://127.0.0.1:1", Err("the scheme is unknown; use `stdio://`")),
+            ("", Err("the scheme is unknown; use `stdio://`")),
         ] {
-            assert_eq!(text.parse::<Address>(), expect, "{text}");
+            match (text.parse::<Address>(), expect) {
+                (Ok(address), Ok(expected)) => assert_eq!(address, expected, "{text}"),
+                (Err(error), Err(why)) => {
+                    assert_eq!(error.kind(), ErrorKind::InvalidAddress, "{text}");
+                    let start = format!("--listen {text}: {why}");
+                    assert!(error.to_string().starts_with(&start), "{error}");
+                }
+                (parsed, _) => panic!("{text}: {parsed:?}"),
+            }
         }
     }
 }

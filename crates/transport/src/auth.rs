@@ -1,7 +1,7 @@
 //! Authentication over TCP: the modes of `--ws-auth`. Files and flags are read before the program
 //! listens; a handshake only compares.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use files::SecretFile;
@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::token::{self, Claims};
+use crate::{Error, ErrorKind};
 
 /// How clients authenticate.
 #[derive(Clone)]
@@ -31,55 +32,19 @@ pub enum Auth {
 /// Shortest secret, in bytes: the output length of HS256 (RFC 7518, section 3.2).
 const MIN_SECRET_BYTES: usize = 32;
 
-/// Authentication that cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthError {
-    /// A relative path.
-    #[error("{flag} {path}: the path is relative; give an absolute one")]
-    Relative {
-        /// The flag that named it.
-        flag: &'static str,
-        /// The path.
-        path: PathBuf,
-    },
-    /// The file cannot be read, or other users can write it.
-    #[error("{flag} {error}")]
-    Secret {
-        /// The flag that named it.
-        flag: &'static str,
-        /// The cause, with the path.
-        error: files::Error,
-    },
-    /// The content of the file is no valid credential.
-    #[error("{flag} {path}: {why}")]
-    Unusable {
-        /// The flag that named it.
-        flag: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// The problem with the content.
-        why: &'static str,
-    },
-    /// Not a SHA-256 of 64 hexadecimal digits.
-    #[error("--ws-token-sha256: expected 64 hexadecimal digits, as `sha256sum` prints them")]
-    NotAHash,
-}
-
 impl Auth {
     /// Requires the token in the file. The second value is a warning about the file, for the
     /// operator.
     ///
     /// # Errors
     /// When the file cannot be read, is writable by other users, or holds no valid token.
-    pub fn capability_file(path: &Path) -> Result<(Self, Option<String>), AuthError> {
+    pub fn capability_file(path: &Path) -> Result<(Self, Option<String>), Error> {
         const FLAG: &str = "--ws-token-file";
         let SecretFile { text: token, warning } = read_secret(FLAG, path)?;
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(AuthError::Unusable {
-                flag: FLAG,
-                path: path.to_owned(),
-                why: "the token must be a single word of visible ASCII, because it is sent in an HTTP header",
-            });
+            let why = "the token must be a single word of visible ASCII, because it is sent in an \
+                       HTTP header";
+            return Err(unusable(FLAG, path, why));
         }
         Ok((Self::Capability(hash(&token)), warning))
     }
@@ -88,12 +53,13 @@ impl Auth {
     ///
     /// # Errors
     /// When `hex` is no SHA-256.
-    pub fn capability_sha256(hex: &str) -> Result<Self, AuthError> {
-        if hex.len() != 64 {
-            return Err(AuthError::NotAHash);
-        }
-        let hash = const_hex::decode_to_array(hex).map_err(|_| AuthError::NotAHash)?;
-        Ok(Self::Capability(hash))
+    pub fn capability_sha256(hex: &str) -> Result<Self, Error> {
+        let hash = (hex.len() == 64).then(|| const_hex::decode_to_array(hex).ok()).flatten();
+        hash.map(Self::Capability).ok_or_else(|| {
+            let message =
+                "--ws-token-sha256: expected 64 hexadecimal digits, as `sha256sum` prints them";
+            Error::new(ErrorKind::InvalidCredential, message)
+        })
     }
 
     /// Requires a token signed with the secret in the file. The second value is a warning about the
@@ -105,13 +71,12 @@ impl Auth {
         path: &Path,
         claims: Claims,
         now: Arc<dyn Fn() -> i64 + Send + Sync>,
-    ) -> Result<(Self, Option<String>), AuthError> {
+    ) -> Result<(Self, Option<String>), Error> {
         const FLAG: &str = "--ws-shared-secret-file";
         let SecretFile { text: secret, warning } = read_secret(FLAG, path)?;
         if secret.len() < MIN_SECRET_BYTES {
-            let why =
-                "the secret is shorter than 32 bytes; generate one with `openssl rand -hex 32`";
-            return Err(AuthError::Unusable { flag: FLAG, path: path.to_owned(), why });
+            let short = unusable(FLAG, path, "the secret is shorter than 32 bytes");
+            return Err(short.next_step("generate one with `openssl rand -hex 32`"));
         }
         Ok((Self::Signed { secret: secret.into_bytes().into(), claims, now }, warning))
     }
@@ -148,10 +113,17 @@ fn hash(token: &str) -> [u8; 32] {
 /// Reads the secret in a file that a flag names by its absolute path; see [`files::read_secret`].
 ///
 /// # Errors
-/// See [`AuthError`].
-fn read_secret(flag: &'static str, path: &Path) -> Result<SecretFile, AuthError> {
+/// The path is relative, the file cannot be read, or other users can write it.
+fn read_secret(flag: &'static str, path: &Path) -> Result<SecretFile, Error> {
     if !path.is_absolute() {
-        return Err(AuthError::Relative { flag, path: path.to_owned() });
+        return Err(unusable(flag, path, "the path is relative").next_step("give an absolute one"));
     }
-    files::read_secret(path).map_err(|error| AuthError::Secret { flag, error })
+    // The error begins with the path.
+    files::read_secret(path)
+        .map_err(|error| Error::new(ErrorKind::InvalidCredential, format!("{flag} {error}")))
+}
+
+fn unusable(flag: &str, path: &Path, why: &str) -> Error {
+    let message = format!("{flag} {}: {why}", path.display());
+    Error::new(ErrorKind::InvalidCredential, message)
 }

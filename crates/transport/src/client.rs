@@ -1,6 +1,5 @@
 //! The client side of the handshake, for this program's own clients.
 
-use std::io;
 use std::path::Path;
 
 use base64::Engine;
@@ -9,24 +8,7 @@ use jsonrpc::websocket::Role;
 use jsonrpc::{Connection, Limits};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why connecting failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// No server answers, or the stream broke.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The server refused the upgrade.
-    #[error("the server refused the connection with status {status}: {message}")]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// The body of the response.
-        message: String,
-    },
-    /// The response is not that of a WebSocket server.
-    #[error("the server at this address does not speak WebSocket")]
-    NotAWebSocket,
-}
+use crate::{Error, ErrorKind};
 
 /// Longest head of a response, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
@@ -34,10 +16,12 @@ const HEAD_BYTES: usize = 16 << 10;
 /// Connects to the server at a Unix socket. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// See [`ConnectError`].
+/// No server listens there, or see [`upgrade`].
 #[cfg(unix)]
-pub async fn connect(path: &Path, limits: Limits) -> Result<Connection, ConnectError> {
-    let stream = tokio::net::UnixStream::connect(path).await?;
+pub async fn connect(path: &Path, limits: Limits) -> Result<Connection, Error> {
+    let stream = tokio::net::UnixStream::connect(path)
+        .await
+        .map_err(|source| Error::io(path.display().to_string(), source))?;
     let (reader, writer) = stream.into_split();
     upgrade(reader, writer, "localhost", None, limits).await
 }
@@ -46,18 +30,23 @@ pub async fn connect(path: &Path, limits: Limits) -> Result<Connection, ConnectE
 /// the request's headers.
 ///
 /// # Errors
-/// See [`ConnectError`].
+/// The stream breaks, or the server refuses the upgrade or does not speak WebSocket.
 pub async fn upgrade<R, W>(
     mut reader: R,
     mut writer: W,
     host: &str,
     token: Option<&str>,
     limits: Limits,
-) -> Result<Connection, ConnectError>
+) -> Result<Connection, Error>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
+    let broken = |source| Error::io("the connection broke", source);
+    let not_a_web_socket = || {
+        let message = "the server at this address does not speak WebSocket";
+        Error::new(ErrorKind::NotAWebSocket, message)
+    };
     // A constant is enough: the key only keeps caches from replaying an old response.
     let key = STANDARD.encode(*b"agentd-websocket");
     let authorization =
@@ -66,18 +55,18 @@ where
         "GET / HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n{authorization}\r\n"
     );
-    writer.write_all(request.as_bytes()).await?;
+    writer.write_all(request.as_bytes()).await.map_err(broken)?;
     let mut read = Vec::new();
     let (status, head) = loop {
-        if reader.read_buf(&mut read).await? == 0 || read.len() > HEAD_BYTES {
-            return Err(ConnectError::NotAWebSocket);
+        if reader.read_buf(&mut read).await.map_err(broken)? == 0 || read.len() > HEAD_BYTES {
+            return Err(not_a_web_socket());
         }
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut response = httparse::Response::new(&mut headers);
         match response.parse(&read) {
             Ok(httparse::Status::Complete(head)) => break (response.code.unwrap_or(0), head),
             Ok(httparse::Status::Partial) => {}
-            Err(_) => return Err(ConnectError::NotAWebSocket),
+            Err(_) => return Err(not_a_web_socket()),
         }
     };
     if status != 101 {
@@ -85,7 +74,8 @@ where
         // A truncated body still explains the refusal.
         let _ = rest.read_to_end(&mut read).await;
         let message = String::from_utf8_lossy(&read[head..]).trim().to_owned();
-        return Err(ConnectError::Refused { status, message });
+        let message = format!("the server refused the connection with status {status}: {message}");
+        return Err(Error::new(ErrorKind::UpgradeRefused { status }, message));
     }
     Ok(Connection::websocket(reader, writer, Role::Client, &read[head..], limits, None))
 }

@@ -10,6 +10,7 @@ mod accept;
 mod address;
 mod auth;
 mod client;
+mod error;
 mod handshake;
 mod pending;
 mod token;
@@ -17,11 +18,12 @@ mod token;
 mod unix;
 
 pub use accept::{Acceptor, Bounds, Listener, Serve};
-pub use address::{Address, AddressError};
-pub use auth::{Auth, AuthError};
-pub use client::{ConnectError, connect, upgrade};
+pub use address::Address;
+pub use auth::Auth;
+pub use client::{connect, upgrade};
+pub use error::{Error, ErrorKind, TokenFault};
 pub use handshake::Admission;
 pub use pending::PendingConnection;
-pub use token::{Claims, TokenError, verify};
+pub use token::{Claims, verify};
 #[cfg(unix)]
-pub use unix::{UnixError, UnixSocket};
+pub use unix::UnixSocket;

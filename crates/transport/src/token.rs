@@ -8,6 +8,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use sha2::Sha256;
 
+use crate::Error;
+use crate::error::TokenFault;
+
 /// What a token must claim.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
@@ -17,32 +20,6 @@ pub struct Claims {
     pub audience: Option<String>,
     /// Tolerated difference between the clocks of signer and server, in seconds.
     pub max_clock_skew: u64,
-}
-
-/// Why a token is refused. For logs and tests: the client only gets a 401.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
-    /// Not three parts of base64url, or not the JSON that belongs there.
-    #[error("the token is not a signed JWT")]
-    Malformed,
-    /// An algorithm other than HS256, or an extension that must be understood.
-    #[error("the token is not signed with HS256")]
-    Algorithm,
-    /// The signature is not of this key.
-    #[error("the signature of the token is wrong")]
-    Signature,
-    /// `exp` is missing or past.
-    #[error("the token has expired, or has no `exp`")]
-    Expired,
-    /// `nbf` is in the future.
-    #[error("the token is not valid yet")]
-    NotYet,
-    /// `iss` is missing or another one.
-    #[error("the token has another issuer")]
-    Issuer,
-    /// `aud` is missing or names others.
-    #[error("the token is for another audience")]
-    Audience,
 }
 
 #[derive(Deserialize)]
@@ -74,31 +51,35 @@ enum Audience {
 /// claims: of an unsigned token, only the algorithm is read.
 ///
 /// # Errors
-/// The first check that fails.
-pub fn verify(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(), TokenError> {
-    let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
-    let (header, payload) = signed.split_once('.').ok_or(TokenError::Malformed)?;
+/// The first check that fails. For logs and tests: the client only gets a 401.
+pub fn verify(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(), Error> {
+    find_fault(token, secret, claims, now).map_err(Error::token)
+}
+
+fn find_fault(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(), TokenFault> {
+    let (signed, signature) = token.rsplit_once('.').ok_or(TokenFault::Malformed)?;
+    let (header, payload) = signed.split_once('.').ok_or(TokenFault::Malformed)?;
     if payload.contains('.') {
-        return Err(TokenError::Malformed);
+        return Err(TokenFault::Malformed);
     }
     let header: Header = read(header)?;
     if header.alg != "HS256" || header.crit || header.b64 {
-        return Err(TokenError::Algorithm);
+        return Err(TokenFault::Algorithm);
     }
-    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Malformed)?;
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| TokenError::Signature)?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenFault::Malformed)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| TokenFault::Signature)?;
     mac.update(signed.as_bytes());
-    mac.verify_slice(&signature).map_err(|_| TokenError::Signature)?;
+    mac.verify_slice(&signature).map_err(|_| TokenFault::Signature)?;
     let payload: Payload = read(payload)?;
     let (now, skew) = (now as f64, claims.max_clock_skew as f64);
     if !payload.exp.is_some_and(|exp| exp + skew > now) {
-        return Err(TokenError::Expired);
+        return Err(TokenFault::Expired);
     }
     if payload.nbf.is_some_and(|nbf| nbf > now + skew) {
-        return Err(TokenError::NotYet);
+        return Err(TokenFault::NotYet);
     }
     if claims.issuer.is_some() && claims.issuer != payload.iss {
-        return Err(TokenError::Issuer);
+        return Err(TokenFault::Issuer);
     }
     let is_for = |audience: &String| match &payload.aud {
         Some(Audience::One(one)) => one == audience,
@@ -106,7 +87,7 @@ pub fn verify(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(
         None => false,
     };
     if !claims.audience.as_ref().is_none_or(is_for) {
-        return Err(TokenError::Audience);
+        return Err(TokenFault::Audience);
     }
     Ok(())
 }
@@ -116,11 +97,11 @@ fn present<'a, D: Deserializer<'a>>(value: D) -> Result<bool, D::Error> {
 }
 
 /// Refuses duplicate members: choosing one of them would be a guess.
-fn read<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, TokenError> {
-    let json = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
+fn read<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, TokenFault> {
+    let json = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenFault::Malformed)?;
     // serde would read an array as the members in order of declaration.
     if !json.trim_ascii_start().starts_with(b"{") {
-        return Err(TokenError::Malformed);
+        return Err(TokenFault::Malformed);
     }
-    serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)
+    serde_json::from_slice(&json).map_err(|_| TokenFault::Malformed)
 }

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::Listener;
 use crate::accept::BACKLOG;
+use crate::{Error, ErrorKind, Listener};
 
 /// Longest path, in bytes. Linux accepts 108, but most clients need the last one for a NUL.
 const MAX_PATH_BYTES: usize = 107;
@@ -35,56 +35,25 @@ struct CreatedSocket {
     _lock: File,
 }
 
-/// Why a Unix socket cannot be listened on.
-#[derive(Debug, thiserror::Error)]
-pub enum UnixError {
-    /// Another server listens on the path.
-    #[error(
-        "unix://{path}: another server is already listening there; stop it, or choose another path"
-    )]
-    Taken {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The path exists and is no socket.
-    #[error(
-        "unix://{path}: the path exists and is not a socket; remove it, or choose another path"
-    )]
-    NoSocket {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The path is longer than a socket address holds.
-    #[error(
-        "unix://{path}: the path has {length} bytes, and a socket path may have {MAX_PATH_BYTES}; \
-         choose a shorter one"
-    )]
-    TooLong {
-        /// The path.
-        path: PathBuf,
-        /// Its length in bytes.
-        length: usize,
-    },
-    /// A system call failed.
-    #[error("unix://{path}: {error}")]
-    Failed {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        error: io::Error,
-    },
-}
 impl UnixSocket {
     /// Listens on `path`, with mode 0600. Replaces a socket that a dead server left behind.
     ///
     /// # Errors
-    /// See [`UnixError`].
-    pub fn bind(path: &Path) -> Result<Self, UnixError> {
-        let failed = |error: io::Error| UnixError::Failed { path: path.to_owned(), error };
-        let taken = || UnixError::Taken { path: path.to_owned() };
+    /// Another server listens there, the path exists and is not a socket or is too long, or a
+    /// system call fails.
+    pub fn bind(path: &Path) -> Result<Self, Error> {
+        let failed = |source: io::Error| Error::io(format!("unix://{}", path.display()), source);
+        let refused =
+            |kind, why: &str| Error::new(kind, format!("unix://{}: {why}", path.display()));
+        let in_use = || {
+            refused(ErrorKind::SocketInUse, "another server is already listening there")
+                .next_step("stop it, or choose another path")
+        };
         let length = path.as_os_str().len();
         if length > MAX_PATH_BYTES {
-            return Err(UnixError::TooLong { path: path.to_owned(), length });
+            let why =
+                format!("the path has {length} bytes, and a socket path may have {MAX_PATH_BYTES}");
+            return Err(refused(ErrorKind::PathTooLong, &why).next_step("choose a shorter one"));
         }
         let address = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
         // Only the holder of the lock replaces a socket, so two servers that start together cannot
@@ -102,20 +71,22 @@ impl UnixSocket {
             .map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(taken()),
+            Err(Errno::WOULDBLOCK) => return Err(in_use()),
             Err(error) => return Err(failed(error.into())),
         }
         match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
             Ok(found) if !found.file_type().is_socket() => {
-                return Err(UnixError::NoSocket { path: path.to_owned() });
+                let why = "the path exists and is not a socket";
+                return Err(refused(ErrorKind::NotASocket, why)
+                    .next_step("remove it, or choose another path"));
             }
             // A server that does not take the lock may be listening.
             Ok(_) if is_dead(&address).map_err(failed)? => {
                 std::fs::remove_file(path).map_err(failed)?;
             }
-            Ok(_) => return Err(taken()),
+            Ok(_) => return Err(in_use()),
         }
         let socket = listening(path, &address).map_err(failed)?;
         let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();

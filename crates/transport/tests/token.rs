@@ -7,10 +7,10 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac};
 use proptest::prelude::*;
 use sha2::{Sha256, Sha384, Sha512};
-use transport::TokenError::{
+use transport::TokenFault::{
     self, Algorithm, Audience, Expired, Issuer, Malformed, NotYet, Signature,
 };
-use transport::{Claims, verify};
+use transport::{Claims, ErrorKind};
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW: i64 = 1_700_000_000;
@@ -27,7 +27,15 @@ fn claims() -> Claims {
     }
 }
 
-fn check(token: &str) -> Result<(), TokenError> {
+/// As `transport::verify`, with the fault of a refused token.
+fn verify(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(), TokenFault> {
+    transport::verify(token, secret, claims, now).map_err(|error| match error.kind() {
+        ErrorKind::Token(fault) => fault,
+        other => panic!("{other:?}: {error}"),
+    })
+}
+
+fn check(token: &str) -> Result<(), TokenFault> {
     verify(token, SECRET, &claims(), NOW)
 }
 
