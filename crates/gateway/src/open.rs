@@ -28,29 +28,44 @@ const SYNC: Duration = Duration::from_secs(1);
 /// Time limit for writing the ledger at shutdown.
 const FLUSH: Duration = Duration::from_secs(10);
 
-/// Why a gateway cannot be opened.
+/// Why a gateway cannot be opened. The message contains the cause, so there is no source.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The store.
     #[error("store: {0}")]
-    Store(#[from] DatabaseError),
+    Store(DatabaseError),
     /// A missing folder that cannot be created.
-    #[error("the folder {} cannot be created: {source}; create it, or change its permissions", path.display())]
+    #[error("the folder {} cannot be created: {error}; create it, or change its permissions", path.display())]
     Folder {
         /// Its path.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        error: std::io::Error,
     },
-    /// The state file of the limits.
+    /// The limits: their state file, or their shared store.
     #[error("limits: {0}")]
-    LimitsFile(#[from] ratelimit::StateError),
-    /// The shared store of the limits.
-    #[error("limits: {0}")]
-    LimitsStore(#[from] ratelimit::Unavailable),
+    Limits(ratelimit::Error),
     /// TLS to upstreams.
     #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] http_client::TlsError),
+    Tls(http_client::TlsError),
+}
+
+impl From<DatabaseError> for OpenError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<ratelimit::Error> for OpenError {
+    fn from(error: ratelimit::Error) -> Self {
+        Self::Limits(error)
+    }
+}
+
+impl From<http_client::TlsError> for OpenError {
+    fn from(error: http_client::TlsError) -> Self {
+        Self::Tls(error)
+    }
 }
 
 impl Gateway {
@@ -236,5 +251,5 @@ fn make_private(folder: &Path) -> Result<(), OpenError> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(|source| OpenError::Folder { path: folder.to_owned(), source })
+    builder.create(folder).map_err(|error| OpenError::Folder { path: folder.to_owned(), error })
 }

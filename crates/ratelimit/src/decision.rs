@@ -93,20 +93,3 @@ impl Remedy {
         }
     }
 }
-
-/// Why there is no decision. Nothing was admitted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
-    /// The shared store is unreachable, and this node's lease of it is used up.
-    #[error("the store of the limits does not answer: {0}; try again in a second")]
-    Away(String),
-    /// A bound of this process or of its disk is reached.
-    #[error("the limits are full: {0}; try again when fewer requests are open")]
-    Full(String),
-    /// The shared store was restarted and may have lost spend: read the ledger, call
-    /// [`crate::Limits::seed`] for this organization's spend meters, and ask again.
-    #[error(
-        "the store of the limits was restarted; seed the spend from the ledger, then try again"
-    )]
-    Unseeded,
-}

@@ -6,6 +6,7 @@
 
 mod bucket;
 mod decision;
+mod error;
 mod limits;
 mod memory;
 mod meter;
@@ -14,11 +15,12 @@ mod shard;
 mod state;
 
 pub use bucket::Bucket;
-pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State, Unavailable};
+pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State};
+pub use error::{Error, ErrorKind};
 pub use limits::Limits;
 pub use memory::Memory;
 pub use redis::{REQUEST_MEMORY, Redis, RedisOptions};
-pub use state::{StateError, check_state, empty_state};
+pub use state::{check_state, empty_state};
 
 /// A moment or a duration, in microseconds.
 pub type Micros = u64;

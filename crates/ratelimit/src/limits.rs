@@ -1,7 +1,7 @@
 //! The limits of a node, over any backend: none, this process's memory, or a store that many nodes
 //! share. It dispatches, and decides nothing itself.
 
-use crate::{Bound, Decision, Draw, Memory, Micros, Redis, RequestId, State, Unavailable};
+use crate::{Bound, Decision, Draw, Error, Memory, Micros, Redis, RequestId, State};
 
 /// The limits of a node. Share it in an `Arc`.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Limits {
         request: RequestId,
         draws: &[Draw<'_>],
         now: Micros,
-    ) -> Result<Decision, Unavailable> {
+    ) -> Result<Decision, Error> {
         match self {
             Self::Off => Ok(Decision::Admitted(unused(draws))),
             Self::Memory(memory) => memory.reserve(organization, request, draws, now),
@@ -57,7 +57,7 @@ impl Limits {
         organization: &str,
         draws: &[Draw<'_>],
         now: Micros,
-    ) -> Result<Vec<State>, Unavailable> {
+    ) -> Result<Vec<State>, Error> {
         match self {
             Self::Off => Ok(unused(draws)),
             Self::Memory(memory) => Ok(memory.look(organization, draws, now)),
@@ -73,7 +73,7 @@ impl Limits {
         meter: &str,
         bound: Bound,
         at_least: u64,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<(), Error> {
         match self {
             Self::Off => Ok(()),
             Self::Memory(memory) => memory.seed(organization, meter, bound, at_least),

@@ -17,8 +17,8 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use crate::shard::{Entry, Open, Shard};
-use crate::state::{self, StateError, StateFile};
-use crate::{Bound, Decision, Draw, MAX_OPEN, Micros, RequestId, State, Unavailable};
+use crate::state::{self, StateFile};
+use crate::{Bound, Decision, Draw, Error, MAX_OPEN, Micros, RequestId, State};
 
 /// Shards of the table.
 const SHARDS: usize = 64;
@@ -47,11 +47,11 @@ impl Memory {
     /// Opens the state file at `path`, created if missing. Usage from before the last end of the
     /// process is restored, however the process ended. Errors: the file is in use, damaged, or not
     /// a state file; it is never replaced.
-    pub fn open(path: &Path, now: Micros) -> Result<Self, StateError> {
+    pub fn open(path: &Path, now: Micros) -> Result<Self, Error> {
         let mut memory = Self::default();
-        let file = StateFile::open(path, |record, place| {
+        let file = StateFile::open(path, |record, slot| {
             let meter = state::not_ahead(record.meter, now);
-            let entry = Entry::new(record.name, meter, Some(place));
+            let entry = Entry::new(record.name, meter, Some(slot));
             let organization = entry.name.split(|byte| *byte == 0).next().unwrap_or(&[]);
             let hash = memory.hash(&entry.name);
             let at = memory.share(organization);
@@ -69,7 +69,7 @@ impl Memory {
         request: RequestId,
         draws: &[Draw<'_>],
         now: Micros,
-    ) -> Result<Decision, Unavailable> {
+    ) -> Result<Decision, Error> {
         let mut shard = self.shard(organization);
         let now = shard.turn(now);
         if let Some(open) = shard.open.get(&request) {
@@ -78,7 +78,7 @@ impl Memory {
         let closed = shard.sweep(now, self.file.as_ref(), |name| self.hash(name));
         self.open.fetch_sub(closed, Ordering::Relaxed);
         if self.open.load(Ordering::Relaxed) >= self.most_open {
-            return Err(Unavailable::Full(format!("{} requests are open", self.most_open)));
+            return Err(Error::full(format_args!("{} requests are open", self.most_open)));
         }
         let mut places: SmallVec<[usize; 8]> = SmallVec::new();
         for draw in draws {
@@ -144,7 +144,7 @@ impl Memory {
         meter: &str,
         bound: Bound,
         at_least: u64,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<(), Error> {
         if !matches!(bound, Bound::Spend { .. }) {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl Memory {
         organization: &str,
         draw: &Draw<'_>,
         now: Micros,
-    ) -> Result<usize, Unavailable> {
+    ) -> Result<usize, Error> {
         let name = state::name(organization, draw.meter);
         let hash = self.hash(&name);
         if let Some(place) = shard.find(hash, &name) {

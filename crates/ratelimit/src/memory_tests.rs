@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ABANDONED_AFTER, DAY};
-use crate::{Limit, MINUTE, Remedy};
+use crate::{ABANDONED_AFTER, DAY, ErrorKind, Limit, MINUTE, Remedy};
 
 const SECOND: u64 = 1_000_000;
 
@@ -189,7 +188,7 @@ fn open_requests_are_bounded_and_lost_ones_expire() {
         memory.reserve("org", request, &[rate("tpm", 10, 100)], 0).unwrap();
     }
     let full = memory.reserve("org", 3, &[rate("tpm", 10, 100)], 0);
-    assert!(matches!(full, Err(Unavailable::Full(_))));
+    assert_eq!(full.unwrap_err().kind(), ErrorKind::Full);
     assert_eq!(used(&memory, &[rate("tpm", 0, 100)], 0), [20], "it was not charged");
     memory.reserve("org", 1, &[rate("tpm", 10, 100)], 0).expect("it is open already");
     // A day later they count as abandoned; held amounts stay held.

@@ -19,7 +19,7 @@
 //!   once.
 //! - A store that was restarted, or was replaced by a replica, may have lost data that it had
 //!   acknowledged: its rates start as used up, and refill. Its spend must be seeded from the ledger
-//!   again ([`Unavailable::Unseeded`]). [`RedisOptions::durable`] avoids both, as does
+//!   again ([`crate::ErrorKind::Unseeded`]). [`RedisOptions::durable`] avoids both, as does
 //!   [`RedisOptions::first_start`] for a new store. The owners of lost held amounts hold them
 //!   again.
 //!
@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::{Bound, Decision, Draw, Micros, RequestId, State, Unavailable};
+use crate::{Bound, Decision, Draw, Error, Micros, RequestId, State};
 use link::{CallError, Link};
 use local::ReplyTime;
 pub use options::RedisOptions;
@@ -76,8 +76,8 @@ struct Shared {
 impl Redis {
     /// Starts to use the store, in the background of the current tokio runtime. The store may be
     /// unreachable: then connecting is retried forever. Errors: an invalid URL.
-    pub async fn connect(options: RedisOptions) -> Result<Self, Unavailable> {
-        let link = Link::new(&options).map_err(|error| Unavailable::Away(error.to_string()))?;
+    pub async fn connect(options: RedisOptions) -> Result<Self, Error> {
+        let link = Link::new(&options).map_err(Error::unreachable)?;
         let link = Arc::new(link);
         // The node's clock may be slower than the store's, and is read a little earlier.
         let span = options.lease - options.lease / 8;
@@ -99,7 +99,7 @@ impl Redis {
         organization: &str,
         request: RequestId,
         draws: &[Draw<'_>],
-    ) -> Result<Decision, Unavailable> {
+    ) -> Result<Decision, Error> {
         for draw in draws {
             wire::check(draw.bound)?;
         }
@@ -110,7 +110,7 @@ impl Redis {
                 return Ok(Decision::Admitted(states));
             }
             Start::Full => {
-                return Err(Unavailable::Full("too many requests are open".to_owned()));
+                return Err(Error::full("too many requests are open"));
             }
             Start::Ask(asked) => asked,
         };
@@ -126,7 +126,7 @@ impl Redis {
                 shared.pending.notify_one();
             }
         });
-        let gone = |_| Unavailable::Away("this node is stopping".to_owned());
+        let gone = |_| Error::unreachable("this node is stopping");
         decision.await.map_err(gone)?
     }
 
@@ -139,11 +139,7 @@ impl Redis {
     }
 
     /// See [`crate::Limits::look`].
-    pub async fn look(
-        &self,
-        organization: &str,
-        draws: &[Draw<'_>],
-    ) -> Result<Vec<State>, Unavailable> {
+    pub async fn look(&self, organization: &str, draws: &[Draw<'_>]) -> Result<Vec<State>, Error> {
         let shared = &self.shared;
         let mut args = vec![shared.durable()];
         for draw in draws {
@@ -163,7 +159,7 @@ impl Redis {
         meter: &str,
         bound: Bound,
         at_least: u64,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<(), Error> {
         let Bound::Spend { most, month } = bound else { return Ok(()) };
         let shared = &self.shared;
         let mut args = vec![shared.durable(), meter.as_bytes().to_vec()];
@@ -209,8 +205,8 @@ impl Drop for Redis {
     }
 }
 
-fn away(error: CallError) -> Unavailable {
-    Unavailable::Away(error.into_reason())
+fn away(error: CallError) -> Error {
+    Error::unreachable(error.into_reason())
 }
 
 impl Shared {
@@ -236,7 +232,7 @@ impl Shared {
         request: RequestId,
         asked: &PendingCall,
         bounds: &[(Bound, u64)],
-    ) -> Result<Decision, Unavailable> {
+    ) -> Result<Decision, Error> {
         let holds = bounds.iter().any(|(bound, _)| matches!(bound, Bound::Held { .. }));
         let known = if holds { HELD_REQUEST_MEMORY } else { REQUEST_MEMORY };
         let mut keys = self.keys(organization);
@@ -254,7 +250,7 @@ impl Shared {
         let (Some([verdict, store]), told) = (reply.first_chunk(), reply.get(2..).unwrap_or(&[]))
         else {
             self.table.unanswered(organization, asked);
-            return Err(Unavailable::Away("the store sent an unexpected answer".to_owned()));
+            return Err(Error::unreachable("the store sent an unexpected answer"));
         };
         let (told, store) = (wire::read_told(told), Micros::try_from(*store).unwrap_or(0));
         let since = match verdict {
@@ -269,7 +265,7 @@ impl Shared {
         self.pending.notify_one();
         match verdict {
             0 => Ok(wire::refused(&told)),
-            3 => Err(Unavailable::Unseeded),
+            3 => Err(Error::unseeded()),
             _ => Ok(Decision::Admitted(told.iter().map(|told| told.state).collect())),
         }
     }

@@ -5,10 +5,8 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
 use crate::meter::{Meter, Reserved};
-use crate::state::{Place, StateFile};
-use crate::{
-    ABANDONED_AFTER, Bound, Decision, Draw, Micros, Remedy, RequestId, State, Unavailable,
-};
+use crate::state::{MeterSlot, StateFile};
+use crate::{ABANDONED_AFTER, Bound, Decision, Draw, Error, Micros, Remedy, RequestId, State};
 
 /// Decisions between two sweeps of one meter.
 const SWEEP_EVERY: u32 = 4;
@@ -39,7 +37,7 @@ pub(crate) struct Entry {
     /// See [`crate::state::name`].
     pub(crate) name: Box<[u8]>,
     meter: Meter,
-    place: Option<Place>,
+    slot: Option<MeterSlot>,
     /// Open reservations with a draw on it.
     open: u32,
 }
@@ -61,8 +59,8 @@ pub(crate) struct One {
 }
 
 impl Entry {
-    pub(crate) fn new(name: Box<[u8]>, meter: Meter, place: Option<Place>) -> Self {
-        Self { name, meter, place, open: 0 }
+    pub(crate) fn new(name: Box<[u8]>, meter: Meter, slot: Option<MeterSlot>) -> Self {
+        Self { name, meter, slot, open: 0 }
     }
 
     /// A new meter, with its slot in the state file.
@@ -71,7 +69,7 @@ impl Entry {
         bound: Bound,
         file: Option<&StateFile>,
         now: Micros,
-    ) -> Result<Self, Unavailable> {
+    ) -> Result<Self, Error> {
         let mut meter = Meter::new(bound);
         meter.follow(bound, now);
         let mut entry = Self::new(name.into(), meter, None);
@@ -79,13 +77,13 @@ impl Entry {
         Ok(entry)
     }
 
-    fn keep(&mut self, file: Option<&StateFile>) -> Result<(), Unavailable> {
+    fn keep(&mut self, file: Option<&StateFile>) -> Result<(), Error> {
         let Some(file) = file else { return Ok(()) };
-        let kept = match &mut self.place {
-            Some(place) => file.write(place, &self.meter),
-            None => file.add(&self.name, &self.meter).map(|place| self.place = place),
+        let kept = match &mut self.slot {
+            Some(slot) => file.write(slot, &self.meter),
+            None => file.add(&self.name, &self.meter).map(|slot| self.slot = slot),
         };
-        kept.map_err(|error| Unavailable::Full(format!("the state file: {error}")))
+        kept.map_err(|error| Error::full(format_args!("the state file: {error}")))
     }
 }
 
@@ -141,11 +139,7 @@ impl Shard {
     }
 
     /// Writes the meter's state to the state file.
-    pub(crate) fn keep(
-        &mut self,
-        place: usize,
-        file: Option<&StateFile>,
-    ) -> Result<(), Unavailable> {
+    pub(crate) fn keep(&mut self, place: usize, file: Option<&StateFile>) -> Result<(), Error> {
         self.entry_mut(place).keep(file)
     }
 
@@ -257,7 +251,7 @@ impl Shard {
         if let Ok(found) = self.table.find_entry(hash, |other| *other == place) {
             found.remove();
         }
-        if let (Some(file), Some(kept)) = (file, entry.place) {
+        if let (Some(file), Some(kept)) = (file, entry.slot) {
             file.remove(kept);
         }
         self.entries[place] = None;

@@ -10,7 +10,7 @@ mod map;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +19,7 @@ use map::Map;
 
 pub(crate) use format::{Record, name, not_ahead};
 
+use crate::Error;
 use crate::meter::Meter;
 
 /// Slots by which the file grows: one MiB.
@@ -26,39 +27,10 @@ const STEP: u32 = 4096;
 /// Most meters in one file: one GiB.
 const MOST: u32 = 4 * 1024 * 1024;
 
-/// Why a state file could not be opened. The file is unchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// An error of the operating system.
-    #[error("the limits' state file {} cannot be used: {source}", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
-    /// Another process has locked the file.
-    #[error("the limits' state file {} is in use by another process: stop that one, or give this one a file of its own", path.display())]
-    InUse {
-        /// Path of the file.
-        path: PathBuf,
-    },
-    /// The file is damaged or not a state file.
-    #[error("the limits' state file {} cannot be read, {place}: {what}; move it away to start with all limits unused", path.display())]
-    Damaged {
-        /// Path of the file.
-        path: PathBuf,
-        /// The place in the file.
-        place: String,
-        /// What is wrong there.
-        what: &'static str,
-    },
-}
-
 /// The slot of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    slot: u32,
+pub(crate) struct MeterSlot {
+    number: u32,
     sequence: u64,
 }
 
@@ -82,15 +54,15 @@ impl StateFile {
     /// Opens or creates the file, locks it, and passes each stored meter to `found`.
     pub(crate) fn open(
         path: &Path,
-        mut found: impl FnMut(Record, Place),
-    ) -> Result<Self, StateError> {
-        let failed = |source| StateError::File { path: path.to_owned(), source };
+        mut found: impl FnMut(Record, MeterSlot),
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::state_file(path, source);
         let mut file = open_locked(path)?;
         let mut free = Vec::new();
         let slots = read_all(path, &mut file, |number, record| match record {
             Some(record) => {
-                let place = Place { slot: number, sequence: record.sequence };
-                found(record, place);
+                let slot = MeterSlot { number, sequence: record.sequence };
+                found(record, slot);
             }
             None => free.push(number),
         })?;
@@ -102,31 +74,31 @@ impl StateFile {
 
     /// Allocates a slot for a new meter and writes its name. Errors: the disk is full, or [`MOST`]
     /// slots are in use.
-    pub(crate) fn add(&self, name: &[u8], meter: &Meter) -> io::Result<Option<Place>> {
+    pub(crate) fn add(&self, name: &[u8], meter: &Meter) -> io::Result<Option<MeterSlot>> {
         if matches!(meter, Meter::Held { .. }) {
             return Ok(None);
         }
-        let slot = self.take_free()?;
-        let words = self.words(slot)?;
+        let number = self.take_free()?;
+        let words = self.words(number)?;
         let name = format::name_words(name);
         for (word, value) in words.iter().zip(name).skip(1) {
             word.store(value, Ordering::Relaxed);
         }
-        let mut place = Place { slot, sequence: 0 };
-        self.write(&mut place, meter)?;
+        let mut slot = MeterSlot { number, sequence: 0 };
+        self.write(&mut slot, meter)?;
         // From here on the slot is in use.
         words[0].store(name[0], Ordering::Release);
-        Ok(Some(place))
+        Ok(Some(slot))
     }
 
     /// Writes the meter over the older of the two versions.
-    pub(crate) fn write(&self, place: &mut Place, meter: &Meter) -> io::Result<()> {
-        place.sequence += 1;
-        let Some(version) = format::encode(meter, place.sequence, u64::from(place.slot)) else {
+    pub(crate) fn write(&self, slot: &mut MeterSlot, meter: &Meter) -> io::Result<()> {
+        slot.sequence += 1;
+        let Some(version) = format::encode(meter, slot.sequence, u64::from(slot.number)) else {
             return Ok(());
         };
-        let at = VERSIONS[(place.sequence % 2) as usize];
-        let words = &self.words(place.slot)?[at..at + VERSION_WORDS];
+        let at = VERSIONS[(slot.sequence % 2) as usize];
+        let words = &self.words(slot.number)?[at..at + VERSION_WORDS];
         for (word, value) in words.iter().zip(version) {
             // The stores happen in this order: a checksum is never visible before its content.
             word.store(value, Ordering::Release);
@@ -135,10 +107,10 @@ impl StateFile {
     }
 
     /// Frees the slot.
-    pub(crate) fn remove(&self, place: Place) {
-        if let Ok(words) = self.words(place.slot) {
+    pub(crate) fn remove(&self, slot: MeterSlot) {
+        if let Ok(words) = self.words(slot.number) {
             words[0].store(0, Ordering::Release);
-            self.lock().free.push(place.slot);
+            self.lock().free.push(slot.number);
         }
     }
 
@@ -175,7 +147,7 @@ impl StateFile {
 
 /// Reads a whole state file from memory and returns its number of meters. For tests of the reader
 /// with damaged files.
-pub fn check_state(bytes: &[u8]) -> Result<usize, StateError> {
+pub fn check_state(bytes: &[u8]) -> Result<usize, Error> {
     let mut meters = 0;
     let mut rest = bytes;
     read_all(Path::new("(memory)"), &mut rest, |_, record| {
@@ -194,8 +166,8 @@ fn offset(slot: u32) -> u64 {
     HEADER as u64 + u64::from(slot) * SLOT as u64
 }
 
-fn open_locked(path: &Path) -> Result<File, StateError> {
-    let failed = |source| StateError::File { path: path.to_owned(), source };
+fn open_locked(path: &Path) -> Result<File, Error> {
+    let failed = |source| Error::state_file(path, source);
     let open = || OpenOptions::new().read(true).write(true).open(path);
     let file = match open() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(path).and_then(|()| open()),
@@ -204,9 +176,7 @@ fn open_locked(path: &Path) -> Result<File, StateError> {
     let file = file.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(StateError::InUse { path: path.to_owned() });
-        }
+        Err(TryLockError::WouldBlock) => return Err(Error::state_file_in_use(path)),
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
     if !file.metadata().map_err(failed)?.is_file() {
@@ -240,12 +210,12 @@ fn read_all(
     path: &Path,
     file: &mut impl Read,
     mut found: impl FnMut(u32, Option<Record>),
-) -> Result<u32, StateError> {
-    let failed = |source| StateError::File { path: path.to_owned(), source };
-    let damaged = |place: String, what| StateError::Damaged { path: path.to_owned(), place, what };
+) -> Result<u32, Error> {
+    let failed = |source| Error::state_file(path, source);
+    let damaged = |position: &str, what| Error::state_file_damaged(path, position, what);
     let mut header = Vec::with_capacity(HEADER);
     file.take(HEADER as u64).read_to_end(&mut header).map_err(failed)?;
-    let in_header = |what| damaged("in its header".to_owned(), what);
+    let in_header = |what| damaged("in its header", what);
     let least = format::check_header(&header).map_err(in_header)?;
     let mut number = 0;
     let mut bytes = Vec::with_capacity(STEP as usize * SLOT);
@@ -257,19 +227,19 @@ fn read_all(
             return is_whole.then_some(number).ok_or_else(|| in_header("its slots are cut off"));
         }
         for slot in bytes.chunks(SLOT) {
-            let place = || format!("slot {number} at byte {}", offset(number));
+            let position = || format!("slot {number} at byte {}", offset(number));
             if slot.len() < SLOT {
-                return Err(damaged(place(), "it is cut off"));
+                return Err(damaged(&position(), "it is cut off"));
             }
             if number == MOST {
-                return Err(damaged(place(), "it is larger than a state file can be"));
+                return Err(damaged(&position(), "it is larger than a state file can be"));
             }
             let mut words = [0; SLOT_WORDS];
             for (word, bytes) in words.iter_mut().zip(slot.chunks_exact(8)) {
                 *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
             }
             let record = format::read(&words, u64::from(number));
-            found(number, record.map_err(|what| damaged(place(), what))?);
+            found(number, record.map_err(|what| damaged(&position(), what))?);
             number += 1;
         }
     }

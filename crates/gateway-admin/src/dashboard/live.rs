@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ratelimit::{Draw, Micros, State, Unavailable};
+use ratelimit::{Draw, Micros, State};
 
 use crate::Services;
 use gateway_policy::dates;
@@ -28,7 +28,7 @@ pub(super) async fn read(
     organization: &str,
     meters: Vec<Meter>,
     now: Micros,
-) -> Result<Vec<Reading>, Unavailable> {
+) -> Result<Vec<Reading>, ratelimit::Error> {
     let month = dates::month(now);
     let mut states = Vec::with_capacity(meters.len());
     for part in meters.chunks(TOGETHER) {
@@ -36,11 +36,11 @@ pub(super) async fn read(
             .iter()
             .map(|meter| Draw { meter: &meter.name, bound: meter.bound(month), amount: 0 })
             .collect();
-        let told = services.limits.look(organization, &draws, now).await?;
-        if told.len() != draws.len() {
-            return Err(Unavailable::Away("its answer is incomplete".to_owned()));
+        let read = services.limits.look(organization, &draws, now).await?;
+        if read.len() != draws.len() {
+            return Err(ratelimit::Error::unreachable("its answer is incomplete"));
         }
-        states.extend(told);
+        states.extend(read);
     }
     let reading = |(meter, state)| Reading { meter, state };
     Ok(meters.into_iter().zip(states).map(reading).collect())

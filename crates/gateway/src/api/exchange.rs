@@ -163,7 +163,7 @@ impl Exchange {
         let draws = plan.draws(demand, self.now);
         let reserve = || gateway.limits.reserve(organization, self.request, &draws, self.now);
         match reserve().await {
-            Err(ratelimit::Unavailable::Unseeded) => {
+            Err(error) if error.kind() == ratelimit::ErrorKind::Unseeded => {
                 gateway.spend.seed_again(&self.caller, self.now).await?;
                 reserve().await.map_err(|error| self.unavailable(&error))
             }
@@ -171,7 +171,7 @@ impl Exchange {
         }
     }
 
-    fn unavailable(&self, error: &ratelimit::Unavailable) -> ApiError {
+    fn unavailable(&self, error: &ratelimit::Error) -> ApiError {
         tracing::warn!(request = %request_id(self.request), "limits: {error}");
         ApiError::limits_unavailable()
     }

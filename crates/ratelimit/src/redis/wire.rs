@@ -1,6 +1,6 @@
 //! Encodes calls of the library's functions, and decodes their replies. No I/O.
 
-use crate::{Bound, Decision, Draw, Micros, Remedy, State, Unavailable};
+use crate::{Bound, Decision, Draw, Error, Micros, Remedy, State};
 
 /// Larger amounts and limits count as this: the store's numbers are doubles.
 pub(super) const LARGEST: u64 = 1 << 50;
@@ -68,10 +68,10 @@ pub(super) fn key(organization: &str, what: &str) -> String {
 }
 
 /// Checks that the store can count within this bound.
-pub(super) fn check(bound: Bound) -> Result<(), Unavailable> {
+pub(super) fn check(bound: Bound) -> Result<(), Error> {
     match bound {
         Bound::Rate { limit, .. } if limit.window == 0 || limit.window >= LONGEST => {
-            Err(Unavailable::Full(format!(
+            Err(Error::full(format_args!(
                 "the store cannot count over a window of {} µs",
                 limit.window
             )))

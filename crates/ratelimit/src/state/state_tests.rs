@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::{Bound, DAY, Draw, Limit, MINUTE, Memory};
+use crate::{Bound, DAY, Draw, ErrorKind, Limit, MINUTE, Memory};
 
 fn draws(amount: u64) -> [Draw<'static>; 3] {
     let limit = |amount, window| Limit { amount, window };
@@ -55,12 +55,12 @@ fn a_file_has_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let first = Memory::open(&path, 0).unwrap();
-    assert!(matches!(Memory::open(&path, 0), Err(StateError::InUse { .. })));
+    assert_eq!(Memory::open(&path, 0).unwrap_err().kind(), ErrorKind::StateFileInUse);
     drop(first);
     Memory::open(&path, 0).unwrap();
     let missing = folder.path().join("none/limits.state");
-    assert!(matches!(Memory::open(&missing, 0), Err(StateError::File { .. })));
-    assert!(matches!(Memory::open(folder.path(), 0), Err(StateError::File { .. })));
+    assert_eq!(Memory::open(&missing, 0).unwrap_err().kind(), ErrorKind::StateFile);
+    assert_eq!(Memory::open(folder.path(), 0).unwrap_err().kind(), ErrorKind::StateFile);
 }
 
 #[test]
@@ -100,19 +100,19 @@ fn slots_are_reused_and_the_file_grows_in_steps() {
     let path = folder.path().join("limits.state");
     let file = StateFile::open(&path, |_, _| panic!("it is new")).unwrap();
     let meter = Meter::Spend { month: 1, amount: 1 };
-    let places: Vec<Place> = (0..STEP + 1)
+    let slots: Vec<MeterSlot> = (0..STEP + 1)
         .map(|n| file.add(n.to_string().as_bytes(), &meter).unwrap().unwrap())
         .collect();
     let length = |path: &Path| std::fs::metadata(path).unwrap().len();
     assert_eq!(length(&path), offset(2 * STEP));
-    file.remove(places[7]);
-    assert_eq!(file.add(b"new", &meter).unwrap().map(|place| place.slot), Some(7));
-    file.remove(places[8]);
+    file.remove(slots[7]);
+    assert_eq!(file.add(b"new", &meter).unwrap().map(|slot| slot.number), Some(7));
+    file.remove(slots[8]);
     drop(file);
     let mut found = Vec::new();
-    let file = StateFile::open(&path, |record, place| found.push((record.name, place))).unwrap();
+    let file = StateFile::open(&path, |record, slot| found.push((record.name, slot))).unwrap();
     assert_eq!(found.len(), STEP as usize);
     assert_eq!(&*found[7].0, b"new");
-    assert_eq!(file.add(b"next", &meter).unwrap().map(|place| place.slot), Some(8));
+    assert_eq!(file.add(b"next", &meter).unwrap().map(|slot| slot.number), Some(8));
     assert_eq!(length(&path), offset(2 * STEP));
 }
