@@ -18,12 +18,12 @@ const LIMIT: usize = 1000;
 const IDLE_BYTES: usize = 4 << 10;
 
 /// Gives pieces of one length, then the end.
-struct Pieces<'a> {
+struct SplitReader<'a> {
     rest: &'a [u8],
     length: usize,
 }
 
-impl AsyncRead for Pieces<'_> {
+impl AsyncRead for SplitReader<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -40,7 +40,7 @@ impl AsyncRead for Pieces<'_> {
 fn read_all(bytes: &[u8], length: usize, role: Role) -> Vec<String> {
     let reading = async {
         let mut said = Vec::new();
-        let mut reader = MessageReader::new(Pieces { rest: bytes, length }, role, LIMIT, b"");
+        let mut reader = MessageReader::new(SplitReader { rest: bytes, length }, role, LIMIT, b"");
         loop {
             let received = match reader.next().await {
                 Ok(Some(received)) => received,

@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Place, Running, listing, stderr, stdout};
+use common::{Running, TestEnvironment, listing, stderr, stdout};
 use serde_json::{Value, json};
 
 /// The JSON-RPC error codes in these tests.
@@ -17,16 +17,16 @@ const INVALID_PARAMS: i64 = -32602;
 
 #[test]
 fn a_conversation_in_raw_lines() {
-    let place = Place::new();
-    let mut server = Running::start(&mut place.agentd(&["app-server"]));
+    let env = TestEnvironment::new();
+    let mut server = Running::start(&mut env.agentd(&["app-server"]));
     let early = server.call(7, "thread/list", json!({}));
     assert_eq!(early["error"], json!({"code": INVALID_REQUEST, "message": "Not initialized"}));
     let client = json!({"clientInfo": {"name": "by_hand", "version": "1"}});
     let opened = server.call(0, "initialize", client.clone());
-    assert_eq!(opened["result"]["agentHome"], place.home().to_str().unwrap());
+    assert_eq!(opened["result"]["agentHome"], env.home().to_str().unwrap());
     let again = server.call(1, "initialize", client);
     assert_eq!(again["error"]["message"], "Already initialized");
-    server.say(r#"{"method":"initialized"}"#);
+    server.send(r#"{"method":"initialized"}"#);
 
     let thread = server.thread("echo");
     let text = json!([{"type": "text", "text": "Hello, agent."}]);
@@ -49,10 +49,10 @@ fn a_conversation_in_raw_lines() {
 
 #[test]
 fn invalid_lines_are_answered_and_the_connection_continues() {
-    let place = Place::new();
-    let mut server = Running::server(&place, &["--max-line-bytes", "2048"]);
+    let env = TestEnvironment::new();
+    let mut server = Running::server(&env, &["--max-line-bytes", "2048"]);
     let check = |server: &mut Running, line: &str, code: i64| {
-        server.say(line);
+        server.send(line);
         let answer = server.message(|message| message.get("error").is_some());
         assert_eq!(answer["error"]["code"], code, "{line:?}: {answer}");
     };
@@ -64,7 +64,7 @@ fn invalid_lines_are_answered_and_the_connection_continues() {
     check(&mut server, "{\"id\":1,\"method\":\"thread/read\"}", INVALID_PARAMS);
     check(&mut server, &"x".repeat(5000), INVALID_REQUEST);
     check(&mut server, "\u{0}\u{1b}[31m\u{fffd}", PARSE_ERROR);
-    server.say("");
+    server.send("");
     let alive = server.call(2, "thread/loaded/list", json!({}));
     assert_eq!(alive["result"]["data"], json!([]));
     assert!(server.end().0.success());
@@ -72,12 +72,12 @@ fn invalid_lines_are_answered_and_the_connection_continues() {
 
 /// Ends a server in the middle of a turn, and reads the thread with the next server.
 fn cut_short(end: impl Fn(&mut Running)) {
-    let place = Place::new();
-    let script = place.script(&json!([
+    let env = TestEnvironment::new();
+    let script = env.script(&json!([
         {"steps": [{"message": {"text": "I have begun. ", "phase": "commentary"}},
             {"function_call": {"name": "exec_command", "arguments": {"cmd": "sleep 100"}}}]},
     ]));
-    let mut server = Running::server(&place, &[]);
+    let mut server = Running::server(&env, &[]);
     let thread = server.thread(&script);
     let text = json!([{"type": "text", "text": "Begin."}]);
     server.call(
@@ -96,7 +96,7 @@ fn cut_short(end: impl Fn(&mut Running)) {
     let told = rest.iter().filter(|line| line.contains("\"turn/completed\"")).count();
     assert!(told <= 1, "the turn's end is told once: {rest:?}");
 
-    let mut server = Running::server(&place, &[]);
+    let mut server = Running::server(&env, &[]);
     let read = server.call(1, "thread/read", json!({"threadId": thread, "includeTurns": true}));
     let turns = read["result"]["thread"]["turns"].as_array().unwrap();
     assert_eq!(turns.len(), 1);
@@ -119,14 +119,14 @@ fn termination_during_a_turn_stores_everything() {
 
 #[test]
 fn generated_files_equal_the_committed_ones() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema");
     for (generator, kind) in [("generate-ts", "typescript"), ("generate-json-schema", "json")] {
         for (flag, surface) in [(None, "stable"), (Some("--experimental"), "experimental")] {
-            let out = place.work().join(kind).join(surface);
+            let out = env.work().join(kind).join(surface);
             let mut arguments = vec!["app-server", generator, "--out", out.to_str().unwrap()];
             arguments.extend(flag);
-            let output = place.run(&arguments);
+            let output = env.run(&arguments);
             assert!(output.status.success(), "{}", stderr(&output));
             let expected = schema.join(kind).join(surface);
             let contents = |folder: &Path| -> Vec<(std::path::PathBuf, Vec<u8>)> {
@@ -145,14 +145,14 @@ fn the_example_client_works() {
         eprintln!("skipped: python3 is not installed");
         return;
     }
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/client.py");
     let output = Command::new("python3")
         .arg(example)
         .arg(env!("CARGO_BIN_EXE_agentd"))
-        .env("AGENT_HOME", place.home())
-        .env("HOME", place.home())
-        .current_dir(place.work())
+        .env("AGENT_HOME", env.home())
+        .env("HOME", env.home())
+        .current_dir(env.work())
         .output()
         .unwrap();
     let shown = stdout(&output);
@@ -163,9 +163,9 @@ fn the_example_client_works() {
 
 #[test]
 fn the_log_follows_its_environment_variables() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let run = |variables: &[(&str, &str)]| {
-        let mut command = place.agentd(&["app-server"]);
+        let mut command = env.agentd(&["app-server"]);
         let mut server = Running::start(command.envs(variables.iter().copied()));
         server.call(0, "initialize", json!({"clientInfo": {"name": "by_hand", "version": "1"}}));
         let thread = server.thread("echo");
@@ -173,7 +173,7 @@ fn the_log_follows_its_environment_variables() {
         server.call(3, "turn/start", json!({"threadId": thread, "input": input}));
         let turn = server.notification("turn/completed")["turn"]["id"].as_str().unwrap().to_owned();
         assert!(server.end().0.success());
-        let log = std::fs::read_to_string(place.home().join("log/agentd.log"));
+        let log = std::fs::read_to_string(env.home().join("log/agentd.log"));
         (thread, turn, log.unwrap_or_default())
     };
 
@@ -200,8 +200,8 @@ fn the_log_follows_its_environment_variables() {
 
 #[test]
 fn an_invalid_log_filter_is_reported_and_ignored() {
-    let place = Place::new();
-    let mut command = place.agentd(&["app-server"]);
+    let env = TestEnvironment::new();
+    let mut command = env.agentd(&["app-server"]);
     let output = command.env("RUST_LOG", "server=loud").output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let told = stderr(&output);

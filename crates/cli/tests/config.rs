@@ -3,17 +3,17 @@
 
 mod common;
 
-use common::{Place, stderr, stdout};
+use common::{TestEnvironment, stderr, stdout};
 
-fn place(text: &str) -> Place {
-    let place = Place::new();
-    std::fs::write(place.home().join("config.toml"), text).unwrap();
-    place
+fn env(text: &str) -> TestEnvironment {
+    let env = TestEnvironment::new();
+    std::fs::write(env.home().join("config.toml"), text).unwrap();
+    env
 }
 
 #[test]
 fn an_invalid_configuration_exits_with_2_and_its_position() {
-    let place = place("\nmodel = true\n");
+    let env = env("\nmodel = true\n");
     for arguments in [
         &["app-server"][..],
         &["exec", "go"],
@@ -22,11 +22,11 @@ fn an_invalid_configuration_exits_with_2_and_its_position() {
         &["-c", "sandbox_mode=x", "app-server"],
         &["--enable", "shel_tool", "app-server"],
     ] {
-        let output = place.run(arguments);
+        let output = env.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{arguments:?}");
     }
-    let told = stderr(&place.run(&["app-server"]));
+    let told = stderr(&env.run(&["app-server"]));
     assert!(
         told.contains("config.toml:2:9: `model` must be a string, found the boolean true"),
         "{told}"
@@ -36,42 +36,42 @@ fn an_invalid_configuration_exits_with_2_and_its_position() {
 
 #[test]
 fn unknown_keys_warn_unless_the_configuration_is_strict() {
-    let place = place("modle = \"x\"\n");
-    let output = place.run(&["config", "check"]);
+    let env = env("modle = \"x\"\n");
+    let output = env.run(&["config", "check"]);
     assert!(output.status.success());
     assert!(stderr(&output).contains("did you mean `model`?"), "{}", stderr(&output));
-    assert_eq!(place.run(&["--strict-config", "config", "check"]).status.code(), Some(2));
-    assert_eq!(place.run(&["--strict-config", "app-server"]).status.code(), Some(2));
+    assert_eq!(env.run(&["--strict-config", "config", "check"]).status.code(), Some(2));
+    assert_eq!(env.run(&["--strict-config", "app-server"]).status.code(), Some(2));
 }
 
 #[test]
 fn values_are_set_shown_and_removed() {
-    let place = place("# mine\nmodel = \"a\" # why\n");
-    assert!(place.run(&["config", "set", "model", "b"]).status.success());
-    assert!(place.run(&["config", "set", "tools.view_image", "false"]).status.success());
-    let shown = stdout(&place.run(&["config", "show", "--origins"]));
+    let env = env("# mine\nmodel = \"a\" # why\n");
+    assert!(env.run(&["config", "set", "model", "b"]).status.success());
+    assert!(env.run(&["config", "set", "tools.view_image", "false"]).status.success());
+    let shown = stdout(&env.run(&["config", "show", "--origins"]));
     assert!(shown.contains("model = \"b\"  # ") && shown.contains("config.toml:2\n"), "{shown}");
     assert!(shown.contains("tools.view_image = false"), "{shown}");
-    assert_eq!(stdout(&place.run(&["config", "get", "sandbox_mode"])), "read-only\n");
-    assert_eq!(place.run(&["config", "set", "model", "5"]).status.code(), Some(2));
-    assert_eq!(place.run(&["config", "set", "modle", "x"]).status.code(), Some(2));
-    assert!(place.run(&["config", "unset", "tools.view_image"]).status.success());
-    assert!(!stdout(&place.run(&["config", "show"])).contains("view_image"));
-    assert!(stdout(&place.run(&["config", "path"])).contains("config.toml"));
+    assert_eq!(stdout(&env.run(&["config", "get", "sandbox_mode"])), "read-only\n");
+    assert_eq!(env.run(&["config", "set", "model", "5"]).status.code(), Some(2));
+    assert_eq!(env.run(&["config", "set", "modle", "x"]).status.code(), Some(2));
+    assert!(env.run(&["config", "unset", "tools.view_image"]).status.success());
+    assert!(!stdout(&env.run(&["config", "show"])).contains("view_image"));
+    assert!(stdout(&env.run(&["config", "path"])).contains("config.toml"));
     let schema: serde_json::Value =
-        serde_json::from_str(&stdout(&place.run(&["config", "schema"]))).unwrap();
+        serde_json::from_str(&stdout(&env.run(&["config", "schema"]))).unwrap();
     assert!(schema["properties"]["model"].is_object());
 }
 
 #[test]
 fn secrets_are_shown_on_request_only() {
-    let place = place(
+    let env = env(
         "[model_providers.x]\nbase_url = \"http://h\"\nexperimental_bearer_token = \"tell-nobody\"\n\
          http_headers = { X-Key = \"tell-nobody\" }\n",
     );
     for arguments in [&["config", "show"][..], &["config", "show", "--json"]] {
-        assert!(!stdout(&place.run(arguments)).contains("tell-nobody"), "{arguments:?}");
+        assert!(!stdout(&env.run(arguments)).contains("tell-nobody"), "{arguments:?}");
         let all = [arguments, &["--secrets"]].concat();
-        assert!(stdout(&place.run(&all)).contains("tell-nobody"), "{arguments:?}");
+        assert!(stdout(&env.run(&all)).contains("tell-nobody"), "{arguments:?}");
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{Place, Running};
+use common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Writes of each server; `AGENTD_TEST_CONFIG_WRITES` overrides it.
@@ -32,8 +32,8 @@ fn document(home: &Path) -> (Value, String) {
     (parsed.unwrap_or_else(|error| panic!("{}", error.diagnostic())).to_json(), version)
 }
 
-fn writer(place: &Place, home: &Path, name: &str, writes: i64) {
-    let mut server = Running::server(place, &[]);
+fn writer(env: &TestEnvironment, home: &Path, name: &str, writes: i64) {
+    let mut server = Running::server(env, &[]);
     let mut id = 0;
     for n in 0..writes {
         id += 1;
@@ -64,14 +64,14 @@ fn writer(place: &Place, home: &Path, name: &str, writes: i64) {
 
 #[test]
 fn concurrent_writes_lose_no_update_and_keep_the_file_valid() {
-    let place = Place::new();
-    let home = place.home();
+    let env = TestEnvironment::new();
+    let home = env.home();
     std::fs::write(home.join("config.toml"), "# kept\nmodel_provider = \"offline\"\n").unwrap();
     let writes =
         std::env::var("AGENTD_TEST_CONFIG_WRITES").map_or(WRITES, |number| number.parse().unwrap());
     std::thread::scope(|scope| {
         for name in ["a", "b"] {
-            scope.spawn(|| writer(&place, &home, name, writes));
+            scope.spawn(|| writer(&env, &home, name, writes));
         }
     });
     let (now, _) = document(&home);

@@ -13,7 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use common::{PATIENCE, Place, Running};
+use common::{PATIENCE, Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Default number of points.
@@ -59,17 +59,17 @@ struct Tally {
 }
 
 fn die_again_and_again(seed: u64, lives: usize) -> Tally {
-    let place = Place::new();
-    let model = place.script(&script());
+    let env = TestEnvironment::new();
+    let model = env.script(&script());
     let mut ledger = Ledger::default();
     let mut random = Random(seed);
     // The first process runs to the end, to measure the output of a whole one.
-    let whole = Life::start(&place, &model, &mut ledger, usize::MAX).live();
+    let whole = ServerRun::start(&env, &model, &mut ledger, usize::MAX).run_until_kill();
     for _ in 0..lives {
         let point = random.below(whole as u64) as usize;
-        Life::start(&place, &model, &mut ledger, point).live();
+        ServerRun::start(&env, &model, &mut ledger, point).run_until_kill();
     }
-    let mut server = Running::server(&place, &[]);
+    let mut server = Running::server(&env, &[]);
     for thread in ledger.threads.keys() {
         let read = json!({ "threadId": thread, "includeTurns": true });
         let answer = server.call(1, "thread/read", read);
@@ -116,11 +116,11 @@ fn turn(thread: &str) -> Value {
 /// What clients received from all processes so far: by thread, then by turn.
 #[derive(Default)]
 struct Ledger {
-    threads: BTreeMap<String, BTreeMap<String, ToldTurn>>,
+    threads: BTreeMap<String, BTreeMap<String, ReportedTurn>>,
 }
 
 #[derive(Default)]
-struct ToldTurn {
+struct ReportedTurn {
     /// Completed items by id.
     items: BTreeMap<String, Value>,
     /// The reported final status.
@@ -133,7 +133,7 @@ impl Ledger {
         self.threads.keys().next_back().cloned()
     }
 
-    fn turn(&mut self, params: &Value, turn: &Value) -> &mut ToldTurn {
+    fn turn(&mut self, params: &Value, turn: &Value) -> &mut ReportedTurn {
         let thread = self.threads.entry(text(&params["threadId"])).or_default();
         thread.entry(text(turn)).or_default()
     }
@@ -145,14 +145,14 @@ impl Ledger {
             }
             "item/completed" => {
                 let item = &params["item"];
-                let told = self.turn(params, &params["turnId"]);
-                assert!(told.status.is_none(), "an item after its turn's end: {params}");
-                let before = told.items.insert(text(&item["id"]), item.clone());
+                let reported = self.turn(params, &params["turnId"]);
+                assert!(reported.status.is_none(), "an item after its turn's end: {params}");
+                let before = reported.items.insert(text(&item["id"]), item.clone());
                 assert!(before.is_none(), "told twice: {item}");
             }
             "turn/completed" => {
-                let told = self.turn(params, &params["turn"]["id"]);
-                let before = told.status.replace(text(&params["turn"]["status"]));
+                let reported = self.turn(params, &params["turn"]["id"]);
+                let before = reported.status.replace(text(&params["turn"]["status"]));
                 assert!(before.is_none(), "ended twice: {params}");
             }
             _ => {}
@@ -165,20 +165,20 @@ impl Ledger {
         let turns = read["turns"].as_array().unwrap();
         let ids: BTreeSet<String> = turns.iter().map(|turn| text(&turn["id"])).collect();
         assert_eq!(ids.len(), turns.len(), "a turn is doubled: {read}");
-        for told in self.threads[id].keys() {
-            assert!(ids.contains(told), "turn {told} of {id} is lost");
+        for reported in self.threads[id].keys() {
+            assert!(ids.contains(reported), "turn {reported} of {id} is lost");
         }
         for turn in turns {
-            let nothing = ToldTurn::default();
-            let told = self.threads[id].get(&text(&turn["id"])).unwrap_or(&nothing);
-            check_turn(told, turn);
+            let nothing = ReportedTurn::default();
+            let reported = self.threads[id].get(&text(&turn["id"])).unwrap_or(&nothing);
+            check_turn(reported, turn);
         }
     }
 }
 
-fn check_turn(told: &ToldTurn, turn: &Value) {
+fn check_turn(reported: &ReportedTurn, turn: &Value) {
     let status = text(&turn["status"]);
-    match &told.status {
+    match &reported.status {
         Some(expected) => assert_eq!(&status, expected, "{turn}"),
         // Its end may have been stored and not reported.
         None => assert!(["interrupted", "completed"].contains(&status.as_str()), "{turn}"),
@@ -190,18 +190,18 @@ fn check_turn(told: &ToldTurn, turn: &Value) {
         let before = found.insert(text(&item["id"]), item);
         assert!(before.is_none(), "an item is doubled: {turn}");
     }
-    for (id, item) in &told.items {
+    for (id, item) in &reported.items {
         assert_eq!(found.get(id).copied(), Some(item), "an item is lost or changed: {turn}");
     }
 }
 
 /// One process, from start to kill.
-struct Life<'a> {
+struct ServerRun<'a> {
     child: Child,
     input: ChildStdin,
     output: Receiver<Vec<u8>>,
     ledger: &'a mut Ledger,
-    place: &'a Place,
+    env: &'a TestEnvironment,
     model: &'a str,
     /// Number of output bytes after which it is killed.
     point: usize,
@@ -220,9 +220,14 @@ enum Call {
     Turn,
 }
 
-impl<'a> Life<'a> {
-    fn start(place: &'a Place, model: &'a str, ledger: &'a mut Ledger, point: usize) -> Self {
-        let mut command = place.agentd(&["app-server"]);
+impl<'a> ServerRun<'a> {
+    fn start(
+        env: &'a TestEnvironment,
+        model: &'a str,
+        ledger: &'a mut Ledger,
+        point: usize,
+    ) -> Self {
+        let mut command = env.agentd(&["app-server"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take().unwrap();
@@ -241,7 +246,7 @@ impl<'a> Life<'a> {
             input,
             output,
             ledger,
-            place,
+            env,
             model,
             point,
             read: 0,
@@ -254,7 +259,7 @@ impl<'a> Life<'a> {
 
     /// Runs to the point, or until the turns are done, and kills the process; returns the number of
     /// output bytes.
-    fn live(mut self) -> usize {
+    fn run_until_kill(mut self) -> usize {
         let client = json!({ "clientInfo": { "name": "crash", "title": "C", "version": "1" } });
         self.call("initialize", client, Call::Initialize);
         while self.read < self.point && !self.is_done() {
@@ -284,13 +289,13 @@ impl<'a> Life<'a> {
             let line = std::mem::take(&mut self.line);
             let message: Value = serde_json::from_slice(&line).expect("each line is JSON");
             match message["method"].as_str() {
-                Some(method) => self.told(method, &message["params"]),
-                None => self.answered(&message),
+                Some(method) => self.reported(method, &message["params"]),
+                None => self.receive_response(&message),
             }
         }
     }
 
-    fn told(&mut self, method: &str, params: &Value) {
+    fn reported(&mut self, method: &str, params: &Value) {
         self.ledger.take(method, params);
         if method == "turn/completed" {
             assert_eq!(params["turn"]["status"], "completed", "{params}");
@@ -303,7 +308,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn answered(&mut self, message: &Value) {
+    fn receive_response(&mut self, message: &Value) {
         let call = self.calls.remove(&message["id"].as_i64().unwrap()).unwrap();
         let result = message.get("result").unwrap_or_else(|| panic!("refused: {message}"));
         match call {
@@ -325,7 +330,7 @@ impl<'a> Life<'a> {
 
     /// Checks and continues the thread of the process before, and starts new ones.
     fn begin(&mut self) {
-        self.say(&json!({ "method": "initialized" }));
+        self.send(&json!({ "method": "initialized" }));
         let last = self.ledger.last();
         let new = THREADS - usize::from(last.is_some());
         if let Some(thread) = last {
@@ -333,7 +338,7 @@ impl<'a> Life<'a> {
             self.call("thread/read", params, Call::Read(thread));
         }
         for _ in 0..new {
-            let cwd = tempfile::tempdir_in(self.place.work()).unwrap().keep();
+            let cwd = tempfile::tempdir_in(self.env.work()).unwrap().keep();
             let params = json!({ "modelProvider": "offline", "model": self.model, "cwd": cwd,
                 "approvalPolicy": "never", "sandbox": "workspaceWrite" });
             self.call("thread/start", params, Call::Open);
@@ -343,10 +348,10 @@ impl<'a> Life<'a> {
     fn call(&mut self, method: &str, params: Value, call: Call) {
         self.next_id += 1;
         self.calls.insert(self.next_id, call);
-        self.say(&json!({ "id": self.next_id, "method": method, "params": params }));
+        self.send(&json!({ "id": self.next_id, "method": method, "params": params }));
     }
 
-    fn say(&mut self, message: &Value) {
+    fn send(&mut self, message: &Value) {
         // A killed process no longer reads.
         let _ = self.input.write_all(format!("{message}\n").as_bytes());
     }

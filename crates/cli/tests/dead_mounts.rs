@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::dead_mount::DeadMount;
 use common::socket::Socket;
-use common::{Place, Running};
+use common::{Running, TestEnvironment};
 use serde_json::json;
 
 /// Bound of a file request, with room for a busy machine.
@@ -22,8 +22,8 @@ const UNDISTURBED: Duration = Duration::from_secs(2);
 /// Bounds of a shutdown with `--shutdown-grace 1`, with room for a busy machine.
 const ENDED: Duration = Duration::from_secs(1 + 10 + 10);
 
-fn start(place: &Place) -> (Running, String) {
-    let mut command = place.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
+fn start(env: &TestEnvironment) -> (Running, String) {
+    let mut command = env.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
     let server = Running::start(command.args(["--shutdown-grace", "1"]));
     let line = server.line_with("ws://");
     (server, line.strip_prefix("listening on ws://").unwrap().to_owned())
@@ -41,11 +41,11 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn an_unresponsive_file_system_fails_only_its_own_requests_and_delays_no_exit() {
-    let place = Place::new();
-    let Some(dead) = DeadMount::new(&place.work().join("dead")) else { return };
-    let (server, address) = start(&place);
+    let env = TestEnvironment::new();
+    let Some(dead) = DeadMount::new(&env.work().join("dead")) else { return };
+    let (server, address) = start(&env);
     let mut other = client(&address);
-    let script = place.script(&json!([{"steps": [{"message": "Hello."}]}]));
+    let script = env.script(&json!([{"steps": [{"message": "Hello."}]}]));
     let thread = other.thread(&script);
     let image = dead.path.join("image.png");
     let input = json!([{"type": "localImage", "path": image}]);
@@ -60,7 +60,7 @@ fn an_unresponsive_file_system_fails_only_its_own_requests_and_delays_no_exit() 
     let mut clients: Vec<Socket> = requests.iter().map(|_| client(&address)).collect();
     let begun = Instant::now();
     for (client, (method, params)) in clients.iter_mut().zip(&requests) {
-        client.say(&json!({"id": 7, "method": method, "params": params}));
+        client.send(&json!({"id": 7, "method": method, "params": params}));
     }
     for id in 100..200 {
         let asked = Instant::now();
@@ -86,21 +86,21 @@ fn an_unresponsive_file_system_fails_only_its_own_requests_and_delays_no_exit() 
 
 #[test]
 fn the_process_exits_even_when_all_runtime_threads_hang() {
-    let place = Place::new();
-    let Some(dead) = DeadMount::new(&place.work().join("dead")) else { return };
+    let env = TestEnvironment::new();
+    let Some(dead) = DeadMount::new(&env.work().join("dead")) else { return };
     let log = dead.path.join("log");
-    std::fs::write(place.home().join("config.toml"), format!("log_dir = {:?}\n", text(&log)))
+    std::fs::write(env.home().join("config.toml"), format!("log_dir = {:?}\n", text(&log)))
         .unwrap();
-    let (server, address) = start(&place);
+    let (server, address) = start(&env);
     // Failures are logged by whichever runtime thread notices them.
     let mut clients: Vec<Socket> = (0..4).map(|_| client(&address)).collect();
-    let model = place.tmp().join("there is no such script");
+    let model = env.tmp().join("there is no such script");
     let threads: Vec<String> =
         clients.iter_mut().map(|client| client.thread(text(&model))).collect();
     for (client, thread) in clients.iter_mut().zip(threads) {
         let input = json!([{"type": "text", "text": "Hi."}]);
         let params = json!({"threadId": thread, "input": input});
-        client.say(&json!({"id": 4, "method": "turn/start", "params": params}));
+        client.send(&json!({"id": 4, "method": "turn/start", "params": params}));
     }
     let begun = Instant::now();
     while answers(&address) {

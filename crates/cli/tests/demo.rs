@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Place, Running, listing, stderr, stdout};
+use common::{Running, TestEnvironment, listing, stderr, stdout};
 
 /// What a person is to see, in this order.
 const PROMISED: [&str; 19] = [
@@ -33,15 +33,15 @@ const PROMISED: [&str; 19] = [
 #[test]
 fn the_demo_shows_every_element_and_leaves_the_folder_unchanged() {
     for files in [&[][..], &[("a.txt", "a"), ("src/b.rs", "fn b() {}"), (".git/HEAD", "ref: x")]] {
-        let place = Place::new();
+        let env = TestEnvironment::new();
         for (name, text) in files {
-            let path = place.work().join(name);
+            let path = env.work().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let before = listing(&place.work());
+        let before = listing(&env.work());
         let begun = Instant::now();
-        let output = place.run(&["demo"]);
+        let output = env.run(&["demo"]);
         assert!(begun.elapsed() < Duration::from_secs(10));
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let shown = stdout(&output);
@@ -51,20 +51,20 @@ fn the_demo_shows_every_element_and_leaves_the_folder_unchanged() {
             rest = after;
         }
         assert!(!shown.contains('\x1b'), "colours in a pipe: {shown:?}");
-        assert_eq!(listing(&place.work()), before);
-        assert_eq!(listing(&place.tmp()), [], "the scratch copy is removed");
+        assert_eq!(listing(&env.work()), before);
+        assert_eq!(listing(&env.tmp()), [], "the scratch copy is removed");
     }
 }
 
 #[test]
 fn printed_commands_work_when_pasted() {
-    let place = Place::new();
-    let shown = stdout(&place.run(&["demo"]));
-    let mut server = Running::start(&mut place.agentd(&["app-server"]));
+    let env = TestEnvironment::new();
+    let shown = stdout(&env.run(&["demo"]));
+    let mut server = Running::start(&mut env.agentd(&["app-server"]));
     let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with('{')).collect();
     assert_eq!(lines.len(), 4, "{shown}");
     for line in lines {
-        server.say(line);
+        server.send(line);
     }
     let item = server.message(|message| {
         message["method"] == "item/completed" && message["params"]["item"]["type"] == "agentMessage"
@@ -76,8 +76,8 @@ fn printed_commands_work_when_pasted() {
 
 #[test]
 fn without_bubblewrap_the_demo_continues_and_names_the_package() {
-    let place = Place::new();
-    let programs = place.home().join("bin");
+    let env = TestEnvironment::new();
+    let programs = env.home().join("bin");
     std::fs::create_dir(&programs).unwrap();
     for program in ["ls", "sh"] {
         let file = std::env::split_paths(&std::env::var_os("PATH").unwrap())
@@ -86,7 +86,7 @@ fn without_bubblewrap_the_demo_continues_and_names_the_package() {
             .unwrap();
         std::os::unix::fs::symlink(file, programs.join(program)).unwrap();
     }
-    let output = place.agentd(&["demo"]).env("PATH", &programs).output().unwrap();
+    let output = env.agentd(&["demo"]).env("PATH", &programs).output().unwrap();
     let shown = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}{}", stderr(&output));
     // On kernels with Landlock, the demo works without bubblewrap.
@@ -98,20 +98,20 @@ fn without_bubblewrap_the_demo_continues_and_names_the_package() {
 
 #[test]
 fn an_interrupted_demo_leaves_no_files() {
-    let place = Place::new();
-    std::fs::write(place.work().join("a.txt"), "a").unwrap();
-    let running = Running::start(&mut place.agentd(&["demo"]));
+    let env = TestEnvironment::new();
+    std::fs::write(env.work().join("a.txt"), "a").unwrap();
+    let running = Running::start(&mut env.agentd(&["demo"]));
     running.line_with("turn/start: ");
     running.signal("INT");
     running.line_with("interrupted");
     assert_eq!(running.end().0.code(), Some(130));
-    assert_eq!(listing(&place.tmp()), []);
+    assert_eq!(listing(&env.tmp()), []);
 }
 
 #[test]
 fn interactive_approvals_need_a_terminal() {
-    let place = Place::new();
-    let shown = stdout(&place.run(&["demo", "--ask"]));
+    let env = TestEnvironment::new();
+    let shown = stdout(&env.run(&["demo", "--ask"]));
     assert!(shown.contains("standard input is not a terminal: the demo answers"), "{shown}");
     assert!(shown.contains("the demo answers: accept"), "{shown}");
 }

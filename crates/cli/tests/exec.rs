@@ -5,7 +5,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{Place, Running, stderr, stdout};
+use common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::{Value, json};
 
 const OFFLINE: [&str; 3] = ["exec", "-c", r#"model_provider="offline""#];
@@ -19,19 +19,19 @@ fn message(text: &str) -> Value {
 }
 
 /// A repository with a failing test.
-fn repository(place: &Place) {
+fn repository(env: &TestEnvironment) {
     let git = |arguments: &[&str]| {
         let done = Command::new("git")
             .args(["-c", "user.name=t", "-c", "user.email=t@localhost"])
             .args(arguments)
-            .env("HOME", place.home())
-            .current_dir(place.work())
+            .env("HOME", env.home())
+            .current_dir(env.work())
             .status()
             .unwrap();
         assert!(done.success(), "git {arguments:?}");
     };
-    std::fs::write(place.work().join("value.txt"), "broken\n").unwrap();
-    std::fs::write(place.work().join("test.sh"), "grep -q fixed value.txt && echo all is well\n")
+    std::fs::write(env.work().join("value.txt"), "broken\n").unwrap();
+    std::fs::write(env.work().join("test.sh"), "grep -q fixed value.txt && echo all is well\n")
         .unwrap();
     git(&["init", "-q"]);
     git(&["add", "."]);
@@ -41,8 +41,8 @@ fn repository(place: &Place) {
 const PATCH: &str =
     "*** Begin Patch\n*** Update File: value.txt\n@@\n-broken\n+fixed\n*** End Patch\n";
 
-fn repair(place: &Place) -> String {
-    place.script(&json!([
+fn repair(env: &TestEnvironment) -> String {
+    env.script(&json!([
         {"expect": {"user_text_contains": "repair it"}, "steps": [
             {"message": {"text": "I look at it.", "phase": "commentary"}},
             {"custom_tool_call": {"name": "apply_patch", "input": PATCH}}]},
@@ -55,14 +55,14 @@ fn repair(place: &Place) -> String {
 
 #[test]
 fn a_repository_is_changed_and_tested_in_the_sandbox() {
-    let place = Place::new();
-    repository(&place);
-    let script = repair(&place);
-    let output = place.run(&exec(&script, &["--sandbox", "workspace-write", "repair it"]));
+    let env = TestEnvironment::new();
+    repository(&env);
+    let script = repair(&env);
+    let output = env.run(&exec(&script, &["--sandbox", "workspace-write", "repair it"]));
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     assert_eq!(stdout(&output), "It works now.\n");
-    assert_eq!(std::fs::read_to_string(place.work().join("value.txt")).unwrap(), "fixed\n");
+    assert_eq!(std::fs::read_to_string(env.work().join("value.txt")).unwrap(), "fixed\n");
     for part in [
         "thread  ",
         "sandbox workspace-write\n",
@@ -78,23 +78,23 @@ fn a_repository_is_changed_and_tested_in_the_sandbox() {
 
 #[test]
 fn without_write_permission_the_change_is_declined_and_reported() {
-    let place = Place::new();
-    repository(&place);
-    let script = place.script(&json!([
+    let env = TestEnvironment::new();
+    repository(&env);
+    let script = env.script(&json!([
         {"steps": [{"custom_tool_call": {"name": "apply_patch", "input": PATCH}}]},
         message("I may not."),
     ]));
-    let output = place.run(&exec(&script, &["--sandbox", "read-only", "repair it"]));
+    let output = env.run(&exec(&script, &["--sandbox", "read-only", "repair it"]));
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "I may not.\n"));
     assert!(stderr(&output).contains("--sandbox workspace-write"), "{}", stderr(&output));
-    assert_eq!(std::fs::read_to_string(place.work().join("value.txt")).unwrap(), "broken\n");
+    assert_eq!(std::fs::read_to_string(env.work().join("value.txt")).unwrap(), "broken\n");
 }
 
 #[test]
 fn events_are_one_json_object_a_line() {
-    let place = Place::new();
-    let file = place.work().join("last.txt");
-    let output = place.run(&exec("echo", &["--json", "-o", "last.txt", "hello"]));
+    let env = TestEnvironment::new();
+    let file = env.work().join("last.txt");
+    let output = env.run(&exec("echo", &["--json", "-o", "last.txt", "hello"]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let events: Vec<Value> =
         stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -109,24 +109,24 @@ fn events_are_one_json_object_a_line() {
 
 #[test]
 fn the_schema_reaches_the_model() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let schema = json!({"type": "object", "properties": {"zebra": {"type": "string"}},
         "required": ["zebra"], "additionalProperties": false});
-    std::fs::write(place.work().join("schema.json"), schema.to_string()).unwrap();
-    let script = place.script(&json!([{
+    std::fs::write(env.work().join("schema.json"), schema.to_string()).unwrap();
+    let script = env.script(&json!([{
         "expect": {"equals": {"/text/format/type": "json_schema", "/text/format/schema": schema}},
         "steps": [{"message": "{\"zebra\":\"x\"}"}]
     }]));
-    let output = place.run(&exec(&script, &["--output-schema", "schema.json", "name one"]));
+    let output = env.run(&exec(&script, &["--output-schema", "schema.json", "name one"]));
     assert_eq!(stdout(&output), "{\"zebra\":\"x\"}\n", "{}", stderr(&output));
 }
 
 #[test]
 fn a_failing_model_is_a_failure_with_advice() {
     let check = |steps: Value, expect: &[&str]| {
-        let place = Place::new();
-        let script = place.script(&json!([{"steps": steps}]));
-        let output = place.run(&exec(&script, &["hello"]));
+        let env = TestEnvironment::new();
+        let script = env.script(&json!([{"steps": steps}]));
+        let output = env.run(&exec(&script, &["hello"]));
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
         let told = stderr(&output);
         assert!(expect.iter().all(|part| told.contains(part)), "{expect:?}: {told}");
@@ -140,9 +140,9 @@ fn a_failing_model_is_a_failure_with_advice() {
 
 #[test]
 fn the_prompt_is_read_from_standard_input() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let check = |arguments: &[&str], input: &str, code: i32, out: &str, told: &str| {
-        let output = place.pipe(&exec("echo", arguments), input);
+        let output = env.pipe(&exec("echo", arguments), input);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), out));
         assert!(stderr(&output).contains(told), "{}", stderr(&output));
     };
@@ -154,9 +154,9 @@ fn the_prompt_is_read_from_standard_input() {
 
 #[test]
 fn errors_name_a_remedy() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let check = |arguments: &[&str], expect: &str| {
-        let output = place.run(arguments);
+        let output = env.run(arguments);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
         assert!(stderr(&output).contains(expect), "{}", stderr(&output));
     };
@@ -172,28 +172,28 @@ fn errors_name_a_remedy() {
 
 #[test]
 fn a_stored_thread_is_resumed_and_an_ephemeral_one_is_not_found() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let id_of = |output: &std::process::Output| {
         let first = stdout(output).lines().next().unwrap().to_owned();
         let started: Value = serde_json::from_str(&first).unwrap();
         started["params"]["thread"]["id"].as_str().unwrap().to_owned()
     };
-    let kept = id_of(&place.run(&exec("echo", &["--json", "one"])));
-    let output = place.run(&["exec", "--resume", &kept, "two"]);
+    let kept = id_of(&env.run(&exec("echo", &["--json", "one"])));
+    let output = env.run(&["exec", "--resume", &kept, "two"]);
     assert_eq!(stdout(&output), "two\n", "{}", stderr(&output));
-    let gone = id_of(&place.run(&exec("echo", &["--json", "--ephemeral", "one"])));
-    let output = place.run(&["exec", "--resume", &gone, "two"]);
+    let gone = id_of(&env.run(&exec("echo", &["--json", "--ephemeral", "one"])));
+    let output = env.run(&["exec", "--resume", &gone, "two"]);
     assert!(stderr(&output).contains("thread not found"), "{}", stderr(&output));
 }
 
 #[test]
 fn a_model_behind_http_needs_a_key_and_an_address() {
-    let place = Place::new();
-    let server = Running::start(&mut place.agentd(&["model-server", "--script", "echo"]));
+    let env = TestEnvironment::new();
+    let server = Running::start(&mut env.agentd(&["model-server", "--script", "echo"]));
     let line = server.line_with("http://");
     let (_, address) = line.split_once("listening on ").unwrap();
     let address = format!("default_provider_base_url={address}");
-    let mut command = place.agentd(&["exec", "-c", &address, "over HTTP"]);
+    let mut command = env.agentd(&["exec", "-c", &address, "over HTTP"]);
     let output = command.env("OPENAI_API_KEY", "key").output().unwrap();
     assert_eq!(stdout(&output), "over HTTP\n", "{}", stderr(&output));
 }
@@ -201,9 +201,9 @@ fn a_model_behind_http_needs_a_key_and_an_address() {
 #[test]
 fn an_interrupt_ends_the_turn_and_keeps_the_thread() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let place = Place::new();
-        let script = place.script(&json!([{"steps": ["idle"]}, message("Again.")]));
-        let running = Running::start(&mut place.agentd(&exec(&script, &["--json", "wait"])));
+        let env = TestEnvironment::new();
+        let script = env.script(&json!([{"steps": ["idle"]}, message("Again.")]));
+        let running = Running::start(&mut env.agentd(&exec(&script, &["--json", "wait"])));
         let started = running.notification("turn/started");
         running.signal(signal);
         let ended = running.notification("turn/completed");
@@ -211,17 +211,16 @@ fn an_interrupt_ends_the_turn_and_keeps_the_thread() {
         let (status, _) = running.end();
         assert_eq!(status.code(), Some(code));
         let id = started["threadId"].as_str().unwrap();
-        let output = place.run(&exec("echo", &["--resume", id, "again"]));
+        let output = env.run(&exec("echo", &["--resume", id, "again"]));
         assert_eq!(stdout(&output), "again\n", "{}", stderr(&output));
     }
 }
 
 #[test]
 fn a_closed_standard_output_ends_the_turn_without_an_error() {
-    let place = Place::new();
-    let script =
-        place.script(&json!([{"steps": [{"message": {"text": "word ", "repeat": 2000}}]}]));
-    let mut command = place.agentd(&exec(&script, &["--json", "hello"]));
+    let env = TestEnvironment::new();
+    let script = env.script(&json!([{"steps": [{"message": {"text": "word ", "repeat": 2000}}]}]));
+    let mut command = env.agentd(&exec(&script, &["--json", "hello"]));
     let mut child = command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -237,13 +236,13 @@ fn a_closed_standard_output_ends_the_turn_without_an_error() {
 // Effect of `hide_agent_reasoning`.
 #[test]
 fn hidden_reasoning() {
-    let place = Place::new();
-    let script = place.script(&json!([{"steps": [
+    let env = TestEnvironment::new();
+    let script = env.script(&json!([{"steps": [
         {"reasoning": "**Deep thoughts**"},
         {"message": {"text": "Done.", "phase": "final_answer"}},
     ]}]));
     for (more, shown) in [(&[][..], true), (&["-c", "hide_agent_reasoning=true"], false)] {
-        let output = place.run(&[&exec(&script, &["go"]), more].concat());
+        let output = env.run(&[&exec(&script, &["go"]), more].concat());
         assert!(output.status.success(), "{}", stderr(&output));
         assert_eq!(stderr(&output).contains("Deep thoughts"), shown, "{}", stderr(&output));
     }

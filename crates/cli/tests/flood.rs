@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::socket::{Socket, handshake};
-use common::{Place, Running};
+use common::{Running, TestEnvironment};
 use serde_json::json;
 
 /// Default number of open connections: several times the number that the server keeps.
@@ -37,8 +37,8 @@ struct Server {
 }
 
 impl Server {
-    fn start(place: &Place) -> Self {
-        let mut command = place.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
+    fn start(env: &TestEnvironment) -> Self {
+        let mut command = env.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
         let running = Running::start(&mut command);
         let line = running.line_with("listening on ws://");
         Self { running, address: line.strip_prefix("listening on ws://").unwrap().to_owned() }
@@ -116,8 +116,8 @@ fn open(address: &str, count: usize, rest: &[u8]) -> Vec<TcpStream> {
 
 #[test]
 fn thousands_of_uninitialized_connections_do_not_block_other_clients() {
-    let place = Place::new();
-    let server = Server::start(&place);
+    let env = TestEnvironment::new();
+    let server = Server::start(&env);
     let stop = Arc::new(AtomicBool::new(false));
     let asking = ask(&server.address, &stop);
     let (before, _) = server.holds();
@@ -161,8 +161,8 @@ fn thousands_of_uninitialized_connections_do_not_block_other_clients() {
 
 #[test]
 fn announced_but_unsent_bytes_are_not_allocated() {
-    let place = Place::new();
-    let server = Server::start(&place);
+    let env = TestEnvironment::new();
+    let server = Server::start(&env);
     let (before, _) = server.holds();
     // Announces 16 MiB, masked, and sends three bytes.
     let mut announced = vec![0x81, 0xff];

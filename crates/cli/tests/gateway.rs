@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Place, Running, stderr, stdout};
+use common::{PATIENCE, Running, TestEnvironment, stderr, stdout};
 use serde_json::{Value, json};
 
 /// A gateway and a key for it.
@@ -21,8 +21,8 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(place: &Place, arguments: &[&str]) -> (Self, Option<String>) {
-        Self::start_command(place.agentd(&["gateway"]).args(arguments))
+    fn start(env: &TestEnvironment, arguments: &[&str]) -> (Self, Option<String>) {
+        Self::start_command(env.agentd(&["gateway"]).args(arguments))
     }
 
     fn start_command(command: &mut Command) -> (Self, Option<String>) {
@@ -113,11 +113,11 @@ const ASKED: &str = r#"{"model":"offline","input":"hello","stream":true}"#;
 const TOKEN: &str = "a-token-of-the-administrator";
 
 /// Writes a configuration with an admin token and the lines in `more`.
-fn configured(place: &Place, more: &str) -> String {
-    let token = place.home().join("token");
+fn configured(env: &TestEnvironment, more: &str) -> String {
+    let token = env.home().join("token");
     std::fs::write(&token, TOKEN).unwrap();
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let path = place.home().join("gateway.toml");
+    let path = env.home().join("gateway.toml");
     let text = format!(
         "listen = \"127.0.0.1:0\"\n[admin]\ntoken_file = \"token\"\n[models.offline]\n{more}\n"
     );
@@ -141,25 +141,25 @@ fn key(gateway: &Gateway) -> String {
 
 #[test]
 fn without_configuration_it_serves_with_a_key_shown_once() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     // Port 8080 may be in use where tests run.
-    let path = place.home().join("gateway.toml");
+    let path = env.home().join("gateway.toml");
     std::fs::write(&path, "listen = \"127.0.0.1:0\"\n").unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:8080");
     if taken.is_ok() {
         drop(taken);
-        let (gateway, key) = Gateway::start(&place, &[]);
+        let (gateway, key) = Gateway::start(&env, &[]);
         let key = key.expect("a key is shown at the first start");
         let (head, body) = gateway.ask("POST /v1/responses", &key, ASKED);
         assert!(head.starts_with("HTTP/1.1 200") && body.contains("response.completed"), "{body}");
         gateway.end();
-        let (gateway, again) = Gateway::start(&place, &[]);
+        let (gateway, again) = Gateway::start(&env, &[]);
         assert_eq!(again, None, "it is shown once");
         let (head, _) = gateway.ask("GET /v1/models", &key, "");
         assert!(head.starts_with("HTTP/1.1 200"), "and it still holds: {head}");
         gateway.end();
     }
-    let (gateway, none) = Gateway::start(&place, &["--config", path.to_str().unwrap()]);
+    let (gateway, none) = Gateway::start(&env, &["--config", path.to_str().unwrap()]);
     assert_eq!(none, None, "a configured gateway makes no keys by itself");
     let (head, body) = gateway.ask("GET /v1/models", "sk-proj-nothing", "");
     assert!(head.starts_with("HTTP/1.1 401") && body.contains("invalid_api_key"), "{head} {body}");
@@ -168,16 +168,16 @@ fn without_configuration_it_serves_with_a_key_shown_once() {
 
 #[test]
 fn usage_survives_a_kill() {
-    let place = Place::new();
-    let config = configured(&place, "[tiers.free.limits.offline]\nrpd = 1000\ntpd = 1000000\n");
-    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let env = TestEnvironment::new();
+    let config = configured(&env, "[tiers.free.limits.offline]\nrpd = 1000\ntpd = 1000000\n");
+    let (gateway, _) = Gateway::start(&env, &["--config", &config]);
     let key = key(&gateway);
     for left in [999, 998, 997] {
         assert_eq!(gateway.header(&key, "x-ratelimit-remaining-requests"), left.to_string());
     }
     gateway.running.signal("KILL");
     drop(gateway);
-    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let (gateway, _) = Gateway::start(&env, &["--config", &config]);
     assert_eq!(gateway.header(&key, "x-ratelimit-remaining-requests"), "996");
     gateway.end();
 }
@@ -186,9 +186,9 @@ fn usage_survives_a_kill() {
 #[test]
 fn a_batch_resumes_after_a_kill() {
     const LINES: usize = 2000;
-    let place = Place::new();
-    let config = configured(&place, "[batches]\nlines_at_once = 1\n");
-    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let env = TestEnvironment::new();
+    let config = configured(&env, "[batches]\nlines_at_once = 1\n");
+    let (gateway, _) = Gateway::start(&env, &["--config", &config]);
     let key = key(&gateway);
     let line = |number: usize| {
         json!({"custom_id": format!("line-{number}"), "method": "POST", "url": "/v1/responses",
@@ -206,7 +206,7 @@ fn a_batch_resumes_after_a_kill() {
     assert_eq!(begun["status"], "in_progress", "it is killed in the middle: {begun}");
     gateway.running.signal("KILL");
     drop(gateway);
-    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let (gateway, _) = Gateway::start(&env, &["--config", &config]);
     let ended = gateway.poll(&key, &path, |batch| batch["status"] == "completed");
     assert_eq!(completed(&ended), LINES as u64);
     let output = ended["output_file_id"].as_str().unwrap();
@@ -221,27 +221,27 @@ fn a_batch_resumes_after_a_kill() {
 
 #[test]
 fn exec_waits_for_retry_after_and_finishes() {
-    let place = Place::new();
-    std::fs::write(place.work().join("value.txt"), "broken\n").unwrap();
+    let env = TestEnvironment::new();
+    std::fs::write(env.work().join("value.txt"), "broken\n").unwrap();
     let patch = "*** Begin Patch\n*** Update File: value.txt\n@@\n-broken\n+fixed\n*** End Patch\n";
-    let script = place.script(&json!([
+    let script = env.script(&json!([
         {"steps": [{"custom_tool_call": {"name": "apply_patch", "input": patch}}]},
         {"steps": [{"function_call": {"name": "exec_command", "arguments": {"cmd": "cat value.txt"}}}]},
         {"expect": {"tool_output_contains": "fixed"}, "steps": [
             {"message": {"text": "It works now.", "phase": "final_answer"}}]},
     ]));
-    let model = Running::start(&mut place.agentd(&["model-server", "--script", &script]));
+    let model = Running::start(&mut env.agentd(&["model-server", "--script", &script]));
     let line = model.line_with("listening on ");
     let (_, upstream) = line.split_once("listening on ").unwrap();
     // Two a second, so each waiting request adds half a second to the announced delay.
     let config = configured(
-        &place,
+        &env,
         &format!(
             "[upstreams.scripted]\nbase_url = \"{upstream}\"\n\
              [tiers.free.limits.offline]\nrpm = 120\n"
         ),
     );
-    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let (gateway, _) = Gateway::start(&env, &["--config", &config]);
     let key = key(&gateway);
     // Requests that fail at the model server use up the whole minute.
     let refused = r#"gateway_rejected_total{dimension="rpm",scope="organization"} "#;
@@ -259,12 +259,12 @@ fn exec_waits_for_retry_after_and_finishes() {
          env_key = \"GATEWAY_KEY\"\n",
         gateway.address
     );
-    std::fs::write(place.home().join("config.toml"), settings).unwrap();
-    let mut command = place.agentd(&["exec", "repair it"]);
+    std::fs::write(env.home().join("config.toml"), settings).unwrap();
+    let mut command = env.agentd(&["exec", "repair it"]);
     let began = Instant::now();
     let output = command.env("GATEWAY_KEY", &key).output().unwrap();
     assert_eq!(stdout(&output), "It works now.\n", "{}", stderr(&output));
-    assert_eq!(std::fs::read_to_string(place.work().join("value.txt")).unwrap(), "fixed\n");
+    assert_eq!(std::fs::read_to_string(env.work().join("value.txt")).unwrap(), "fixed\n");
     assert!(gateway.metric(refused) > before, "it was refused at least once");
     assert!(began.elapsed() >= Duration::from_millis(400), "and waited");
     gateway.end();
@@ -272,11 +272,11 @@ fn exec_waits_for_retry_after_and_finishes() {
 
 #[test]
 fn an_invalid_configuration_exits_with_one_line() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let check = |text: &str, expected: &str| {
-        let path = place.home().join("gateway.toml");
+        let path = env.home().join("gateway.toml");
         std::fs::write(&path, text).unwrap();
-        let output = place.run(&["gateway", "--config", path.to_str().unwrap()]);
+        let output = env.run(&["gateway", "--config", path.to_str().unwrap()]);
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
@@ -286,7 +286,7 @@ fn an_invalid_configuration_exits_with_one_line() {
         "[models.a]\nupstream = \"b\"",
         "gateway.toml:2: models.a.upstream: there is no upstream",
     );
-    let token = place.home().join("token");
+    let token = env.home().join("token");
     std::fs::write(&token, TOKEN).unwrap();
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o622)).unwrap();
     check(
@@ -295,21 +295,21 @@ fn an_invalid_configuration_exits_with_one_line() {
     );
     // Readable by others, because container platforms mount secrets like this.
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let path = place.home().join("gateway.toml");
-    let output = place.run(&["gateway", "--check", "--config", path.to_str().unwrap()]);
+    let path = env.home().join("gateway.toml");
+    let output = env.run(&["gateway", "--check", "--config", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(stderr(&output).contains("WARNING: "), "{output:?}");
     assert!(stderr(&output).contains("other users can read this secret (mode 644)"), "{output:?}");
-    let output = place.run(&["gateway", "--config", "/nonexistent/gateway.toml"]);
+    let output = env.run(&["gateway", "--config", "/nonexistent/gateway.toml"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
 fn the_configuration_is_reloaded_at_run_time() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let limits = "[tiers.free.limits.offline]\nrpd = 1000\n";
-    let config = configured(&place, limits);
-    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let config = configured(&env, limits);
+    let (gateway, _) = Gateway::start(&env, &["--config", &config]);
     let key = key(&gateway);
     let until = |wanted: &str, body: &str| {
         let deadline = Instant::now() + PATIENCE;
@@ -326,7 +326,7 @@ fn the_configuration_is_reloaded_at_run_time() {
     // An invalid configuration is refused, and the old one stays in use.
     std::fs::write(&config, "listen = 5").unwrap();
     gateway.running.signal("HUP");
-    configured(&place, &format!("aliases = [\"small\"]\n{}", limits.replace("1000", "500")));
+    configured(&env, &format!("aliases = [\"small\"]\n{}", limits.replace("1000", "500")));
     gateway.running.signal("HUP");
     until("200 OK", &by_alias);
     let left: u64 = gateway.header(&key, "x-ratelimit-remaining-requests").parse().unwrap();
@@ -336,11 +336,11 @@ fn the_configuration_is_reloaded_at_run_time() {
 
 #[test]
 fn the_log_is_json_on_request_and_contains_no_key() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let upstream = "[upstreams.gpu]\nbase_url = \"http://127.0.0.1:9/v1\"\nenv_key = \"GPU_KEY\"";
-    let config = configured(&place, upstream);
-    let log = place.tmp().join("log");
-    let mut command = place.agentd(&["gateway", "--config", &config]);
+    let config = configured(&env, upstream);
+    let log = env.tmp().join("log");
+    let mut command = env.agentd(&["gateway", "--config", &config]);
     command.env("GPU_KEY", "sk-very-secret").env("RUST_LOG", "gateway=debug");
     command.env("LOG_FORMAT", "json").stderr(std::fs::File::create(&log).unwrap());
     let (gateway, _) = Gateway::start_command(&mut command);

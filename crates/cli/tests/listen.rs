@@ -11,12 +11,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use common::socket::{Socket, get};
-use common::{Place, Running, stderr, stdout};
+use common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::json;
 
 /// Writes a file for a secret, with a mode.
-fn secret(place: &Place, name: &str, text: &str, mode: u32) -> String {
-    let path = place.work().join(name);
+fn secret(env: &TestEnvironment, name: &str, text: &str, mode: u32) -> String {
+    let path = env.work().join(name);
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     path.to_str().unwrap().to_owned()
@@ -24,14 +24,14 @@ fn secret(place: &Place, name: &str, text: &str, mode: u32) -> String {
 
 /// Starts the server with `arguments`, split at spaces; standard error goes to a file of the
 /// working folder.
-fn start(place: &Place, arguments: &str) -> Running {
-    let mut command = place.agentd(&["app-server"]);
+fn start(env: &TestEnvironment, arguments: &str) -> Running {
+    let mut command = env.agentd(&["app-server"]);
     command.args(arguments.split_whitespace());
-    Running::start(command.stderr(File::create(told(place)).unwrap()))
+    Running::start(command.stderr(File::create(address_output(env)).unwrap()))
 }
 
-fn told(place: &Place) -> PathBuf {
-    place.work().join("stderr")
+fn address_output(env: &TestEnvironment) -> PathBuf {
+    env.work().join("stderr")
 }
 
 /// Returns the address in the line that a server prints when it listens.
@@ -47,25 +47,21 @@ fn web(server: &Running) -> String {
 
 /// Starts a server that must fail with this exit code and message on standard error, without output
 /// or files.
-fn refuse(place: &Place, arguments: &str, code: i32, words: &str) {
+fn refuse(env: &TestEnvironment, arguments: &str, code: i32, words: &str) {
     let mut all = vec!["app-server"];
     all.extend(arguments.split_whitespace().map(|word| if word == "''" { "" } else { word }));
-    let output = place.run(&all);
+    let output = env.run(&all);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
     assert!(said.contains(words), "{arguments}: {said}");
     assert_eq!(stdout(&output), "", "{arguments}");
     assert!(!said.contains("panicked"), "{arguments}: {said}");
-    assert_eq!(
-        fs::read_dir(place.home()).unwrap().count(),
-        0,
-        "{arguments}: the home is untouched"
-    );
+    assert_eq!(fs::read_dir(env.home()).unwrap().count(), 0, "{arguments}: the home is untouched");
 }
 
 #[test]
 fn invalid_listen_addresses_are_refused() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     for (arguments, code, words) in [
         ("--listen ws://127.0.0.1", 2, "as in `ws://127.0.0.1:4500`"),
         ("--listen ws://example.com:1", 2, "a WebSocket address is `ws://IP:PORT`"),
@@ -93,13 +89,13 @@ fn invalid_listen_addresses_are_refused() {
         ("--shutdown-grace -1", 2, "unexpected argument '-1'"),
         ("--shutdown-grace soon", 2, "invalid value 'soon'"),
     ] {
-        refuse(&place, arguments, code, words);
+        refuse(&env, arguments, code, words);
     }
 }
 
 #[test]
 fn remote_listeners_need_credentials_or_an_explicit_flag() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let words = "whoever connects can run commands. Give --ws-auth";
     for arguments in [
         "--listen ws://0.0.0.0:0",
@@ -109,14 +105,14 @@ fn remote_listeners_need_credentials_or_an_explicit_flag() {
         "--listen ws://0.0.0.0:0 --ws-allow-host agents.example",
         "--listen ws://[::ffff:127.0.0.1]:0",
     ] {
-        refuse(&place, arguments, 1, words);
+        refuse(&env, arguments, 1, words);
     }
 }
 
 #[test]
 fn invalid_credential_options_are_refused() {
-    let place = Place::new();
-    let token = secret(&place, "token", "a-token\n", 0o600);
+    let env = TestEnvironment::new();
+    let token = secret(&env, "token", "a-token\n", 0o600);
     let hash = "9".repeat(64);
     let web = "--listen ws://127.0.0.1:0";
     let capability = "--ws-auth capability-token";
@@ -198,15 +194,15 @@ fn invalid_credential_options_are_refused() {
         (format!("{web} --ws-allow-host *"), 1, "give a host name without scheme or port"),
         (format!("{web} --ws-allow-host ''"), 1, "give a host name without scheme or port"),
     ] {
-        refuse(&place, &arguments, code, words);
+        refuse(&env, &arguments, code, words);
     }
 }
 
 #[test]
 fn writable_or_invalid_secret_files_are_refused() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let text = "0123456789abcdef0123456789abcdef";
-    let file = |name: &str, text: &str, mode| secret(&place, name, text, mode);
+    let file = |name: &str, text: &str, mode| secret(&env, name, text, mode);
     let flags = [
         ("capability-token", "--ws-token-file"),
         ("signed-bearer-token", "--ws-shared-secret-file"),
@@ -214,7 +210,7 @@ fn writable_or_invalid_secret_files_are_refused() {
     for (mode, flag) in flags {
         let check = |path: &str, words: &str| {
             let arguments = format!("--listen ws://127.0.0.1:0 --ws-auth {mode} {flag} {path}");
-            refuse(&place, &arguments, 1, &format!("{flag} {path}: {words}"));
+            refuse(&env, &arguments, 1, &format!("{flag} {path}: {words}"));
         };
         for loose in [0o620, 0o602, 0o622, 0o666] {
             let path = file("loose", text, loose);
@@ -227,7 +223,7 @@ fn writable_or_invalid_secret_files_are_refused() {
         check("fine", "the path is relative; give an absolute one");
         check("./fine", "the path is relative; give an absolute one");
         check("/nonexistent/file", "No such file or directory");
-        check(place.work().to_str().unwrap(), "it is a folder, not a regular file");
+        check(env.work().to_str().unwrap(), "it is a folder, not a regular file");
         check("/dev/zero", "it is a device, not a regular file");
         check(&file("empty", "", 0o600), "the file is empty");
         check(&file("blank", " \n\t\n", 0o600), "the file is empty");
@@ -237,7 +233,7 @@ fn writable_or_invalid_secret_files_are_refused() {
     for (name, text) in [("two-words", "a token"), ("lines", "a\ntoken"), ("letters", "tokän")] {
         let path = file(name, text, 0o600);
         refuse(
-            &place,
+            &env,
             &format!("{capability} {path}"),
             1,
             "the token must be a single word of visible ASCII",
@@ -246,7 +242,7 @@ fn writable_or_invalid_secret_files_are_refused() {
     let signed = "--listen ws://127.0.0.1:0 --ws-auth signed-bearer-token --ws-shared-secret-file";
     for text in [&text[1..], "short", &format!("  {}\n", &text[1..])] {
         let path = file("short", text, 0o600);
-        refuse(&place, &format!("{signed} {path}"), 1, "the secret is shorter than 32 bytes");
+        refuse(&env, &format!("{signed} {path}"), 1, "the secret is shorter than 32 bytes");
     }
 }
 
@@ -254,16 +250,16 @@ fn writable_or_invalid_secret_files_are_refused() {
 fn a_secret_readable_by_others_is_used_with_a_warning() {
     // Container platforms mount secrets with these modes.
     for mode in [0o644, 0o444, 0o440] {
-        let place = Place::new();
-        let token = secret(&place, "token", "a-token\n", mode);
+        let env = TestEnvironment::new();
+        let token = secret(&env, "token", "a-token\n", mode);
         let flags = "--listen ws://127.0.0.1:0 --ws-auth capability-token --ws-token-file";
-        let server = start(&place, &format!("{flags} {token}"));
+        let server = start(&env, &format!("{flags} {token}"));
         server.line_with("ws://");
         server.signal("TERM");
         assert!(server.end().0.success());
-        let told = fs::read_to_string(told(&place)).unwrap();
+        let address_output = fs::read_to_string(address_output(&env)).unwrap();
         let words = format!("WARNING: {token}: other users can read this secret (mode {mode:03o})");
-        assert!(told.contains(&words), "{told}");
+        assert!(address_output.contains(&words), "{address_output}");
     }
 }
 
@@ -274,23 +270,23 @@ fn a_secret_file_of_another_user_is_refused() {
         return;
     }
     // The server runs as root too, and must still refuse the file.
-    let place = Place::new();
-    let path = secret(&place, "token", "a-token", 0o600);
+    let env = TestEnvironment::new();
+    let path = secret(&env, "token", "a-token", 0o600);
     std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
     let arguments =
         format!("--listen ws://127.0.0.1:0 --ws-auth capability-token --ws-token-file {path}");
-    refuse(&place, &arguments, 1, "the file belongs to another user");
+    refuse(&env, &arguments, 1, "the file belongs to another user");
 }
 
 #[test]
 fn addresses_are_printed_for_scripts_and_probes_answer() {
-    let place = Place::new();
-    let at = place.work().join("a.sock");
+    let env = TestEnvironment::new();
+    let at = env.work().join("a.sock");
     let arguments = format!(
         "--listen ws://127.0.0.1:0 --listen ws://localhost:0 --listen unix://{}",
         at.display()
     );
-    let server = start(&place, &arguments);
+    let server = start(&env, &arguments);
     for _ in 0..2 {
         let address = web(&server);
         let (ip, port) = address.rsplit_once(':').unwrap();
@@ -304,7 +300,7 @@ fn addresses_are_printed_for_scripts_and_probes_answer() {
     assert_eq!(address(&server), format!("unix://{}", at.display()));
     server.signal("TERM");
     assert!(server.end().0.success());
-    assert_eq!(fs::read_to_string(told(&place)).unwrap(), "");
+    assert_eq!(fs::read_to_string(address_output(&env)).unwrap(), "");
     assert!(!at.exists());
 }
 
@@ -314,8 +310,8 @@ fn ipv6_addresses_are_printed_in_brackets() {
         eprintln!("skipped: there is no IPv6 here");
         return;
     }
-    let place = Place::new();
-    let server = start(&place, "--listen ws://[::1]:0");
+    let env = TestEnvironment::new();
+    let server = start(&env, "--listen ws://[::1]:0");
     let address = web(&server);
     assert!(address.starts_with("[::1]:"), "{address}");
     Socket::tcp(&address, None).unwrap().ok().unwrap().initialize();
@@ -323,16 +319,16 @@ fn ipv6_addresses_are_printed_in_brackets() {
 
 #[test]
 fn an_unauthenticated_listener_is_warned_of_at_each_start() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     for _ in 0..2 {
         let server =
-            start(&place, "--listen ws://0.0.0.0:0 --listen ws://127.0.0.1:0 --ws-auth none");
+            start(&env, "--listen ws://0.0.0.0:0 --listen ws://127.0.0.1:0 --ws-auth none");
         let open = web(&server);
         let port = open.strip_prefix("0.0.0.0:").unwrap();
         Socket::tcp(&format!("127.0.0.1:{port}"), None).unwrap().ok().unwrap().initialize();
         server.signal("TERM");
         assert!(server.end().0.success());
-        let said = fs::read_to_string(told(&place)).unwrap();
+        let said = fs::read_to_string(address_output(&env)).unwrap();
         let warning = "agentd: WARNING: anyone who can reach 0.0.0.0 can run commands as this \
                        user (--ws-auth none)\n";
         assert_eq!(said, warning, "once, and not of the loopback address");
@@ -341,13 +337,13 @@ fn an_unauthenticated_listener_is_warned_of_at_each_start() {
 
 #[test]
 fn only_valid_tokens_are_accepted() {
-    let place = Place::new();
-    let token = secret(&place, "token", "a-token\n", 0o600);
+    let env = TestEnvironment::new();
+    let token = secret(&env, "token", "a-token\n", 0o600);
     // The SHA-256 of `a-token`.
     let hash = sha256("a-token");
     for flags in [format!("--ws-token-file {token}"), format!("--ws-token-sha256 {hash}")] {
         let arguments = format!("--listen ws://127.0.0.1:0 --ws-auth capability-token {flags}");
-        let server = start(&place, &arguments);
+        let server = start(&env, &arguments);
         let address = web(&server);
         let mut good = Socket::tcp(&address, Some("a-token")).unwrap().ok().unwrap();
         good.initialize();
@@ -369,11 +365,11 @@ fn sha256(text: &str) -> String {
 
 #[test]
 fn clients_of_two_listeners_share_one_server() {
-    let place = Place::new();
-    let server = start(&place, "--listen ws://127.0.0.1:0 --listen unix://");
+    let env = TestEnvironment::new();
+    let server = start(&env, "--listen ws://127.0.0.1:0 --listen unix://");
     let web = web(&server);
     let control = address(&server);
-    let path = place.home().join("control.sock");
+    let path = env.home().join("control.sock");
     assert_eq!(control, format!("unix://{}", path.display()));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let mut one = Socket::tcp(&web, None).unwrap().ok().unwrap();
@@ -393,7 +389,7 @@ fn clients_of_two_listeners_share_one_server() {
         assert_eq!(client.notification("turn/completed")["turn"]["status"], "completed");
     }
     // A second server finds the address in use and leaves it alone.
-    let output = place.run(&["app-server", "--listen", "unix://"]);
+    let output = env.run(&["app-server", "--listen", "unix://"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("another server is already listening there"),
@@ -405,12 +401,12 @@ fn clients_of_two_listeners_share_one_server() {
 
 #[test]
 fn addresses_are_printed_on_standard_error_when_standard_output_is_a_transport() {
-    let place = Place::new();
-    let mut server = start(&place, "--listen stdio:// --listen unix://");
+    let env = TestEnvironment::new();
+    let mut server = start(&env, "--listen stdio:// --listen unix://");
     let opened = server.call(0, "initialize", json!({"clientInfo": {"name": "a", "version": "1"}}));
     assert!(opened.get("result").is_some(), "{opened}");
-    let path = place.home().join("control.sock");
-    let said = fs::read_to_string(told(&place)).unwrap();
+    let path = env.home().join("control.sock");
+    let said = fs::read_to_string(address_output(&env)).unwrap();
     assert_eq!(said, format!("listening on unix://{}\n", path.display()));
     let mut other = Socket::unix(&path).unwrap();
     other.initialize();
@@ -423,12 +419,12 @@ fn addresses_are_printed_on_standard_error_when_standard_output_is_a_transport()
 
 #[test]
 fn an_address_in_use_removes_the_other_listeners() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let web = format!("ws://{}", held.local_addr().unwrap());
-    let path = place.work().join("a.sock");
+    let path = env.work().join("a.sock");
     let unix = format!("unix://{}", path.display());
-    let output = place.run(&["app-server", "--listen", &unix, "--listen", &web]);
+    let output = env.run(&["app-server", "--listen", &unix, "--listen", &web]);
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
     assert!(said.contains(&format!("--listen {web}: ")) && said.contains("in use"), "{said}");

@@ -8,41 +8,41 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 
-use common::{Place, Running, stderr, stdout};
+use common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::json;
 use tungstenite::WebSocket;
 use tungstenite::protocol::Role;
 
 /// Starts a server on the control socket.
-fn server(place: &Place) -> Running {
-    let mut command = place.agentd(&["app-server", "--listen", "unix://"]);
+fn server(env: &TestEnvironment) -> Running {
+    let mut command = env.agentd(&["app-server", "--listen", "unix://"]);
     let server = Running::start(&mut command);
     server.line_with("listening on unix://");
     server
 }
 
 /// Starts a proxy to it, with its standard error in a file.
-fn proxy(place: &Place) -> Running {
-    let mut command = place.agentd(&["app-server", "proxy"]);
-    Running::start(command.stderr(File::create(place.work().join("stderr")).unwrap()))
+fn proxy(env: &TestEnvironment) -> Running {
+    let mut command = env.agentd(&["app-server", "proxy"]);
+    Running::start(command.stderr(File::create(env.work().join("stderr")).unwrap()))
 }
 
-fn said(place: &Place) -> String {
-    std::fs::read_to_string(place.work().join("stderr")).unwrap()
+fn stderr_text(env: &TestEnvironment) -> String {
+    std::fs::read_to_string(env.work().join("stderr")).unwrap()
 }
 
 fn initialize(proxy: &mut Running) {
     let client = json!({"clientInfo": {"name": "proxied", "version": "1"}});
     let opened = proxy.call(0, "initialize", client);
     assert!(opened.get("result").is_some(), "{opened}");
-    proxy.say(r#"{"method":"initialized"}"#);
+    proxy.send(r#"{"method":"initialized"}"#);
 }
 
 #[test]
 fn the_proxy_forwards_a_conversation_unchanged() {
-    let place = Place::new();
-    let server = server(&place);
-    let mut proxy = proxy(&place);
+    let env = TestEnvironment::new();
+    let server = server(&env);
+    let mut proxy = proxy(&env);
     let early = proxy.call(7, "thread/list", json!({}));
     assert_eq!(early["error"]["message"], "Not initialized");
     initialize(&mut proxy);
@@ -54,21 +54,21 @@ fn the_proxy_forwards_a_conversation_unchanged() {
     });
     assert_eq!(item["params"]["item"]["text"], "Hello through a proxy.");
     assert_eq!(proxy.notification("turn/completed")["turn"]["status"], "completed");
-    proxy.say("this is no message");
+    proxy.send("this is no message");
     let answer = proxy.message(|message| message.get("error").is_some());
     assert_eq!(answer["error"]["code"], -32700);
     assert!(proxy.end().0.success());
-    assert_eq!(said(&place), "");
+    assert_eq!(stderr_text(&env), "");
     server.signal("TERM");
     assert!(server.end().0.success());
 }
 
 #[test]
 fn a_client_behind_the_proxy_comes_back_where_it_was() {
-    let place = Place::new();
-    let _server = server(&place);
-    let open = |place: &Place| {
-        let mut proxy = proxy(place);
+    let env = TestEnvironment::new();
+    let _server = server(&env);
+    let open = |env: &TestEnvironment| {
+        let mut proxy = proxy(env);
         let opened = proxy.call(
             0,
             "initialize",
@@ -78,10 +78,10 @@ fn a_client_behind_the_proxy_comes_back_where_it_was() {
             }),
         );
         assert!(opened.get("result").is_some(), "{opened}");
-        proxy.say(r#"{"method":"initialized"}"#);
+        proxy.send(r#"{"method":"initialized"}"#);
         proxy
     };
-    let mut first = open(&place);
+    let mut first = open(&env);
     let thread = first.thread("echo");
     let text = json!([{"type": "text", "text": "Where was I?"}]);
     first.call(3, "turn/start", json!({"threadId": thread, "input": text}));
@@ -90,7 +90,7 @@ fn a_client_behind_the_proxy_comes_back_where_it_was() {
     first.notification("turn/completed");
     assert!(first.end().0.success());
 
-    let mut second = open(&place);
+    let mut second = open(&env);
     let resumed =
         second.call(1, "thread/resume", json!({"threadId": thread, "eventCursor": cursor}));
     assert_eq!(resumed["result"]["eventReplay"]["type"], "replayed", "{resumed}");
@@ -115,8 +115,8 @@ fn every_member_of_every_message_passes_unchanged() {
         r#"{"id":null,"error":{"code":-32700,"message":"?","data":1,"hint":2},"more":1}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{"big":12345678901234567890.10},"took":3}"#,
     ];
-    let place = Place::new();
-    let path = place.work().join("recorded.sock");
+    let env = TestEnvironment::new();
+    let path = env.work().join("recorded.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -139,7 +139,7 @@ fn every_member_of_every_message_passes_unchanged() {
         received
     });
     let arguments = ["app-server", "proxy", "--socket", path.to_str().unwrap()];
-    let output = place.pipe(&arguments, &from_client.map(|line| format!("{line}\n")).concat());
+    let output = env.pipe(&arguments, &from_client.map(|line| format!("{line}\n")).concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let printed = stdout(&output);
     let printed: Vec<&str> = printed.lines().collect();
@@ -149,8 +149,8 @@ fn every_member_of_every_message_passes_unchanged() {
 
 #[test]
 fn end_of_input_waits_for_the_last_response() {
-    let place = Place::new();
-    let _server = server(&place);
+    let env = TestEnvironment::new();
+    let _server = server(&env);
     let mut input =
         json!({"id": 0, "method": "initialize", "params": {"clientInfo": {"name": "a", "version": "1"}}})
             .to_string();
@@ -159,15 +159,15 @@ fn end_of_input_waits_for_the_last_response() {
         input
             .push_str(&json!({"id": id, "method": "thread/loaded/list", "params": {}}).to_string());
     }
-    let output = place.pipe(&["app-server", "proxy"], &input);
+    let output = env.pipe(&["app-server", "proxy"], &input);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stdout(&output).lines().filter(|line| line.contains("\"result\"")).count(), 201);
 }
 
 #[test]
 fn an_address_without_a_server_is_reported() {
-    let place = Place::new();
-    let stale = place.work().join("stale.sock");
+    let env = TestEnvironment::new();
+    let stale = env.work().join("stale.sock");
     drop(UnixListener::bind(&stale).unwrap());
     let stale = stale.to_str().unwrap();
     for (socket, why) in [
@@ -177,19 +177,22 @@ fn an_address_without_a_server_is_reported() {
     ] {
         let mut arguments = vec!["app-server", "proxy"];
         arguments.extend(socket.iter().flat_map(|socket| ["--socket", socket]));
-        let output = place.run(&arguments);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("no server listens on "), "{said}");
-        assert!(said.contains("start one with `agentd app-server --listen unix://`"), "{said}");
-        assert!(said.contains(why), "{said}");
+        let output = env.run(&arguments);
+        let stderr_text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{stderr_text}");
+        assert!(stderr_text.contains("no server listens on "), "{stderr_text}");
+        assert!(
+            stderr_text.contains("start one with `agentd app-server --listen unix://`"),
+            "{stderr_text}"
+        );
+        assert!(stderr_text.contains(why), "{stderr_text}");
     }
 }
 
 #[test]
 fn a_peer_that_is_not_a_server_is_reported() {
-    let place = Place::new();
-    let path = place.work().join("other.sock");
+    let env = TestEnvironment::new();
+    let path = env.work().join("other.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let other = std::thread::spawn(move || {
         for answer in ["", "SSH-2.0-other\r\n\r\n", "HTTP/1.1 503 No\r\n\r\ntoo many connections\n"]
@@ -205,7 +208,7 @@ fn a_peer_that_is_not_a_server_is_reported() {
         "the server at this address does not speak WebSocket",
         "the server refused the connection with status 503: too many connections",
     ] {
-        let output = place.run(&["app-server", "proxy", "--socket", path.to_str().unwrap()]);
+        let output = env.run(&["app-server", "proxy", "--socket", path.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains(words), "{}", stderr(&output));
     }
@@ -218,16 +221,16 @@ fn a_lost_server_ends_the_proxy_with_a_failure() {
     // The system's error depends on whether the client's last line was read by then.
     let reset = "reading from the other side failed: connection reset".to_owned();
     for (signal, reasons) in [("TERM", vec![left(1001)]), ("KILL", vec![left(1006), reset])] {
-        let place = Place::new();
-        let server = server(&place);
-        let mut proxy = proxy(&place);
+        let env = TestEnvironment::new();
+        let server = server(&env);
+        let mut proxy = proxy(&env);
         initialize(&mut proxy);
         server.signal(signal);
         server.end();
         let (status, _) = proxy.end_with_input_open();
-        assert_eq!(status.code(), Some(1), "{signal}: {}", said(&place));
-        let said = said(&place);
-        let reason = said.strip_prefix("agentd: the server ended the connection: ").unwrap();
-        assert!(reasons.contains(&reason.trim_end().to_owned()), "{signal}: {said}");
+        assert_eq!(status.code(), Some(1), "{signal}: {}", stderr_text(&env));
+        let stderr_text = stderr_text(&env);
+        let reason = stderr_text.strip_prefix("agentd: the server ended the connection: ").unwrap();
+        assert!(reasons.contains(&reason.trim_end().to_owned()), "{signal}: {stderr_text}");
     }
 }

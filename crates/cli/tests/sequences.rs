@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{Place, Running};
+use common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Default number of sequences.
@@ -30,8 +30,8 @@ fn acknowledged_state_survives_any_crash() {
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
-                let place = Place::new();
-                let provider = Provider::start(&place);
+                let env = TestEnvironment::new();
+                let provider = Provider::start(&env);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= count {
@@ -53,15 +53,15 @@ struct Provider {
 }
 
 impl Provider {
-    fn start(place: &Place) -> Self {
+    fn start(env: &TestEnvironment) -> Self {
         let script = json!({ "responses": [{ "steps": [{ "message": "Yes: {{last_user_text}}" }] }],
             "on_exhausted": "repeat_last" });
-        let path = place.work().join("answers.json");
+        let path = env.work().join("answers.json");
         std::fs::write(&path, script.to_string()).unwrap();
-        let log = place.work().join("requests.log");
+        let log = env.work().join("requests.log");
         let (script, written) = (path.to_str().unwrap(), log.to_str().unwrap());
         let arguments = ["model-server", "--script", script, "--log", written];
-        let running = Running::start(&mut place.agentd(&arguments));
+        let running = Running::start(&mut env.agentd(&arguments));
         let line = running.line_with("http://");
         let at = line.find("http://").unwrap();
         let address =
@@ -94,19 +94,19 @@ struct Turn {
 #[derive(Clone, Debug, Default)]
 struct Part {
     turn: Option<Turn>,
-    said: Vec<Said>,
+    said: Vec<UserText>,
 }
 
 /// A text of the user.
 #[derive(Clone, Debug)]
-struct Said {
+struct UserText {
     text: String,
     /// `false` if the server was killed before it responded.
     sure: bool,
 }
 
-fn surely(text: &str) -> Said {
-    Said { text: text.to_owned(), sure: true }
+fn confirmed_text(text: &str) -> UserText {
+    UserText { text: text.to_owned(), sure: true }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -179,7 +179,7 @@ impl Random {
 }
 
 struct Sequence<'p> {
-    place: Place,
+    env: TestEnvironment,
     server: Option<Running>,
     provider: &'p Provider,
     threads: BTreeMap<String, Thread>,
@@ -191,18 +191,18 @@ struct Sequence<'p> {
 }
 
 fn sequence(seed: u64, provider: &Provider) -> usize {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let config = format!(
         "model = \"gpt-5\"\nmodel_provider = \"local\"\napproval_policy = \"never\"\n\
          sandbox_mode = \"danger-full-access\"\n\n[model_providers.local]\nname = \"Local\"\n\
          base_url = \"{}\"\n",
         provider.address
     );
-    std::fs::write(place.home().join("config.toml"), config).unwrap();
+    std::fs::write(env.home().join("config.toml"), config).unwrap();
     let threads = BTreeMap::new();
     let random = Random(seed);
     let mut run = Sequence {
-        place,
+        env,
         server: None,
         provider,
         threads,
@@ -222,12 +222,12 @@ fn sequence(seed: u64, provider: &Provider) -> usize {
 
 impl Sequence<'_> {
     fn start(&mut self) {
-        let mut command = self.place.agentd(&["app-server"]);
+        let mut command = self.env.agentd(&["app-server"]);
         let mut server = Running::start(&mut command);
         let params = json!({ "clientInfo": { "name": "test", "version": "1" },
             "capabilities": { "experimentalApi": true } });
         server.call(0, "initialize", params);
-        server.say(r#"{"method":"initialized"}"#);
+        server.send(r#"{"method":"initialized"}"#);
         self.server = Some(server);
         for thread in self.threads.values_mut() {
             thread.loaded = false;
@@ -244,7 +244,7 @@ impl Sequence<'_> {
     fn send(&mut self, method: &str, params: Value) -> i64 {
         self.id += 1;
         let line = json!({ "id": self.id, "method": method, "params": params }).to_string();
-        self.server.as_mut().unwrap().say(&line);
+        self.server.as_mut().unwrap().send(&line);
         self.id
     }
 
@@ -387,7 +387,7 @@ impl Sequence<'_> {
                 self.threads.get_mut(id).unwrap().parts.push(Part { turn, said: Vec::new() });
             }
             Step::Inject { text } => {
-                thread.parts.last_mut().unwrap().said.push(surely(text));
+                thread.parts.last_mut().unwrap().said.push(confirmed_text(text));
             }
             Step::Name { name } => thread.name = Some(name.clone()),
             Step::Metadata { sha } => thread.sha.clone_from(sha),
@@ -423,7 +423,7 @@ impl Sequence<'_> {
         assert_eq!(ended["params"]["turn"]["status"], "completed", "{ended}");
         let (turn, status) = (turn.to_owned(), "completed".to_owned());
         let turn = Some(Turn { id: turn, text: text.to_owned(), status });
-        let said = vec![surely(text)];
+        let said = vec![confirmed_text(text)];
         self.threads.get_mut(id).unwrap().parts.push(Part { turn, said });
     }
 
@@ -432,9 +432,9 @@ impl Sequence<'_> {
         let mut thread = self.threads[id].clone();
         if let Some(at) = at {
             let last = thread.turns()[*at].clone();
-            let place =
+            let env =
                 thread.parts.iter().position(|part| part.turn.as_ref() == Some(&last)).unwrap();
-            thread.parts.truncate(place + 1);
+            thread.parts.truncate(env + 1);
         }
         thread.parts.push(Part::default());
         let parts = thread.parts;
@@ -444,7 +444,7 @@ impl Sequence<'_> {
 
     /// After a kill: a request without a response has either taken full effect or none.
     fn settle(&mut self, id: &str, before: &Thread, step: &Step) {
-        let mut command = self.place.agentd(&["app-server"]);
+        let mut command = self.env.agentd(&["app-server"]);
         self.server = Some(Running::start(&mut command));
         let params = json!({ "clientInfo": { "name": "test", "version": "1" },
             "capabilities": { "experimentalApi": true } });
@@ -469,14 +469,14 @@ impl Sequence<'_> {
                     _ => "",
                 };
                 assert_eq!(turn.text, text);
-                let said = if text.is_empty() { Vec::new() } else { vec![surely(text)] };
+                let said = if text.is_empty() { Vec::new() } else { vec![confirmed_text(text)] };
                 thread.parts.push(Part { turn: Some(turn), said });
             }
             Step::RollBack { turns } if found.len() + turns == old.len() && *turns > 0 => {
                 thread.roll_back(*turns);
             }
             Step::Inject { text } => {
-                let perhaps = Said { text: text.clone(), sure: false };
+                let perhaps = UserText { text: text.clone(), sure: false };
                 thread.parts.last_mut().unwrap().said.push(perhaps);
             }
             Step::Name { .. } => thread.name = read["name"].as_str().map(str::to_owned),

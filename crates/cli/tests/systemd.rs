@@ -11,14 +11,19 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
 use common::socket::{Socket, get};
-use common::{Place, Running, stderr, stdout};
+use common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::json;
 
 /// Above the descriptor numbers that a service manager uses.
 const ELSEWHERE: i32 = 100;
 
 /// Starts the server with these descriptors passed on; `count` is the announced number.
-fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &[&str]) -> Passing {
+fn passed_sockets(
+    env: &TestEnvironment,
+    sockets: &[BorrowedFd<'_>],
+    count: usize,
+    arguments: &[&str],
+) -> PassedSockets {
     let hold = |socket: &BorrowedFd<'_>| {
         let held = rustix::io::fcntl_dupfd_cloexec(socket, ELSEWHERE).unwrap();
         rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
@@ -32,7 +37,7 @@ fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &
         script.push_str(&format!(" {number}<&{from} {from}<&-"));
     }
     script.push_str("; LISTEN_PID=$$ exec \"$0\" \"$@\"");
-    let agentd = place.agentd(&[]);
+    let agentd = env.agentd(&[]);
     let mut command = Command::new("bash");
     command
         .args(["-c", &script])
@@ -42,23 +47,23 @@ fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &
         .env_clear()
         .envs(agentd.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .env("LISTEN_FDS", count.to_string())
-        .current_dir(place.work())
+        .current_dir(env.work())
         .stdin(Stdio::null());
-    Passing { command, _held: held }
+    PassedSockets { command, _held: held }
 }
 
-struct Passing {
+struct PassedSockets {
     command: Command,
     /// Kept open until the program has inherited them.
     _held: Vec<OwnedFd>,
 }
 
-fn start(place: &Place, mut passing: Passing) -> Running {
-    Running::start(passing.command.stderr(File::create(place.work().join("stderr")).unwrap()))
+fn start(env: &TestEnvironment, mut passed_sockets: PassedSockets) -> Running {
+    Running::start(passed_sockets.command.stderr(File::create(env.work().join("stderr")).unwrap()))
 }
 
-fn refuse(mut passing: Passing, words: &str) {
-    let output = passing.command.output().unwrap();
+fn refuse(mut passed_sockets: PassedSockets, words: &str) {
+    let output = passed_sockets.command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let said = stderr(&output);
     assert!(said.starts_with(&format!("agentd: {words}")) && said.lines().count() == 1, "{said}");
@@ -72,12 +77,12 @@ const NONE: &str = "--listen systemd://: no socket was passed to this process (s
 
 #[test]
 fn passed_sockets_are_served_and_not_removed() {
-    let place = Place::new();
-    let path = place.work().join("passed.sock");
+    let env = TestEnvironment::new();
+    let path = env.work().join("passed.sock");
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let unix = UnixListener::bind(&path).unwrap();
     let sockets = [tcp.as_fd(), unix.as_fd()];
-    let server = start(&place, passing(&place, &sockets, 2, &[]));
+    let server = start(&env, passed_sockets(&env, &sockets, 2, &[]));
     let address = tcp.local_addr().unwrap().to_string();
     assert_eq!(server.line_with(""), format!("listening on ws://{address}"));
     assert_eq!(server.line_with(""), format!("listening on unix://{}", path.display()));
@@ -92,10 +97,10 @@ fn passed_sockets_are_served_and_not_removed() {
     server.signal("TERM");
     assert!(server.end().0.success());
     assert!(path.exists(), "it is the service manager's");
-    assert!(!place.home().join("control.sock").exists());
+    assert!(!env.home().join("control.sock").exists());
     // The service manager keeps the socket, so the next server gets the queued connection.
     let waiting = std::thread::spawn(move || Socket::unix(&path).unwrap().initialize());
-    let server = start(&place, passing(&place, &sockets, 2, &[]));
+    let server = start(&env, passed_sockets(&env, &sockets, 2, &[]));
     waiting.join().unwrap();
     server.signal("TERM");
     assert!(server.end().0.success());
@@ -103,16 +108,16 @@ fn passed_sockets_are_served_and_not_removed() {
 
 #[test]
 fn remotely_reachable_sockets_need_credentials() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let tcp = TcpListener::bind("0.0.0.0:0").unwrap();
     let address = format!("127.0.0.1:{}", tcp.local_addr().unwrap().port());
     let words = "--listen on 0.0.0.0: other machines can reach this address";
-    refuse(passing(&place, &[tcp.as_fd()], 1, &[]), words);
-    let token = place.work().join("token");
+    refuse(passed_sockets(&env, &[tcp.as_fd()], 1, &[]), words);
+    let token = env.work().join("token");
     fs::write(&token, "a-token").unwrap();
     fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let flags = ["--ws-auth", "capability-token", "--ws-token-file", token.to_str().unwrap()];
-    let server = start(&place, passing(&place, &[tcp.as_fd()], 1, &flags));
+    let server = start(&env, passed_sockets(&env, &[tcp.as_fd()], 1, &flags));
     server.line_with("listening on ws://0.0.0.0:");
     assert_eq!(Socket::tcp(&address, None).unwrap().err(), Some(401));
     Socket::tcp(&address, Some("a-token")).unwrap().ok().unwrap().initialize();
@@ -120,7 +125,7 @@ fn remotely_reachable_sockets_need_credentials() {
 
 #[test]
 fn a_passed_socket_that_does_not_listen_is_refused() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     let file = File::open("/dev/null").unwrap();
@@ -129,21 +134,21 @@ fn a_passed_socket_that_does_not_listen_is_refused() {
     let idle = rustix::net::socket_with(family, kind, flags, None).unwrap();
     let (_, stream) = UnixStream::pair().unwrap();
     for wrong in [datagrams.as_fd(), file.as_fd(), idle.as_fd(), stream.as_fd()] {
-        refuse(passing(&place, &[wrong], 1, &[]), UNUSABLE);
-        refuse(passing(&place, &[good.as_fd(), wrong], 2, &[]), UNUSABLE);
+        refuse(passed_sockets(&env, &[wrong], 1, &[]), UNUSABLE);
+        refuse(passed_sockets(&env, &[good.as_fd(), wrong], 2, &[]), UNUSABLE);
     }
 }
 
 #[test]
 fn wrong_socket_counts_are_refused() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
     // No descriptor was passed on; the program has its own under these numbers by then.
     for count in [1, 5, 1000] {
-        refuse(passing(&place, &[], count, &[]), UNUSABLE);
+        refuse(passed_sockets(&env, &[], count, &[]), UNUSABLE);
     }
-    refuse(passing(&place, &[good.as_fd()], 1000, &[]), UNUSABLE);
+    refuse(passed_sockets(&env, &[good.as_fd()], 1000, &[]), UNUSABLE);
     for count in [0, usize::MAX] {
-        refuse(passing(&place, &[good.as_fd()], count, &[]), NONE);
+        refuse(passed_sockets(&env, &[good.as_fd()], count, &[]), NONE);
     }
 }

@@ -12,27 +12,27 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use common::socket::Socket;
-use common::{Place, Running};
+use common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Far more than an immediate exit takes, and far less than the grace periods of these tests.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
-struct Scene {
-    place: Place,
+struct Fixture {
+    env: TestEnvironment,
     server: Running,
     address: String,
 }
 
-impl Scene {
+impl Fixture {
     fn new(arguments: &[&str]) -> Self {
-        let place = Place::new();
-        let mut command = place.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
+        let env = TestEnvironment::new();
+        let mut command = env.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
         let server = Running::start(command.args(["--listen", "unix://"]).args(arguments));
         let line = server.line_with("ws://");
         let address = line.strip_prefix("listening on ws://").unwrap().to_owned();
         server.line_with("unix://");
-        Self { place, server, address }
+        Self { env, server, address }
     }
 
     fn client(&self) -> Socket {
@@ -43,11 +43,11 @@ impl Scene {
 
     /// Starts a turn whose command runs until a file exists, and waits until the command runs.
     fn busy(&self, client: &mut Socket) -> (String, PathBuf) {
-        let go = self.place.work().join("go");
+        let go = self.env.work().join("go");
         let command = format!("until test -e {}; do sleep 0.02; done; echo done", go.display());
         let call = json!({"name": "exec_command",
             "arguments": {"cmd": command, "yield_time_ms": 600_000}});
-        let script = self.place.script(&json!([
+        let script = self.env.script(&json!([
             {"steps": [{"message": {"text": "I have begun. ", "phase": "commentary"}},
                 {"function_call": call}]},
             {"steps": [{"message": {"text": "I am done."}}]},
@@ -79,7 +79,7 @@ impl Scene {
 
     /// The path of the control socket.
     fn socket(&self) -> PathBuf {
-        self.place.home().join("control.sock")
+        self.env.home().join("control.sock")
     }
 }
 
@@ -89,8 +89,8 @@ fn is_closed(address: &str) -> bool {
 
 /// Returns the status of a thread's only turn and the types of its items, as the next server reads
 /// them.
-fn stored(place: &Place, thread: &str) -> (Value, Vec<Value>) {
-    let mut server = Running::server(place, &[]);
+fn stored(env: &TestEnvironment, thread: &str) -> (Value, Vec<Value>) {
+    let mut server = Running::server(env, &[]);
     let read = server.call(1, "thread/read", json!({"threadId": thread, "includeTurns": true}));
     let turns = read["result"]["thread"]["turns"].as_array().unwrap();
     assert_eq!(turns.len(), 1);
@@ -108,18 +108,18 @@ fn assert_told(said: Option<(u16, String)>) {
 fn clients_are_notified_of_the_shutdown() {
     // The last message must not be lost, however fast the program exits.
     for _ in 0..5 {
-        let scene = Scene::new(&[]);
-        let mut clients: Vec<Socket> = (0..20).map(|_| scene.client()).collect();
-        let mut silent = Socket::tcp(&scene.address, None).unwrap().ok().unwrap();
-        let mut local = Socket::unix(&scene.socket()).unwrap();
+        let fixture = Fixture::new(&[]);
+        let mut clients: Vec<Socket> = (0..20).map(|_| fixture.client()).collect();
+        let mut silent = Socket::tcp(&fixture.address, None).unwrap().ok().unwrap();
+        let mut local = Socket::unix(&fixture.socket()).unwrap();
         local.initialize();
-        scene.server.signal("TERM");
+        fixture.server.signal("TERM");
         for client in clients.iter_mut().chain([&mut silent, &mut local]) {
             assert_told(client.rest().1);
         }
         let begun = Instant::now();
-        let socket = scene.socket();
-        assert!(scene.server.end().0.success());
+        let socket = fixture.socket();
+        assert!(fixture.server.end().0.success());
         assert!(begun.elapsed() < AT_ONCE);
         assert!(!socket.exists());
     }
@@ -127,11 +127,11 @@ fn clients_are_notified_of_the_shutdown() {
 
 #[test]
 fn a_draining_server_finishes_its_step_and_accepts_no_client() {
-    let scene = Scene::new(&["--shutdown-grace", "600"]);
-    let (mut client, mut other) = (scene.client(), scene.client());
-    let (thread, go) = scene.busy(&mut client);
-    scene.server.signal("TERM");
-    scene.until_closed();
+    let fixture = Fixture::new(&["--shutdown-grace", "600"]);
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    let (thread, go) = fixture.busy(&mut client);
+    fixture.server.signal("TERM");
+    fixture.until_closed();
     // Connected clients may read, and start nothing new.
     let read = other.call(5, "thread/read", json!({"threadId": thread}));
     assert_eq!(read["result"]["thread"]["status"]["type"], "active", "{read}");
@@ -151,8 +151,8 @@ fn a_draining_server_finishes_its_step_and_accepts_no_client() {
     let item = &finished.expect("the command is not cut short")["params"]["item"];
     assert_eq!(item["status"], "completed", "{item}");
     assert_told(other.rest().1);
-    assert!(scene.server.end().0.success());
-    let (status, items) = stored(&scene.place, &thread);
+    assert!(fixture.server.end().0.success());
+    let (status, items) = stored(&fixture.env, &thread);
     assert_eq!(status, ended["params"]["turn"]["status"]);
     let command = items.iter().find(|item| item["type"] == "commandExecution").unwrap();
     assert_eq!(command["aggregatedOutput"].as_str().map(str::trim), Some("done"), "{command}");
@@ -160,87 +160,87 @@ fn a_draining_server_finishes_its_step_and_accepts_no_client() {
 
 #[test]
 fn a_turn_beyond_the_grace_period_is_interrupted() {
-    let scene = Scene::new(&["--shutdown-grace", "1"]);
-    let mut client = scene.client();
-    let (thread, _) = scene.busy(&mut client);
+    let fixture = Fixture::new(&["--shutdown-grace", "1"]);
+    let mut client = fixture.client();
+    let (thread, _) = fixture.busy(&mut client);
     let begun = Instant::now();
-    scene.server.signal("TERM");
+    fixture.server.signal("TERM");
     let (messages, said) = client.rest();
     assert_told(said);
     assert!(begun.elapsed() >= Duration::from_millis(900), "it had its second");
     let ended = messages.iter().find(|message| message["method"] == "turn/completed");
     assert_eq!(ended.expect("the end is told")["params"]["turn"]["status"], "interrupted");
-    assert!(scene.server.end().0.success());
+    assert!(fixture.server.end().0.success());
     assert!(begun.elapsed() < AT_ONCE);
-    assert_eq!(stored(&scene.place, &thread).0, "interrupted");
+    assert_eq!(stored(&fixture.env, &thread).0, "interrupted");
 }
 
 #[test]
 fn a_second_signal_ends_the_grace_period() {
     for (first, second) in [("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")] {
-        let scene = Scene::new(&["--shutdown-grace", "600"]);
-        let mut client = scene.client();
-        let (thread, _) = scene.busy(&mut client);
-        scene.server.signal(first);
-        scene.until_closed();
+        let fixture = Fixture::new(&["--shutdown-grace", "600"]);
+        let mut client = fixture.client();
+        let (thread, _) = fixture.busy(&mut client);
+        fixture.server.signal(first);
+        fixture.until_closed();
         let begun = Instant::now();
-        scene.server.signal(second);
+        fixture.server.signal(second);
         let (messages, said) = client.rest();
         assert_told(said);
         let ended = messages.iter().any(|message| message["method"] == "turn/completed");
         assert!(ended, "the end of the turn is told");
-        assert!(scene.server.end().0.success());
+        assert!(fixture.server.end().0.success());
         assert!(begun.elapsed() < AT_ONCE, "{first}, {second}: {:?}", begun.elapsed());
-        assert_eq!(stored(&scene.place, &thread).0, "interrupted");
+        assert_eq!(stored(&fixture.env, &thread).0, "interrupted");
     }
 }
 
 #[test]
 fn a_client_that_does_not_read_does_not_delay_the_shutdown() {
-    let scene = Scene::new(&[]);
-    let mut deaf = scene.client();
+    let fixture = Fixture::new(&[]);
+    let mut deaf = fixture.client();
     // More responses than the system buffers, none of which the client reads.
     for id in 0..20_000 {
-        deaf.say(&json!({"id": id, "method": "x".repeat(200)}));
+        deaf.send(&json!({"id": id, "method": "x".repeat(200)}));
     }
-    let mut client = scene.client();
+    let mut client = fixture.client();
     let begun = Instant::now();
-    scene.server.signal("TERM");
+    fixture.server.signal("TERM");
     assert_told(client.rest().1);
-    assert!(scene.server.end().0.success());
+    assert!(fixture.server.end().0.success());
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
 }
 
 #[test]
 fn connections_in_the_handshake_are_closed() {
     use std::io::{Read, Write};
-    let scene = Scene::new(&[]);
-    let mut half = TcpStream::connect(&scene.address).unwrap();
+    let fixture = Fixture::new(&[]);
+    let mut half = TcpStream::connect(&fixture.address).unwrap();
     half.set_read_timeout(Some(common::PATIENCE)).unwrap();
     half.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
-    scene.client();
+    fixture.client();
     let begun = Instant::now();
-    scene.server.signal("TERM");
+    fixture.server.signal("TERM");
     let mut rest = Vec::new();
     let end = half.read_to_end(&mut rest);
     assert!(end.is_ok() || end.is_err_and(|why| why.kind() == ErrorKind::ConnectionReset));
     assert!(rest.is_empty());
-    assert!(scene.server.end().0.success());
+    assert!(fixture.server.end().0.success());
     assert!(begun.elapsed() < AT_ONCE);
 }
 
 #[test]
 fn on_stdio_accepted_requests_are_answered() {
-    let place = Place::new();
-    let mut server = Running::server(&place, &["--shutdown-grace", "600"]);
-    let go = place.work().join("go");
+    let env = TestEnvironment::new();
+    let mut server = Running::server(&env, &["--shutdown-grace", "600"]);
+    let go = env.work().join("go");
     let script = format!("echo begun; until test -e {}; do sleep 0.02; done", go.display());
     let exec = |script: &str| {
         json!({"command": ["sh", "-c", script], "processId": script, "streamStdoutStderr": true,
             "disableTimeout": true, "sandboxPolicy": {"type": "dangerFullAccess"}})
     };
     let request = json!({"id": 1, "method": "command/exec", "params": exec(&script)});
-    server.say(&request.to_string());
+    server.send(&request.to_string());
     server.notification("command/exec/outputDelta");
     server.signal("TERM");
     let mut id = 2;
@@ -256,8 +256,8 @@ fn on_stdio_accepted_requests_are_answered() {
 #[test]
 fn a_parent_that_does_not_read_does_not_delay_the_shutdown() {
     use std::io::Write;
-    let place = Place::new();
-    let mut command = place.agentd(&["app-server", "--shutdown-grace", "0"]);
+    let env = TestEnvironment::new();
+    let mut command = env.agentd(&["app-server", "--shutdown-grace", "0"]);
     let piped = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut server = piped.stderr(std::process::Stdio::null()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();

@@ -3,21 +3,21 @@
 
 mod common;
 
-use common::{Place, Running, stderr, stdout};
+use common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::{Value, json};
 
-/// Creates a place with one thread of one turn; returns that thread's id too.
-fn place_with_thread() -> (Place, String) {
-    let place = Place::new();
-    let model = place.script(&json!([
+/// Creates an environment with one thread of one turn; returns that thread's id too.
+fn place_with_thread() -> (TestEnvironment, String) {
+    let env = TestEnvironment::new();
+    let model = env.script(&json!([
         { "steps": [{ "message": "Said: {{last_user_text}}" }] },
         { "steps": [{ "message": "Again: {{last_user_text}}" }] },
     ]));
-    let mut server = Running::server(&place, &[]);
+    let mut server = Running::server(&env, &[]);
     let thread = server.thread(&model);
     turn(&mut server, &thread, "The word is plum.");
     assert!(server.end().0.success());
-    (place, thread)
+    (env, thread)
 }
 
 fn turn(server: &mut Running, thread: &str, text: &str) {
@@ -34,19 +34,19 @@ fn turns(server: &mut Running, thread: &str) -> Value {
 
 #[test]
 fn a_thread_moves_to_another_home() {
-    let (place, thread) = place_with_thread();
-    let file = place.work().join("thread.jsonl");
+    let (env, thread) = place_with_thread();
+    let file = env.work().join("thread.jsonl");
     let file = file.to_str().unwrap();
-    let written = place.run(&["threads", "export", &thread, "--output", file]);
+    let written = env.run(&["threads", "export", &thread, "--output", file]);
     assert!(written.status.success(), "{}", stderr(&written));
-    let piped = place.run(&["threads", "export", &thread]);
+    let piped = env.run(&["threads", "export", &thread]);
     assert_eq!(stdout(&piped), std::fs::read_to_string(file).unwrap());
-    let again = place.run(&["threads", "export", &thread, "--output", file]);
+    let again = env.run(&["threads", "export", &thread, "--output", file]);
     assert!(stderr(&again).contains("exists"), "{}", stderr(&again));
-    let unknown = place.run(&["threads", "export", "nobody"]);
+    let unknown = env.run(&["threads", "export", "nobody"]);
     assert!(!unknown.status.success() && stderr(&unknown).contains("nobody"));
 
-    let other = Place::new();
+    let other = TestEnvironment::new();
     let imported = other.run(&["threads", "import", file]);
     assert_eq!(stdout(&imported).trim(), thread, "{}", stderr(&imported));
     let twice = other.run(&["threads", "import", file]);
@@ -67,17 +67,17 @@ fn a_thread_moves_to_another_home() {
 
 #[test]
 fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
-    let empty = Place::new();
+    let empty = TestEnvironment::new();
     let well = empty.run(&["doctor"]);
     assert!(well.status.success(), "{}", stdout(&well));
-    let (place, _) = place_with_thread();
-    let before = common::listing(&place.home());
-    let well = place.run(&["doctor"]);
+    let (env, _) = place_with_thread();
+    let before = common::listing(&env.home());
+    let well = env.run(&["doctor"]);
     assert!(well.status.success(), "{}", stdout(&well));
     assert!(stdout(&well).contains("1 threads, 1 turns"), "{}", stdout(&well));
-    assert_eq!(common::listing(&place.home()), before, "nothing was changed");
+    assert_eq!(common::listing(&env.home()), before, "nothing was changed");
 
-    let database = place.home().join("threads.db");
+    let database = env.home().join("threads.db");
     let mut bad = std::fs::read(&database).unwrap();
     let middle = bad.len() / 2;
     bad[middle..].fill(0xAB);
@@ -86,19 +86,19 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
         (b"no database at all, and not a short text either".repeat(200), "PROBLEM threads"),
     ] {
         std::fs::write(&database, &contents).unwrap();
-        let ill = place.run(&["doctor"]);
+        let ill = env.run(&["doctor"]);
         assert!(!ill.status.success(), "{}", stdout(&ill));
         assert!(stdout(&ill).contains(expected), "{}", stdout(&ill));
         assert_eq!(std::fs::read(&database).unwrap(), contents, "nothing was changed");
     }
     // A server sets it aside; `doctor` reports where it is.
-    let server = Running::server(&place, &[]);
+    let server = Running::server(&env, &[]);
     assert!(server.end().0.success());
-    let told = place.run(&["doctor"]);
+    let told = env.run(&["doctor"]);
     assert!(stdout(&told).contains("threads.db.damaged-"), "{}", stdout(&told));
     assert!(stdout(&told).contains("threads kept: 0"), "{}", stdout(&told));
-    std::fs::write(place.home().join("config.toml"), "model = 5\n").unwrap();
-    let told = place.run(&["doctor"]);
+    std::fs::write(env.home().join("config.toml"), "model = 5\n").unwrap();
+    let told = env.run(&["doctor"]);
     assert!(stdout(&told).contains("PROBLEM configuration"), "{}", stdout(&told));
 }
 
@@ -125,17 +125,17 @@ fn the_doctor_reports_the_messages_of_a_server() {
         ("threads.db-wal", &pipe, "a pipe, a socket or a device"),
         ("threads.db-shm", folder, "is a folder"),
     ] {
-        let (place, _) = place_with_thread();
-        let path = place.home().join(name);
+        let (env, _) = place_with_thread();
+        let path = env.home().join(name);
         let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path));
         make(&path);
-        let ill = place.run(&["doctor"]);
+        let ill = env.run(&["doctor"]);
         assert!(!ill.status.success(), "{name}: {}", stdout(&ill));
         let page = stdout(&ill);
         let line = page.lines().find(|line| line.starts_with("PROBLEM threads")).unwrap();
         assert!(line.contains(name) && line.contains(expected), "{name}: {line}");
         // Commands that open the store behave the same way.
-        let refused = place.run(&["threads", "export", "00000000-0000-7000-8000-000000000000"]);
+        let refused = env.run(&["threads", "export", "00000000-0000-7000-8000-000000000000"]);
         let why = line.split_once("threads: ").unwrap().1;
         assert!(stderr(&refused).contains(why), "{name}: {}", stderr(&refused));
     }
@@ -143,14 +143,14 @@ fn the_doctor_reports_the_messages_of_a_server() {
 
 #[test]
 fn the_doctor_lists_what_a_salvage_of_a_log_lost() {
-    let (place, _) = place_with_thread();
-    std::fs::remove_file(place.home().join("threads.db")).unwrap();
-    std::fs::write(place.home().join("threads.db-wal"), "no log").unwrap();
-    let mut server = Running::server(&place, &[]);
+    let (env, _) = place_with_thread();
+    std::fs::remove_file(env.home().join("threads.db")).unwrap();
+    std::fs::write(env.home().join("threads.db-wal"), "no log").unwrap();
+    let mut server = Running::server(&env, &[]);
     let warned = server.thread("echo");
     assert!(!warned.is_empty());
     assert!(server.end().0.success());
-    let told = place.run(&["doctor"]);
+    let told = env.run(&["doctor"]);
     assert!(!told.status.success(), "{}", stdout(&told));
     let page = stdout(&told);
     assert!(page.contains("-wal") && page.contains("threads kept: 0"), "{page}");
@@ -162,13 +162,13 @@ fn the_doctor_lists_what_a_salvage_of_a_log_lost() {
 
 #[test]
 fn without_a_usable_store_exec_works_when_ephemeral() {
-    let place = Place::new();
-    std::fs::create_dir(place.home().join("threads.db")).unwrap();
+    let env = TestEnvironment::new();
+    std::fs::create_dir(env.home().join("threads.db")).unwrap();
     let arguments = ["exec", "-c", r#"model_provider="offline""#, "-m", "echo"];
-    let refused = place.run(&[&arguments[..], &["hello"]].concat());
+    let refused = env.run(&[&arguments[..], &["hello"]].concat());
     let told = stderr(&refused);
     assert!(!refused.status.success() && told.contains("threads.db is a folder"), "{told}");
-    let done = place.run(&[&arguments[..], &["--ephemeral", "hello"]].concat());
+    let done = env.run(&[&arguments[..], &["--ephemeral", "hello"]].concat());
     assert!(done.status.success(), "{}", stderr(&done));
     assert!(stdout(&done).contains("hello"), "{}", stdout(&done));
 }

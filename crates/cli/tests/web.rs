@@ -11,33 +11,33 @@ use std::path::Path;
 
 use browser::Browser;
 use browser::net::{Line, hang_up, serve_files};
-use common::{Place, Running};
+use common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Contains every character for which base64 and base64url differ.
 const TOKEN: &str = "a-token-of-this-test-~~~-???-0123456789";
 
 /// A server that allows one origin, and a browser.
-struct Stage {
+struct Fixture {
     browser: Browser,
     server: SocketAddr,
     /// The port of the example's files.
     site: u16,
     _running: Running,
-    place: Place,
+    env: TestEnvironment,
 }
 
-impl Stage {
+impl Fixture {
     fn new(responses: &Value) -> Self {
-        let place = Place::new();
+        let env = TestEnvironment::new();
         let site = serve_example();
-        let token = place.home().join("token");
+        let token = env.home().join("token");
         // As after `… > token`, the file ends with a newline.
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let model = format!("model={}", json!(place.script(responses)));
+        let model = format!("model={}", json!(env.script(responses)));
         let origin = format!("http://127.0.0.1:{site}");
-        let mut command = place.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
+        let mut command = env.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
         command.args(["--ws-auth", "capability-token", "--ws-token-file"]).arg(token);
         command.args([
             "--ws-allow-origin",
@@ -50,7 +50,7 @@ impl Stage {
         let running = Running::start(&mut command);
         let line = running.line_with("listening on ");
         let server = line.rsplit_once("ws://").unwrap().1.parse().unwrap();
-        Self { browser: Browser::start(), server, site, _running: running, place }
+        Self { browser: Browser::start(), server, site, _running: running, env }
     }
 
     fn open(&mut self, host: &str) {
@@ -104,7 +104,7 @@ fn the_page_streams_a_turn_answers_approvals_and_lists_its_threads() {
     let words = "I run the checks to see what is wrong with the prices.";
     let answer =
         "One price had a single decimal. I added the other one, and the prices are right now.";
-    let mut stage = Stage::new(&json!([
+    let mut fixture = Fixture::new(&json!([
         {"conversation": 0, "steps": [{"message": "There are two files: check.sh and price.txt."}]},
         {"conversation": 1, "steps": [
             {"message": {"text": words, "phase": "commentary", "chunk_chars": 6}},
@@ -121,91 +121,95 @@ fn the_page_streams_a_turn_answers_approvals_and_lists_its_threads() {
     std::fs::set_permissions(&check, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::write(folder.path().join("price.txt"), "apples 3.00\npears 2.5\n").unwrap();
 
-    stage.open("127.0.0.1");
-    let port = stage.server.port();
-    stage.connect(port, TOKEN);
-    stage.browser.wait_for("#status[data-phase=open]", "Connected");
+    fixture.open("127.0.0.1");
+    let port = fixture.server.port();
+    fixture.connect(port, TOKEN);
+    fixture.browser.wait_for("#status[data-phase=open]", "Connected");
     let kept = "[location.href, localStorage.length, sessionStorage.length, token.value]";
-    let page = format!("http://127.0.0.1:{}/", stage.site);
-    assert_eq!(stage.browser.evaluate(kept), json!([page, 0, 0, ""]), "the token is kept nowhere");
+    let page = format!("http://127.0.0.1:{}/", fixture.site);
+    assert_eq!(
+        fixture.browser.evaluate(kept),
+        json!([page, 0, 0, ""]),
+        "the token is kept nowhere"
+    );
 
-    stage.start_thread(folder.path());
-    stage.send("What is in this folder?");
-    stage.browser.wait_for(".agentMessage[aria-busy=false]", "There are two files");
-    stage.start_thread(folder.path());
-    stage.browser.evaluate(
+    fixture.start_thread(folder.path());
+    fixture.send("What is in this folder?");
+    fixture.browser.wait_for(".agentMessage[aria-busy=false]", "There are two files");
+    fixture.start_thread(folder.path());
+    fixture.browser.evaluate(
         "window.seen = [];
         new MutationObserver(() => {
             const text = document.querySelector('.agentMessage')?.textContent ?? '';
             if (text !== seen.at(-1)) seen.push(text);
         }).observe(turns, {subtree: true, childList: true, characterData: true}); 0",
     );
-    stage.send("Why do the checks fail?");
+    fixture.send("Why do the checks fail?");
 
-    stage.browser.wait_for(".approval", "Run this command?");
-    let seen: Vec<String> = serde_json::from_value(stage.browser.evaluate("seen")).unwrap();
+    fixture.browser.wait_for(".approval", "Run this command?");
+    let seen: Vec<String> = serde_json::from_value(fixture.browser.evaluate("seen")).unwrap();
     assert!(seen.len() > 5 && seen.windows(2).all(|two| two[1].starts_with(&two[0])), "{seen:?}");
     assert_eq!(seen.last().unwrap(), words, "the text came piece by piece");
-    stage.browser.wait_for(".approval code", "./check.sh price.txt");
-    stage.browser.wait_for("#threads [data-status=active]", "Why do the checks fail?");
-    let focused = stage.browser.evaluate("document.activeElement.className");
+    fixture.browser.wait_for(".approval code", "./check.sh price.txt");
+    fixture.browser.wait_for("#threads [data-status=active]", "Why do the checks fail?");
+    let focused = fixture.browser.evaluate("document.activeElement.className");
     assert_eq!(focused, "approval", "the card has the focus, and no button of it");
-    stage.browser.click(".approval .primary");
-    stage.browser.wait_for(".commandExecution[data-status=failed]", "exit code 1");
-    stage.browser.wait_for(".commandExecution pre", "pears: 2.5 has one decimal");
+    fixture.browser.click(".approval .primary");
+    fixture.browser.wait_for(".commandExecution[data-status=failed]", "exit code 1");
+    fixture.browser.wait_for(".commandExecution pre", "pears: 2.5 has one decimal");
 
-    stage.browser.wait_for(".approval", "Make these changes?");
-    stage.browser.wait_for(".fileChange", "price.txt");
-    stage.browser.wait_for(".fileChange .added", "+pears 2.50");
+    fixture.browser.wait_for(".approval", "Make these changes?");
+    fixture.browser.wait_for(".fileChange", "price.txt");
+    fixture.browser.wait_for(".fileChange .added", "+pears 2.50");
     if let Some(path) = std::env::var_os("AGENTD_SCREENSHOT") {
-        stage.browser.screenshot(Path::new(&path));
+        fixture.browser.screenshot(Path::new(&path));
     }
-    stage.browser.click(".approval .primary");
-    stage.browser.wait_for(".agentMessage", answer);
-    stage.browser.wait_for(".turn[data-status=completed] .fileChange[data-status=completed]", "");
-    stage
+    fixture.browser.click(".approval .primary");
+    fixture.browser.wait_for(".agentMessage", answer);
+    fixture.browser.wait_for(".turn[data-status=completed] .fileChange[data-status=completed]", "");
+    fixture
         .browser
         .wait("interrupt.hidden && !send.disabled && !document.querySelector('.approval')");
     let price = std::fs::read_to_string(folder.path().join("price.txt")).unwrap();
     assert_eq!(price, "apples 3.00\npears 2.50\n");
 
     // Switch to another thread and back: everything is read from the server again.
-    stage.browser.wait("document.querySelectorAll('#threads button').length === 2");
-    stage.browser.click("#threads li:last-child button");
-    stage.browser.wait_for(".agentMessage", "There are two files");
-    stage.browser.click("#threads li:first-child button");
-    stage.browser.wait_for(".agentMessage", answer);
-    stage.browser.wait_for(".commandExecution pre", "pears: 2.5 has one decimal");
-    stage.check_errors();
+    fixture.browser.wait("document.querySelectorAll('#threads button').length === 2");
+    fixture.browser.click("#threads li:last-child button");
+    fixture.browser.wait_for(".agentMessage", "There are two files");
+    fixture.browser.click("#threads li:first-child button");
+    fixture.browser.wait_for(".agentMessage", answer);
+    fixture.browser.wait_for(".commandExecution pre", "pears: 2.5 has one decimal");
+    fixture.check_errors();
 }
 
 #[test]
 fn a_reconnecting_page_restores_the_open_thread_and_its_approval() {
-    let mut stage = Stage::new(&json!([
+    let mut fixture = Fixture::new(&json!([
         {"steps": [{"message": {"text": "I remove it. ", "phase": "commentary"}},
             call("exec_command", json!({"cmd": "rm -r notes"}))]},
         {"steps": [{"message": {"text": "Then I leave it.", "phase": "commentary"}}, "idle"]},
     ]));
-    let line = Line::to(stage.server);
-    let folder = stage.place.work();
+    let line = Line::to(fixture.server);
+    let folder = fixture.env.work();
     std::fs::create_dir(folder.join("notes")).unwrap();
-    stage.open("127.0.0.1");
-    stage.connect(line.port, TOKEN);
-    stage.browser.wait_for("#status[data-phase=open]", "Connected");
-    stage.start_thread(&folder);
-    stage.send("Remove the notes.");
-    stage.browser.wait_for(".approval", "rm -r notes");
+    fixture.open("127.0.0.1");
+    fixture.connect(line.port, TOKEN);
+    fixture.browser.wait_for("#status[data-phase=open]", "Connected");
+    fixture.start_thread(&folder);
+    fixture.send("Remove the notes.");
+    fixture.browser.wait_for(".approval", "rm -r notes");
 
-    stage.browser.evaluate("document.querySelector('.approval').dataset.before = 'the loss'; 0");
+    fixture.browser.evaluate("document.querySelector('.approval').dataset.before = 'the loss'; 0");
     line.cut();
-    stage
+    fixture
         .browser
         .wait_for("#status[data-phase=waiting]", "Connection lost: no reason given (1006)");
-    stage.browser.wait_for("#status[data-phase=open]", "Connected");
+    fixture.browser.wait_for("#status[data-phase=open]", "Connected");
     // The earlier message is shown once, and the approval is requested again.
-    stage.browser.wait_for(".approval:not([data-before])", "rm -r notes");
+    fixture.browser.wait_for(".approval:not([data-before])", "rm -r notes");
     let texts = "[...document.querySelectorAll('.item p')].map((text) => text.textContent)";
-    assert_eq!(stage.browser.evaluate(texts), json!(["I remove it. "]));
+    assert_eq!(fixture.browser.evaluate(texts), json!(["I remove it. "]));
 
     // With the keyboard alone: from the card through its buttons.
     let mut chosen = Value::Null;
@@ -213,57 +217,57 @@ fn a_reconnecting_page_restores_the_open_thread_and_its_approval() {
         if chosen == "Decline" {
             break;
         }
-        stage.browser.press("Tab");
-        chosen = stage.browser.evaluate("document.activeElement.textContent");
+        fixture.browser.press("Tab");
+        chosen = fixture.browser.evaluate("document.activeElement.textContent");
     }
     assert_eq!(chosen, "Decline");
-    stage.browser.press("Enter");
-    stage.browser.wait_for(".commandExecution[data-status=declined]", "declined");
-    stage.browser.wait_for("#turns .hint", "Your answer: Decline");
-    assert_eq!(stage.browser.evaluate("document.activeElement.id"), "message");
+    fixture.browser.press("Enter");
+    fixture.browser.wait_for(".commandExecution[data-status=declined]", "declined");
+    fixture.browser.wait_for("#turns .hint", "Your answer: Decline");
+    assert_eq!(fixture.browser.evaluate("document.activeElement.id"), "message");
     assert!(folder.join("notes").exists());
 
-    stage.browser.wait_for(".agentMessage", "Then I leave it.");
-    stage.browser.click("#interrupt");
-    stage.browser.wait_for(".turn[data-status=interrupted]", "Interrupted.");
-    stage.browser.wait("interrupt.hidden && !send.disabled");
-    stage.check_errors();
+    fixture.browser.wait_for(".agentMessage", "Then I leave it.");
+    fixture.browser.click("#interrupt");
+    fixture.browser.wait_for(".turn[data-status=interrupted]", "Interrupted.");
+    fixture.browser.wait("interrupt.hidden && !send.disabled");
+    fixture.check_errors();
 }
 
 #[test]
 fn the_page_explains_a_wrong_token_and_accepts_the_right_one() {
-    let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
-    stage.open("127.0.0.1");
-    let port = stage.server.port();
-    stage.connect(port, "a-token-of-another-server-0123456789");
-    stage.browser.wait_for("#status[data-phase=failed]", "refused this page. Check the token");
-    stage.browser.wait("workspace.hidden && !connect.hidden");
-    stage.connect(port, TOKEN);
-    stage.browser.wait_for("#status[data-phase=open]", "Connected");
-    stage.check_errors();
+    let mut fixture = Fixture::new(&json!([{"steps": [{"message": "Unused."}]}]));
+    fixture.open("127.0.0.1");
+    let port = fixture.server.port();
+    fixture.connect(port, "a-token-of-another-server-0123456789");
+    fixture.browser.wait_for("#status[data-phase=failed]", "refused this page. Check the token");
+    fixture.browser.wait("workspace.hidden && !connect.hidden");
+    fixture.connect(port, TOKEN);
+    fixture.browser.wait_for("#status[data-phase=open]", "Connected");
+    fixture.check_errors();
 }
 
 #[test]
 fn a_page_of_another_origin_is_refused_even_with_the_token() {
-    let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
-    let port = stage.server.port();
-    stage.open("localhost");
-    stage.connect(port, TOKEN);
-    let words = format!("--ws-allow-origin http://localhost:{}", stage.site);
-    stage.browser.wait_for("#status[data-phase=failed]", &words);
-    stage.open("127.0.0.1");
-    stage.connect(port, TOKEN);
-    stage.browser.wait_for("#status[data-phase=open]", "Connected");
-    stage.check_errors();
+    let mut fixture = Fixture::new(&json!([{"steps": [{"message": "Unused."}]}]));
+    let port = fixture.server.port();
+    fixture.open("localhost");
+    fixture.connect(port, TOKEN);
+    let words = format!("--ws-allow-origin http://localhost:{}", fixture.site);
+    fixture.browser.wait_for("#status[data-phase=failed]", &words);
+    fixture.open("127.0.0.1");
+    fixture.connect(port, TOKEN);
+    fixture.browser.wait_for("#status[data-phase=open]", "Connected");
+    fixture.check_errors();
 }
 
 #[test]
 fn an_absent_server_is_distinguished_from_one_that_refuses() {
-    let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
-    stage.open("127.0.0.1");
-    stage.connect(hang_up(), TOKEN);
-    stage.browser.wait_for("#status[data-phase=failed]", "Nobody answers at");
-    stage.check_errors();
+    let mut fixture = Fixture::new(&json!([{"steps": [{"message": "Unused."}]}]));
+    fixture.open("127.0.0.1");
+    fixture.connect(hang_up(), TOKEN);
+    fixture.browser.wait_for("#status[data-phase=failed]", "Nobody answers at");
+    fixture.check_errors();
 }
 
 #[test]

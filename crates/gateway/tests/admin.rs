@@ -125,7 +125,7 @@ async fn keys_are_shown_once_rotated_and_revoked(node: &Node) {
     let new = text(&rotated["value"]);
     assert_eq!((&rotated["name"], &rotated["expires_at"]), (&json!("k"), &json!(NOW + 100)));
     node.directory.caller(&value).await.unwrap();
-    node.world.0.fetch_add(10_000_000, Ordering::Relaxed);
+    node.sources.0.fetch_add(10_000_000, Ordering::Relaxed);
     assert_eq!(node.directory.caller(&value).await.unwrap_err(), Refusal::Unknown);
     node.directory.caller(&new).await.unwrap();
     let at_once =
@@ -341,7 +341,7 @@ fn entry(
 async fn lists_come_in_pages(node: &Node) {
     let mut made = Vec::new();
     for _ in 0..5 {
-        node.world.0.fetch_add(1000, Ordering::Relaxed);
+        node.sources.0.fetch_add(1000, Ordering::Relaxed);
         made.push(node.project().await);
     }
     let ids = |list: &Value| -> Vec<String> {

@@ -10,7 +10,9 @@ mod servers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use batching::{Asked, Client, ERROR, Node, Set, Upstream, chat, chat_line, chats, pause};
+use batching::{
+    Client, ERROR, ManualClock, Node, ReceivedRequest, Upstream, chat, chat_line, chats, pause,
+};
 use gateway_policy::tenants::ProjectLimits;
 use gateway_store::database::Statement;
 use gateway_store::records::spend::Scope;
@@ -31,18 +33,20 @@ attempts = 3
 lines_at_once = 8
 "#;
 
-struct Setting {
+struct Fixture {
     folder: tempfile::TempDir,
-    clock: Arc<Set>,
+    clock: Arc<ManualClock>,
     upstream: Arc<Upstream>,
     store: String,
 }
 
-impl Setting {
-    async fn new(script: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
+impl Fixture {
+    async fn new(
+        script: impl Fn(&ReceivedRequest) -> (u16, String) + Send + Sync + 'static,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let upstream = Upstream::start(script).await;
-        Self { folder, clock: Set::new(), upstream, store: String::new() }
+        Self { folder, clock: ManualClock::new(), upstream, store: String::new() }
     }
 
     async fn node(&self, limits: &str, extra: &str) -> Node {
@@ -66,13 +70,13 @@ fn all(count: usize) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_runs_and_writes_its_files() {
-    let setting = Setting::new(|asked| match asked.text().as_str() {
+    let fixture = Fixture::new(|received| match received.text().as_str() {
         "say 7" => (400, r#"{"error":{"message":"bad","type":"invalid_request_error"}}"#.into()),
-        _ => chat(asked),
+        _ => chat(received),
     })
     .await;
     // A limit of one request per minute applies only to synchronous requests.
-    let node = setting.node("memory:", "[tiers.free.limits.m]\nrpm = 1\ntpm = 10\n").await;
+    let node = fixture.node("memory:", "[tiers.free.limits.m]\nrpm = 1\ntpm = 10\n").await;
     let (key, _) = node.key().await;
     let client = Client::new(&node.base, &key);
     let made = client.batch("/v1/chat/completions", &chats("m", 30)).await;
@@ -100,10 +104,10 @@ async fn a_batch_runs_and_writes_its_files() {
     assert!(first["id"].as_str().unwrap().starts_with("batch_req_"));
     assert!(first["response"]["request_id"].as_str().unwrap().starts_with("req_"));
     // The same edits as for a direct request.
-    let asked = setting.upstream.asked();
-    let sent = asked.first().unwrap().json();
+    let received = fixture.upstream.received();
+    let sent = received.first().unwrap().json();
     assert_eq!((&sent["model"], &sent["prompt_cache_retention"]), (&json!("real"), &json!("24h")));
-    assert_eq!(asked.len(), 30);
+    assert_eq!(received.len(), 30);
     node.gateway.ledger().flush(std::time::Duration::from_secs(5)).await.unwrap();
     let sql = "SELECT COUNT(*), CAST(SUM(cost) AS BIGINT) FROM ledger WHERE batch = 1";
     let rows = node.gateway.database().query(Statement::new(sql, [])).await.unwrap();
@@ -124,8 +128,8 @@ async fn a_batch_runs_and_writes_its_files() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_batch_files_are_refused() {
-    let setting = Setting::new(chat).await;
-    let node = setting.node("off:", "").await;
+    let fixture = Fixture::new(chat).await;
+    let node = fixture.node("off:", "").await;
     let client = Client::new(&node.base, &node.key().await.0);
     let good = chat_line("m", "a", "x");
     let with = |from: &str, to: &str| good.replace(from, to);
@@ -166,8 +170,8 @@ async fn invalid_batch_files_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_batches_are_refused() {
-    let setting = Setting::new(chat).await;
-    let node = setting.node("off:", "").await;
+    let fixture = Fixture::new(chat).await;
+    let node = fixture.node("off:", "").await;
     let client = Client::new(&node.base, &node.key().await.0);
     let file = ("name=\"file\"; filename=\"in.jsonl\"", "{}");
     let (_, file) = client.upload(&[file, ("name=\"purpose\"", "batch")]).await;
@@ -197,12 +201,12 @@ async fn invalid_batches_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_queue_is_bounded() {
-    let setting = Setting::new(chat).await;
+    let fixture = Fixture::new(chat).await;
     let limits = "[tiers.free.limits.m]\nbatch_queue_tokens = 10\n";
-    let node = setting.node("memory:", limits).await;
+    let node = fixture.node("memory:", limits).await;
     let (key, project) = node.key().await;
     let client = Client::new(&node.base, &key);
-    setting.upstream.close();
+    fixture.upstream.close();
     // "say N" is 5 characters: 2 tokens a line.
     let first = client.batch("/v1/chat/completions", &chats("m", 4)).await;
     assert_eq!(first["status"], "in_progress");
@@ -216,7 +220,7 @@ async fn the_queue_is_bounded() {
     );
     let third = client.batch("/v1/chat/completions", &chats("m", 1)).await;
     assert_eq!(third["status"], "in_progress");
-    setting.upstream.open();
+    fixture.upstream.open();
     for batch in [&first, &third] {
         assert_eq!(client.ended(batch).await["status"], "completed");
     }
@@ -230,7 +234,7 @@ async fn the_queue_is_bounded() {
     let fifth = client.batch("/v1/chat/completions", &chats("m", 1)).await;
     assert_eq!(fifth["errors"]["data"][0]["code"], "token_limit_exceeded", "{fifth}");
     assert!(fifth["errors"]["data"][0]["message"].as_str().unwrap().contains(&*project));
-    setting.clock.add_seconds(86_401);
+    fixture.clock.add_seconds(86_401);
     let sixth = client.batch("/v1/chat/completions", &chats("m", 1)).await;
     assert_eq!(client.ended(&sixth).await["status"], "completed");
     node.end().await;
@@ -238,12 +242,12 @@ async fn the_queue_is_bounded() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_batch_keeps_what_is_done() {
-    let setting = Setting::new(chat).await;
-    let node = setting.node("off:", "").await;
+    let fixture = Fixture::new(chat).await;
+    let node = fixture.node("off:", "").await;
     let client = Client::new(&node.base, &node.key().await.0);
-    setting.upstream.close();
+    fixture.upstream.close();
     let batch = client.batch("/v1/chat/completions", &chats("m", 40)).await;
-    while setting.upstream.asked().len() < 8 {
+    while fixture.upstream.received().len() < 8 {
         pause().await;
     }
     let path = format!("/v1/batches/{}/cancel", batch["id"].as_str().unwrap());
@@ -252,7 +256,7 @@ async fn a_cancelled_batch_keeps_what_is_done() {
     assert!(cancelling["cancelling_at"].is_i64());
     // Waiting lines are ended; running ones may finish.
     client.until(&batch, |batch| batch["request_counts"]["failed"] == 32).await;
-    setting.upstream.open();
+    fixture.upstream.open();
     let batch = client.ended(&batch).await;
     assert_eq!(batch["status"], "cancelled");
     assert!(batch["cancelled_at"].is_i64() && batch["completed_at"].is_null());
@@ -267,15 +271,15 @@ async fn a_cancelled_batch_keeps_what_is_done() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_expires_after_a_day() {
-    let setting = Setting::new(chat).await;
-    let node = setting.node("off:", "").await;
+    let fixture = Fixture::new(chat).await;
+    let node = fixture.node("off:", "").await;
     let client = Client::new(&node.base, &node.key().await.0);
-    setting.upstream.close();
+    fixture.upstream.close();
     let batch = client.batch("/v1/chat/completions", &chats("m", 9)).await;
-    while setting.upstream.asked().len() < 8 {
+    while fixture.upstream.received().len() < 8 {
         pause().await;
     }
-    setting.clock.add_seconds(86_400);
+    fixture.clock.add_seconds(86_400);
     let batch = client.ended(&batch).await;
     assert_eq!(batch["status"], "expired", "{batch}");
     assert!(batch["expired_at"].is_i64());
@@ -283,18 +287,18 @@ async fn a_batch_expires_after_a_day() {
     assert_eq!(names(&errors), all(9));
     assert!(errors.iter().all(|line| line["error"]["code"] == "batch_expired"));
     assert_eq!(batch["output_file_id"], Value::Null);
-    setting.upstream.open();
+    fixture.upstream.open();
     node.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_lines_beyond_the_budget_fail() {
-    let setting = Setting::new(|asked| {
-        let (status, body) = chat(asked);
+    let fixture = Fixture::new(|received| {
+        let (status, body) = chat(received);
         (status, body.replace("\"prompt_tokens\": 10", "\"prompt_tokens\": 950"))
     })
     .await;
-    let node = setting.node("memory:", "").await;
+    let node = fixture.node("memory:", "").await;
     let (key, project) = node.key().await;
     let (database, now) = (node.gateway.database(), node.gateway.clock().now());
     // 1 cent is 10,000 micro-dollars; a line reserves 2 + 1000 and takes 950 + 50.
@@ -307,22 +311,22 @@ async fn batch_lines_beyond_the_budget_fail() {
     assert_eq!(batch["request_counts"], json!({"total": 20, "completed": 9, "failed": 11}));
     let errors = client.lines(&batch["error_file_id"]).await;
     assert!(errors.iter().all(|line| line["error"]["code"] == "project_spend_limit_exceeded"));
-    assert_eq!(setting.upstream.asked().len(), 9);
+    assert_eq!(fixture.upstream.received().len(), 9);
     node.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upstream_failures_are_retried() {
-    let setting = Setting::new(|asked| match (asked.text().as_str(), asked.before) {
+    let fixture = Fixture::new(|received| match (received.text().as_str(), received.before) {
         ("say 0", 0 | 1) => (500, ERROR.to_owned()),
         ("say 1", 0) => (429, ERROR.to_owned()),
         ("say 2", _) => (503, ERROR.to_owned()),
         ("say 3", _) => (200, "{\"cut\": ".to_owned()),
         ("say 4", _) => (401, ERROR.to_owned()),
-        _ => chat(asked),
+        _ => chat(received),
     })
     .await;
-    let node = setting.node("off:", "").await;
+    let node = fixture.node("off:", "").await;
     let client = Client::new(&node.base, &node.key().await.0);
     let batch = client.batch("/v1/chat/completions", &chats("m", 6)).await;
     let batch = client.ended(&batch).await;
@@ -331,16 +335,17 @@ async fn upstream_failures_are_retried() {
     let statuses: Vec<_> = errors.iter().map(|line| &line["response"]["status_code"]).collect();
     assert_eq!(statuses, [503, 502, 502]);
     assert_eq!(errors[0]["response"]["body"]["error"]["message"], "no");
-    let tries =
-        |text: &str| setting.upstream.asked().iter().filter(|asked| asked.text() == text).count();
+    let tries = |text: &str| {
+        fixture.upstream.received().iter().filter(|received| received.text() == text).count()
+    };
     assert_eq!([0, 1, 2, 3, 5].map(|n| tries(&format!("say {n}"))), [3, 2, 3, 3, 1]);
     node.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_run_each_line_once() {
-    let setting = Setting::new(chat).await;
-    let (one, other) = (setting.node("off:", "").await, setting.node("off:", "").await);
+    let fixture = Fixture::new(chat).await;
+    let (one, other) = (fixture.node("off:", "").await, fixture.node("off:", "").await);
     let (key, _) = one.key().await;
     let (first, second) = (Client::new(&one.base, &key), Client::new(&other.base, &key));
     let mut batches = Vec::new();
@@ -356,93 +361,93 @@ async fn two_nodes_run_each_line_once() {
         assert_eq!(batch["request_counts"], json!({"total": 20, "completed": 20, "failed": 0}));
         assert_eq!(names(&first.lines(&batch["output_file_id"]).await), all(20));
     }
-    let asked = setting.upstream.asked();
-    assert_eq!(asked.len(), 120);
-    assert!(asked.iter().all(|asked| asked.before == 0));
+    let received = fixture.upstream.received();
+    assert_eq!(received.len(), 120);
+    assert!(received.iter().all(|received| received.before == 0));
     one.end().await;
     other.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_a_dead_node_are_taken_over() {
-    is_taken_over(Setting::new(chat).await).await;
+    is_taken_over(Fixture::new(chat).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_a_dead_node_are_taken_over_on_postgresql() {
     let server = servers::Postgres::start();
-    let mut setting = Setting::new(chat).await;
-    setting.store = server.url();
-    is_taken_over(setting).await;
+    let mut fixture = Fixture::new(chat).await;
+    fixture.store = server.url();
+    is_taken_over(fixture).await;
 }
 
-async fn is_taken_over(setting: Setting) {
-    let node = setting.node("off:", "").await;
+async fn is_taken_over(fixture: Fixture) {
+    let node = fixture.node("off:", "").await;
     let (key, _) = node.key().await;
     let client = Client::new(&node.base, &key);
     let batch = client.batch("/v1/chat/completions", &chats("m", 60)).await;
     client.until(&batch, |batch| batch["request_counts"]["completed"].as_u64() >= Some(10)).await;
-    setting.upstream.close();
+    fixture.upstream.close();
     let base = node.base.clone();
     node.crash();
-    let other = setting.node("off:", "").await;
+    let other = fixture.node("off:", "").await;
     assert_ne!(other.base, base);
     let client = Client::new(&other.base, &key);
     let path = format!("/v1/batches/{}", batch["id"].as_str().unwrap());
     let done = client.get(&path).await.1["request_counts"]["completed"].as_u64().unwrap();
-    let asked_before = setting.upstream.asked().len();
-    setting.upstream.open();
-    setting.clock.add_seconds(31);
+    let asked_before = fixture.upstream.received().len();
+    fixture.upstream.open();
+    fixture.clock.add_seconds(31);
     let batch = client.ended(&batch).await;
     assert_eq!(batch["request_counts"], json!({"total": 60, "completed": 60, "failed": 0}));
     assert_eq!(names(&client.lines(&batch["output_file_id"]).await), all(60));
     // Finished lines are not run again.
-    let asked = setting.upstream.asked().len() - asked_before;
-    assert!(asked as u64 <= 60 - done, "{asked} {done}");
+    let received = fixture.upstream.received().len() - asked_before;
+    assert!(received as u64 <= 60 - done, "{received} {done}");
     other.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_draining_node_finishes_its_lines_and_releases_the_others() {
-    let setting = Setting::new(chat).await;
-    let node = setting.node("off:", "").await;
+    let fixture = Fixture::new(chat).await;
+    let node = fixture.node("off:", "").await;
     let (key, _) = node.key().await;
     let client = Client::new(&node.base, &key);
-    setting.upstream.close();
+    fixture.upstream.close();
     let batch = client.batch("/v1/chat/completions", &chats("m", 40)).await;
-    while setting.upstream.asked().len() < 8 {
+    while fixture.upstream.received().len() < 8 {
         pause().await;
     }
-    let opener = Arc::clone(&setting.upstream);
+    let opener = Arc::clone(&fixture.upstream);
     let (ended, ()) = tokio::join!(tokio::spawn(node.end()), async {
         pause().await;
         opener.open();
     });
     ended.unwrap();
-    assert_eq!(setting.upstream.asked().len(), 8, "no further line is started");
+    assert_eq!(fixture.upstream.received().len(), 8, "no further line is started");
     // No lease blocks the next one.
-    let node = setting.node("off:", "").await;
+    let node = fixture.node("off:", "").await;
     let client = Client::new(&node.base, &key);
     let batch = client.ended(&batch).await;
     assert_eq!(batch["request_counts"], json!({"total": 40, "completed": 40, "failed": 0}));
-    assert_eq!(setting.upstream.asked().len(), 40);
+    assert_eq!(fixture.upstream.received().len(), 40);
     node.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_that_take_too_long_to_drain_are_released() {
-    let setting = Setting::new(chat).await;
-    let node = setting.node("off:", "[server]\ndrain_seconds = 0\n").await;
+    let fixture = Fixture::new(chat).await;
+    let node = fixture.node("off:", "[server]\ndrain_seconds = 0\n").await;
     let (key, _) = node.key().await;
     let client = Client::new(&node.base, &key);
-    setting.upstream.close();
+    fixture.upstream.close();
     let batch = client.batch("/v1/chat/completions", &chats("m", 10)).await;
-    while setting.upstream.asked().len() < 8 {
+    while fixture.upstream.received().len() < 8 {
         pause().await;
     }
     node.end().await;
-    setting.upstream.open();
-    let node = setting.node("off:", "").await;
+    fixture.upstream.open();
+    let node = fixture.node("off:", "").await;
     let client = Client::new(&node.base, &key);
     let batch = client.ended(&batch).await;
     assert_eq!(batch["request_counts"], json!({"total": 10, "completed": 10, "failed": 0}));
@@ -453,8 +458,8 @@ async fn lines_that_take_too_long_to_drain_are_released() {
 /// is not run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_killed_at_any_point_lose_nothing() {
-    let setting = Setting::new(chat).await;
-    let mut node = setting.node("off:", "").await;
+    let fixture = Fixture::new(chat).await;
+    let mut node = fixture.node("off:", "").await;
     let (key, _) = node.key().await;
     let client = Client::new(&node.base, &key);
     let batch = client.batch("/v1/chat/completions", &chats("m", 120)).await;
@@ -465,11 +470,11 @@ async fn nodes_killed_at_any_point_lose_nothing() {
     loop {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let steps = (chance >> 33) % 40;
-        let asked = setting.upstream.asked().len() + steps as usize;
+        let received = fixture.upstream.received().len() + steps as usize;
         let client = Client::new(&node.base, &key);
         let ended = loop {
             let (_, batch) = client.get(&path).await;
-            if batch["status"] == "completed" || setting.upstream.asked().len() >= asked {
+            if batch["status"] == "completed" || fixture.upstream.received().len() >= received {
                 break batch["status"] == "completed";
             }
         };
@@ -478,14 +483,14 @@ async fn nodes_killed_at_any_point_lose_nothing() {
         }
         node.crash();
         deaths += 1;
-        setting.clock.add_seconds(31);
-        node = setting.node("off:", "").await;
+        fixture.clock.add_seconds(31);
+        node = fixture.node("off:", "").await;
     }
     let client = Client::new(&node.base, &key);
     let (_, batch) = client.get(&path).await;
     assert_eq!(batch["request_counts"], json!({"total": 120, "completed": 120, "failed": 0}));
     assert_eq!(names(&client.lines(&batch["output_file_id"]).await), all(120));
     // A death repeats at most the running lines.
-    assert!(setting.upstream.asked().len() <= 120 + 8 * deaths, "{deaths}");
+    assert!(fixture.upstream.received().len() <= 120 + 8 * deaths, "{deaths}");
     node.end().await;
 }

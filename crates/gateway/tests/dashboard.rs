@@ -2,15 +2,15 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "common/fixture.rs"]
+mod fixture;
 #[path = "common/servers.rs"]
 mod servers;
-#[path = "common/stage.rs"]
-mod stage;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fixture::{Answer, Fixture, TOKEN, Tenant};
 use servers::{Postgres, Redis};
-use stage::{Answer, Stage, TOKEN, Tenant};
 
 const HOSTILE: &str = "<script>alert('x')</script> & \"Söhne\"";
 
@@ -18,12 +18,12 @@ fn basic(secret: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("anybody:{secret}")))
 }
 
-async fn see(stage: &Stage, path: &str, secret: &str) -> Answer {
-    stage.get(path, &[("authorization", &basic(secret))]).await
+async fn see(fixture: &Fixture, path: &str, secret: &str) -> Answer {
+    fixture.get(path, &[("authorization", &basic(secret))]).await
 }
 
-async fn sign_in(stage: &Stage, secret: &str) -> String {
-    let answer = stage.post("/dashboard/sign-in", &[], &format!("secret={secret}")).await;
+async fn sign_in(fixture: &Fixture, secret: &str) -> String {
+    let answer = fixture.post("/dashboard/sign-in", &[], &format!("secret={secret}")).await;
     assert_eq!((answer.status, answer.header("location")), (303, Some("/dashboard")));
     let cookie = answer.header("set-cookie").unwrap();
     for part in ["; HttpOnly", "; SameSite=Strict", "; Path=/dashboard;"] {
@@ -50,10 +50,10 @@ fn has(answer: &Answer, expected: &[&str]) {
 
 #[tokio::test]
 async fn every_page_loads_and_hostile_names_are_escaped() {
-    let stage = Stage::new().await;
-    let tenant = stage.tenant(HOSTILE).await;
-    stage.key(&tenant.project.id, HOSTILE).await;
-    stage.fill(&tenant).await;
+    let fixture = Fixture::new().await;
+    let tenant = fixture.tenant(HOSTILE).await;
+    fixture.key(&tenant.project.id, HOSTILE).await;
+    fixture.fill(&tenant).await;
     let pages = [
         "/dashboard".to_owned(),
         format!("/dashboard?q={}", "%3Cscript%3E"),
@@ -62,7 +62,7 @@ async fn every_page_loads_and_hostile_names_are_escaped() {
         project(&tenant),
     ];
     for path in &pages {
-        let answer = see(&stage, path, TOKEN).await;
+        let answer = see(&fixture, path, TOKEN).await;
         assert_eq!(answer.status, 200, "{path}");
         assert!(!answer.body.contains("<script"), "{path}: {}", answer.body);
         has(&answer, &["&lt;script&gt;alert('x')&lt;/script&gt; &amp; &quot;Söhne&quot;"]);
@@ -74,17 +74,17 @@ async fn every_page_loads_and_hostile_names_are_escaped() {
         assert!(!answer.body.contains("style="), "the policy lets no inline style through");
     }
     for (path, kind) in [("style.css", "text/css"), ("icon.svg", "image/svg+xml")] {
-        let answer = stage.get(&format!("/dashboard/{path}"), &[]).await;
+        let answer = fixture.get(&format!("/dashboard/{path}"), &[]).await;
         assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)));
     }
 }
 
 #[tokio::test]
 async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
-    let stage = Stage::new().await;
-    let tenant = stage.tenant("Northwind").await;
-    stage.fill(&tenant).await;
-    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    let fixture = Fixture::new().await;
+    let tenant = fixture.tenant("Northwind").await;
+    fixture.fill(&tenant).await;
+    let page = see(&fixture, &organization(&tenant), TOKEN).await;
     has(
         &page,
         &[
@@ -108,7 +108,7 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
             "Last 30 days",
         ],
     );
-    let page = see(&stage, &project(&tenant), TOKEN).await;
+    let page = see(&fixture, &project(&tenant), TOKEN).await;
     has(
         &page,
         &[
@@ -120,30 +120,30 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
         ],
     );
     assert!(!page.body.contains(&tenant.key));
-    let page = see(&stage, "/dashboard/deprecations", TOKEN).await;
+    let page = see(&fixture, "/dashboard/deprecations", TOKEN).await;
     has(&page, &["atlas-2026-02-10", "2027-02-26", "Northwind", "the last on 2026-11-19 16:04"]);
 }
 
 #[tokio::test]
 async fn organizations_are_searched_by_name_and_id_and_paged() {
-    let stage = Stage::new().await;
+    let fixture = Fixture::new().await;
     for number in 0..60 {
-        stage.tenant(&format!("Team {number:02} 100%_{number:02}")).await;
+        fixture.tenant(&format!("Team {number:02} 100%_{number:02}")).await;
     }
-    let tenant = stage.tenant("Ünïque").await;
+    let tenant = fixture.tenant("Ünïque").await;
     for query in ["%C3%9Cn%C3%AFQUE", &tenant.organization.id.to_uppercase()] {
-        let page = see(&stage, &format!("/dashboard?q={query}"), TOKEN).await;
+        let page = see(&fixture, &format!("/dashboard?q={query}"), TOKEN).await;
         assert_eq!(page.body.matches("<th scope=\"row\">").count(), 1, "{query}");
     }
-    let page = see(&stage, "/dashboard?q=100%25_07", TOKEN).await;
+    let page = see(&fixture, "/dashboard?q=100%25_07", TOKEN).await;
     assert_eq!(page.body.matches("<th scope=\"row\">").count(), 1, "no wildcards");
-    has(&see(&stage, "/dashboard?q=nobody", TOKEN).await, &["No name or id contains “nobody”"]);
+    has(&see(&fixture, "/dashboard?q=nobody", TOKEN).await, &["No name or id contains “nobody”"]);
 
     let mut seen = Vec::new();
     let mut path = "/dashboard".to_owned();
     let mut pages = 0;
     loop {
-        let page = see(&stage, &path, TOKEN).await;
+        let page = see(&fixture, &path, TOKEN).await;
         let ids = page.body.split("<code class=\"id\">").skip(1);
         seen.extend(ids.map(|rest| rest.split('<').next().unwrap().to_owned()));
         pages += 1;
@@ -157,105 +157,106 @@ async fn organizations_are_searched_by_name_and_id_and_paged() {
 
 #[tokio::test]
 async fn an_admin_key_sees_only_its_own_organization() {
-    let stage = Stage::new().await;
-    let (mine, other) = (stage.tenant("Mine").await, stage.tenant("Other").await);
-    let cookie = sign_in(&stage, &mine.admin).await;
+    let fixture = Fixture::new().await;
+    let (mine, other) = (fixture.tenant("Mine").await, fixture.tenant("Other").await);
+    let cookie = sign_in(&fixture, &mine.admin).await;
     let basic = basic(&mine.admin);
     for credential in [("cookie", cookie.as_str()), ("authorization", &basic)] {
         let credential = &[credential];
-        let home = stage.get("/dashboard", credential).await;
+        let home = fixture.get("/dashboard", credential).await;
         assert_eq!((home.status, home.header("location")), (303, Some(&*organization(&mine))));
-        has(&stage.get(&organization(&mine), credential).await, &["Mine"]);
-        has(&stage.get(&project(&mine), credential).await, &["Mine production"]);
-        assert_eq!(stage.get("/dashboard/deprecations", credential).await.status, 303);
+        has(&fixture.get(&organization(&mine), credential).await, &["Mine"]);
+        has(&fixture.get(&project(&mine), credential).await, &["Mine production"]);
+        assert_eq!(fixture.get("/dashboard/deprecations", credential).await.status, 303);
         let mixed = format!("{}/projects/{}", organization(&mine), other.project.id);
         for path in [organization(&other), project(&other), mixed] {
-            let answer = stage.get(&path, credential).await;
+            let answer = fixture.get(&path, credential).await;
             assert_eq!(answer.status, 404, "{path}");
             assert!(!answer.body.contains("Other"), "{path}");
         }
-        let unknown = stage.get("/dashboard/organizations/org-unknown", credential).await;
-        let hidden = stage.get(&organization(&other), credential).await;
+        let unknown = fixture.get("/dashboard/organizations/org-unknown", credential).await;
+        let hidden = fixture.get(&organization(&other), credential).await;
         let same = unknown.body.replace("org-unknown", &other.organization.id);
         assert_eq!(hidden.body, same, "whether it exists is not told");
     }
     // Revoking a key ends its sessions immediately.
-    let database = stage.gateway.database();
+    let database = fixture.gateway.database();
     let id = &mine.organization.id;
     gateway_store::records::admin_keys::revoke(database, id, &mine.admin_id)
         .await
         .unwrap()
         .unwrap();
-    let answer = stage.get(&organization(&mine), &[("cookie", &cookie)]).await;
+    let answer = fixture.get(&organization(&mine), &[("cookie", &cookie)]).await;
     assert_eq!(answer.status, 303);
     // A project's key grants nothing.
-    assert_eq!(see(&stage, "/dashboard", &other.key).await.status, 401);
+    assert_eq!(see(&fixture, "/dashboard", &other.key).await.status, 401);
 }
 
 #[tokio::test]
 async fn sessions_start_persist_and_end() {
-    let stage = Stage::new().await;
-    let answer = stage.get("/dashboard/deprecations?a=b", &[]).await;
+    let fixture = Fixture::new().await;
+    let answer = fixture.get("/dashboard/deprecations?a=b", &[]).await;
     let next = "/dashboard/sign-in?next=%2Fdashboard%2Fdeprecations%3Fa%3Db";
     assert_eq!((answer.status, answer.header("location")), (303, Some(next)));
-    has(&stage.get(next, &[]).await, &["name=\"next\" value=\"/dashboard/deprecations?a=b\""]);
+    has(&fixture.get(next, &[]).await, &["name=\"next\" value=\"/dashboard/deprecations?a=b\""]);
     let filled = format!("secret={TOKEN}&next=%2Fdashboard%2Fdeprecations%3Fa%3Db");
-    let answer = stage.post("/dashboard/sign-in", &[], &filled).await;
+    let answer = fixture.post("/dashboard/sign-in", &[], &filled).await;
     assert_eq!(answer.header("location"), Some("/dashboard/deprecations?a=b"));
     let filled = format!("secret={TOKEN}&next=https%3A%2F%2Fevil.example%2F");
-    let answer = stage.post("/dashboard/sign-in", &[], &filled).await;
+    let answer = fixture.post("/dashboard/sign-in", &[], &filled).await;
     assert_eq!(answer.header("location"), Some("/dashboard"));
     let origin = ("origin", "https://gateway");
-    let answer = stage.post("/dashboard/sign-in", &[origin], &filled).await;
+    let answer = fixture.post("/dashboard/sign-in", &[origin], &filled).await;
     assert!(answer.header("set-cookie").unwrap().ends_with("; Secure"));
 
-    let cookie = sign_in(&stage, TOKEN).await;
+    let cookie = sign_in(&fixture, TOKEN).await;
     let mine = [("cookie", &*cookie)];
-    assert_eq!(stage.get("/dashboard", &mine).await.status, 200);
+    assert_eq!(fixture.get("/dashboard", &mine).await.status, 200);
     let tossed = format!("gateway_dashboard=x; other=1; {cookie}");
-    assert_eq!(stage.get("/dashboard", &[("cookie", &tossed)]).await.status, 200);
+    assert_eq!(fixture.get("/dashboard", &[("cookie", &tossed)]).await.status, 200);
     let elsewhere = [("cookie", &*cookie), ("sec-fetch-site", "cross-site")];
-    assert_eq!(stage.post("/dashboard/sign-out", &elsewhere, "").await.status, 403);
-    assert_eq!(stage.post("/dashboard/sign-in", &elsewhere, &filled).await.status, 403);
-    let answer = stage.post("/dashboard/sign-out", &mine, "").await;
+    assert_eq!(fixture.post("/dashboard/sign-out", &elsewhere, "").await.status, 403);
+    assert_eq!(fixture.post("/dashboard/sign-in", &elsewhere, &filled).await.status, 403);
+    let answer = fixture.post("/dashboard/sign-out", &mine, "").await;
     assert_eq!(answer.header("location"), Some("/dashboard/sign-in"));
     assert!(answer.header("set-cookie").unwrap().contains("Max-Age=0"));
-    assert_eq!(stage.get("/dashboard", &mine).await.status, 303, "it is over on the server too");
+    assert_eq!(fixture.get("/dashboard", &mine).await.status, 303, "it is over on the server too");
 
-    let cookie = sign_in(&stage, TOKEN).await;
-    stage.advance(8 * 3_600_000_000 - 1_000_000);
-    assert_eq!(stage.get("/dashboard", &[("cookie", &cookie)]).await.status, 200);
-    stage.advance(1_000_000);
-    assert_eq!(stage.get("/dashboard", &[("cookie", &cookie)]).await.status, 303);
+    let cookie = sign_in(&fixture, TOKEN).await;
+    fixture.advance(8 * 3_600_000_000 - 1_000_000);
+    assert_eq!(fixture.get("/dashboard", &[("cookie", &cookie)]).await.status, 200);
+    fixture.advance(1_000_000);
+    assert_eq!(fixture.get("/dashboard", &[("cookie", &cookie)]).await.status, 303);
 }
 
 #[tokio::test]
 async fn wrong_secrets_are_refused_and_after_twenty_not_compared() {
-    let stage = Stage::new().await;
-    let cookie = sign_in(&stage, TOKEN).await;
+    let fixture = Fixture::new().await;
+    let cookie = sign_in(&fixture, TOKEN).await;
     for round in 0..20 {
         if round % 2 == 0 {
-            let answer = see(&stage, "/dashboard", &format!("{TOKEN}x")).await;
+            let answer = see(&fixture, "/dashboard", &format!("{TOKEN}x")).await;
             assert_eq!(answer.status, 401);
             assert!(answer.header("www-authenticate").unwrap().starts_with("Basic "));
         } else {
-            let answer = stage.post("/dashboard/sign-in", &[], "secret=no&next=%2Fdashboard").await;
+            let answer =
+                fixture.post("/dashboard/sign-in", &[], "secret=no&next=%2Fdashboard").await;
             assert_eq!(answer.status, 403);
             has(&answer, &["role=\"alert\"", "Not accepted.", "value=\"/dashboard\""]);
         }
     }
-    let answer = see(&stage, "/dashboard", TOKEN).await;
+    let answer = see(&fixture, "/dashboard", TOKEN).await;
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("3")));
-    assert_eq!(stage.get("/dashboard", &[("cookie", &cookie)]).await.status, 200, "it is open");
-    stage.advance(3_000_000);
-    assert_eq!(see(&stage, "/dashboard", TOKEN).await.status, 200);
+    assert_eq!(fixture.get("/dashboard", &[("cookie", &cookie)]).await.status, 200, "it is open");
+    fixture.advance(3_000_000);
+    assert_eq!(see(&fixture, "/dashboard", TOKEN).await.status, 200);
 }
 
 #[tokio::test]
 async fn without_a_token_the_dashboard_explains_how_to_set_one() {
-    let stage = Stage::with("", None).await;
+    let fixture = Fixture::with("", None).await;
     for path in ["/dashboard", "/dashboard/sign-in", "/dashboard/organizations/org-default"] {
-        let answer = see(&stage, path, "").await;
+        let answer = see(&fixture, path, "").await;
         assert_eq!(answer.status, 503, "{path}");
         has(&answer, &["The dashboard is disabled", "token_file"]);
     }
@@ -263,9 +264,9 @@ async fn without_a_token_the_dashboard_explains_how_to_set_one() {
 
 #[tokio::test]
 async fn error_pages_state_the_error() {
-    let stage = Stage::new().await;
+    let fixture = Fixture::new().await;
     let check = async |path: &str, status: u16, words: &str| {
-        let answer = see(&stage, path, TOKEN).await;
+        let answer = see(&fixture, path, TOKEN).await;
         assert_eq!(answer.status, status, "{path}");
         has(&answer, &[words]);
         assert!(answer.header("content-security-policy").is_some(), "{path}");
@@ -278,32 +279,32 @@ async fn error_pages_state_the_error() {
     for query in ["models_after=zzz&groups_after=zzz&projects_after=zzz", "refresh=on", "x=%00"] {
         check(&format!("/dashboard/organizations/org-default?{query}"), 200, "Default").await;
     }
-    let refreshing = see(&stage, "/dashboard?refresh=on&q=x", TOKEN).await;
+    let refreshing = see(&fixture, "/dashboard?refresh=on&q=x", TOKEN).await;
     has(&refreshing, &["http-equiv=\"refresh\"", "href=\"/dashboard?q=x\""]);
-    let answer = stage.post("/dashboard", &[("authorization", &basic(TOKEN))], "").await;
+    let answer = fixture.post("/dashboard", &[("authorization", &basic(TOKEN))], "").await;
     assert_eq!(answer.status, 405);
     let long = format!("secret={}", "x".repeat(10_000));
-    assert_eq!(stage.post("/dashboard/sign-in", &[], &long).await.status, 400);
+    assert_eq!(fixture.post("/dashboard/sign-in", &[], &long).await.status, 400);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dashboard_works_on_postgres_and_redis_and_reports_unavailable_limits() {
     let (postgres, mut redis) = (Postgres::start(), Redis::start());
     let more = format!("[admin]\ntoken_file = \"token\"\n[limits]\nurl = \"{}\"\n", redis.url());
-    let stage = Stage::with(&more, Some(&postgres.url())).await;
-    let tenant = stage.tenant(HOSTILE).await;
-    stage.record(&tenant).await;
-    has(&see(&stage, "/dashboard?q=%3CSCRIPT%3E", TOKEN).await, &["&lt;script&gt;"]);
-    has(&see(&stage, "/dashboard/deprecations", TOKEN).await, &["&lt;script&gt;"]);
+    let fixture = Fixture::with(&more, Some(&postgres.url())).await;
+    let tenant = fixture.tenant(HOSTILE).await;
+    fixture.record(&tenant).await;
+    has(&see(&fixture, "/dashboard?q=%3CSCRIPT%3E", TOKEN).await, &["&lt;script&gt;"]);
+    has(&see(&fixture, "/dashboard/deprecations", TOKEN).await, &["&lt;script&gt;"]);
     let limit = "Requests a minute, atlas-2026-08-01: 0 of 600 used";
-    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    let page = see(&fixture, &organization(&tenant), TOKEN).await;
     has(&page, &[limit, "By cost: atlas-2026-08-01, $"]);
     redis.kill();
-    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    let page = see(&fixture, &organization(&tenant), TOKEN).await;
     assert_eq!(page.status, 200);
     has(&page, &["The store of the limits does not answer", "By cost: atlas-2026-08-01, $"]);
     drop(postgres);
-    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    let page = see(&fixture, &organization(&tenant), TOKEN).await;
     assert_eq!(page.status, 503);
     has(&page, &["The store does not answer"]);
 }

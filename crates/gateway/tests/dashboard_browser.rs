@@ -5,13 +5,13 @@
 
 #[path = "../../cli/tests/browser/mod.rs"]
 mod browser;
-#[path = "common/stage.rs"]
-mod stage;
+#[path = "common/fixture.rs"]
+mod fixture;
 
 use std::path::Path;
 
 use browser::Browser;
-use stage::{Stage, TOKEN, Tenant};
+use fixture::{Fixture, TOKEN, Tenant};
 
 /// Presses Tab until the focused element has this name.
 fn tab_to(browser: &mut Browser, name: &str) {
@@ -31,26 +31,26 @@ fn tab_to(browser: &mut Browser, name: &str) {
     panic!("no {name:?} among {seen:?}");
 }
 
-fn sign_in(browser: &mut Browser, stage: &Stage) {
-    browser.open(&format!("http://{}/dashboard", stage.address));
+fn sign_in(browser: &mut Browser, fixture: &Fixture) {
+    browser.open(&format!("http://{}/dashboard", fixture.address));
     tab_to(browser, "Admin token or admin key");
     browser.type_text(TOKEN);
     browser.follow(|browser| browser.press("Enter"));
     assert_eq!(browser.evaluate("document.cookie"), "", "scripts cannot read it");
 }
 
-async fn with_tenant() -> (Stage, Tenant) {
-    let stage = Stage::new().await;
-    let tenant = stage.tenant("Northwind Trading").await;
-    stage.fill(&tenant).await;
-    (stage, tenant)
+async fn with_tenant() -> (Fixture, Tenant) {
+    let fixture = Fixture::new().await;
+    let tenant = fixture.tenant("Northwind Trading").await;
+    fixture.fill(&tenant).await;
+    (fixture, tenant)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dashboard_is_usable_with_the_keyboard_alone() {
-    let (stage, tenant) = with_tenant().await;
+    let (fixture, tenant) = with_tenant().await;
     let mut browser = Browser::start();
-    sign_in(&mut browser, &stage);
+    sign_in(&mut browser, &fixture);
     assert_eq!(browser.evaluate("document.querySelector('h1').textContent"), "Organizations");
     tab_to(&mut browser, "Name or id");
     browser.type_text("northwind");
@@ -73,13 +73,13 @@ async fn the_dashboard_is_usable_with_the_keyboard_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_control_has_an_accessible_name() {
-    let (stage, tenant) = with_tenant().await;
+    let (fixture, tenant) = with_tenant().await;
     let mut browser = Browser::start();
-    sign_in(&mut browser, &stage);
+    sign_in(&mut browser, &fixture);
     let organization = format!("/dashboard/organizations/{}", tenant.organization.id);
     let project = format!("{organization}/projects/{}", tenant.project.id);
     for path in ["/dashboard", &organization, &project, "/dashboard/deprecations"] {
-        browser.open(&format!("http://{}{path}", stage.address));
+        browser.open(&format!("http://{}{path}", fixture.address));
         let told = browser.accessible();
         let named = |role: &'static str| told.iter().filter(move |(known, _)| known == role);
         for role in ["image", "img", "link", "button", "textbox", "searchbox", "table", "region"] {
@@ -102,7 +102,7 @@ async fn every_control_has_an_accessible_name() {
         ids.dedup();
         assert_eq!(ids.len(), all, "{path}: ids are there once");
     }
-    browser.open(&format!("http://{}{organization}", stage.address));
+    browser.open(&format!("http://{}{organization}", fixture.address));
     let charts: Vec<_> = browser.accessible().into_iter().map(|(_, name)| name).collect();
     let has = |text: &str| assert!(charts.iter().any(|name| name.contains(text)), "{text}");
     has("Images a minute, canvas-2: 19 of 20 used, 1 left");
@@ -145,7 +145,7 @@ const CONTRAST: &str = r"(() => {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_are_readable_in_dark_mode_and_on_a_phone() {
-    let (stage, tenant) = with_tenant().await;
+    let (fixture, tenant) = with_tenant().await;
     let mut browser = Browser::start();
     let folder = std::env::var_os("AGENTD_SCREENSHOTS");
     let shoot = |browser: &mut Browser, name: &str| {
@@ -153,7 +153,7 @@ async fn pages_are_readable_in_dark_mode_and_on_a_phone() {
             browser.screenshot(&Path::new(folder).join(format!("gateway-dashboard{name}.png")));
         }
     };
-    sign_in(&mut browser, &stage);
+    sign_in(&mut browser, &fixture);
     let organization = format!("/dashboard/organizations/{}", tenant.organization.id);
     let project = format!("{organization}/projects/{}", tenant.project.id);
     let pages = [
@@ -169,7 +169,7 @@ async fn pages_are_readable_in_dark_mode_and_on_a_phone() {
         {
             browser.prefer(scheme);
             browser.resize(width, height);
-            browser.open(&format!("http://{}{path}", stage.address));
+            browser.open(&format!("http://{}{path}", fixture.address));
             let low = browser.evaluate(CONTRAST);
             assert_eq!(low, serde_json::json!([]), "{path} {scheme}");
             let wide = browser.evaluate("document.documentElement.scrollWidth - innerWidth");

@@ -14,14 +14,14 @@ use gateway_store::database::Database;
 use gateway_store::directory::{CAPACITY, Directory};
 use gateway_store::ledger::{Endpoint, Entry, Ledger};
 use gateway_store::records::key_text::{self, Kind};
-use node::{NOW, World};
+use node::{NOW, TestSources};
 
 const KEYS: i64 = 1_000_000;
 const ORGANIZATIONS: i64 = 10_000;
 const ROWS: u64 = 400_000;
 
-fn world() -> Arc<World> {
-    Arc::new(World((NOW * 1_000_000).into()))
+fn sources() -> Arc<TestSources> {
+    Arc::new(TestSources((NOW * 1_000_000).into()))
 }
 
 /// User and system time of this process.
@@ -48,7 +48,7 @@ async fn a_million_keys() {
     let before = resident_megabytes();
     let started = Instant::now();
     let database = Arc::new(Database::open(&url).await.unwrap());
-    let clock = world() as Arc<dyn Clock>;
+    let clock = sources() as Arc<dyn Clock>;
     let directory = Directory::open(database, clock, CAPACITY).await.unwrap();
     println!("open: {:?}", started.elapsed());
     let started = Instant::now();
@@ -68,7 +68,7 @@ async fn a_million_keys() {
 }
 
 fn fill(file: &std::path::Path) -> Vec<String> {
-    let world = world();
+    let sources = sources();
     let mut connection = rusqlite::Connection::open(file).unwrap();
     let transaction = connection.transaction().unwrap();
     for number in 0..ORGANIZATIONS {
@@ -84,7 +84,7 @@ fn fill(file: &std::path::Path) -> Vec<String> {
     let mut insert = transaction.prepare(sql).unwrap();
     let mut texts = Vec::new();
     for number in 0..KEYS {
-        let text = key_text::new(Kind::Project, &*world).reveal().to_owned();
+        let text = key_text::new(Kind::Project, &*sources).reveal().to_owned();
         let hash = key_text::hash(&text);
         insert.execute(rusqlite::params![hash.as_slice(), number, number % ORGANIZATIONS]).unwrap();
         if texts.len() < 60_000 {

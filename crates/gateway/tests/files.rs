@@ -7,23 +7,25 @@ mod batching;
 
 use std::sync::Arc;
 
-use batching::{Asked, Client, Node, Set, Upstream};
+use batching::{Client, ManualClock, Node, ReceivedRequest, Upstream};
 use hyper::Method;
 use serde_json::{Value, json};
 
-struct Setting {
+struct Fixture {
     _folder: tempfile::TempDir,
-    clock: Arc<Set>,
+    clock: Arc<ManualClock>,
     upstream: Arc<Upstream>,
     node: Node,
 }
 
-async fn setting(script: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Setting {
-    let (folder, clock) = (tempfile::tempdir().unwrap(), Set::new());
+async fn fixture(
+    script: impl Fn(&ReceivedRequest) -> (u16, String) + Send + Sync + 'static,
+) -> Fixture {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::new());
     let upstream = Upstream::start(script).await;
     let config = "[server]\nmax_body_bytes = 2000000\n";
     let node = Node::start(folder.path(), &clock, &upstream, ("", "memory:"), config).await;
-    Setting { _folder: folder, clock, upstream, node }
+    Fixture { _folder: folder, clock, upstream, node }
 }
 
 const PURPOSE: (&str, &str) = ("name=\"purpose\"", "batch");
@@ -35,8 +37,8 @@ fn ids(list: &Value) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_files_are_stored_in_the_gateway() {
-    let setting = setting(|_| (404, batching::ERROR.to_owned())).await;
-    let client = Client::new(&setting.node.base, &setting.node.key().await.0);
+    let fixture = fixture(|_| (404, batching::ERROR.to_owned())).await;
+    let client = Client::new(&fixture.node.base, &fixture.node.key().await.0);
     let content = "0123456789abcdef".repeat(40_000);
     let file = ("name=\"file\"; filename=\"a b.jsonl\"", &*content);
     let mut made = Vec::new();
@@ -49,9 +51,9 @@ async fn batch_files_are_stored_in_the_gateway() {
             (&json!("a b.jsonl"), &json!("processed"))
         );
         made.push(uploaded["id"].as_str().unwrap().to_owned());
-        setting.clock.add_seconds(1);
+        fixture.clock.add_seconds(1);
     }
-    assert!(setting.upstream.asked().is_empty());
+    assert!(fixture.upstream.received().is_empty());
     let path = format!("/v1/files/{}", made[0]);
     let (status, found) = client.send(Method::GET, &format!("{path}/content"), "x/y", "").await;
     assert_eq!((status, &*found), (200, content.as_bytes()));
@@ -63,7 +65,7 @@ async fn batch_files_are_stored_in_the_gateway() {
     assert_eq!(ids(&list), made);
     let (_, list) = client.get("/v1/files?purpose=batch_output").await;
     assert_eq!(list["data"], json!([]));
-    let stranger = Client::new(&setting.node.base, &setting.node.key().await.0);
+    let stranger = Client::new(&fixture.node.base, &fixture.node.key().await.0);
     for below in ["", "/content"] {
         assert_eq!(stranger.get(&format!("{path}{below}")).await.0, 404);
     }
@@ -72,16 +74,16 @@ async fn batch_files_are_stored_in_the_gateway() {
     let (status, _) = client.send(Method::DELETE, &path, "x/y", "").await;
     assert_eq!((status, client.get(&path).await.0), (200, 404));
     // The other one expires after thirty days.
-    setting.clock.add_seconds(31 * 86_400);
+    fixture.clock.add_seconds(31 * 86_400);
     assert_eq!(client.get(&format!("/v1/files/{}", made[1])).await.0, 404);
-    setting.node.end().await;
+    fixture.node.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_of_other_purposes_go_to_the_upstream() {
-    let setting = setting(|asked| match &*asked.path {
+    let fixture = fixture(|received| match &*received.path {
         "/v1/files" => {
-            let text = String::from_utf8_lossy(&asked.body);
+            let text = String::from_utf8_lossy(&received.body);
             let (_, rest) = text.split_once("number ").unwrap();
             let number = rest.split_whitespace().next().unwrap();
             (200, json!({"id": format!("file-up{number}"), "object": "file"}).to_string())
@@ -96,7 +98,7 @@ async fn files_of_other_purposes_go_to_the_upstream() {
         _ => (200, json!({"id": "file-up1", "object": "file"}).to_string()),
     })
     .await;
-    let client = Client::new(&setting.node.base, &setting.node.key().await.0);
+    let client = Client::new(&fixture.node.base, &fixture.node.key().await.0);
     let purpose = ("name=\"purpose\"", "assistants");
     for (number, behind) in [(1, false), (2, true)] {
         let content = format!("number {number} {}", "x".repeat(300_000));
@@ -104,7 +106,7 @@ async fn files_of_other_purposes_go_to_the_upstream() {
         let parts = if behind { [file, purpose] } else { [purpose, file] };
         let (status, uploaded) = client.upload(&parts).await;
         assert_eq!((status, &uploaded["id"]), (200, &json!(format!("file-up{number}"))));
-        let sent = setting.upstream.asked().pop().unwrap();
+        let sent = fixture.upstream.received().pop().unwrap();
         assert!(sent.body.len() > 300_000 && sent.body.ends_with(b"--b--\r\n"));
     }
     let (_, own) = client.upload(&[PURPOSE, ("name=\"file\"; filename=\"a\"", "{}")]).await;
@@ -118,16 +120,16 @@ async fn files_of_other_purposes_go_to_the_upstream() {
     let (_, list) = client.get("/v1/files?after=file-up2&limit=2").await;
     assert_eq!((ids(&list), &list["has_more"]), (expected[2..].to_vec(), &json!(false)));
     assert_eq!(client.get("/v1/files/file-up1").await.0, 200);
-    let stranger = Client::new(&setting.node.base, &setting.node.key().await.0);
+    let stranger = Client::new(&fixture.node.base, &fixture.node.key().await.0);
     assert_eq!(stranger.get("/v1/files/file-up1").await.0, 404);
     assert_eq!(ids(&stranger.get("/v1/files").await.1).len(), 0);
-    setting.node.end().await;
+    fixture.node.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_file_uploads_are_refused() {
-    let setting = setting(|_| (200, "{}".to_owned())).await;
-    let client = Client::new(&setting.node.base, &setting.node.key().await.0);
+    let fixture = fixture(|_| (200, "{}".to_owned())).await;
+    let client = Client::new(&fixture.node.base, &fixture.node.key().await.0);
     let file = ("name=\"file\"; filename=\"a\"", "{}");
     let check = async |parts: &[(&str, &str)], param: &str| {
         let (status, error) = client.upload(parts).await;
@@ -151,6 +153,6 @@ async fn invalid_file_uploads_are_refused() {
     assert_eq!((status, &error["error"]["code"]), (413, &json!("request_too_large")));
     let (status, _) = client.post("/v1/files", &json!({})).await;
     assert_eq!(status, 400);
-    assert!(setting.upstream.asked().is_empty());
-    setting.node.end().await;
+    assert!(fixture.upstream.received().is_empty());
+    fixture.node.end().await;
 }

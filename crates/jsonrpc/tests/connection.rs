@@ -203,8 +203,8 @@ async fn dropping_the_incoming_end_stops_the_reading() {
 
 #[tokio::test]
 async fn a_failed_read_is_reported_as_the_reason() {
-    struct Fails;
-    impl tokio::io::AsyncRead for Fails {
+    struct FailingReader;
+    impl tokio::io::AsyncRead for FailingReader {
         fn poll_read(
             self: std::pin::Pin<&mut Self>,
             _: &mut std::task::Context<'_>,
@@ -213,7 +213,7 @@ async fn a_failed_read_is_reported_as_the_reason() {
             std::task::Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into()))
         }
     }
-    let mut connection = Connection::over(Fails, tokio::io::sink(), Limits::default());
+    let mut connection = Connection::over(FailingReader, tokio::io::sink(), Limits::default());
     assert_eq!(connection.incoming.recv().await, None);
     let reason = CloseReason::ReadFailed(std::io::ErrorKind::ConnectionReset);
     assert_eq!(connection.outbox.closed().await, reason);

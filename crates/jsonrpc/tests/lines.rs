@@ -10,17 +10,17 @@ use proptest::prelude::*;
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Gives the bytes in pieces of the given sizes, over and over, and counts the reads.
-struct Pieces<'a> {
+struct SplitReader<'a> {
     bytes: &'a [u8],
     sizes: std::iter::Cycle<std::iter::Copied<std::slice::Iter<'a, usize>>>,
     reads: usize,
 }
 
-fn pieces<'a>(bytes: &'a [u8], sizes: &'a [usize]) -> Pieces<'a> {
-    Pieces { bytes, sizes: sizes.iter().copied().cycle(), reads: 0 }
+fn pieces<'a>(bytes: &'a [u8], sizes: &'a [usize]) -> SplitReader<'a> {
+    SplitReader { bytes, sizes: sizes.iter().copied().cycle(), reads: 0 }
 }
 
-impl AsyncRead for Pieces<'_> {
+impl AsyncRead for SplitReader<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,

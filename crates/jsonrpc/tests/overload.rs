@@ -20,11 +20,11 @@ struct Client {
 
 impl Client {
     /// Sends a message, masked with zeros.
-    async fn say(&mut self, message: &Value) {
-        self.say_text(message.to_string().as_bytes()).await;
+    async fn send(&mut self, message: &Value) {
+        self.send_text(message.to_string().as_bytes()).await;
     }
 
-    async fn say_text(&mut self, text: &[u8]) {
+    async fn send_text(&mut self, text: &[u8]) {
         let mut frame = vec![0x81, 0x80 | 127];
         frame.extend((text.len() as u64).to_be_bytes());
         frame.extend([0; 4]);
@@ -32,11 +32,11 @@ impl Client {
         self.writer.write_all(&frame).await.unwrap();
     }
 
-    async fn ask(&mut self, id: usize) {
-        self.say(&json!({"id": id, "method": "m"})).await;
+    async fn send_request(&mut self, id: usize) {
+        self.send(&json!({"id": id, "method": "m"})).await;
     }
 
-    async fn hear(&mut self) -> Value {
+    async fn receive(&mut self) -> Value {
         match self.reader.next().await.unwrap() {
             Some(Received::Text(text)) => serde_json::from_slice(text).unwrap(),
             other => panic!("{other:?}"),
@@ -44,10 +44,10 @@ impl Client {
     }
 
     /// Hears that the request `id` is refused for now.
-    async fn hear_refusal(&mut self, id: impl Into<Value>) {
+    async fn receive_refusal(&mut self, id: impl Into<Value>) {
         let message = "Server overloaded; retry later.";
         let expected = json!({"id": id.into(), "error": {"code": -32001, "message": message}});
-        assert_eq!(self.hear().await, expected);
+        assert_eq!(self.receive().await, expected);
     }
 }
 
@@ -79,18 +79,18 @@ async fn serve(connection: &mut Connection, id: usize) {
 async fn requests_beyond_the_bound_are_refused_and_the_others_are_answered() {
     let (mut connection, mut client) = connect(limits(), &Arc::default());
     for id in 0..ROOM + 3 {
-        client.ask(id).await;
+        client.send_request(id).await;
     }
     for id in ROOM..ROOM + 3 {
-        client.hear_refusal(id).await;
+        client.receive_refusal(id).await;
     }
     for id in 0..ROOM {
         serve(&mut connection, id).await;
-        assert_eq!(client.hear().await, json!({"id": id, "result": "done"}));
+        assert_eq!(client.receive().await, json!({"id": id, "result": "done"}));
     }
-    client.ask(100).await;
+    client.send_request(100).await;
     serve(&mut connection, 100).await;
-    assert_eq!(client.hear().await["result"], "done", "there is room again");
+    assert_eq!(client.receive().await["result"], "done", "there is room again");
 }
 
 #[tokio::test]
@@ -98,28 +98,28 @@ async fn requests_are_refused_with_ids_of_any_kind_and_bytes_count_too() {
     let limits = Limits { incoming_bytes: 100, ..limits() };
     let (mut connection, mut client) = connect(limits, &Arc::default());
     // One message always has room, however long it is.
-    client.say(&json!({"id": 0, "method": "m", "params": {"x": "y".repeat(1000)}})).await;
+    client.send(&json!({"id": 0, "method": "m", "params": {"x": "y".repeat(1000)}})).await;
     for id in [json!(1), json!("one"), json!(-1)] {
-        client.say(&json!({"id": id, "method": "m"})).await;
-        client.hear_refusal(id).await;
+        client.send(&json!({"id": id, "method": "m"})).await;
+        client.receive_refusal(id).await;
     }
     serve(&mut connection, 0).await;
-    assert_eq!(client.hear().await["id"], 0);
+    assert_eq!(client.receive().await["id"], 0);
 }
 
 #[tokio::test]
 async fn invalid_requests_get_their_own_error_even_under_overload() {
     let (_connection, mut client) = connect(limits(), &Arc::default());
     for id in 0..ROOM {
-        client.ask(id).await;
+        client.send_request(id).await;
     }
     for (text, code, id) in [
         ("nonsense", -32700, Value::Null),
         ("[]", -32600, Value::Null),
         (r#"{"id":7}"#, -32600, json!(7)),
     ] {
-        client.say_text(text.as_bytes()).await;
-        let answer = client.hear().await;
+        client.send_text(text.as_bytes()).await;
+        let answer = client.receive().await;
         assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &id), "{answer}");
     }
 }
@@ -130,11 +130,11 @@ async fn responses_are_received_while_requests_wait() {
     let Connection { incoming, outbox } = connection;
     let (mut requests, mut answers) = incoming.split();
     for id in 0..ROOM + 1 {
-        client.ask(id).await;
+        client.send_request(id).await;
     }
-    client.hear_refusal(ROOM).await;
+    client.receive_refusal(ROOM).await;
     for id in 0..3 * ROOM {
-        client.say(&json!({"id": id, "result": id})).await;
+        client.send(&json!({"id": id, "result": id})).await;
         let answer = answers.recv().await;
         let Some(Incoming::Message(Message::Response { outcome: Ok(result), .. })) = answer else {
             panic!("{answer:?}")
@@ -143,8 +143,8 @@ async fn responses_are_received_while_requests_wait() {
     }
     let taken = requests.recv().await;
     assert!(matches!(taken, Some(Incoming::Message(Message::Request { .. }))));
-    client.ask(9).await;
-    client.say(&json!({"id": 1, "error": {"code": 1, "message": "no"}})).await;
+    client.send_request(9).await;
+    client.send(&json!({"id": 1, "error": {"code": 1, "message": "no"}})).await;
     assert!(answers.recv().await.is_some());
     outbox.close(CloseReason::Finished);
     assert!(answers.recv().await.is_none(), "the input has ended");
@@ -154,16 +154,16 @@ async fn responses_are_received_while_requests_wait() {
 async fn a_notification_waits_for_room_and_is_not_lost() {
     let (mut connection, mut client) = connect(limits(), &Arc::default());
     for id in 0..ROOM {
-        client.ask(id).await;
+        client.send_request(id).await;
     }
-    client.say(&json!({"method": "initialized"})).await;
+    client.send(&json!({"method": "initialized"})).await;
     for id in 0..ROOM {
         serve(&mut connection, id).await;
-        client.hear().await;
+        client.receive().await;
     }
     let came = connection.incoming.recv().await;
     assert!(matches!(came, Some(Incoming::Message(Message::Notification { .. }))), "{came:?}");
-    client.ask(ROOM).await;
+    client.send_request(ROOM).await;
     serve(&mut connection, ROOM).await;
 }
 
@@ -174,25 +174,25 @@ async fn the_sum_over_all_connections_is_bounded() {
     let (mut second, mut two) = connect(limits(), &ingress);
     let (_third, mut three) = connect(limits(), &ingress);
     for id in 0..2 {
-        one.ask(id).await;
+        one.send_request(id).await;
     }
     // The third is refused, which shows that two wait.
-    two.ask(0).await;
-    two.ask(1).await;
-    two.hear_refusal(1).await;
-    three.ask(5).await;
-    three.hear_refusal(5).await;
+    two.send_request(0).await;
+    two.send_request(1).await;
+    two.receive_refusal(1).await;
+    three.send_request(5).await;
+    three.receive_refusal(5).await;
     serve(&mut first, 0).await;
-    three.ask(6).await;
-    three.ask(7).await;
-    three.hear_refusal(7).await;
+    three.send_request(6).await;
+    three.send_request(7).await;
+    three.receive_refusal(7).await;
     serve(&mut second, 0).await;
     serve(&mut first, 1).await;
     // Whoever goes away gives back what waited.
     drop((_third, three));
     let ids = 0..2;
     for id in ids.clone() {
-        one.ask(id).await;
+        one.send_request(id).await;
     }
     for id in ids {
         serve(&mut first, id).await;
@@ -221,7 +221,7 @@ async fn incomplete_long_messages_count() {
     assert!(matches!(connection.outbox.closed().await, CloseReason::Violation(_)));
     // The budget is free again though the client takes its time to go.
     let (mut connection, mut other) = connect(limits(), &ingress);
-    other.say(&json!({"id": 1, "method": "m", "params": "x".repeat(100 * KIB)})).await;
+    other.send(&json!({"id": 1, "method": "m", "params": "x".repeat(100 * KIB)})).await;
     serve(&mut connection, 1).await;
 }
 
@@ -232,7 +232,7 @@ async fn a_client_that_ignores_refusals_is_paused_and_then_disconnected() {
     let began = tokio::time::Instant::now();
     let asking = async {
         for id in 0..10_000_000 {
-            client.ask(id).await;
+            client.send_request(id).await;
         }
     };
     tokio::select! {
@@ -251,10 +251,10 @@ async fn without_a_budget_reading_waits_instead() {
     let mut client =
         Client { reader: MessageReader::new(reader, Role::Client, 1 << 20, b""), writer };
     for id in 0..3 * ROOM {
-        client.ask(id).await;
+        client.send_request(id).await;
     }
     for id in 0..3 * ROOM {
         serve(&mut connection, id).await;
-        assert_eq!(client.hear().await["result"], "done");
+        assert_eq!(client.receive().await["result"], "done");
     }
 }

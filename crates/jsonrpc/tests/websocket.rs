@@ -50,14 +50,14 @@ impl Write for Memory {
 }
 
 /// Gives its pieces, one a read, and waits once before each.
-struct Pieces {
+struct SplitReader {
     left: VecDeque<Vec<u8>>,
     waited: bool,
 }
 
-impl Pieces {
+impl SplitReader {
     /// `bytes`, cut where `cuts` say.
-    fn of(bytes: &[u8], cuts: &[usize]) -> Self {
+    fn new(bytes: &[u8], cuts: &[usize]) -> Self {
         let mut left = VecDeque::new();
         let (mut rest, mut cuts) = (bytes, cuts.iter().cycle());
         while !rest.is_empty() {
@@ -71,7 +71,7 @@ impl Pieces {
     }
 }
 
-impl AsyncRead for Pieces {
+impl AsyncRead for SplitReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -93,9 +93,9 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// What goes over the wire.
+/// A received message or control frame, or the failure that ended reading.
 #[derive(Clone, Debug, PartialEq)]
-enum Said {
+enum ReceivedFrame {
     Text(String),
     Binary(Vec<u8>),
     Ping(Vec<u8>),
@@ -104,8 +104,8 @@ enum Said {
     Failed(Option<Violation>),
 }
 
-impl Said {
-    fn of(received: &Received<'_>) -> Self {
+impl ReceivedFrame {
+    fn from_received(received: &Received<'_>) -> Self {
         match received {
             Received::Text(text) => Self::Text(String::from_utf8(text.to_vec()).unwrap()),
             Received::Binary(bytes) => Self::Binary(bytes.to_vec()),
@@ -120,29 +120,29 @@ impl Said {
 
 /// Everything that our reader makes of `bytes`; what it held at most when it was asked, beyond what
 /// it had been given.
-fn read_all(bytes: &[u8], cuts: &[usize], early: usize, role: Role) -> (Vec<Said>, usize) {
+fn read_all(bytes: &[u8], cuts: &[usize], early: usize, role: Role) -> (Vec<ReceivedFrame>, usize) {
     let early = early.min(bytes.len());
-    let pieces = Pieces::of(&bytes[early..], cuts);
+    let pieces = SplitReader::new(&bytes[early..], cuts);
     let mut reader = MessageReader::new(pieces, role, LIMIT, &bytes[..early]);
     let mut said = Vec::new();
     let ended = runtime().block_on(async {
         loop {
             match reader.next().await {
-                Ok(Some(received)) => said.push(Said::of(&received)),
+                Ok(Some(received)) => said.push(ReceivedFrame::from_received(&received)),
                 Ok(None) => return None,
                 Err(ReadError::Violation(violation)) => return Some(violation),
                 Err(ReadError::Io(error)) => panic!("{error}"),
             }
         }
     });
-    said.extend(ended.map(|violation| Said::Failed(Some(violation))));
+    said.extend(ended.map(|violation| ReceivedFrame::Failed(Some(violation))));
     (said, reader.held_bytes())
 }
 
 /// A message, the lengths of its parts, and pings between them.
 #[derive(Clone, Debug)]
 struct Sent {
-    said: Said,
+    said: ReceivedFrame,
     parts: Vec<usize>,
     ping: Option<Vec<u8>>,
 }
@@ -153,9 +153,9 @@ fn message() -> impl Strategy<Value = Sent> {
             .prop_map(|(count, letter)| letter.to_string().repeat(count / letter.len_utf8()));
     let control = prop::collection::vec(any::<u8>(), 0..126);
     let said = prop_oneof![
-        4 => ".{0,300}".prop_map(Said::Text),
-        2 => long.prop_map(Said::Text),
-        1 => prop::collection::vec(any::<u8>(), 0..300).prop_map(Said::Binary),
+        4 => ".{0,300}".prop_map(ReceivedFrame::Text),
+        2 => long.prop_map(ReceivedFrame::Text),
+        1 => prop::collection::vec(any::<u8>(), 0..300).prop_map(ReceivedFrame::Binary),
     ];
     let parts = prop::collection::vec(0usize..2000, 0..6);
     (said, parts, prop::option::of(control)).prop_map(|(said, parts, ping)| Sent {
@@ -166,14 +166,14 @@ fn message() -> impl Strategy<Value = Sent> {
 }
 
 /// Writes with the other implementation, and gives what is to come out.
-fn write_theirs(messages: &[Sent], role: TheirRole) -> (Vec<u8>, Vec<Said>) {
+fn write_theirs(messages: &[Sent], role: TheirRole) -> (Vec<u8>, Vec<ReceivedFrame>) {
     let mut theirs = WebSocket::from_raw_socket(Memory::default(), role, None);
     let mut expected = Vec::new();
     let mut write = |frame| theirs.write(Theirs::Frame(frame)).unwrap();
     for Sent { said, parts, ping } in messages {
         let (bytes, kind) = match said {
-            Said::Text(text) => (text.as_bytes(), Data::Text),
-            Said::Binary(bytes) => (&bytes[..], Data::Binary),
+            ReceivedFrame::Text(text) => (text.as_bytes(), Data::Text),
+            ReceivedFrame::Binary(bytes) => (&bytes[..], Data::Binary),
             _ => unreachable!("messages alone are made"),
         };
         let (mut rest, mut kind) = (bytes, OpCode::Data(kind));
@@ -183,37 +183,37 @@ fn write_theirs(messages: &[Sent], role: TheirRole) -> (Vec<u8>, Vec<Said>) {
             (rest, kind) = (behind, OpCode::Data(Data::Continue));
             if let Some(payload) = ping {
                 write(Frame::ping(payload.clone()));
-                expected.push(Said::Ping(payload.clone()));
+                expected.push(ReceivedFrame::Ping(payload.clone()));
             }
         }
         write(Frame::message(rest.to_vec(), kind, true));
         expected.push(said.clone());
         if ping.is_some() {
             write(Frame::pong(&b"unasked"[..]));
-            expected.push(Said::Pong);
+            expected.push(ReceivedFrame::Pong);
         }
     }
     let close = CloseFrame { code: 4000.into(), reason: "bye".into() };
     theirs.close(Some(close)).unwrap();
-    expected.push(Said::Close(Some((4000, "bye".to_owned()))));
+    expected.push(ReceivedFrame::Close(Some((4000, "bye".to_owned()))));
     theirs.flush().unwrap();
     (std::mem::take(&mut theirs.get_mut().output), expected)
 }
 
 /// What their end makes of bytes that ours wrote.
-fn read_theirs(bytes: Vec<u8>, role: TheirRole) -> Vec<Said> {
+fn read_theirs(bytes: Vec<u8>, role: TheirRole) -> Vec<ReceivedFrame> {
     let memory = Memory { input: Cursor::new(bytes), output: Vec::new() };
     let mut theirs = WebSocket::from_raw_socket(memory, role, None);
     let mut said = Vec::new();
     while let Ok(message) = theirs.read() {
         said.push(match message {
-            Theirs::Text(text) => Said::Text(text.to_string()),
-            Theirs::Binary(bytes) => Said::Binary(bytes.to_vec()),
-            Theirs::Ping(payload) => Said::Ping(payload.to_vec()),
-            Theirs::Pong(_) => Said::Pong,
-            Theirs::Close(frame) => {
-                Said::Close(frame.map(|frame| (frame.code.into(), frame.reason.to_string())))
-            }
+            Theirs::Text(text) => ReceivedFrame::Text(text.to_string()),
+            Theirs::Binary(bytes) => ReceivedFrame::Binary(bytes.to_vec()),
+            Theirs::Ping(payload) => ReceivedFrame::Ping(payload.to_vec()),
+            Theirs::Pong(_) => ReceivedFrame::Pong,
+            Theirs::Close(frame) => ReceivedFrame::Close(
+                frame.map(|frame| (frame.code.into(), frame.reason.to_string())),
+            ),
             Theirs::Frame(_) => unreachable!("frames are put together"),
         });
     }
@@ -264,7 +264,7 @@ proptest! {
         let texts: Vec<String> = texts
             .into_iter()
             .filter_map(|sent| match sent.said {
-                Said::Text(text) => Some(text),
+                ReceivedFrame::Text(text) => Some(text),
                 _ => None,
             })
             .collect();
@@ -274,9 +274,9 @@ proptest! {
         };
         let written = write_ours(&texts, ours, CloseReason::Shutdown);
         let found = read_theirs(written, theirs);
-        let mut expected: Vec<Said> = texts.into_iter().map(Said::Text).collect();
+        let mut expected: Vec<ReceivedFrame> = texts.into_iter().map(ReceivedFrame::Text).collect();
         let words = "the program is shutting down".to_owned();
-        expected.push(Said::Close(Some((1001, words))));
+        expected.push(ReceivedFrame::Close(Some((1001, words))));
         prop_assert_eq!(found, expected);
     }
 
@@ -386,7 +386,7 @@ async fn a_silent_peer_is_pinged_once_and_then_closed() {
     let mut written = Vec::new();
     theirs.read_to_end(&mut written).await.unwrap();
     let words = "the client is silent and answers no ping".to_owned();
-    let expected = [Said::Ping(Vec::new()), Said::Close(Some((1011, words)))];
+    let expected = [ReceivedFrame::Ping(Vec::new()), ReceivedFrame::Close(Some((1011, words)))];
     assert_eq!(read_theirs(written, TheirRole::Client), expected);
 }
 

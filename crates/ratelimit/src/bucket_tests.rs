@@ -158,17 +158,17 @@ fn no_limit_is_too_large() {
 
 /// An operation on a bucket: time passes, a request draws, or a request settles.
 #[derive(Clone, Debug)]
-enum Happening {
+enum Operation {
     Pass(u64),
     Reserve(u64),
     Settle { which: usize, actual: u64 },
 }
 
-fn happenings(most: usize) -> impl Strategy<Value = Vec<Happening>> {
+fn operations(most: usize) -> impl Strategy<Value = Vec<Operation>> {
     let one = prop_oneof![
-        (0..30 * SECOND).prop_map(Happening::Pass),
-        (0..80u64).prop_map(Happening::Reserve),
-        (any::<usize>(), 0..100u64).prop_map(|(which, actual)| Happening::Settle { which, actual }),
+        (0..30 * SECOND).prop_map(Operation::Pass),
+        (0..80u64).prop_map(Operation::Reserve),
+        (any::<usize>(), 0..100u64).prop_map(|(which, actual)| Operation::Settle { which, actual }),
     ];
     prop::collection::vec(one, 1..most)
 }
@@ -199,15 +199,15 @@ proptest! {
     /// Settling is equivalent to drawing the actual amount in the first place, or more, never less;
     /// with a short history it is exact. So no interval admits too much.
     #[test]
-    fn settling_equals_reserving_the_actual_use(all in happenings(60)) {
+    fn settling_equals_reserving_the_actual_use(all in operations(60)) {
         let (limit, mut bucket, mut now) = (MINUTE_OF_60, Bucket::default(), 0);
         let mut taken: Vec<Taken> = Vec::new();
         let mut debts: Vec<(Micros, u64)> = Vec::new();
         let mut moments = 0;
-        for happening in &all {
-            match happening {
-                Happening::Pass(time) => now += time,
-                Happening::Reserve(amount) => {
+        for operation in &all {
+            match operation {
+                Operation::Pass(time) => now += time,
+                Operation::Reserve(amount) => {
                     bucket.advance(limit, now);
                     if bucket.fits(limit, *amount) {
                         bucket.take(limit, *amount);
@@ -215,7 +215,7 @@ proptest! {
                         moments += 1;
                     }
                 }
-                Happening::Settle { which, actual } => {
+                Operation::Settle { which, actual } => {
                     if taken.is_empty() {
                         continue;
                     }

@@ -141,7 +141,7 @@ const CHILD: &str = "LIMITS_TEST_STORE";
 /// Admissions: the earliest and the latest possible moment, and the amount that counts.
 type Log = Arc<Mutex<Vec<(Duration, Duration, u64)>>>;
 
-struct Hammer {
+struct LoadGenerator {
     limit: u64,
     window: Duration,
     began: Instant,
@@ -153,7 +153,7 @@ struct Hammer {
     away: AtomicU64,
 }
 
-impl Hammer {
+impl LoadGenerator {
     fn new(limit: u64, window: Duration) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -228,10 +228,10 @@ impl Hammer {
     }
 }
 
-fn at_least(hammer: &Hammer, admitted: u64, part: f64) {
-    let time = hammer.began.elapsed().as_secs_f64() / hammer.window.as_secs_f64();
-    let most = hammer.limit as f64 * (1.0 + time);
-    println!("{admitted} of {most:.0} admitted, {:?} times away", hammer.away);
+fn at_least(load: &LoadGenerator, admitted: u64, part: f64) {
+    let time = load.began.elapsed().as_secs_f64() / load.window.as_secs_f64();
+    let most = load.limit as f64 * (1.0 + time);
+    println!("{admitted} of {most:.0} admitted, {:?} times away", load.away);
     assert!(admitted as f64 >= most * part, "{admitted} of {most}");
 }
 
@@ -239,18 +239,18 @@ fn at_least(hammer: &Hammer, admitted: u64, part: f64) {
 async fn sixty_four_clients_never_exceed_the_limit_on_one_or_two_nodes() {
     let store = Store::start();
     for nodes in 1..=2 {
-        let hammer = Hammer::new(5000, Duration::from_secs(2));
+        let load = LoadGenerator::new(5000, Duration::from_secs(2));
         let mut clients = Vec::new();
         for number in 0..nodes {
             let redis = Arc::new(node(&store, 10 * nodes + number).await);
-            clients.extend(hammer.clients(&redis, 64 / nodes));
+            clients.extend(load.clients(&redis, 64 / nodes));
         }
-        hammer.run(Duration::from_secs(3)).await;
-        hammer.stop.store(true, Ordering::Relaxed);
+        load.run(Duration::from_secs(3)).await;
+        load.stop.store(true, Ordering::Relaxed);
         for client in clients {
             client.await.unwrap();
         }
-        at_least(&hammer, hammer.check(), 0.8);
+        at_least(&load, load.check(), 0.8);
         let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
         redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
     }
@@ -260,21 +260,21 @@ async fn sixty_four_clients_never_exceed_the_limit_on_one_or_two_nodes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_admits_nothing_twice() {
     let store = Store::start();
-    let hammer = Hammer::new(5000, Duration::from_secs(2));
+    let load = LoadGenerator::new(5000, Duration::from_secs(2));
     let stays = Arc::new(node(&store, 1).await);
-    let mut clients = hammer.clients(&stays, 32);
+    let mut clients = load.clients(&stays, 32);
     for number in 2..6 {
         let dies = Arc::new(node(&store, number).await);
-        let its = hammer.clients(&dies, 32);
-        hammer.run(Duration::from_millis(500)).await;
+        let its = load.clients(&dies, 32);
+        load.run(Duration::from_millis(500)).await;
         its.iter().for_each(tokio::task::JoinHandle::abort);
         drop(dies);
     }
-    hammer.stop.store(true, Ordering::Relaxed);
+    load.stop.store(true, Ordering::Relaxed);
     for client in clients.drain(..) {
         client.await.unwrap();
     }
-    at_least(&hammer, hammer.check(), 0.3);
+    at_least(&load, load.check(), 0.3);
 }
 
 /// The store is killed repeatedly, and restarts with or without its data.
@@ -282,26 +282,26 @@ async fn a_node_that_dies_admits_nothing_twice() {
 async fn a_store_that_dies_admits_nothing_twice() {
     for keeps in [&[][..], &["--appendonly", "yes", "--appendfsync", "no"]] {
         let mut store = Store::start();
-        let hammer = Hammer::new(3000, Duration::from_secs(1));
+        let load = LoadGenerator::new(3000, Duration::from_secs(1));
         let mut clients = Vec::new();
         let nodes = [Arc::new(node(&store, 1).await), Arc::new(node(&store, 2).await)];
         for redis in &nodes {
-            clients.extend(hammer.clients(redis, 32));
+            clients.extend(load.clients(redis, 32));
         }
         for _ in 0..4 {
-            hammer.run(Duration::from_millis(300)).await;
+            load.run(Duration::from_millis(300)).await;
             store.kill();
-            hammer.run(Duration::from_millis(50)).await;
+            load.run(Duration::from_millis(50)).await;
             store.run(keeps);
         }
-        hammer.run(Duration::from_millis(1000)).await;
+        load.run(Duration::from_millis(1000)).await;
         assert!(nodes.iter().all(|redis| redis.is_available()));
-        hammer.stop.store(true, Ordering::Relaxed);
+        load.stop.store(true, Ordering::Relaxed);
         for client in clients {
             client.await.unwrap();
         }
-        at_least(&hammer, hammer.check(), 0.1);
-        assert!(hammer.away.load(Ordering::Relaxed) > 0);
+        at_least(&load, load.check(), 0.1);
+        assert!(load.away.load(Ordering::Relaxed) > 0);
     }
 }
 
@@ -340,9 +340,9 @@ async fn child() {
     let Ok(given) = std::env::var(CHILD) else { return };
     let (number, url) = given.split_once(' ').unwrap();
     let redis = Arc::new(node_at(url.to_owned(), number.parse().unwrap()).await);
-    let hammer = Hammer::new(5000, Duration::from_secs(2));
-    hammer.requests.store(1 << (32 + number.parse::<u32>().unwrap()), Ordering::Relaxed);
-    for client in hammer.clients(&redis, 32) {
+    let load = LoadGenerator::new(5000, Duration::from_secs(2));
+    load.requests.store(1 << (32 + number.parse::<u32>().unwrap()), Ordering::Relaxed);
+    for client in load.clients(&redis, 32) {
         client.await.unwrap();
     }
 }
@@ -350,7 +350,7 @@ async fn child() {
 #[tokio::test]
 async fn two_processes_share_a_limit_and_are_killed() {
     let store = Store::start();
-    let hammer = Hammer::new(5000, Duration::from_secs(2));
+    let load = LoadGenerator::new(5000, Duration::from_secs(2));
     let mut children: Vec<_> = (1..=2)
         .map(|number| {
             std::process::Command::new(std::env::current_exe().unwrap())
@@ -362,7 +362,7 @@ async fn two_processes_share_a_limit_and_are_killed() {
         })
         .collect();
     for child in &mut children {
-        let (log, out) = (hammer.log.clone(), child.stdout.take().unwrap());
+        let (log, out) = (load.log.clone(), child.stdout.take().unwrap());
         std::thread::spawn(move || {
             for line in std::io::BufRead::lines(std::io::BufReader::new(out)).map_while(Result::ok)
             {
@@ -375,11 +375,11 @@ async fn two_processes_share_a_limit_and_are_killed() {
         });
     }
     for child in &mut children {
-        hammer.run(Duration::from_millis(1500)).await;
+        load.run(Duration::from_millis(1500)).await;
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    at_least(&hammer, hammer.check(), 0.4);
+    at_least(&load, load.check(), 0.4);
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ fn rows() -> Vec<Row> {
 }
 
 /// The objects that a command may harm; removed at the end.
-struct World {
+struct Targets {
     _folder: tempfile::TempDir,
     base: PathBuf,
     tcp: TcpListener,
@@ -70,7 +70,7 @@ struct World {
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-impl World {
+impl Targets {
     fn new() -> Self {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let base = folder.path().canonicalize().unwrap();
@@ -210,7 +210,7 @@ impl World {
     }
 }
 
-impl World {
+impl Targets {
     /// Runs a script outside the sandbox. `mine` holds the configuration that a command tries to
     /// inject.
     fn set_up(&self, script: &str) {
@@ -250,7 +250,7 @@ fn configured(work: &Path) -> String {
     format!("{read:?}")
 }
 
-impl Drop for World {
+impl Drop for Targets {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
@@ -344,8 +344,8 @@ async fn every_attack_succeeds_without_a_sandbox() {
     let sandbox = sandbox(Layer::Auto);
     let mut harmless = Vec::new();
     for row in rows() {
-        let mut world = World::new();
-        if world.harmed(&row, &sandbox, Policy::DangerFullAccess).await != Ok(true) {
+        let mut targets = Targets::new();
+        if targets.harmed(&row, &sandbox, Policy::DangerFullAccess).await != Ok(true) {
             harmless.push(row);
         }
     }
@@ -378,15 +378,15 @@ enum Expect {
 async fn check(sandbox: &Sandbox, expect: Expect) {
     let mut through = Vec::new();
     let mut otherwise = Vec::new();
-    let mut world = World::new();
+    let mut targets = Targets::new();
     for mut row in rows().into_iter().filter(|row| row.harm != 'W') {
         match expect {
-            Expect::Held => world = World::new(),
+            Expect::Held => targets = Targets::new(),
             // No script runs, so the world is not changed.
             Expect::Refused => row.setup = None,
         }
-        let policy = policy(&row, &world.work());
-        match world.harmed(&row, sandbox, policy).await {
+        let policy = policy(&row, &targets.work());
+        match targets.harmed(&row, sandbox, policy).await {
             Ok(true) => through.push(row),
             Ok(false) if expect == Expect::Refused => otherwise.push((row, String::new())),
             Err(why) if expect == Expect::Held => otherwise.push((row, why)),
@@ -412,11 +412,11 @@ async fn profiles_stop_every_attack_with_links() {
     }
     let sandbox = sandbox(Layer::Bubblewrap);
     for row in rows().into_iter().filter(|row| row.harm == 'L') {
-        let mut world = World::new();
+        let mut targets = Targets::new();
         let mut rules = vec![(PathBuf::from("/"), Access::Read)];
-        rules.extend(["work", "other", "tmp"].map(|name| (world.base.join(name), Access::Write)));
+        rules.extend(["work", "other", "tmp"].map(|name| (targets.base.join(name), Access::Write)));
         let policy = Policy::Profile { rules, platform_defaults: true, network: false };
-        assert_eq!(world.harmed(&row, &sandbox, policy).await, Ok(false), "{row:?}");
+        assert_eq!(targets.harmed(&row, &sandbox, policy).await, Ok(false), "{row:?}");
     }
 }
 
@@ -438,10 +438,10 @@ async fn no_attack_bypasses_the_proxy() {
     // Git uses the proxy, as intended.
     let asks = |row: &Row| row.script.contains("git ls-remote");
     for row in rows().into_iter().filter(|row| "TUOGK".contains(row.harm) && !asks(row)) {
-        let mut world = World::new();
-        let work = world.work();
+        let mut targets = Targets::new();
+        let work = targets.work();
         let harmed =
-            world.harmed_behind(&row, &sandbox, self::policy(&row, &work), Some(egress.clone()));
+            targets.harmed_behind(&row, &sandbox, self::policy(&row, &work), Some(egress.clone()));
         assert_eq!(harmed.await, Ok(false), "{row:?}");
     }
 }
@@ -509,16 +509,16 @@ fn an_ordinary_user_is_confined() {
 
 #[test]
 fn bubblewrap_suffices_without_landlock() {
-    let missing = [Missing::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
+    let missing = [FailingCall::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
     without(&missing, "the_remaining_layers_hold");
 }
 
 #[test]
 fn landlock_suffices_without_namespaces() {
     let missing = [
-        Missing::call(libc::SYS_unshare, libc::EPERM),
-        Missing::call(libc::SYS_clone3, libc::ENOSYS),
-        Missing { bits: Some(NAMESPACES), ..Missing::call(libc::SYS_clone, libc::EPERM) },
+        FailingCall::call(libc::SYS_unshare, libc::EPERM),
+        FailingCall::call(libc::SYS_clone3, libc::ENOSYS),
+        FailingCall { bits: Some(NAMESPACES), ..FailingCall::call(libc::SYS_clone, libc::EPERM) },
     ];
     without(&missing, "the_remaining_layers_hold");
 }
@@ -526,8 +526,8 @@ fn landlock_suffices_without_namespaces() {
 #[test]
 fn without_seccomp_nothing_runs() {
     let missing = [
-        Missing::call(libc::SYS_seccomp, libc::ENOSYS),
-        Missing { equals: Some(22), ..Missing::call(libc::SYS_prctl, libc::EINVAL) },
+        FailingCall::call(libc::SYS_seccomp, libc::ENOSYS),
+        FailingCall { equals: Some(22), ..FailingCall::call(libc::SYS_prctl, libc::EINVAL) },
     ];
     without(&missing, "everything_is_refused");
 }
@@ -535,10 +535,10 @@ fn without_seccomp_nothing_runs() {
 #[test]
 fn without_landlock_and_namespaces_nothing_runs() {
     let missing = [
-        Missing::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS),
-        Missing::call(libc::SYS_unshare, libc::EPERM),
-        Missing::call(libc::SYS_clone3, libc::ENOSYS),
-        Missing { bits: Some(NAMESPACES), ..Missing::call(libc::SYS_clone, libc::EPERM) },
+        FailingCall::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS),
+        FailingCall::call(libc::SYS_unshare, libc::EPERM),
+        FailingCall::call(libc::SYS_clone3, libc::ENOSYS),
+        FailingCall { bits: Some(NAMESPACES), ..FailingCall::call(libc::SYS_clone, libc::EPERM) },
     ];
     without(&missing, "everything_is_refused");
 }
@@ -547,14 +547,14 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS | libc::CLONE_NEWUSER).cast_unsigned(
 
 /// A system call that fails, always or only with the given first argument.
 #[derive(Clone, Copy)]
-struct Missing {
+struct FailingCall {
     call: u32,
     error: u32,
     bits: Option<u32>,
     equals: Option<u32>,
 }
 
-impl Missing {
+impl FailingCall {
     fn call(call: i64, error: i32) -> Self {
         let call = u32::try_from(call).unwrap();
         Self { call, error: error.cast_unsigned(), bits: None, equals: None }
@@ -562,7 +562,7 @@ impl Missing {
 }
 
 /// Runs `test` in a process where those calls fail.
-fn without(missing: &[Missing], test: &str) {
+fn without(missing: &[FailingCall], test: &str) {
     let filter = filter(missing);
     again(&[test], |command| {
         command.env(MISSING, "1");
@@ -583,7 +583,7 @@ fn without(missing: &[Missing], test: &str) {
 }
 
 /// A seccomp filter that makes those calls fail.
-fn filter(missing: &[Missing]) -> Vec<libc::sock_filter> {
+fn filter(missing: &[FailingCall]) -> Vec<libc::sock_filter> {
     const LOAD: u16 = 0x20;
     const EQUAL: u16 = 0x15;
     const ANY_BIT: u16 = 0x45;
@@ -725,8 +725,8 @@ async fn commands_without_approval_change_nothing() {
     ];
     const ACCEPTED: usize = 120;
     let sandbox = sandbox(Layer::Auto);
-    let mut world = World::new();
-    let resolver = PathResolver::new(PATH.as_ref(), &[world.work()]);
+    let mut targets = Targets::new();
+    let resolver = PathResolver::new(PATH.as_ref(), &[targets.work()]);
     let mut random = 0x5EED_u64;
     let mut roll = |below: usize| {
         random =
@@ -742,7 +742,7 @@ async fn commands_without_approval_change_nothing() {
                 "" => text,
                 _ => format!("{program} '{}' file names", text.replace('\'', "")),
             };
-            let work = world.work();
+            let work = targets.work();
             let context = Context { cwd: &work, resolver: &resolver };
             let rules = Rules::default();
             if !assess(Invocation::Script(&script), &context, &rules).known_safe {
@@ -751,7 +751,7 @@ async fn commands_without_approval_change_nothing() {
             accepted += 1;
             for harm in ['W', 'O', 'G'] {
                 let row = Row { harm, setup: None, script: script.clone() };
-                let harmed = world.harmed(&row, &sandbox, Policy::DangerFullAccess).await;
+                let harmed = targets.harmed(&row, &sandbox, Policy::DangerFullAccess).await;
                 assert_eq!(harmed, Ok(false), "{script:?} changed something");
             }
         }

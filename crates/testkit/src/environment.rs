@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 
-use crate::{CountedIds, HandClock, Peer, ScriptedModel, Transcript};
+use crate::{ManualClock, Peer, ScriptedModel, SequentialIds, Transcript};
 
 /// Where commands search for programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -27,8 +27,8 @@ pub struct TestEnvironment {
     root: PathBuf,
     home: PathBuf,
     /// The clock of servers that are started from now on.
-    pub clock: Arc<HandClock>,
-    ids: Arc<CountedIds>,
+    pub clock: Arc<ManualClock>,
+    ids: Arc<SequentialIds>,
     model: ScriptedModel,
     /// Environment variables of commands; `PATH` and `HOME` by default.
     pub variables: Vec<(OsString, OsString)>,

@@ -17,15 +17,15 @@
 //! ```
 
 mod contract;
+mod deterministic;
 mod environment;
 mod peer;
 mod scripted_model;
-mod surroundings;
 mod transcript;
 
 pub use contract::{Contract, ContractError};
+pub use deterministic::{ManualClock, SequentialIds};
 pub use environment::{TestEnvironment, TestServer};
-pub use peer::{Asked, Fault, Peer};
+pub use peer::{ErrorResponse, Peer, ReceivedRequest};
 pub use scripted_model::ScriptedModel;
-pub use surroundings::{CountedIds, HandClock};
 pub use transcript::{Transcript, assert_lines};

@@ -41,7 +41,7 @@ pub struct Peer {
 
 /// A request from the server that waits for [`Peer::answer`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ReceivedRequest {
     /// Its id on the wire.
     pub id: Value,
     /// Its method.
@@ -52,7 +52,7 @@ pub struct Asked {
 
 /// The error response to a call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
+pub struct ErrorResponse {
     /// The code.
     pub code: i64,
     /// The message.
@@ -63,8 +63,8 @@ pub struct Fault {
 
 enum Received {
     Notification { method: String, params: Value },
-    Request(Asked),
-    Response { id: Value, outcome: Result<Value, Fault> },
+    Request(ReceivedRequest),
+    Response { id: Value, outcome: Result<Value, ErrorResponse> },
 }
 
 impl Peer {
@@ -110,7 +110,7 @@ impl Peer {
     }
 
     /// Calls a method and expects an error.
-    pub async fn refused(&mut self, method: &str, params: Value) -> Fault {
+    pub async fn refused(&mut self, method: &str, params: Value) -> ErrorResponse {
         match self.try_call(method, params).await {
             Ok(result) => self.give_up(&format!("{method} was not refused: {result}")),
             Err(fault) => fault,
@@ -121,7 +121,7 @@ impl Peer {
     ///
     /// # Errors
     /// The error response.
-    pub async fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Fault> {
+    pub async fn try_call(&mut self, method: &str, params: Value) -> Result<Value, ErrorResponse> {
         let id = self.send(method, params).await;
         self.response(id).await
     }
@@ -136,36 +136,36 @@ impl Peer {
         if !params.is_null() {
             message["params"] = params;
         }
-        self.say(message.to_string().as_bytes()).await;
+        self.send_line(message.to_string().as_bytes()).await;
         id
     }
 
     /// Sends a notification.
     pub async fn notify(&mut self, method: &str, params: Value) {
         let message = json!({ "method": method, "params": params });
-        self.say(message.to_string().as_bytes()).await;
+        self.send_line(message.to_string().as_bytes()).await;
     }
 
     /// Responds to a request from the server.
-    pub async fn answer(&mut self, asked: &Asked, result: Value) {
+    pub async fn answer(&mut self, asked: &ReceivedRequest, result: Value) {
         self.transcript.answered(&result);
         let message = json!({ "id": asked.id, "result": result });
-        self.say(message.to_string().as_bytes()).await;
+        self.send_line(message.to_string().as_bytes()).await;
     }
 
     /// Responds to an approval with this decision.
-    pub async fn decide(&mut self, asked: &Asked, decision: impl Into<Value>) {
+    pub async fn decide(&mut self, asked: &ReceivedRequest, decision: impl Into<Value>) {
         self.answer(asked, json!({ "decision": decision.into() })).await;
     }
 
     /// Sends any line, valid or not.
-    pub async fn say(&mut self, line: &[u8]) {
-        self.say_bytes(line).await;
-        self.say_bytes(b"\n").await;
+    pub async fn send_line(&mut self, line: &[u8]) {
+        self.send_bytes(line).await;
+        self.send_bytes(b"\n").await;
     }
 
     /// Sends any bytes, even incomplete lines.
-    pub async fn say_bytes(&mut self, bytes: &[u8]) {
+    pub async fn send_bytes(&mut self, bytes: &[u8]) {
         // If the server has closed the connection, the reads will show it.
         let _ = patiently(self.writer.write_all(bytes)).await;
     }
@@ -174,7 +174,7 @@ impl Peer {
     ///
     /// # Errors
     /// The error response.
-    pub async fn response(&mut self, id: i64) -> Result<Value, Fault> {
+    pub async fn response(&mut self, id: i64) -> Result<Value, ErrorResponse> {
         self.answer_to(&Value::from(id)).await
     }
 
@@ -183,7 +183,7 @@ impl Peer {
     ///
     /// # Errors
     /// The error response.
-    pub async fn answer_to(&mut self, wanted: &Value) -> Result<Value, Fault> {
+    pub async fn answer_to(&mut self, wanted: &Value) -> Result<Value, ErrorResponse> {
         self.take(&format!("the answer to {wanted}"), |received| match received {
             Received::Response { id, outcome } if id == wanted => Some(outcome.clone()),
             _ => None,
@@ -208,7 +208,7 @@ impl Peer {
     }
 
     /// Returns the next request of this method from the server.
-    pub async fn asked(&mut self, wanted: &str) -> Asked {
+    pub async fn asked(&mut self, wanted: &str) -> ReceivedRequest {
         self.take(wanted, |received| match received {
             Received::Request(asked) if asked.method == wanted => Some(asked.clone()),
             _ => None,
@@ -366,14 +366,14 @@ impl Peer {
             return Received::Notification { method, params };
         };
         self.transcript.request(&method, &params);
-        Received::Request(Asked { id, method, params })
+        Received::Request(ReceivedRequest { id, method, params })
     }
 
     fn sort_answer(&mut self, id: Value, message: &mut Value) -> Received {
         let called = id.as_i64().and_then(|id| self.calls.remove(&id));
         let method = called.clone().unwrap_or_else(|| id.to_string());
         if let Some(error) = message.get_mut("error") {
-            let fault = Fault {
+            let fault = ErrorResponse {
                 code: error["code"].as_i64().unwrap_or_default(),
                 message: text(&error["message"]),
                 data: error["data"].take(),

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use common::{ACCEPT, House, KEY, SECRET, TOKEN, Wire, anybody, capability, signed, upgrade};
+use common::{
+    ACCEPT, KEY, RawClient, SECRET, TOKEN, TestServer, anybody, capability, signed, upgrade,
+};
 use jsonrpc::{Ingress, Limits};
 use transport::{Admission, Auth, Bounds, Claims};
 
@@ -34,7 +36,7 @@ fn name_of(header: &str) -> Option<String> {
 }
 
 impl Request {
-    fn of(parts: &str) -> Self {
+    fn from_parts(parts: &str) -> Self {
         let mut request = Self::default();
         request.change(&format!("> {parts}"));
         request
@@ -98,7 +100,7 @@ fn rows() -> Vec<Row> {
     let (mut rows, mut listener, mut base) = (Vec::new(), String::new(), Request::default());
     for (number, line) in (1..).zip(TABLE.lines()) {
         if let Some((name, parts)) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
-            (listener, base) = (name.to_owned(), Request::of(parts));
+            (listener, base) = (name.to_owned(), Request::from_parts(parts));
         } else if !line.is_empty() && !line.starts_with('#') {
             let (status, changes) = line.split_once("  ").unwrap_or((line, ""));
             let mut request = base.clone();
@@ -115,29 +117,29 @@ fn rows() -> Vec<Row> {
 }
 
 /// A listener of the table.
-struct Place {
-    house: House,
-    at: At,
+struct BoundListener {
+    server: TestServer,
+    at: ListenAddress,
 }
 
-enum At {
+enum ListenAddress {
     Tcp(SocketAddr),
     Unix(tempfile::TempDir),
 }
 
-impl Place {
-    async fn tcp(mut house: House, bind: &str, reach: Option<IpAddr>) -> Option<Self> {
-        let bound = house.tcp(bind).await.ok()?;
+impl BoundListener {
+    async fn tcp(mut server: TestServer, bind: &str, reach: Option<IpAddr>) -> Option<Self> {
+        let bound = server.tcp(bind).await.ok()?;
         let at = SocketAddr::new(reach.unwrap_or(bound.ip()), bound.port());
-        Some(Self { house, at: At::Tcp(at) })
+        Some(Self { server, at: ListenAddress::Tcp(at) })
     }
 
-    async fn connect(&self) -> Wire {
+    async fn connect(&self) -> RawClient {
         match &self.at {
-            At::Tcp(address) => Wire::tcp(*address).await,
-            At::Unix(folder) => {
+            ListenAddress::Tcp(address) => RawClient::tcp(*address).await,
+            ListenAddress::Unix(folder) => {
                 let path = folder.path().join("socket");
-                Wire::over(tokio::net::UnixStream::connect(path).await.unwrap())
+                RawClient::over(tokio::net::UnixStream::connect(path).await.unwrap())
             }
         }
     }
@@ -152,40 +154,40 @@ fn signature() -> Auth {
     Auth::Signed { secret: SECRET.into(), claims, now: Arc::new(|| NOW) }
 }
 
-async fn place(listener: &str) -> Option<Place> {
+async fn bind(listener: &str) -> Option<BoundListener> {
     let loopback = Some(IpAddr::from([127, 0, 0, 1]));
-    let house = |admission| House::new(admission);
+    let server = |admission| TestServer::new(admission);
     match listener {
-        "open" => Place::tcp(house(anybody()), "127.0.0.1:0", None).await,
-        "open6" => Place::tcp(house(anybody()), "[::1]:0", None).await,
+        "open" => BoundListener::tcp(server(anybody()), "127.0.0.1:0", None).await,
+        "open6" => BoundListener::tcp(server(anybody()), "[::1]:0", None).await,
         "token" => {
             let origins = vec!["https://editor.example".into(), "http://127.0.0.1:8000".into()];
             let hosts = vec!["agents.example".into()];
             let admission = Admission { auth: capability(), origins, hosts };
-            Place::tcp(house(admission), "127.0.0.1:0", None).await
+            BoundListener::tcp(server(admission), "127.0.0.1:0", None).await
         }
         "signed" => {
             let admission = Admission { auth: signature(), ..anybody() };
-            Place::tcp(house(admission), "127.0.0.1:0", None).await
+            BoundListener::tcp(server(admission), "127.0.0.1:0", None).await
         }
-        "wild" => Place::tcp(house(guarded()), "0.0.0.0:0", loopback).await,
-        "wild6" => Place::tcp(house(guarded()), "[::]:0", loopback).await,
+        "wild" => BoundListener::tcp(server(guarded()), "0.0.0.0:0", loopback).await,
+        "wild6" => BoundListener::tcp(server(guarded()), "[::]:0", loopback).await,
         "far" => {
             let ours = outer_address()?;
-            Place::tcp(house(guarded()), "0.0.0.0:0", Some(ours)).await
+            BoundListener::tcp(server(guarded()), "0.0.0.0:0", Some(ours)).await
         }
         "unix" => {
             let folder = tempfile::tempdir().unwrap();
-            let mut house = house(guarded());
+            let mut server = server(guarded());
             let listener = transport::UnixSocket::bind(&folder.path().join("socket")).unwrap();
-            house.listen(transport::Listener::Unix(listener));
-            Some(Place { house, at: At::Unix(folder) })
+            server.listen(transport::Listener::Unix(listener));
+            Some(BoundListener { server, at: ListenAddress::Unix(folder) })
         }
         "full" => {
             let bounds = Bounds { connections: 0, ..Bounds::default() };
             let (limits, ingress) = (Limits::default(), Ingress::default());
-            let house = House::bounded(guarded(), limits, ingress, bounds);
-            Place::tcp(house, "127.0.0.1:0", None).await
+            let server = TestServer::bounded(guarded(), limits, ingress, bounds);
+            BoundListener::tcp(server, "127.0.0.1:0", None).await
         }
         other => panic!("there is no listener {other}"),
     }
@@ -199,13 +201,13 @@ fn outer_address() -> Option<IpAddr> {
     (!ip.is_loopback() && !ip.is_unspecified()).then_some(ip)
 }
 
-fn words(place: &Place) -> BTreeMap<&'static str, String> {
+fn words(bound: &BoundListener) -> BTreeMap<&'static str, String> {
     let payload = format!(r#"{{"iss":"tests","exp":{}}}"#, NOW + 60);
     let header = r#"{"alg":"HS256","typ":"JWT"}"#;
     let good = signed(header, &payload, SECRET);
-    let (host, port) = match &place.at {
-        At::Tcp(address) => (address.to_string(), address.port().to_string()),
-        At::Unix(_) => ("localhost".to_owned(), "80".to_owned()),
+    let (host, port) = match &bound.at {
+        ListenAddress::Tcp(address) => (address.to_string(), address.port().to_string()),
+        ListenAddress::Unix(_) => ("localhost".to_owned(), "80".to_owned()),
     };
     BTreeMap::from([
         ("$HOST", host),
@@ -224,19 +226,19 @@ fn words(place: &Place) -> BTreeMap<&'static str, String> {
 async fn every_row_of_the_handshake_table_holds() {
     let rows = rows();
     assert!(rows.len() >= LEAST_ROWS, "{} rows", rows.len());
-    let mut places: BTreeMap<&str, (Option<Place>, usize)> = BTreeMap::new();
+    let mut listeners: BTreeMap<&str, (Option<BoundListener>, usize)> = BTreeMap::new();
     let mut wrong = Vec::new();
     for Row { number, listener, status, request } in &rows {
-        if !places.contains_key(listener.as_str()) {
-            places.insert(listener, (place(listener).await, 0));
+        if !listeners.contains_key(listener.as_str()) {
+            listeners.insert(listener, (bind(listener).await, 0));
         }
-        let (place, let_in) = places.get_mut(listener.as_str()).unwrap();
-        let Some(place) = place else { continue };
-        let mut wire = place.connect().await;
-        let bytes = request.bytes(&words(place));
+        let (bound, let_in) = listeners.get_mut(listener.as_str()).unwrap();
+        let Some(bound) = bound else { continue };
+        let mut client = bound.connect().await;
+        let bytes = request.bytes(&words(bound));
         // A request refused at its first byte may not be read completely.
-        let _ = wire.try_send(&bytes).await;
-        let head = wire.head().await;
+        let _ = client.try_send(&bytes).await;
+        let head = client.head().await;
         let found = head.as_ref().map_or(0, |head| head.status);
         if found == 101 {
             *let_in += 1;
@@ -248,11 +250,11 @@ async fn every_row_of_the_handshake_table_holds() {
         }
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    for (listener, (place, let_in)) in &places {
-        match place {
-            Some(place) => {
-                place.house.until_serving(0).await;
-                assert_eq!(place.house.served(), *let_in, "{listener}");
+    for (listener, (bound, let_in)) in &listeners {
+        match bound {
+            Some(bound) => {
+                bound.server.until_serving(0).await;
+                assert_eq!(bound.server.served(), *let_in, "{listener}");
             }
             None => eprintln!("skipped: there is no address for the listener {listener}"),
         }
@@ -261,21 +263,21 @@ async fn every_row_of_the_handshake_table_holds() {
 
 #[tokio::test]
 async fn refusals_name_the_remedy() {
-    let mut house = House::new(Admission { auth: capability(), ..anybody() });
-    let address = house.tcp("127.0.0.1:0").await.unwrap();
-    let ask = async |lines: &str| {
+    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
+    let request = async |lines: &str| {
         let request = lines.replace('|', "\r\n").replace("$HOST", &address.to_string());
-        Wire::tcp(address).await.ask(format!("{request}\r\n\r\n").as_bytes()).await
+        RawClient::tcp(address).await.request(format!("{request}\r\n\r\n").as_bytes()).await
     };
-    let head = ask("POST / HTTP/1.1|Host: $HOST").await;
+    let head = request("POST / HTTP/1.1|Host: $HOST").await;
     assert_eq!((head.status, head.header("allow")), (405, Some("GET")));
-    let head = ask("GET / HTTP/1.1|Host: $HOST").await;
+    let head = request("GET / HTTP/1.1|Host: $HOST").await;
     assert_eq!((head.status, head.header("sec-websocket-version")), (426, Some("13")));
     assert_eq!(head.header("upgrade"), Some("websocket"));
     let upgrade = String::from_utf8(upgrade(address, "wrong")).unwrap();
-    let head = ask(upgrade.trim_end()).await;
+    let head = request(upgrade.trim_end()).await;
     assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer")));
-    for head in [head, ask("GET /healthz HTTP/1.1|Host: $HOST").await] {
+    for head in [head, request("GET /healthz HTTP/1.1|Host: $HOST").await] {
         assert_eq!(head.header("cache-control"), Some("no-store"));
         assert_eq!(head.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(head.header("access-control-allow-origin"), None);
@@ -285,8 +287,8 @@ async fn refusals_name_the_remedy() {
 
 #[tokio::test]
 async fn one_subprotocol_is_selected_and_never_the_token() {
-    let mut house = House::new(Admission { auth: capability(), ..anybody() });
-    let address = house.tcp("127.0.0.1:0").await.unwrap();
+    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
     let secret = format!("agentd.bearer.{}", URL_SAFE_NO_PAD.encode(TOKEN));
     for (offered, chosen) in [
         (format!("agentd, {secret}"), Some("agentd")),
@@ -296,7 +298,7 @@ async fn one_subprotocol_is_selected_and_never_the_token() {
         let request = String::from_utf8(upgrade(address, TOKEN)).unwrap();
         let bearer = format!("Authorization: Bearer {TOKEN}");
         let request = request.replace(&bearer, &format!("Sec-WebSocket-Protocol: {offered}"));
-        let head = Wire::tcp(address).await.ask(request.as_bytes()).await;
+        let head = RawClient::tcp(address).await.request(request.as_bytes()).await;
         assert_eq!((head.status, head.header("sec-websocket-protocol")), (101, chosen));
         assert_eq!(head.header("sec-websocket-extensions"), None);
     }
@@ -304,44 +306,44 @@ async fn one_subprotocol_is_selected_and_never_the_token() {
 
 #[tokio::test]
 async fn an_oversized_head_is_refused() {
-    let mut house = House::new(anybody());
-    let address = house.tcp("127.0.0.1:0").await.unwrap();
+    let mut server = TestServer::new(anybody());
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
     for (what, headers) in [
         ("one long header", format!("X: {}\r\n", "x".repeat(64 << 10))),
         ("many headers", "X: y\r\n".repeat(1000)),
         ("a long target", String::new()),
     ] {
         let path = if headers.is_empty() { "x".repeat(64 << 10) } else { String::new() };
-        let mut wire = Wire::tcp(address).await;
+        let mut client = RawClient::tcp(address).await;
         let request = format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
         // The server may close before the request is complete.
-        let _ = wire.try_send(request.as_bytes()).await;
-        let status = wire.head().await.map(|head| head.status);
+        let _ = client.try_send(request.as_bytes()).await;
+        let status = client.head().await.map(|head| head.status);
         assert!(matches!(status, None | Some(431 | 414 | 400)), "{what}: {status:?}");
     }
-    assert_eq!(house.served(), 0);
+    assert_eq!(server.served(), 0);
 }
 
 #[tokio::test]
 async fn bytes_after_the_handshake_are_not_lost() {
-    let mut house = House::new(Admission { auth: capability(), ..anybody() });
-    let address = house.tcp("127.0.0.1:0").await.unwrap();
-    let mut wire = Wire::tcp(address).await;
+    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
+    let mut client = RawClient::tcp(address).await;
     let mut all = upgrade(address, TOKEN);
     all.extend(common::frame(common::TEXT, br#"{"id":7,"method":"initialize","params":{}}"#));
-    assert_eq!(wire.ask(&all).await.status, 101);
-    let answer = wire.frame().await.unwrap();
+    assert_eq!(client.request(&all).await.status, 101);
+    let answer = client.frame().await.unwrap();
     assert!(String::from_utf8(answer.payload).unwrap().contains(r#""id":7"#));
 }
 
 #[tokio::test]
 async fn a_second_request_on_a_connection_is_not_read() {
-    let mut house = House::new(Admission { auth: capability(), ..anybody() });
-    let address = house.tcp("127.0.0.1:0").await.unwrap();
-    let mut wire = Wire::tcp(address).await;
+    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
+    let mut client = RawClient::tcp(address).await;
     let mut both = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes();
     both.extend(upgrade(address, TOKEN));
-    assert_eq!(wire.ask(&both).await.status, 200);
-    assert!(wire.head().await.is_none());
-    assert_eq!(house.served(), 0);
+    assert_eq!(client.request(&both).await.status, 200);
+    assert!(client.head().await.is_none());
+    assert_eq!(server.served(), 0);
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use common::{
-    BINARY, CLOSE, House, PING, PONG, TEXT, TOKEN, Wire, anybody, frame, head_of, upgrade,
+    BINARY, CLOSE, PING, PONG, RawClient, TEXT, TOKEN, TestServer, anybody, frame, head_of, upgrade,
 };
 use jsonrpc::{Ingress, Limits};
 use serde_json::json;
@@ -26,15 +26,15 @@ fn limits() -> Limits {
     Limits { line_bytes: LIMIT, ..Limits::default() }
 }
 
-async fn house(limits: Limits, bounds: Bounds) -> (House, SocketAddr) {
-    let mut house = House::bounded(anybody(), limits, Ingress::default(), bounds);
-    let address = house.tcp("127.0.0.1:0").await.unwrap();
-    (house, address)
+async fn server(limits: Limits, bounds: Bounds) -> (TestServer, SocketAddr) {
+    let mut server = TestServer::bounded(anybody(), limits, Ingress::default(), bounds);
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
+    (server, address)
 }
 
 #[tokio::test]
 async fn invalid_frames_close_the_connection_with_a_code_and_a_reason() {
-    let (house, address) = house(limits(), Bounds::default()).await;
+    let (server, address) = server(limits(), Bounds::default()).await;
     let mut unmasked = vec![TEXT, 2];
     unmasked.extend(b"{}");
     let mut masked_wrong = frame(TEXT, b"{}");
@@ -104,30 +104,31 @@ async fn invalid_frames_close_the_connection_with_a_code_and_a_reason() {
         ("a code of its own", frame(CLOSE, &4321u16.to_be_bytes()), 4321, ""),
     ];
     for (what, bytes, code, words) in cases {
-        let mut wire = Wire::initialized(address).await;
-        wire.send(&bytes).await;
-        let (found, said) = wire.closed().await.unwrap_or_else(|| panic!("{what}: no close frame"));
+        let mut client = RawClient::initialized(address).await;
+        client.send(&bytes).await;
+        let (found, said) =
+            client.closed().await.unwrap_or_else(|| panic!("{what}: no close frame"));
         assert_eq!(found, code, "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
     }
-    house.until_serving(0).await;
+    server.until_serving(0).await;
 }
 
 #[tokio::test]
 async fn nothing_is_read_after_a_violation() {
-    let (house, address) = house(limits(), Bounds::default()).await;
-    let mut wire = Wire::open(address).await;
+    let (server, address) = server(limits(), Bounds::default()).await;
+    let mut client = RawClient::open(address).await;
     let mut both = frame(BINARY, b"");
     both.extend(frame(TEXT, br#"{"id":1,"method":"initialize"}"#));
-    wire.send(&both).await;
-    assert_eq!(wire.closed().await.unwrap().0, 1003);
-    house.until_serving(0).await;
+    client.send(&both).await;
+    assert_eq!(client.closed().await.unwrap().0, 1003);
+    server.until_serving(0).await;
 }
 
 #[tokio::test]
 async fn messages_are_reassembled_for_any_split() {
-    let (_house, address) = house(limits(), Bounds::default()).await;
-    let mut wire = Wire::open(address).await;
+    let (_house, address) = server(limits(), Bounds::default()).await;
+    let mut client = RawClient::open(address).await;
     let text = json!({"id": 1, "method": "echo", "params": {"text": "€ ä 𝄞"}}).to_string();
     let letters = text.as_bytes();
     let mut all = Vec::new();
@@ -139,11 +140,11 @@ async fn messages_are_reassembled_for_any_split() {
         all.extend(frame(PING, &[at as u8]));
     }
     for byte in all {
-        wire.send(&[byte]).await;
+        client.send(&[byte]).await;
     }
     let (mut answer, mut pongs) = (None, 0);
     while answer.is_none() || pongs == 0 {
-        let frame = wire.frame().await.unwrap();
+        let frame = client.frame().await.unwrap();
         match frame.first {
             PONG => pongs += 1,
             TEXT => answer = Some(String::from_utf8(frame.payload).unwrap()),
@@ -155,31 +156,31 @@ async fn messages_are_reassembled_for_any_split() {
 
 #[tokio::test]
 async fn a_message_of_exactly_the_limit_is_accepted() {
-    let (_house, address) = house(limits(), Bounds::default()).await;
-    let mut wire = Wire::open(address).await;
+    let (_house, address) = server(limits(), Bounds::default()).await;
+    let mut client = RawClient::open(address).await;
     let padded = |length: usize| {
         let mut text = br#"{"id":1,"method":"echo"}"#.to_vec();
         text.resize(length, b' ');
         text
     };
-    wire.send(&frame(TEXT, &padded(LIMIT))).await;
-    assert_eq!(wire.frame().await.unwrap().first, TEXT);
+    client.send(&frame(TEXT, &padded(LIMIT))).await;
+    assert_eq!(client.frame().await.unwrap().first, TEXT);
     let whole = padded(LIMIT);
-    wire.send(&frame(0x01, &whole[..1])).await;
-    wire.send(&frame(0x80, &whole[1..])).await;
-    assert_eq!(wire.frame().await.unwrap().first, TEXT);
+    client.send(&frame(0x01, &whole[..1])).await;
+    client.send(&frame(0x80, &whole[1..])).await;
+    assert_eq!(client.frame().await.unwrap().first, TEXT);
 }
 
 #[tokio::test]
 async fn a_slow_handshake_times_out() {
     let bounds = Bounds { handshake_time: SHORT, ..Bounds::default() };
-    let (house, address) = house(limits(), bounds).await;
+    let (server, address) = server(limits(), bounds).await;
     let begun = Instant::now();
-    let mut wire = Wire::tcp(address).await;
+    let mut client = RawClient::tcp(address).await;
     let request = upgrade(address, TOKEN);
     let mut sent = 0;
     while begun.elapsed() < LINGER && sent + 1 < request.len() {
-        if wire.try_send(&request[sent..=sent]).await.is_err() {
+        if client.try_send(&request[sent..=sent]).await.is_err() {
             break;
         }
         sent += 1;
@@ -187,20 +188,20 @@ async fn a_slow_handshake_times_out() {
         tokio::time::sleep(SHORT / 20).await;
     }
     assert!(sent + 1 < request.len(), "it was ended before it was done");
-    assert!(wire.ended().await);
+    assert!(client.ended().await);
     assert!(begun.elapsed() >= SHORT);
     // A client that sends nothing.
-    assert!(Wire::tcp(address).await.ended().await);
-    assert_eq!(house.served(), 0);
+    assert!(RawClient::tcp(address).await.ended().await);
+    assert_eq!(server.served(), 0);
 }
 
 #[tokio::test]
 async fn a_client_that_never_initializes_is_closed_with_a_reason() {
     let bounds = Bounds { initialize_time: Duration::from_secs(1), ..Bounds::default() };
-    let (house, address) = house(limits(), bounds).await;
-    let mut good = Wire::initialized(address).await;
-    let mut busy = Wire::open(address).await;
-    let mut silent = Wire::open(address).await;
+    let (server, address) = server(limits(), bounds).await;
+    let mut good = RawClient::initialized(address).await;
+    let mut busy = RawClient::open(address).await;
+    let mut silent = RawClient::open(address).await;
     let asking = tokio::spawn(async move {
         let asks = frame(TEXT, br#"{"id":1,"method":"echo"}"#);
         while busy.try_send(&asks).await.is_ok() {
@@ -211,77 +212,77 @@ async fn a_client_that_never_initializes_is_closed_with_a_reason() {
     let (code, words) = silent.closed().await.unwrap();
     assert_eq!((code, &*words), (1008, "the connection was not initialized in time"));
     asking.await.unwrap();
-    house.until_serving(1).await;
+    server.until_serving(1).await;
     good.call("echo", json!({})).await;
 }
 
 #[tokio::test]
 async fn the_oldest_uninitialized_connection_is_closed_at_the_bound() {
     let bounds = Bounds { uninitialized: 2, ..Bounds::default() };
-    let (house, address) = house(limits(), bounds).await;
-    let mut good = Wire::initialized(address).await;
+    let (server, address) = server(limits(), bounds).await;
+    let mut good = RawClient::initialized(address).await;
     let mut silent = Vec::new();
     for _ in 0..5 {
-        silent.push(Wire::open(address).await);
-        house.until_serving((1 + silent.len()).min(3)).await;
+        silent.push(RawClient::open(address).await);
+        server.until_serving((1 + silent.len()).min(3)).await;
         good.call("echo", json!({})).await;
     }
-    for wire in &mut silent[..3] {
-        assert_eq!(wire.closed().await.unwrap().0, 1008);
+    for client in &mut silent[..3] {
+        assert_eq!(client.closed().await.unwrap().0, 1008);
     }
-    for wire in &mut silent[3..] {
-        wire.call("initialize", json!({})).await;
+    for client in &mut silent[3..] {
+        client.call("initialize", json!({})).await;
     }
 }
 
 #[tokio::test]
 async fn the_oldest_handshake_is_closed_at_the_bound() {
     let bounds = Bounds { handshakes: 2, ..Bounds::default() };
-    let (_house, address) = house(limits(), bounds).await;
+    let (_house, address) = server(limits(), bounds).await;
     let mut waiting = Vec::new();
     for _ in 0..5 {
-        let mut wire = Wire::tcp(address).await;
-        wire.send(b"GET / HTTP/1.1\r\n").await;
-        waiting.push(wire);
+        let mut client = RawClient::tcp(address).await;
+        client.send(b"GET / HTTP/1.1\r\n").await;
+        waiting.push(client);
     }
-    for wire in &mut waiting[..3] {
-        assert!(wire.ended().await);
+    for client in &mut waiting[..3] {
+        assert!(client.ended().await);
     }
-    Wire::initialized(address).await;
+    RawClient::initialized(address).await;
 }
 
 #[tokio::test]
 async fn a_silent_peer_is_pinged_and_then_disconnected() {
     let limits = Limits { keepalive: SHORT, ..limits() };
-    let (house, address) = house(limits, Bounds::default()).await;
+    let (server, address) = server(limits, Bounds::default()).await;
     let begun = Instant::now();
-    let mut silent = Wire::initialized(address).await;
+    let mut silent = RawClient::initialized(address).await;
     let asked = silent.frame().await.unwrap();
     assert_eq!((asked.first, &*asked.payload), (PING, &b""[..]));
     assert!(begun.elapsed() >= SHORT);
     let (code, words) = silent.closed().await.unwrap();
     assert_eq!((code, &*words), (1011, "the client is silent and answers no ping"));
     assert!(begun.elapsed() >= 2 * SHORT);
-    house.until_serving(0).await;
+    server.until_serving(0).await;
 }
 
 #[tokio::test]
 async fn a_peer_that_never_reads_is_disconnected() {
     let limits = Limits { stall: Some(SHORT), ..limits() };
-    let (house, address) = house(limits, Bounds::default()).await;
-    let mut good = Wire::initialized(address).await;
-    let ask = frame(TEXT, br#"{"id":1,"method":"flood"}"#);
+    let (server, address) = server(limits, Bounds::default()).await;
+    let mut good = RawClient::initialized(address).await;
+    let request = frame(TEXT, br#"{"id":1,"method":"flood"}"#);
     // First more responses than may wait unread, then just more than the system buffers.
     for count in [16, 1] {
-        let mut deaf = Wire::open(address).await;
+        let mut deaf = RawClient::open(address).await;
         for _ in 0..count {
-            deaf.send(&ask).await;
+            deaf.send(&request).await;
         }
         if count == 1 {
             // It sends a close frame, and does not read the response.
             deaf.send(&frame(CLOSE, b"\x03\xe8")).await;
         }
-        house.until_serving(1).await;
+        server.until_serving(1).await;
         good.call("echo", json!({})).await;
         // It still receives only what the system has buffered.
         while deaf.frame().await.is_some() {}
@@ -290,11 +291,11 @@ async fn a_peer_that_never_reads_is_disconnected() {
 
 #[tokio::test]
 async fn pings_are_answered_and_a_flood_of_them_is_bounded() {
-    let (_house, address) = house(limits(), Bounds::default()).await;
-    let mut wire = Wire::open(address).await;
+    let (_house, address) = server(limits(), Bounds::default()).await;
+    let mut client = RawClient::open(address).await;
     for payload in [&b""[..], b"x", &[0xff; 125]] {
-        wire.send(&frame(PING, payload)).await;
-        let pong = wire.frame().await.unwrap();
+        client.send(&frame(PING, payload)).await;
+        let pong = client.frame().await.unwrap();
         assert_eq!((pong.first, &*pong.payload), (PONG, payload));
     }
     // The pings arrive in a few writes. Of each, the server may answer only the last 64; it must
@@ -304,10 +305,10 @@ async fn pings_are_answered_and_a_flood_of_them_is_bounded() {
     for number in 0..MANY {
         flood.extend(frame(PING, &number.to_be_bytes()));
     }
-    wire.send(&flood).await;
+    client.send(&flood).await;
     let (mut pongs, mut last) = (0, 0);
     while last + 1 < MANY {
-        let pong = wire.frame().await.unwrap();
+        let pong = client.frame().await.unwrap();
         assert_eq!(pong.first, PONG);
         let number = u32::from_be_bytes(pong.payload.try_into().unwrap());
         assert!(number >= last, "in order");
@@ -315,20 +316,20 @@ async fn pings_are_answered_and_a_flood_of_them_is_bounded() {
         pongs += 1;
     }
     println!("{pongs} of {MANY} pings in one go were answered");
-    wire.call("echo", json!({})).await;
+    client.call("echo", json!({})).await;
 }
 
 #[tokio::test]
 async fn a_flood_of_connections_does_not_block_a_client() {
     let admission = transport::Admission { auth: common::capability(), ..anybody() };
-    let mut house = House::new(admission);
-    let address = house.tcp("127.0.0.1:0").await.unwrap();
-    let mut good = Wire::initialized(address).await;
+    let mut server = TestServer::new(admission);
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
+    let mut good = RawClient::initialized(address).await;
     let wrong = tokio::spawn(async move {
         let mut refused = 0;
         loop {
             let token = format!("wrong-{refused}");
-            let head = Wire::tcp(address).await.ask(&upgrade(address, &token)).await;
+            let head = RawClient::tcp(address).await.request(&upgrade(address, &token)).await;
             assert_eq!(head.status, 401);
             refused += 1;
             if refused == 500 {
@@ -345,21 +346,21 @@ async fn a_flood_of_connections_does_not_block_a_client() {
     wrong.await.unwrap();
     println!("slowest answer beside 500 strangers: {slowest:?}");
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
-    assert_eq!(house.served(), 1);
+    assert_eq!(server.served(), 1);
 }
 
 #[tokio::test]
 async fn a_full_server_accepts_again_after_a_client_leaves() {
     let bounds = Bounds { connections: 2, ..Bounds::default() };
-    let (house, address) = house(limits(), bounds).await;
-    let first = Wire::initialized(address).await;
-    let _second = Wire::initialized(address).await;
-    let head = Wire::tcp(address).await.ask(&upgrade(address, TOKEN)).await;
+    let (server, address) = server(limits(), bounds).await;
+    let first = RawClient::initialized(address).await;
+    let _second = RawClient::initialized(address).await;
+    let head = RawClient::tcp(address).await.request(&upgrade(address, TOKEN)).await;
     assert_eq!(head.status, 503);
     drop(first);
-    house.until_serving(1).await;
+    server.until_serving(1).await;
     let opened = async {
-        while Wire::tcp(address).await.ask(&upgrade(address, TOKEN)).await.status != 101 {
+        while RawClient::tcp(address).await.request(&upgrade(address, TOKEN)).await.status != 101 {
             // tidy: sleep until the server has noticed, with a bound.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -9,13 +9,13 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use common::{House, TOKEN, Wire, anybody, upgrade};
+use common::{RawClient, TOKEN, TestServer, anybody, upgrade};
 use serde_json::json;
 use tempfile::TempDir;
 use transport::{Error, ErrorKind, Listener, UnixSocket};
 
 /// Creates a folder; returns it with the path of a socket in it.
-fn place() -> (TempDir, PathBuf) {
+fn socket_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     (folder, path)
@@ -33,18 +33,18 @@ fn refused(path: &Path) -> Error {
     }
 }
 
-fn house(path: &Path) -> House {
-    let mut house = House::new(anybody());
-    house.listen(Listener::Unix(UnixSocket::bind(path).unwrap()));
-    house
+fn server(path: &Path) -> TestServer {
+    let mut server = TestServer::new(anybody());
+    server.listen(Listener::Unix(UnixSocket::bind(path).unwrap()));
+    server
 }
 
 /// Checks that our server responds at `path`.
 async fn converse(path: &Path) {
-    let mut wire = Wire::over(tokio::net::UnixStream::connect(path).await.unwrap());
-    let head = wire.ask(&upgrade("127.0.0.1:1".parse().unwrap(), TOKEN)).await;
+    let mut client = RawClient::over(tokio::net::UnixStream::connect(path).await.unwrap());
+    let head = client.request(&upgrade("127.0.0.1:1".parse().unwrap(), TOKEN)).await;
     assert_eq!(head.status, 101);
-    wire.call("initialize", json!({})).await;
+    client.call("initialize", json!({})).await;
 }
 
 /// Leaves a socket as a dead server does.
@@ -55,13 +55,13 @@ fn leave_stale(path: &Path) {
 
 #[tokio::test]
 async fn a_socket_is_created_used_and_removed() {
-    let (folder, path) = place();
-    let house = house(&path);
+    let (folder, path) = socket_path();
+    let server = server(&path);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let lock = folder.path().join("socket.lock");
     assert_eq!(fs::metadata(&lock).unwrap().permissions().mode() & 0o777, 0o600);
     converse(&path).await;
-    drop(house);
+    drop(server);
     let gone = async {
         while path.exists() {
             tokio::task::yield_now().await;
@@ -72,15 +72,15 @@ async fn a_socket_is_created_used_and_removed() {
 
 #[tokio::test]
 async fn a_stale_socket_is_replaced() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     leave_stale(&path);
-    let _house = house(&path);
+    let _house = server(&path);
     converse(&path).await;
 }
 
 #[tokio::test]
 async fn a_socket_has_one_server_at_a_time() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     let first = UnixSocket::bind(&path).unwrap();
     assert_eq!(refused(&path).kind(), ErrorKind::SocketInUse);
     // Also when the socket itself is missing: the first server still holds the lock.
@@ -93,7 +93,7 @@ async fn a_socket_has_one_server_at_a_time() {
 
 #[tokio::test]
 async fn one_of_many_concurrent_starts_listens() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     leave_stale(&path);
     let runtime = tokio::runtime::Handle::current();
     let starts: Vec<_> = (0..16)
@@ -115,7 +115,7 @@ async fn one_of_many_concurrent_starts_listens() {
 
 #[tokio::test]
 async fn a_running_server_without_the_lock_is_not_replaced() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     let listener = UnixListener::bind(&path).unwrap();
     let error = refused(&path);
     assert_eq!(error.kind(), ErrorKind::SocketInUse);
@@ -131,7 +131,7 @@ async fn a_running_server_without_the_lock_is_not_replaced() {
 
 #[tokio::test]
 async fn a_busy_server_is_not_replaced() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     let listener = UnixListener::bind(&path).unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let full = rustix::net::SocketAddrUnix::new(&path).unwrap();
@@ -163,7 +163,7 @@ async fn a_busy_server_is_not_replaced() {
 
 #[tokio::test]
 async fn a_socket_of_another_type_is_not_replaced() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     let _datagrams = UnixDatagram::bind(&path).unwrap();
     assert_eq!(refused(&path).kind(), ErrorKind::SocketInUse);
     assert!(UnixDatagram::unbound().unwrap().send_to(b"x", &path).is_ok());
@@ -171,7 +171,7 @@ async fn a_socket_of_another_type_is_not_replaced() {
 
 #[tokio::test]
 async fn a_path_that_is_not_a_socket_is_not_replaced() {
-    let (folder, path) = place();
+    let (folder, path) = socket_path();
     let target = folder.path().join("target");
     fs::write(&path, "text").unwrap();
     let error = refused(&path);
@@ -199,7 +199,7 @@ async fn a_path_that_is_not_a_socket_is_not_replaced() {
 
 #[tokio::test]
 async fn an_invalid_lock_file_stops_the_start() {
-    let (folder, path) = place();
+    let (folder, path) = socket_path();
     let lock = folder.path().join("socket.lock");
     let precious = folder.path().join("precious");
     fs::write(&precious, "text").unwrap();
@@ -216,7 +216,7 @@ async fn an_invalid_lock_file_stops_the_start() {
 
 #[tokio::test]
 async fn a_replaced_socket_is_not_removed() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     for replace in [
         |path: &Path| drop(UnixListener::bind(path).unwrap()),
         |path: &Path| fs::write(path, "text").unwrap(),
@@ -235,7 +235,7 @@ async fn a_replaced_socket_is_not_removed() {
 
 #[tokio::test]
 async fn the_error_of_a_too_long_path_states_its_length() {
-    let (folder, _) = place();
+    let (folder, _) = socket_path();
     let with_length = |length: usize| {
         let rest = length - folder.path().as_os_str().len() - 1;
         folder.path().join("x".repeat(rest))
@@ -254,14 +254,14 @@ async fn the_error_of_a_too_long_path_states_its_length() {
 
 #[tokio::test]
 async fn a_missing_folder_is_reported() {
-    let (folder, _) = place();
+    let (folder, _) = socket_path();
     let error = refused(&folder.path().join("missing/socket")).to_string();
     assert!(error.contains("missing/socket: No such file or directory"), "{error}");
 }
 
 #[tokio::test]
 async fn a_passed_socket_must_listen() {
-    let (_folder, path) = place();
+    let (_folder, path) = socket_path();
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::STREAM,
@@ -304,7 +304,7 @@ async fn other_users_are_refused_even_if_the_socket_is_world_writable() {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let path = folder.path().join("socket");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let house = house(&path);
+    let server = server(&path);
     let at = path.clone();
     let error = as_nobody(move || UnixStream::connect(at).unwrap_err());
     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
@@ -322,6 +322,6 @@ async fn other_users_are_refused_even_if_the_socket_is_world_writable() {
         answer
     });
     assert!(answered.is_empty(), "{}", String::from_utf8_lossy(&answered));
-    assert_eq!(house.served(), 0);
+    assert_eq!(server.served(), 0);
     converse(&path).await;
 }

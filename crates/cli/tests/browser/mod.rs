@@ -183,7 +183,7 @@ impl Browser {
 
     /// Clicks the middle of an element.
     pub(crate) fn click(&mut self, selector: &str) {
-        let place = self.evaluate(&format!(
+        let env = self.evaluate(&format!(
             "(() => {{
                 const element = document.querySelector({});
                 element.scrollIntoView({{block: 'nearest'}});
@@ -193,7 +193,7 @@ impl Browser {
             json!(selector)
         ));
         for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({"type": kind, "x": place["x"], "y": place["y"], "button": "left",
+            let event = json!({"type": kind, "x": env["x"], "y": env["y"], "button": "left",
                 "clickCount": 1});
             self.call("Input.dispatchMouseEvent", event);
         }

@@ -19,11 +19,11 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A home, a working folder and a folder for temporary files, removed on drop.
-pub struct Place {
+pub struct TestEnvironment {
     dir: TempDir,
 }
 
-impl Place {
+impl TestEnvironment {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for name in ["home", "work", "tmp"] {
@@ -139,15 +139,15 @@ impl Running {
     }
 
     /// Starts a server and completes the handshake.
-    pub fn server(place: &Place, arguments: &[&str]) -> Self {
-        let mut command = place.agentd(&["app-server"]);
+    pub fn server(env: &TestEnvironment, arguments: &[&str]) -> Self {
+        let mut command = env.agentd(&["app-server"]);
         let mut server = Self::start(command.args(arguments));
         server.call(0, "initialize", json!({"clientInfo": {"name": "test", "version": "1"}}));
-        server.say(r#"{"method":"initialized"}"#);
+        server.send(r#"{"method":"initialized"}"#);
         server
     }
 
-    pub fn say(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         input.write_all(format!("{line}\n").as_bytes()).unwrap();
         input.flush().unwrap();
@@ -182,7 +182,7 @@ impl Running {
 
     /// Calls a method and returns the whole response.
     pub fn call(&mut self, id: i64, method: &str, params: Value) -> Value {
-        self.say(&json!({"id": id, "method": method, "params": params}).to_string());
+        self.send(&json!({"id": id, "method": method, "params": params}).to_string());
         self.message(|message| message["id"] == id && message.get("method").is_none())
     }
 

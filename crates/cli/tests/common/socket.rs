@@ -92,10 +92,10 @@ impl Socket {
         let answer =
             self.call(0, "initialize", json!({"clientInfo": {"name": "test", "version": "1"}}));
         assert!(answer.get("result").is_some(), "{answer}");
-        self.say(&json!({"method": "initialized"}));
+        self.send(&json!({"method": "initialized"}));
     }
 
-    pub fn say(&mut self, message: &Value) {
+    pub fn send(&mut self, message: &Value) {
         self.web.send(Message::text(message.to_string())).unwrap();
     }
 
@@ -117,7 +117,7 @@ impl Socket {
 
     /// Calls a method and returns the whole response.
     pub fn call(&mut self, id: i64, method: &str, params: Value) -> Value {
-        self.say(&json!({"id": id, "method": method, "params": params}));
+        self.send(&json!({"id": id, "method": method, "params": params}));
         self.message(|message| message["id"] == id && message.get("method").is_none())
     }
 

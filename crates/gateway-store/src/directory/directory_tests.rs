@@ -10,91 +10,91 @@ use gateway_policy::environment::Random;
 use gateway_policy::settings::{Secret, StoreUrl};
 
 #[derive(Debug)]
-struct World(AtomicU64);
+struct TestSources(AtomicU64);
 
-impl Clock for World {
+impl Clock for TestSources {
     fn now(&self) -> Micros {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Random for World {
+impl Random for TestSources {
     fn fill(&self, bytes: &mut [u8]) {
         rand::Rng::fill(&mut rand::rng(), bytes);
     }
 }
 
-struct Setting {
-    world: Arc<World>,
+struct Fixture {
+    sources: Arc<TestSources>,
     url: StoreUrl,
     database: Arc<Database>,
     project: Box<str>,
     _folder: tempfile::TempDir,
 }
 
-impl Setting {
+impl Fixture {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let world = Arc::new(World(AtomicU64::new(1_700_000_000_000_000)));
+        let sources = Arc::new(TestSources(AtomicU64::new(1_700_000_000_000_000)));
         let url = StoreUrl::Sqlite(folder.path().join("gateway.db"));
         let database = Arc::new(Database::open(&url).await.unwrap());
-        organizations::ensure_default(&database, world.now()).await.unwrap();
-        let made = projects::create(&database, "org-default", "p", None, world.now(), &*world);
+        organizations::ensure_default(&database, sources.now()).await.unwrap();
+        let made = projects::create(&database, "org-default", "p", None, sources.now(), &*sources);
         let project = made.await.unwrap().unwrap().project.id;
-        Self { world, url, database, project, _folder: folder }
+        Self { sources, url, database, project, _folder: folder }
     }
 
     async fn node(&self) -> Arc<Directory> {
         let database = Arc::new(Database::open(&self.url).await.unwrap());
-        let clock = Arc::clone(&self.world) as Arc<dyn Clock>;
+        let clock = Arc::clone(&self.sources) as Arc<dyn Clock>;
         Directory::open(database, clock, 1000).await.unwrap()
     }
 
     async fn key(&self) -> (keys::Key, Secret) {
         let new =
             NewKey { project: &self.project, service_account: None, name: "k", expires_at: None };
-        let made = keys::create(&self.database, new, self.world.now(), &*self.world).await;
+        let made = keys::create(&self.database, new, self.sources.now(), &*self.sources).await;
         made.unwrap().unwrap()
     }
 }
 
 #[tokio::test]
 async fn a_cached_key_resolves_consistently_without_the_store() {
-    let setting = Setting::new().await;
-    let (node, (key, text)) = (setting.node().await, setting.key().await);
+    let fixture = Fixture::new().await;
+    let (node, (key, text)) = (fixture.node().await, fixture.key().await);
     let text = text.reveal();
     assert!(node.cached(text).is_none());
     let caller = node.caller(text).await.unwrap();
-    assert_eq!((&caller.key, &caller.project.id), (&key.id, &setting.project));
+    assert_eq!((&caller.key, &caller.project.id), (&key.id, &fixture.project));
     assert!(Arc::ptr_eq(&caller, &node.cached(text).unwrap().unwrap()));
-    let other = node.caller(setting.key().await.1.reveal()).await.unwrap();
+    let other = node.caller(fixture.key().await.1.reveal()).await.unwrap();
     assert!(Arc::ptr_eq(&caller.project, &other.project), "projects are shared");
     node.write_last_used().await.unwrap();
-    let stored = keys::get(&setting.database, &setting.project, &key.id).await.unwrap().unwrap();
-    assert_eq!(stored.last_used_at, Some(seconds(setting.world.now())));
+    let stored = keys::get(&fixture.database, &fixture.project, &key.id).await.unwrap().unwrap();
+    assert_eq!(stored.last_used_at, Some(seconds(fixture.sources.now())));
 }
 
 #[tokio::test]
 async fn changes_reach_other_nodes_within_a_second() {
-    let setting = Setting::new().await;
-    let (node, (key, text)) = (setting.node().await, setting.key().await);
+    let fixture = Fixture::new().await;
+    let (node, (key, text)) = (fixture.node().await, fixture.key().await);
     let text = text.reveal();
     let before = node.caller(text).await.unwrap();
-    let now = setting.world.now();
+    let now = fixture.sources.now();
     let scope = spend::Scope::Organization("org-default");
-    spend::set_hard(&setting.database, scope, Some(500), now).await.unwrap().unwrap();
+    spend::set_hard(&fixture.database, scope, Some(500), now).await.unwrap().unwrap();
     let changed = within_a_second(|| {
         let caller = node.cached(text).unwrap().unwrap();
         (caller.organization.spend.hard == Some(5_000_000)).then_some(caller)
     });
     let after = changed.await;
     assert!(!Arc::ptr_eq(&before, &after) && Arc::ptr_eq(&before.project, &after.project));
-    keys::revoke(&setting.database, &setting.project, &key.id, now).await.unwrap().unwrap();
+    keys::revoke(&fixture.database, &fixture.project, &key.id, now).await.unwrap().unwrap();
     within_a_second(|| node.cached(text).is_none().then_some(())).await;
     assert_eq!(node.caller(text).await.unwrap_err(), Refusal::Unknown);
-    let (_, text) = setting.key().await;
+    let (_, text) = fixture.key().await;
     node.caller(text.reveal()).await.unwrap();
-    projects::archive(&setting.database, "org-default", &setting.project, now).await.unwrap();
+    projects::archive(&fixture.database, "org-default", &fixture.project, now).await.unwrap();
     within_a_second(|| node.cached(text.reveal()).unwrap().err()).await;
 }
 
@@ -111,30 +111,30 @@ async fn within_a_second<T>(mut look: impl FnMut() -> Option<T>) -> T {
 
 #[tokio::test]
 async fn grace_and_expiry_of_a_key_need_no_store() {
-    let setting = Setting::new().await;
-    let (node, (key, text)) = (setting.node().await, setting.key().await);
-    let (database, world) = (&setting.database, &setting.world);
+    let fixture = Fixture::new().await;
+    let (node, (key, text)) = (fixture.node().await, fixture.key().await);
+    let (database, sources) = (&fixture.database, &fixture.sources);
     node.caller(text.reveal()).await.unwrap();
-    let now = world.now();
-    let rotated = keys::rotate(database, &setting.project, &key.id, 5_000_000, now, &**world);
+    let now = sources.now();
+    let rotated = keys::rotate(database, &fixture.project, &key.id, 5_000_000, now, &**sources);
     let (_, new) = rotated.await.unwrap().unwrap();
     node.catch_up().await.unwrap();
     node.caller(text.reveal()).await.unwrap();
     node.caller(new.reveal()).await.unwrap();
-    world.0.fetch_add(4_999_999, Ordering::Relaxed);
+    sources.0.fetch_add(4_999_999, Ordering::Relaxed);
     node.caller(text.reveal()).await.unwrap();
-    world.0.fetch_add(1, Ordering::Relaxed);
+    sources.0.fetch_add(1, Ordering::Relaxed);
     assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
     node.caller(new.reveal()).await.unwrap();
 }
 
 #[tokio::test]
 async fn without_the_store_known_keys_work_and_others_are_unavailable() {
-    let setting = Setting::new().await;
+    let fixture = Fixture::new().await;
     let (node, (_, text), (_, other)) =
-        (setting.node().await, setting.key().await, setting.key().await);
+        (fixture.node().await, fixture.key().await, fixture.key().await);
     node.caller(text.reveal()).await.unwrap();
-    let away = Arc::new(Database::open(&setting.url).await.unwrap());
+    let away = Arc::new(Database::open(&fixture.url).await.unwrap());
     let take_away = crate::database::Statement::new("ALTER TABLE keys RENAME TO gone", []);
     away.transact(vec![take_away]).await.unwrap();
     let refused = node.caller(other.reveal()).await.unwrap_err();
@@ -147,52 +147,52 @@ async fn without_the_store_known_keys_work_and_others_are_unavailable() {
 
 #[tokio::test]
 async fn unknown_keys_are_cached_for_a_second_and_malformed_keys_are_not_looked_up() {
-    let setting = Setting::new().await;
-    let node = setting.node().await;
-    let text = key_text::new(key_text::Kind::Project, &*setting.world);
+    let fixture = Fixture::new().await;
+    let node = fixture.node().await;
+    let text = key_text::new(key_text::Kind::Project, &*fixture.sources);
     assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
     assert!(node.is_unknown(&key_text::hash(text.reveal())));
-    setting.world.0.fetch_add(1_000_000, Ordering::Relaxed);
+    fixture.sources.0.fetch_add(1_000_000, Ordering::Relaxed);
     assert!(!node.is_unknown(&key_text::hash(text.reveal())));
     for nonsense in ["", "sk-proj-", "sk-proj-abc", "Bearer x", "\u{e9}"] {
         assert_eq!(node.caller(nonsense).await.unwrap_err(), Refusal::Unknown);
         assert!(!node.is_unknown(&key_text::hash(nonsense)));
     }
-    let admin = key_text::new(key_text::Kind::Admin, &*setting.world);
+    let admin = key_text::new(key_text::Kind::Admin, &*fixture.sources);
     assert_eq!(node.caller(admin.reveal()).await.unwrap_err(), Refusal::Unknown);
 }
 
 #[tokio::test]
 async fn the_cache_is_bounded_and_concurrent_misses_share_one_lookup() {
-    let setting = Setting::new().await;
-    let node = setting.node().await;
-    let (_, text) = setting.key().await;
+    let fixture = Fixture::new().await;
+    let node = fixture.node().await;
+    let (_, text) = fixture.key().await;
     let asks = (0..100).map(|_| node.caller(text.reveal()));
     let callers = futures_util::future::join_all(asks).await;
     let first = callers[0].as_ref().unwrap();
     assert!(callers.iter().all(|caller| Arc::ptr_eq(caller.as_ref().unwrap(), first)));
     assert!(lock(&node.loading).is_empty());
     let small = Directory::open(
-        Arc::clone(&setting.database),
-        Arc::clone(&setting.world) as Arc<dyn Clock>,
+        Arc::clone(&fixture.database),
+        Arc::clone(&fixture.sources) as Arc<dyn Clock>,
         SHARDS,
     );
     let small = small.await.unwrap();
     for _ in 0..200 {
-        small.caller(setting.key().await.1.reveal()).await.unwrap();
+        small.caller(fixture.key().await.1.reveal()).await.unwrap();
     }
     assert!(small.len() <= SHARDS);
 }
 
 #[tokio::test]
 async fn a_node_that_missed_changes_clears_its_cache() {
-    let setting = Setting::new().await;
-    let (node, (key, text)) = (setting.node().await, setting.key().await);
+    let fixture = Fixture::new().await;
+    let (node, (key, text)) = (fixture.node().await, fixture.key().await);
     node.caller(text.reveal()).await.unwrap();
     let guard = node.applied.lock().await;
-    let now = setting.world.now();
-    keys::revoke(&setting.database, &setting.project, &key.id, now).await.unwrap().unwrap();
-    crate::records::changes::prune(&setting.database, i64::MAX).await.unwrap();
+    let now = fixture.sources.now();
+    keys::revoke(&fixture.database, &fixture.project, &key.id, now).await.unwrap().unwrap();
+    crate::records::changes::prune(&fixture.database, i64::MAX).await.unwrap();
     drop(guard);
     node.catch_up().await.unwrap();
     assert!(node.is_empty());

@@ -25,9 +25,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 
 /// A clock that tests advance.
-pub struct Set(AtomicU64);
+pub struct ManualClock(AtomicU64);
 
-impl Set {
+impl ManualClock {
     pub fn new() -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(1_790_000_000_000_000)))
     }
@@ -37,16 +37,16 @@ impl Set {
     }
 }
 
-impl Clock for Set {
+impl Clock for ManualClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
 }
 
 /// The same random numbers in every run, different ones on every node.
-pub struct Counted(pub AtomicU64);
+pub struct SeededRandom(pub AtomicU64);
 
-impl Random for Counted {
+impl Random for SeededRandom {
     fn fill(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let next = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
@@ -58,11 +58,11 @@ impl Random for Counted {
 
 /// A response of the upstream.
 pub type Answer = (u16, String);
-type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+type Script = dyn Fn(&ReceivedRequest) -> Answer + Send + Sync;
 
 /// A request that the upstream received.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub method: Method,
     pub path: String,
     pub body: Bytes,
@@ -70,7 +70,7 @@ pub struct Asked {
     pub before: usize,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -84,7 +84,7 @@ impl Asked {
 /// A controlled upstream.
 pub struct Upstream {
     pub address: String,
-    asked: Mutex<Vec<Asked>>,
+    received: Mutex<Vec<ReceivedRequest>>,
     counts: Mutex<HashMap<Bytes, usize>>,
     closed: Mutex<bool>,
     opened: Notify,
@@ -92,11 +92,13 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    pub async fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Arc<Self> {
+    pub async fn start(
+        script: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let upstream = Arc::new(Self {
             address: format!("http://{}/v1", listener.local_addr().unwrap()),
-            asked: Mutex::default(),
+            received: Mutex::default(),
             counts: Mutex::default(),
             closed: Mutex::new(false),
             opened: Notify::new(),
@@ -106,8 +108,8 @@ impl Upstream {
         upstream
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 
     /// Makes requests wait from now on.
@@ -130,8 +132,8 @@ impl Upstream {
             *count - 1
         };
         let path = head.uri.path_and_query().unwrap().to_string();
-        let asked = Asked { method: head.method, path, body, before };
-        self.asked.lock().unwrap().push(asked.clone());
+        let received = ReceivedRequest { method: head.method, path, body, before };
+        self.received.lock().unwrap().push(received.clone());
         loop {
             let opened = self.opened.notified();
             if !*self.closed.lock().unwrap() {
@@ -139,7 +141,7 @@ impl Upstream {
             }
             opened.await;
         }
-        let (status, body) = (self.script)(&asked);
+        let (status, body) = (self.script)(&received);
         let mut response = Response::new(Full::new(Bytes::from(body)));
         *response.status_mut() = StatusCode::from_u16(status).unwrap();
         let json = "application/json".parse().unwrap();
@@ -162,8 +164,8 @@ async fn accept(listener: TcpListener, upstream: Arc<Upstream>) {
 }
 
 /// A chat response with 10 tokens of input and 5 of output.
-pub fn chat(asked: &Asked) -> Answer {
-    let text = serde_json::to_string(&asked.text()).unwrap();
+pub fn chat(received: &ReceivedRequest) -> Answer {
+    let text = serde_json::to_string(&received.text()).unwrap();
     let body = format!(
         "{{\n \"id\": \"chatcmpl-1\", \"choices\": [{{\"message\": {{\"content\": {text}}}}}],\n \
          \"usage\": {{\"prompt_tokens\": 10, \"completion_tokens\": 5, \"total_tokens\": 15, \
@@ -188,7 +190,7 @@ impl Node {
     /// empty for a SQLite file in `folder`.
     pub async fn start(
         folder: &Path,
-        clock: &Arc<Set>,
+        clock: &Arc<ManualClock>,
         upstream: &Upstream,
         (store, limits): (&str, &str),
         extra: &str,
@@ -204,13 +206,13 @@ impl Node {
         let environment = |_: &str| None;
         let around = LoadContext { environment: &environment, folder, offline: "http://x/v1" };
         let settings = Settings::read(&text, Path::new("g.toml"), around).unwrap();
-        let world = Environment {
+        let environment = Environment {
             clock: Arc::clone(clock) as Arc<dyn Clock>,
-            random: Arc::new(Counted(AtomicU64::new(
+            random: Arc::new(SeededRandom(AtomicU64::new(
                 SEED.fetch_add(1, Ordering::SeqCst).wrapping_mul(0xd1b5_4a32_d192_ed03),
             ))),
         };
-        let gateway = Gateway::open(settings, folder, world).await.unwrap();
+        let gateway = Gateway::open(settings, folder, environment).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel();

@@ -61,9 +61,9 @@ impl Clock for TestClock {
 }
 
 /// A deterministic random source, seeded by `seed`.
-struct Seeded(AtomicU64);
+struct SeededRandom(AtomicU64);
 
-impl Random for Seeded {
+impl Random for SeededRandom {
     fn fill(&self, bytes: &mut [u8]) {
         for byte in bytes {
             let mut word = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
@@ -138,12 +138,12 @@ impl TestGateway {
     pub async fn start_in(folder: Arc<TempDir>, config: &str, seed: u64) -> Self {
         let clock = Arc::new(TestClock(AtomicU64::new(START)));
         keep_log();
-        let world = Environment {
+        let environment = Environment {
             clock: Arc::clone(&clock) as _,
-            random: Arc::new(Seeded(AtomicU64::new(seed))),
+            random: Arc::new(SeededRandom(AtomicU64::new(seed))),
         };
         let settings = settings(config, folder.path()).expect("a good configuration");
-        let opened = Gateway::open(settings, folder.path(), world).await;
+        let opened = Gateway::open(settings, folder.path(), environment).await;
         let gateway = opened.expect("the gateway opens");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -330,7 +330,7 @@ impl TestGateway {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Result<Begun, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<StreamingResponse, Box<dyn std::error::Error + Send + Sync>> {
         let stream = TokioIo::new(TcpStream::connect(self.address).await?);
         let (mut sender, connection) = http1::handshake(stream).await?;
         let connection = Connection(tokio::spawn(async {
@@ -348,11 +348,11 @@ impl TestGateway {
         let response = sender.send_request(request).await?;
         let (head, body) = response.into_parts();
         let (status, headers) = (head.status, head.headers);
-        Ok(Begun { status, headers, body, _connection: connection })
+        Ok(StreamingResponse { status, headers, body, _connection: connection })
     }
 
     /// Starts a streaming chat.
-    pub async fn stream(&self, tenant: &Tenant, body: &Value) -> Begun {
+    pub async fn stream(&self, tenant: &Tenant, body: &Value) -> StreamingResponse {
         let authorization = format!("Bearer {}", tenant.key);
         let headers = [("authorization", &*authorization), ("content-type", "application/json")];
         let path = "/v1/chat/completions";
@@ -409,14 +409,14 @@ impl Drop for Connection {
 }
 
 /// A response whose body is not read yet. Dropping it disconnects the client.
-pub struct Begun {
+pub struct StreamingResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     body: Incoming,
     _connection: Connection,
 }
 
-impl Begun {
+impl StreamingResponse {
     /// The next piece; `None` at the end, an error when the response was cut off.
     pub async fn next(&mut self) -> Option<hyper::Result<Bytes>> {
         loop {

@@ -51,15 +51,15 @@ rpm = 500
 
 /// A controlled clock, and a random source.
 #[derive(Debug)]
-pub struct World(pub AtomicU64);
+pub struct TestSources(pub AtomicU64);
 
-impl Clock for World {
+impl Clock for TestSources {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Random for World {
+impl Random for TestSources {
     fn fill(&self, bytes: &mut [u8]) {
         rand::Rng::fill(&mut rand::rng(), bytes);
     }
@@ -67,7 +67,7 @@ impl Random for World {
 
 pub struct Node {
     pub url: StoreUrl,
-    pub world: Arc<World>,
+    pub sources: Arc<TestSources>,
     pub database: Arc<Database>,
     pub directory: Arc<Directory>,
     pub ledger: Ledger,
@@ -79,8 +79,8 @@ impl Node {
     pub async fn sqlite() -> Node {
         let folder = tempfile::tempdir().unwrap();
         let url = StoreUrl::Sqlite(folder.path().join("gateway.db"));
-        let world = Arc::new(World(AtomicU64::new(NOW * 1_000_000)));
-        Node { _folder: Some(folder), ..Node::open(url, world).await }
+        let sources = Arc::new(TestSources(AtomicU64::new(NOW * 1_000_000)));
+        Node { _folder: Some(folder), ..Node::open(url, sources).await }
     }
 
     /// Creates the database of that name for a new node.
@@ -92,22 +92,22 @@ impl Node {
         drop(client);
         connection.await.unwrap().unwrap();
         let (base, _) = server.rsplit_once('/').unwrap();
-        let world = Arc::new(World(AtomicU64::new(NOW * 1_000_000)));
-        Node::open(StoreUrl::Postgres(format!("{base}/{name}")), world).await
+        let sources = Arc::new(TestSources(AtomicU64::new(NOW * 1_000_000)));
+        Node::open(StoreUrl::Postgres(format!("{base}/{name}")), sources).await
     }
 
     /// Another node on the same store.
     pub async fn another(&self) -> Node {
-        Node::open(self.url.clone(), Arc::clone(&self.world)).await
+        Node::open(self.url.clone(), Arc::clone(&self.sources)).await
     }
 
-    async fn open(url: StoreUrl, world: Arc<World>) -> Node {
+    async fn open(url: StoreUrl, sources: Arc<TestSources>) -> Node {
         let database = Arc::new(Database::open(&url).await.unwrap());
-        organizations::ensure_default(&database, world.now()).await.unwrap();
-        let clock = Arc::clone(&world) as Arc<dyn Clock>;
+        organizations::ensure_default(&database, sources.now()).await.unwrap();
+        let clock = Arc::clone(&sources) as Arc<dyn Clock>;
         let directory = Directory::open(Arc::clone(&database), clock, 1000).await.unwrap();
         let mut writer = [0; 8];
-        world.fill(&mut writer);
+        sources.fill(&mut writer);
         let writer = gateway_store::records::ids::hex(&writer).into();
         let ledger = Ledger::start(Arc::clone(&database), writer);
         let around = LoadContext { environment: &|_| None, folder: Path::new("/"), offline: "" };
@@ -118,11 +118,11 @@ impl Node {
             database: Arc::clone(&database),
             directory: Arc::clone(&directory),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
-            clock: Arc::clone(&world) as Arc<dyn Clock>,
-            random: Arc::clone(&world) as Arc<dyn Random>,
+            clock: Arc::clone(&sources) as Arc<dyn Clock>,
+            random: Arc::clone(&sources) as Arc<dyn Random>,
             limits: Arc::new(ratelimit::Limits::Off),
         });
-        Node { url, world, database, directory, ledger, router, _folder: None }
+        Node { url, sources, database, directory, ledger, router, _folder: None }
     }
 
     pub async fn send(&self, request: Request<Body>) -> (u16, Bytes) {

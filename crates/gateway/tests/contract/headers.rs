@@ -3,7 +3,7 @@
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Begun, TestGateway, chat_request, chat_with, config};
+use crate::harness::{Answer, StreamingResponse, TestGateway, chat_request, chat_with, config};
 use crate::upstream::{Script, Upstream, chat, usage};
 use crate::{BIG, start};
 
@@ -198,7 +198,8 @@ async fn a_stream_has_limit_headers_before_its_first_event() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n")).await;
     let tenant = gateway.tenant("free").await;
     upstream.script([Script::events(["data: {\"choices\":[]}\n\n", "data: [DONE]\n\n"])]);
-    let begun: Begun = gateway.stream(&tenant, &chat_with(json!({ "stream": true }))).await;
+    let begun: StreamingResponse =
+        gateway.stream(&tenant, &chat_with(json!({ "stream": true }))).await;
     assert_eq!(begun.headers["x-ratelimit-remaining-requests"], "9");
     assert_eq!(begun.headers["content-type"], "text/event-stream");
 }

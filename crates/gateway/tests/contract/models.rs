@@ -11,7 +11,7 @@ use crate::{BIG, start};
 const CHAT: &str = "/v1/chat/completions";
 const DAY: u64 = 86_400_000_000;
 
-fn of(model: &str) -> Value {
+fn request_for(model: &str) -> Value {
     chat_with(json!({ "model": model }))
 }
 
@@ -20,11 +20,11 @@ async fn alias_and_snapshot_share_one_bucket() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 3\n")).await;
     let tenant = gateway.tenant("free").await;
     for (model, left) in [("big", "2"), ("big-2026-08-01", "1"), ("big", "0")] {
-        let answer = gateway.post(&tenant, CHAT, &of(model)).await;
+        let answer = gateway.post(&tenant, CHAT, &request_for(model)).await;
         assert_eq!((answer.status.as_u16(), answer.limits("requests")[1]), (200, left));
         assert_eq!(upstream.last().json()["model"], "big-2026-08-01");
     }
-    let refused = gateway.post(&tenant, CHAT, &of("big-2026-08-01")).await;
+    let refused = gateway.post(&tenant, CHAT, &request_for("big-2026-08-01")).await;
     assert!(refused.message().contains("reached for big-2026-08-01 in"), "{}", refused.message());
     // Another organization has its own.
     assert_eq!(gateway.chat(&gateway.tenant("free").await).await.status, 200);
@@ -96,7 +96,7 @@ const ENDING: &str = "[models.\"old-2026-01-01\"]\naliases = [\"old\"]\n\
 async fn a_model_is_deprecated_then_unavailable() {
     let (gateway, upstream) = start(ENDING).await;
     let tenant = gateway.tenant("free").await;
-    let before = gateway.post(&tenant, CHAT, &of("old")).await;
+    let before = gateway.post(&tenant, CHAT, &request_for("old")).await;
     assert_eq!((before.status.as_u16(), before.header("deprecation")), (200, ""));
     gateway.clock.advance(5 * DAY);
     let error = crate::upstream::Script::error(500, &json!({ "error": {} }));
@@ -115,7 +115,7 @@ async fn a_model_is_deprecated_then_unavailable() {
         );
     };
     for status in [200, 500] {
-        is_announced(&gateway.post(&tenant, CHAT, &of("old-2026-01-01")).await, status);
+        is_announced(&gateway.post(&tenant, CHAT, &request_for("old-2026-01-01")).await, status);
     }
     let wrong = chat_with(json!({ "model": "old", "max_tokens": 0 }));
     is_announced(&gateway.post(&tenant, CHAT, &wrong).await, 400);
@@ -123,17 +123,17 @@ async fn a_model_is_deprecated_then_unavailable() {
     is_announced(&gateway.post(&tenant, "/v1/responses", &theirs).await, 404);
     is_announced(&gateway.get(&tenant, "/v1/models/old").await, 200);
     for _ in 0..3 {
-        gateway.post(&tenant, CHAT, &of("old")).await;
+        gateway.post(&tenant, CHAT, &request_for("old")).await;
     }
-    is_announced(&gateway.post(&tenant, CHAT, &of("old")).await, 429);
+    is_announced(&gateway.post(&tenant, CHAT, &request_for("old")).await, 429);
     let sent = upstream.count();
 
     gateway.clock.advance(16 * DAY - 1);
-    assert_eq!(gateway.post(&tenant, CHAT, &of("old")).await.status, 200);
+    assert_eq!(gateway.post(&tenant, CHAT, &request_for("old")).await.status, 200);
     gateway.clock.advance(1);
     for name in ["old", "old-2026-01-01"] {
         for gone in [
-            gateway.post(&tenant, CHAT, &of(name)).await,
+            gateway.post(&tenant, CHAT, &request_for(name)).await,
             gateway.get(&tenant, &format!("/v1/models/{name}")).await,
         ] {
             assert_eq!(gone.error().0, 404);
@@ -244,7 +244,7 @@ async fn a_reload_keeps_usage_and_moves_an_entry_with_its_alias() {
     gateway.reload(&config(&upstream, &of_alias("two", 20)));
     assert_eq!(gateway.chat(&tenant).await.limits("requests")[..2], ["20", "19"]);
     assert_eq!(upstream.last().json()["model"], "two");
-    let one = gateway.post(&tenant, CHAT, &of("one")).await;
+    let one = gateway.post(&tenant, CHAT, &request_for("one")).await;
     assert_eq!((one.status.as_u16(), one.limits("requests")), (200, ["", "", ""]));
     gateway.reload(&config(&upstream, &of_alias("one", 20)));
     assert_eq!(gateway.chat(&tenant).await.limits("requests")[..2], ["20", "14"]);

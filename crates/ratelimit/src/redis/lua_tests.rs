@@ -65,20 +65,20 @@ impl Remote<'_> {
 }
 
 #[derive(Clone, Debug)]
-enum Happening {
+enum Operation {
     Pass(u64),
     Reserve(f64),
     Settle(usize, f64),
     Limit(u64),
 }
 
-fn history() -> impl Strategy<Value = (u64, u64, Vec<Happening>)> {
+fn history() -> impl Strategy<Value = (u64, u64, Vec<Operation>)> {
     let amounts = prop_oneof![1..1000u64, Just(1_000_000_000), Just(1_000_000_000_000)];
     let one = prop_oneof![
-        prop_oneof![0..100u64, 0..30_000_000u64, 0..DAY].prop_map(Happening::Pass),
-        (0.0..1.0).prop_map(Happening::Reserve),
-        (any::<usize>(), 0.0..1.5).prop_map(|(which, part)| Happening::Settle(which, part)),
-        amounts.clone().prop_map(Happening::Limit),
+        prop_oneof![0..100u64, 0..30_000_000u64, 0..DAY].prop_map(Operation::Pass),
+        (0.0..1.0).prop_map(Operation::Reserve),
+        (any::<usize>(), 0.0..1.5).prop_map(|(which, part)| Operation::Settle(which, part)),
+        amounts.clone().prop_map(Operation::Limit),
     ];
     let windows = prop_oneof![Just(MINUTE), Just(DAY), Just(7)];
     (amounts, windows, prop::collection::vec(one, 1..40))
@@ -93,7 +93,7 @@ fn the_lua_script_agrees_with_the_bucket() {
     load(&mut connection);
     let mut runner = TestRunner::new(ProptestConfig::with_cases(300));
     let connection = std::cell::RefCell::new(connection);
-    let check = |(amount, window, all): (u64, u64, Vec<Happening>)| {
+    let check = |(amount, window, all): (u64, u64, Vec<Operation>)| {
         let connection = &mut *connection.borrow_mut();
         redis::cmd("FLUSHDB").exec(connection).unwrap();
         let mut remote = Remote { connection, requests: 0 };
@@ -101,17 +101,17 @@ fn the_lua_script_agrees_with_the_bucket() {
         let (mut bucket, mut now, mut taken) = (Bucket::default(), 1_800_000_000_000_000, vec![]);
         bucket.advance(limit, now);
         let mut rate = limit;
-        for happening in all {
-            let told = match happening {
-                Happening::Pass(time) => {
+        for operation in all {
+            let told = match operation {
+                Operation::Pass(time) => {
                     now += time;
                     continue;
                 }
-                Happening::Limit(amount) => {
+                Operation::Limit(amount) => {
                     limit.amount = amount;
                     continue;
                 }
-                Happening::Reserve(part) => {
+                Operation::Reserve(part) => {
                     let amount = (part * limit.amount as f64) as u64;
                     remote.clock(now);
                     let told = remote.reserve(limit, amount);
@@ -130,7 +130,7 @@ fn the_lua_script_agrees_with_the_bucket() {
                     }
                     told
                 }
-                Happening::Settle(which, part) => {
+                Operation::Settle(which, part) => {
                     if taken.is_empty() {
                         continue;
                     }

@@ -21,25 +21,25 @@ const NAMES: [(&str, &str); 7] = [
     ("proxy.test", "10.0.0.9"),
 ];
 
-struct Asked {
+struct ScriptedAsker {
     answer: bool,
     questions: Mutex<Vec<Target>>,
     /// Answers wait for it.
     go: Semaphore,
 }
 
-impl Asker for Arc<Asked> {
+impl Asker for Arc<ScriptedAsker> {
     fn ask(&self, target: Target) -> Pin<Box<dyn Future<Output = bool> + Send>> {
-        let asked = self.clone();
-        asked.questions.lock().unwrap().push(target);
+        let asker = self.clone();
+        asker.questions.lock().unwrap().push(target);
         Box::pin(async move {
-            asked.go.acquire().await.unwrap().forget();
-            asked.answer
+            asker.go.acquire().await.unwrap().forget();
+            asker.answer
         })
     }
 }
 
-struct Rig {
+struct TestProxy {
     http: SocketAddr,
     socks: SocketAddr,
     /// What the server behind the proxy was sent, a connection an entry.
@@ -83,7 +83,11 @@ fn outside(server: SocketAddr) -> Outside {
     }
 }
 
-async fn rig(policy: EgressPolicy, asker: Option<Arc<Asked>>, answer: &'static str) -> Rig {
+async fn proxy(
+    policy: EgressPolicy,
+    asker: Option<Arc<ScriptedAsker>>,
+    answer: &'static str,
+) -> TestProxy {
     let (behind, seen) = server(answer).await;
     let asker = asker.map(|asker| Arc::new(asker) as Arc<dyn Asker>);
     let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -93,7 +97,7 @@ async fn rig(policy: EgressPolicy, asker: Option<Arc<Asked>>, answer: &'static s
     let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let listeners = Listeners { http, socks: Some(socks), udp: Some(udp) };
     let serving = tokio::spawn(serve(egress, listeners));
-    Rig { http: at_http, socks: at_socks, seen, _serving: serving }
+    TestProxy { http: at_http, socks: at_socks, seen, _serving: serving }
 }
 
 fn policy(allowed: &[&str], denied: &[&str]) -> EgressPolicy {
@@ -103,7 +107,7 @@ fn policy(allowed: &[&str], denied: &[&str]) -> EgressPolicy {
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
 
-async fn say(to: SocketAddr, bytes: &[u8]) -> String {
+async fn exchange(to: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(to).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
@@ -119,9 +123,9 @@ fn get(host: &str) -> String {
 
 #[tokio::test]
 async fn plain_requests_reach_the_named_host() {
-    let rig = rig(policy(&["good.test"], &[]), None, OK).await;
-    assert!(say(rig.http, get("GOOD.test.:80").as_bytes()).await.ends_with("hi"));
-    let seen = rig.seen.lock().unwrap().clone();
+    let proxy = proxy(policy(&["good.test"], &[]), None, OK).await;
+    assert!(exchange(proxy.http, get("GOOD.test.:80").as_bytes()).await.ends_with("hi"));
+    let seen = proxy.seen.lock().unwrap().clone();
     assert_eq!(seen, ["GET /x?y HTTP/1.1\r\nHost: good.test\r\nConnection: close\r\n\r\n"]);
 }
 
@@ -140,7 +144,7 @@ async fn denied_requests_are_refused_with_the_reason() {
             &["www.good.test", "9.9.9.9"],
         )
     };
-    let rig = rig(open(), None, OK).await;
+    let proxy = proxy(open(), None, OK).await;
     for (request, status, why) in [
         (get("other.test"), "403", "not among the allowed domains"),
         (get("www.good.test"), "403", "is denied"),
@@ -166,19 +170,19 @@ async fn denied_requests_are_refused_with_the_reason() {
         ("\u{16}\u{3}\u{1} no http\r\n\r\n".into(), "400", "not an HTTP request"),
         (format!("GET http://good.test/ HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(70_000)), "431", ""),
     ] {
-        let answer = say(rig.http, request.as_bytes()).await;
+        let answer = exchange(proxy.http, request.as_bytes()).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.60} {answer}");
         assert!(answer.contains(why), "{request:.60} {answer}");
     }
-    assert_eq!(rig.seen.lock().unwrap().len(), 0, "nothing got out");
+    assert_eq!(proxy.seen.lock().unwrap().len(), 0, "nothing got out");
 }
 
 #[tokio::test]
 async fn tunnels_carry_bytes_both_ways() {
-    let rig = rig(policy(&["good.test"], &[]), None, "secret").await;
-    let answer = say(rig.http, b"CONNECT good.test:443 HTTP/1.1\r\n\r\nhello").await;
+    let proxy = proxy(policy(&["good.test"], &[]), None, "secret").await;
+    let answer = exchange(proxy.http, b"CONNECT good.test:443 HTTP/1.1\r\n\r\nhello").await;
     assert!(answer.ends_with("\r\n\r\nsecret"), "{answer}");
-    assert_eq!(*rig.seen.lock().unwrap(), ["hello"]);
+    assert_eq!(*proxy.seen.lock().unwrap(), ["hello"]);
     let to_name = |name: &str| {
         let mut bytes = vec![5, 1, 0, 5, 1, 0, 3, u8::try_from(name.len()).unwrap()];
         bytes.extend(name.bytes());
@@ -186,7 +190,7 @@ async fn tunnels_carry_bytes_both_ways() {
         bytes.extend(b"hello");
         bytes
     };
-    let mut stream = TcpStream::connect(rig.socks).await.unwrap();
+    let mut stream = TcpStream::connect(proxy.socks).await.unwrap();
     stream.write_all(&to_name("good.test")).await.unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
@@ -199,34 +203,34 @@ async fn tunnels_carry_bytes_both_ways() {
         (vec![5, 1, 0, 5, 2, 0, 1, 93, 184, 216, 34, 0, 80], 7),
         (vec![5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0], 7),
     ] {
-        let mut stream = TcpStream::connect(rig.socks).await.unwrap();
+        let mut stream = TcpStream::connect(proxy.socks).await.unwrap();
         stream.write_all(&request).await.unwrap();
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.unwrap();
         assert_eq!(answer[3], reply, "{request:?}");
     }
-    assert_eq!(rig.seen.lock().unwrap().len(), 2);
+    assert_eq!(proxy.seen.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn a_limited_network_allows_reading_only() {
     let limited = EgressPolicy { mode: Mode::Limited, ..policy(&["good.test"], &[]) };
-    let rig = rig(limited, None, OK).await;
+    let proxy = proxy(limited, None, OK).await;
     let smuggled =
         format!("{}{}", get("good.test"), "POST /steal HTTP/1.1\r\nHost: good.test\r\n\r\n");
-    assert!(say(rig.http, smuggled.as_bytes()).await.contains("200 OK"));
+    assert!(exchange(proxy.http, smuggled.as_bytes()).await.contains("200 OK"));
     for request in [
         "POST http://good.test/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
         "GET http://good.test/ HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
         "GET http://good.test/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "CONNECT good.test:443 HTTP/1.1\r\n\r\n",
     ] {
-        let answer = say(rig.http, request.as_bytes()).await;
+        let answer = exchange(proxy.http, request.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 403"), "{request} {answer}");
     }
-    let answer = say(rig.socks, b"\x05\x01\x00\x05\x01\x00\x03\x09good.test\x00\x50").await;
+    let answer = exchange(proxy.socks, b"\x05\x01\x00\x05\x01\x00\x03\x09good.test\x00\x50").await;
     assert_eq!(answer.as_bytes()[3], 2);
-    let seen = rig.seen.lock().unwrap().clone();
+    let seen = proxy.seen.lock().unwrap().clone();
     assert_eq!(seen.len(), 1);
     assert!(!seen[0].contains("steal"), "{seen:?}");
 }
@@ -234,30 +238,33 @@ async fn a_limited_network_allows_reading_only() {
 #[tokio::test]
 async fn one_approval_serves_all_waiting_requests() {
     for answer in [true, false] {
-        let asked = Arc::new(Asked { answer, questions: Mutex::default(), go: Semaphore::new(0) });
-        let rig = rig(policy(&[], &["www.good.test"]), Some(asked.clone()), OK).await;
+        let asker =
+            Arc::new(ScriptedAsker { answer, questions: Mutex::default(), go: Semaphore::new(0) });
+        let proxy = proxy(policy(&[], &["www.good.test"]), Some(asker.clone()), OK).await;
         let requests: Vec<_> = (0..5)
-            .map(|_| tokio::spawn(async move { say(rig.http, get("good.test").as_bytes()).await }))
+            .map(|_| {
+                tokio::spawn(async move { exchange(proxy.http, get("good.test").as_bytes()).await })
+            })
             .collect();
         let other_port =
-            tokio::spawn(async move { say(rig.http, get("good.test:81").as_bytes()).await });
-        while asked.questions.lock().unwrap().len() < 2 {
+            tokio::spawn(async move { exchange(proxy.http, get("good.test:81").as_bytes()).await });
+        while asker.questions.lock().unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }
-        asked.go.add_permits(2);
+        asker.go.add_permits(2);
         for request in requests {
             let got = request.await.unwrap();
             assert_eq!(got.contains("200 OK"), answer, "{got}");
         }
         assert_eq!(other_port.await.unwrap().contains("200 OK"), answer);
         let mut ports: Vec<u16> =
-            asked.questions.lock().unwrap().iter().map(|target| target.port).collect();
+            asker.questions.lock().unwrap().iter().map(|target| target.port).collect();
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports, [80, 81]);
         // What is denied, and what is private, is nobody's to allow.
-        assert!(say(rig.http, get("www.good.test").as_bytes()).await.contains("is denied"));
-        assert!(say(rig.http, get("192.168.0.1").as_bytes()).await.contains("this machine"));
+        assert!(exchange(proxy.http, get("www.good.test").as_bytes()).await.contains("is denied"));
+        assert!(exchange(proxy.http, get("192.168.0.1").as_bytes()).await.contains("this machine"));
     }
 }
 
@@ -269,12 +276,12 @@ async fn requests_are_forwarded_through_an_upstream_proxy() {
     let policy =
         EgressPolicy { upstream, ..policy(&["good.test", "unknown.test", "rebound.test"], &[]) };
     assert!(policy.upstream.is_some());
-    let rig = rig(policy, None, "HTTP/1.1 200 OK\r\n\r\n").await;
-    say(rig.http, get("good.test:81").as_bytes()).await;
-    say(rig.http, b"CONNECT unknown.test:443 HTTP/1.1\r\n\r\n").await;
-    let refused = say(rig.http, b"CONNECT rebound.test:443 HTTP/1.1\r\n\r\n").await;
+    let proxy = proxy(policy, None, "HTTP/1.1 200 OK\r\n\r\n").await;
+    exchange(proxy.http, get("good.test:81").as_bytes()).await;
+    exchange(proxy.http, b"CONNECT unknown.test:443 HTTP/1.1\r\n\r\n").await;
+    let refused = exchange(proxy.http, b"CONNECT rebound.test:443 HTTP/1.1\r\n\r\n").await;
     assert!(refused.contains("this machine"), "{refused}");
-    let seen = rig.seen.lock().unwrap().clone();
+    let seen = proxy.seen.lock().unwrap().clone();
     assert_eq!(
         seen,
         [
@@ -306,9 +313,9 @@ async fn unix_sockets_are_reached_by_their_listed_path() {
         (UnixSockets::All, "200 OK"),
         (UnixSockets::Listed(vec![dir.path().join("other")]), "403 Forbidden"),
     ] {
-        let rig =
-            rig(EgressPolicy { unix_sockets: sockets, ..policy(&["*"], &[]) }, None, OK).await;
-        let answer = say(rig.http, request.as_bytes()).await;
+        let proxy =
+            proxy(EgressPolicy { unix_sockets: sockets, ..policy(&["*"], &[]) }, None, OK).await;
+        let answer = exchange(proxy.http, request.as_bytes()).await;
         assert!(answer.contains(expect), "{answer}");
     }
 }

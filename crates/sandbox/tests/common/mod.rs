@@ -64,29 +64,29 @@ pub fn workspace(root: &Path) -> Policy {
     }
 }
 
-pub struct Ran {
+pub struct Finished {
     pub exit: Exit,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Ran {
+impl Finished {
     pub fn ok(&self) -> bool {
         self.exit.success()
     }
 }
 
-impl std::fmt::Debug for Ran {
+impl std::fmt::Debug for Finished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}\nstdout: {}\nstderr: {}", self.exit, self.stdout, self.stderr)
     }
 }
 
-pub async fn run(sandbox: &Sandbox, spawn: Spawn) -> Ran {
+pub async fn run(sandbox: &Sandbox, spawn: Spawn) -> Finished {
     let mut process = sandbox.spawn(spawn).await.unwrap();
     let (mut stdout, mut stderr) = (OutputBuffer::default(), OutputBuffer::default());
     let exit = process.collect(&mut stdout, &mut stderr).await;
-    Ran { exit, stdout: stdout.text(), stderr: stderr.text() }
+    Finished { exit, stdout: stdout.text(), stderr: stderr.text() }
 }
 
 /// A folder outside `/tmp`, which no policy includes by default.

@@ -186,17 +186,17 @@ fn an_invalid_cursor_is_not_parsed() {
 
 /// An event of a random history: a piece of one of three streams, the end of one, something else.
 #[derive(Clone, Debug)]
-enum Happening {
+enum Operation {
     Piece(usize, String),
     Final(usize),
     Other,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        4 => (0..3usize, "[a-z\"\\\\\n\u{1}ö🙂]{0,12}").prop_map(|(s, t)| Happening::Piece(s, t)),
-        1 => (0..3usize).prop_map(Happening::Final),
-        1 => Just(Happening::Other),
+        4 => (0..3usize, "[a-z\"\\\\\n\u{1}ö🙂]{0,12}").prop_map(|(s, t)| Operation::Piece(s, t)),
+        1 => (0..3usize).prop_map(Operation::Final),
+        1 => Just(Operation::Other),
     ]
 }
 
@@ -204,21 +204,21 @@ proptest! {
     /// However a connection is cut: what was seen and what is sent again make the same texts.
     #[test]
     fn resuming_neither_skips_nor_repeats_events(
-        all in prop::collection::vec(happening(), 1..60), cut in 0usize..60,
+        all in prop::collection::vec(operation(), 1..60), cut in 0usize..60,
     ) {
         let (mut log, turn) = (log(), id("t1"));
         let mut generation = [0; 3];
         let mut frames: Vec<DeltaFrame> = (0..3).map(|s| frame(&format!("{s}-0"))).collect();
         let mut told = vec![(Value::Null, EventPosition::read(&log.cursor()).unwrap())];
-        for happening in &all {
+        for operation in &all {
             let item = |s: usize, generation: &[u32; 3]| id(&format!("{s}-{}", generation[s]));
-            let message = match happening {
-                Happening::Piece(s, text) => {
+            let message = match operation {
+                Operation::Piece(s, text) => {
                     let item = item(*s, &generation);
                     let about = going(&turn, &item, ItemPhase::Going);
                     log.add(info("item/agentMessage/delta"), &frames[*s].delta(text), about)
                 }
-                Happening::Final(s) => {
+                Operation::Final(s) => {
                     let item = item(*s, &generation);
                     let about = going(&turn, &item, ItemPhase::Completed);
                     generation[*s] += 1;
@@ -227,7 +227,7 @@ proptest! {
                     let done = encode_notification("item/completed", &done).unwrap();
                     log.add(info("item/completed"), &Outgoing::Whole(done), about)
                 }
-                Happening::Other => log.add(info("warning"), &whole("warning", 1), EventSubject::default()),
+                Operation::Other => log.add(info("warning"), &whole("warning", 1), EventSubject::default()),
             };
             told.push(read(message));
         }

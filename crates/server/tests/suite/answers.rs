@@ -2,7 +2,7 @@
 //! ends (specification: Server-initiated requests).
 
 use serde_json::{Value, json};
-use testkit::{Asked, Peer, TestEnvironment, TestServer};
+use testkit::{Peer, ReceivedRequest, TestEnvironment, TestServer};
 
 use crate::{calls, patches, runs, says, tool_outputs};
 
@@ -67,7 +67,7 @@ async fn join(server: &TestServer, thread: &str) -> Peer {
 
 async fn respond(peer: &mut Peer, id: &Value, member: &str, content: &Value) {
     let line = json!({ "id": id, member: content });
-    peer.say(line.to_string().as_bytes()).await;
+    peer.send_line(line.to_string().as_bytes()).await;
 }
 
 async fn warning(peer: &mut Peer) -> String {
@@ -131,13 +131,13 @@ async fn an_unreadable_message_that_names_a_request_is_an_invalid_answer() {
             let turn = peer.start_turn(&thread, "Go.").await;
             let asked = peer.asked(COMMAND).await;
             let line = format!(r#"{{"id":{}{rest}}}"#, asked.id);
-            peer.say(line.as_bytes()).await;
+            peer.send_line(line.as_bytes()).await;
             let notice = warning(&mut peer).await;
             assert!(notice.contains(&line) && notice.contains("is declined"), "{notice}");
             peer.turn_end(&turn).await;
             if twice {
                 // The request is closed: the error must not look like an answer to the client.
-                peer.say(line.as_bytes()).await;
+                peer.send_line(line.as_bytes()).await;
                 let fault = peer.answer_to(&Value::Null).await.unwrap_err();
                 assert_eq!(fault.code, -32600, "{fault:?}");
             }
@@ -229,7 +229,7 @@ async fn ids_that_come_back_as_text_are_recognised() {
             TOOL => json!({ "contentItems": [], "success": true }),
             _ => json!({ "decision": "accept" }),
         };
-        let as_text = Asked { id: json!(asked.id.to_string()), ..asked.clone() };
+        let as_text = ReceivedRequest { id: json!(asked.id.to_string()), ..asked.clone() };
         peer.answer(&as_text, answer).await;
         assert_eq!(peer.turn_end(&turn).await["status"], "completed");
         assert_eq!(peer.item(case.item).await["status"], "completed");

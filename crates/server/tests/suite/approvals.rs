@@ -384,7 +384,7 @@ async fn a_client_that_was_not_asked_cannot_answer() {
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
     for id in [json!(0), json!("0"), asked.id.clone()] {
-        let forged = testkit::Asked { id, ..asked.clone() };
+        let forged = testkit::ReceivedRequest { id, ..asked.clone() };
         stranger.decide(&forged, "accept").await;
     }
     stranger.settled().await;
@@ -419,7 +419,7 @@ async fn an_error_as_answer_declines() {
     let turn = peer.start_turn(&thread, "Go.").await;
     let asked = peer.asked(COMMAND).await;
     let error = json!({ "id": asked.id, "error": { "code": -32601, "message": "cannot ask" } });
-    peer.say(error.to_string().as_bytes()).await;
+    peer.send_line(error.to_string().as_bytes()).await;
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
     assert_eq!(peer.item("commandExecution").await["status"], "declined");
 }

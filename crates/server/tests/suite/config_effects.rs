@@ -32,7 +32,7 @@ fn tool<'r>(request: &'r Value, kind: &str) -> Option<&'r Value> {
 }
 
 /// The whole input of a request to the model, as one text.
-fn told(request: &Value) -> String {
+fn request_text(request: &Value) -> String {
     request["input"].to_string()
 }
 
@@ -88,7 +88,7 @@ async fn a_search_of_the_provider_is_an_item() {
     peer.expect("turn/completed").await;
     peer.run_turn(&thread, "And?").await;
     let request = env.model().requests().pop().unwrap();
-    assert!(told(&request).contains("web_search_call"), "{request}");
+    assert!(request_text(&request).contains("web_search_call"), "{request}");
 }
 
 // Effect of `tools.view_image`.
@@ -228,7 +228,7 @@ async fn personality() {
         (&["personality=friendly", "model=gpt-5.2-codex", "features.personality=false"], false),
     ] {
         let request = request_with(overrides, json!({})).await;
-        assert_eq!(told(&request).contains("<personality>"), friendly, "{overrides:?}");
+        assert_eq!(request_text(&request).contains("<personality>"), friendly, "{overrides:?}");
     }
 }
 
@@ -249,9 +249,9 @@ async fn fast_mode() {
 #[tokio::test]
 async fn commit_attribution() {
     let request = request_with(&["commit_attribution=\"Bot <bot@example.org>\""], json!({})).await;
-    assert!(told(&request).contains("Co-authored-by: Bot <bot@example.org>"));
+    assert!(request_text(&request).contains("Co-authored-by: Bot <bot@example.org>"));
     let request = request_with(&["commit_attribution=\"\""], json!({})).await;
-    assert!(!told(&request).contains("Co-authored-by"));
+    assert!(!request_text(&request).contains("Co-authored-by"));
 }
 
 // Effect of `tool_output_token_limit`.
@@ -398,9 +398,9 @@ async fn a_client_of_two_threads_gets_a_warning_once() {
     assert!(notice["summary"].as_str().unwrap().contains("features.web_search"), "{notice}");
     peer.start_thread(json!({})).await;
     peer.start_thread(json!({})).await;
-    let told = peer.settled().await;
-    let warnings = told.iter().filter(|name| *name == "configWarning").count();
-    assert!(warnings <= 1, "{told:?}");
+    let methods = peer.settled().await;
+    let warnings = methods.iter().filter(|name| *name == "configWarning").count();
+    assert!(warnings <= 1, "{methods:?}");
 }
 
 /// Runs a turn whose script calls this command, and returns its output.
@@ -653,7 +653,7 @@ async fn instructions() {
     peer.run_turn(&thread, "Hi.").await;
     let request = env.model().requests().pop().unwrap();
     assert_eq!(request["instructions"], "Base of mine.");
-    assert!(told(&request).contains("Speak plainly."));
+    assert!(request_text(&request).contains("Speak plainly."));
     std::fs::remove_file(&file).unwrap();
     let fault = peer.refused("thread/start", json!({})).await;
     assert!(fault.message.contains("base.md"), "{}", fault.message);
@@ -687,9 +687,9 @@ async fn project_doc() {
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "Hi.").await;
-        let told = told(&env.model().requests()[0]);
-        assert!(said == "nothing" || told.contains(said), "{overrides:?}");
-        assert!(!told.contains(unsaid), "{overrides:?}");
+        let text = request_text(&env.model().requests()[0]);
+        assert!(said == "nothing" || text.contains(said), "{overrides:?}");
+        assert!(!text.contains(unsaid), "{overrides:?}");
     }
 }
 

@@ -291,11 +291,11 @@ async fn servers_of_tools_are_read_again() {
 
 /// Counts opens of the user's file, as reported by the kernel.
 #[cfg(target_os = "linux")]
-struct Opens(std::os::fd::OwnedFd);
+struct OpenCounter(std::os::fd::OwnedFd);
 
 #[cfg(target_os = "linux")]
-impl Opens {
-    fn of(file: &std::path::Path) -> Self {
+impl OpenCounter {
+    fn watch(file: &std::path::Path) -> Self {
         use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
         let events = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
         add_watch(&events, file, WatchFlags::OPEN | WatchFlags::ACCESS).unwrap();
@@ -322,7 +322,7 @@ async fn an_ordinary_turn_reads_no_configuration_file() {
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "One.").await;
-    let opens = Opens::of(&env.home().join("config.toml"));
+    let opens = OpenCounter::watch(&env.home().join("config.toml"));
     peer.run_turn(&thread, "Two.").await;
     let second = peer.start_thread(json!({})).await;
     peer.run_turn(&second, "One.").await;

@@ -58,7 +58,7 @@ async fn the_client_runs_its_tool() {
     let turn = peer.start_turn(&thread, "Look again.").await;
     let asked = peer.asked("item/tool/call").await;
     let line = json!({ "id": asked.id, "error": { "code": -32601, "message": "no such tool" } });
-    peer.say(line.to_string().as_bytes()).await;
+    peer.send_line(line.to_string().as_bytes()).await;
     let item = peer.item("dynamicToolCall").await;
     assert_eq!((&item["status"], &item["success"]), (&json!("failed"), &json!(false)));
     assert!(item["contentItems"][0]["text"].is_string(), "the reason: {item}");

@@ -35,12 +35,12 @@ impl Watched {
         let (reader, writer) = tokio::io::split(ours);
         let mut client = Self { reader: BufReader::new(reader), writer, outbox };
         let info = json!({ "name": "slow", "title": "Slow", "version": "1" });
-        client.ask(0, "initialize", &json!({ "clientInfo": info })).await;
+        client.send_request(0, "initialize", &json!({ "clientInfo": info })).await;
         client.answer(0).await;
         client
     }
 
-    async fn ask(&mut self, id: i64, method: &str, params: &Value) {
+    async fn send_request(&mut self, id: i64, method: &str, params: &Value) {
         let line = format!("{}\n", json!({ "id": id, "method": method, "params": params }));
         self.writer.write_all(line.as_bytes()).await.unwrap();
     }
@@ -87,7 +87,7 @@ async fn a_client_that_reads_nothing_for_a_turn_delays_no_other_and_misses_nothi
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     let mut slow = Watched::connect(&server, limits()).await;
-    slow.ask(1, "thread/resume", &json!({ "threadId": thread })).await;
+    slow.send_request(1, "thread/resume", &json!({ "threadId": thread })).await;
     slow.answer(1).await;
     let turn = quick.start_turn(&thread, "Much.").await;
     assert_eq!(quick.turn_end(&turn).await["status"], "completed");
@@ -122,7 +122,7 @@ async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
     let thread = quick.start_thread(json!({})).await;
     let stall = Duration::from_millis(300);
     let mut stuck = Watched::connect(&server, Limits { stall: Some(stall), ..limits() }).await;
-    stuck.ask(1, "thread/resume", &json!({ "threadId": thread })).await;
+    stuck.send_request(1, "thread/resume", &json!({ "threadId": thread })).await;
     stuck.answer(1).await;
     assert_eq!(quick.run_turn(&thread, "Much.").await["status"], "completed");
     assert_eq!(stuck.outbox.closed().await, CloseReason::Stalled);
@@ -145,10 +145,10 @@ async fn an_answer_longer_than_the_budget_arrives_whole() {
     let thread = quick.start_thread(json!({})).await;
     quick.run_turn(&thread, "Much.").await;
     let mut slow = Watched::connect(&server, limits()).await;
-    slow.ask(1, "thread/resume", &json!({ "threadId": thread })).await;
+    slow.send_request(1, "thread/resume", &json!({ "threadId": thread })).await;
     slow.answer(1).await;
-    slow.ask(2, "thread/read", &json!({ "threadId": thread, "includeTurns": true })).await;
-    slow.ask(3, "thread/loaded/list", &json!({})).await;
+    slow.send_request(2, "thread/read", &json!({ "threadId": thread, "includeTurns": true })).await;
+    slow.send_request(3, "thread/loaded/list", &json!({})).await;
     // Events follow the response before any of it is read.
     quick.run_turn(&thread, "More.").await;
     let read = slow.answer(2).await;
@@ -170,7 +170,7 @@ async fn a_client_that_leaves_answers_unread_is_not_read() {
     let read = json!({ "threadId": thread, "includeTurns": true });
     let mut most = 0;
     for id in 1..=ASKED {
-        slow.ask(id, "thread/read", &read).await;
+        slow.send_request(id, "thread/read", &read).await;
         round_trips(&mut quick, 1).await;
         most = most.max(slow.outbox.queued_bytes());
     }
@@ -194,7 +194,7 @@ async fn output_of_a_command_waits_with_the_client_that_runs_it() {
     let run = json!({ "command": ["sh", "-c", script], "processId": "p", "streamStdoutStderr": true,
         "disableOutputCap": true, "timeoutMs": 60_000,
         "sandboxPolicy": { "type": "dangerFullAccess" } });
-    slow.ask(1, "command/exec", &run).await;
+    slow.send_request(1, "command/exec", &run).await;
     let (mut received, mut most) = (0, 0);
     loop {
         most = most.max(slow.outbox.queued_bytes());
@@ -223,11 +223,11 @@ async fn a_client_with_a_full_outbox_can_interrupt_a_turn() {
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     let mut slow = Watched::connect(&server, limits()).await;
-    slow.ask(1, "thread/resume", &json!({ "threadId": thread })).await;
+    slow.send_request(1, "thread/resume", &json!({ "threadId": thread })).await;
     slow.answer(1).await;
     quick.run_turn(&thread, "Much.").await;
     let turn = quick.start_turn(&thread, "Without end.").await;
     // This client has read nothing of the first turn.
-    slow.ask(2, "turn/interrupt", &json!({ "threadId": thread, "turnId": turn })).await;
+    slow.send_request(2, "turn/interrupt", &json!({ "threadId": thread, "turnId": turn })).await;
     assert_eq!(quick.turn_end(&turn).await["status"], "interrupted");
 }

@@ -123,7 +123,7 @@ async fn the_server_survives_invalid_lines() {
             let byte = if byte == b'\n' { b' ' } else { byte };
             *at.get_mut(&mut line) = byte;
         }
-        peer.say(&line).await;
+        peer.send_line(&line).await;
     }
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Still there?").await["status"], "completed");

@@ -8,7 +8,7 @@ use testkit::{Peer, TestEnvironment};
 use crate::forks::questions;
 use crate::says;
 
-fn said(role: &str, kind: &str, text: &str) -> Value {
+fn message(role: &str, kind: &str, text: &str) -> Value {
     json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": text }] })
 }
 
@@ -45,8 +45,8 @@ async fn a_given_history_becomes_a_stored_thread() {
     let server = env.start();
     let mut peer = experimental(&server).await;
     let items = json!([
-        said("user", "input_text", "What is the word?"),
-        said("assistant", "output_text", "Xyzzy."),
+        message("user", "input_text", "What is the word?"),
+        message("assistant", "output_text", "Xyzzy."),
     ]);
     let wish = json!({ "threadId": "anything", "history": items, "model": "gpt-5-mini" });
     let resumed = peer.call("thread/resume", wish).await;
@@ -66,7 +66,10 @@ async fn a_given_history_becomes_a_stored_thread() {
     let listed = peer.call("thread/list", json!({})).await["data"].as_array().unwrap().len();
     for (bad, why) in [
         (json!({ "threadId": "x", "history": [] }), "`history` must hold"),
-        (json!({ "threadId": "x", "history": [said("wizard", "input_text", "x")] }), "history[0]"),
+        (
+            json!({ "threadId": "x", "history": [message("wizard", "input_text", "x")] }),
+            "history[0]",
+        ),
         (json!({ "threadId": "x", "history": items, "path": "/x" }), "exclude each other"),
     ] {
         let fault = peer.refused("thread/resume", bad).await;

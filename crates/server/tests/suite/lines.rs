@@ -9,7 +9,7 @@ use testkit::{Peer, TestEnvironment};
 
 use crate::says;
 
-async fn lives(peer: &mut Peer) {
+async fn check_alive(peer: &mut Peer) {
     peer.call("thread/loaded/list", json!({})).await;
 }
 
@@ -36,11 +36,11 @@ async fn a_malformed_line_is_answered_and_the_connection_stays_open() {
         (b"{\"method\":\"no/such\",\"id\":\"text\"}", -32601, json!("text")),
     ];
     for (line, code, id) in lines {
-        peer.say(line).await;
+        peer.send_line(line).await;
         let shown = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
         let fault = peer.answer_to(id).await.unwrap_err();
         assert_eq!(fault.code, *code, "{shown}: {fault:?}");
-        lives(&mut peer).await;
+        check_alive(&mut peer).await;
     }
 }
 
@@ -49,16 +49,16 @@ async fn empty_lines_and_odd_framing_are_no_error() {
     let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
     let server = env.start();
     let mut peer = server.connect().await;
-    peer.say_bytes(b"\n\r\n  \n").await;
+    peer.send_bytes(b"\n\r\n  \n").await;
     for piece in [&b"{\"jsonrpc\":\"2.0\",\"method\":\"thre"[..], b"ad/list\",\"id\":", b"70}\r\n"]
     {
-        peer.say_bytes(piece).await;
+        peer.send_bytes(piece).await;
     }
     // An answer without a request.
-    peer.say(b"{\"id\":99,\"result\":{\"decision\":\"accept\"}}").await;
+    peer.send_line(b"{\"id\":99,\"result\":{\"decision\":\"accept\"}}").await;
     // An unknown notification.
-    peer.say(b"{\"method\":\"no/such\",\"params\":{}}").await;
-    lives(&mut peer).await;
+    peer.send_line(b"{\"method\":\"no/such\",\"params\":{}}").await;
+    check_alive(&mut peer).await;
     assert!(peer.settled().await.is_empty());
 }
 
@@ -68,11 +68,11 @@ async fn a_line_that_is_too_long_is_skipped() {
     let server = env.start();
     let mut peer = server.open(Limits { line_bytes: 4096, ..Limits::default() });
     peer.initialize(Value::Null).await;
-    peer.say(format!("{{\"id\":5,\"method\":\"{}\"}}", "x".repeat(1 << 20)).as_bytes()).await;
+    peer.send_line(format!("{{\"id\":5,\"method\":\"{}\"}}", "x".repeat(1 << 20)).as_bytes()).await;
     let fault = peer.answer_to(&Value::Null).await.unwrap_err();
     assert_eq!(fault.code, -32600);
     assert!(fault.message.contains("4096 bytes"), "{}", fault.message);
-    lives(&mut peer).await;
+    check_alive(&mut peer).await;
 }
 
 /// An incompressible image of this many bytes.

@@ -235,7 +235,7 @@ impl View {
         }
     }
 
-    fn hear(&mut self, message: &Value) {
+    fn receive(&mut self, message: &Value) {
         let Some(cursor) = message["eventCursor"].as_str() else { return };
         self.cursor = Some(cursor.to_owned());
         let params = &message["params"];
@@ -287,7 +287,7 @@ fn text(value: &Value) -> &str {
 async fn read_some(peer: &mut Peer, view: &mut View, mut messages: usize, over: &AtomicUsize) {
     while messages > 0 && over.load(Ordering::Relaxed) == 0 {
         match peer.next().await {
-            Some(message) => view.hear(&message),
+            Some(message) => view.receive(&message),
             None => return,
         }
         messages -= 1;
@@ -295,9 +295,9 @@ async fn read_some(peer: &mut Peer, view: &mut View, mut messages: usize, over: 
 }
 
 /// Pseudo-random numbers that are the same in every run.
-struct Chance(u64);
+struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     fn below(&mut self, bound: u64) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -332,7 +332,7 @@ async fn a_connection_may_be_cut_anywhere() {
             let (server, thread) = (server.clone(), thread.clone());
             let (left, over) = (left.clone(), over.clone());
             tokio::spawn(async move {
-                let mut chance = Chance(number as u64);
+                let mut random = SeededRandom(number as u64);
                 let mut view = View::default();
                 for cut in 0..=each {
                     let mut peer = server.connect_with(capabilities()).await;
@@ -345,7 +345,7 @@ async fn a_connection_may_be_cut_anywhere() {
                     view.resumed(&resumed);
                     peer.forget();
                     if cut < each {
-                        read_some(&mut peer, &mut view, chance.below(120), &over).await;
+                        read_some(&mut peer, &mut view, random.below(120), &over).await;
                         continue;
                     }
                     left.fetch_sub(1, Ordering::Relaxed);
@@ -357,7 +357,7 @@ async fn a_connection_may_be_cut_anywhere() {
                         || view.turns.last().is_some_and(|turn| turn["status"] == "inProgress")
                     {
                         let message = peer.next().await.expect("a connection that is not cut");
-                        view.hear(&message);
+                        view.receive(&message);
                     }
                 }
                 view

@@ -35,38 +35,38 @@ const KINDS: [(&str, &str); 8] = [
 ];
 
 /// A file of a kind; removed when dropped.
-struct Planted {
+struct SpecialFile {
     path: PathBuf,
     beside: PathBuf,
     _socket: Option<UnixListener>,
     growing: Option<(Arc<AtomicBool>, std::thread::JoinHandle<()>)>,
 }
 
-impl Planted {
+impl SpecialFile {
     fn new(kind: &str, path: &Path) -> Self {
         let parent = path.parent().unwrap();
         fs::create_dir_all(parent).unwrap();
         remove(path);
         let beside = parent.join("beside.fifo");
-        let mut planted = Self { path: path.to_owned(), beside, _socket: None, growing: None };
+        let mut special = Self { path: path.to_owned(), beside, _socket: None, growing: None };
         match kind {
             "FIFO" => fifo(path),
-            "socket" => planted._socket = Some(UnixListener::bind(path).unwrap()),
+            "socket" => special._socket = Some(UnixListener::bind(path).unwrap()),
             "device" => symlink("/dev/zero", path).unwrap(),
             "folder" => fs::create_dir(path).unwrap(),
             "dangling link" => symlink("nowhere", path).unwrap(),
             "link to FIFO" => {
-                fifo(&planted.beside);
-                symlink(&planted.beside, path).unwrap();
+                fifo(&special.beside);
+                symlink(&special.beside, path).unwrap();
             }
             "10 GB sparse" => fs::File::create(path).unwrap().set_len(10 << 30).unwrap(),
-            _ => planted.growing = Some(grow(path)),
+            _ => special.growing = Some(grow(path)),
         }
-        planted
+        special
     }
 }
 
-impl Drop for Planted {
+impl Drop for SpecialFile {
     fn drop(&mut self) {
         if let Some((stop, writer)) = self.growing.take() {
             stop.store(true, Ordering::Relaxed);
@@ -110,14 +110,14 @@ enum Outcome {
     /// Refused with this message.
     Refused(String),
     /// Continued; holds the text about the file that the client or the model received, if any.
-    WentOn(String),
+    Continued(String),
 }
 
-use Outcome::{Refused, WentOn};
+use Outcome::{Continued, Refused};
 
 /// A place that reads files.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum FileUse {
     LocalImage,
     ViewImage,
     ProjectDoc,
@@ -136,9 +136,9 @@ enum Place {
     PromptHistory,
 }
 
-use Place::*;
+use FileUse::*;
 
-const PLACES: [Place; 16] = [
+const PLACES: [FileUse; 16] = [
     LocalImage,
     ViewImage,
     ProjectDoc,
@@ -157,7 +157,7 @@ const PLACES: [Place; 16] = [
     PromptHistory,
 ];
 
-impl Place {
+impl FileUse {
     /// The path of the file.
     fn path(self, env: &TestEnvironment) -> PathBuf {
         let work = env.workspace();
@@ -217,7 +217,7 @@ impl Place {
                 let started = peer.call("review/start", params).await;
                 let turn = started["turn"]["id"].as_str().unwrap().to_owned();
                 assert_eq!(peer.turn_end(&turn).await["status"], "completed");
-                WentOn(String::new())
+                Continued(String::new())
             }
             Script => {
                 let params = json!({ "modelProvider": "offline", "model": file });
@@ -234,7 +234,7 @@ impl Place {
                 assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
                 peer.settled().await;
                 let notice = peer.transcript().iter().filter(|line| line.contains("configWarning"));
-                WentOn(notice.cloned().collect::<Vec<_>>().join("\n"))
+                Continued(notice.cloned().collect::<Vec<_>>().join("\n"))
             }
         }
     }
@@ -243,7 +243,7 @@ impl Place {
 async fn refusal(peer: &mut Peer, method: &str, params: Value) -> Outcome {
     match peer.try_call(method, params).await {
         Err(fault) => Refused(fault.message),
-        Ok(answer) => WentOn(answer.to_string()),
+        Ok(answer) => Continued(answer.to_string()),
     }
 }
 
@@ -259,10 +259,10 @@ async fn ask_meanwhile(other: &mut Peer, over: &AtomicBool) -> Vec<Duration> {
     times
 }
 
-/// An environment whose model does what `place` requires.
-async fn env(place: Place) -> TestEnvironment {
+/// An environment whose model does what `file_use` requires.
+async fn env(file_use: FileUse) -> TestEnvironment {
     let mut responses = vec![says("Done.")];
-    match place {
+    match file_use {
         ViewImage => responses.insert(0, calls("view_image", json!({ "path": "victim.png" }))),
         Patch => {
             responses.insert(0, patches("*** Update File: victim.png\n@@\n-old\n+new"));
@@ -274,30 +274,36 @@ async fn env(place: Place) -> TestEnvironment {
     let config = fs::read_to_string(env.home().join("config.toml")).unwrap();
     let trusted = format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", env.workspace());
     env.write_config(&format!("{config}{trusted}"));
-    if place == ReviewedFile {
+    if file_use == ReviewedFile {
         let mut git = std::process::Command::new("git");
         assert!(git.args(["init", "-q"]).arg(env.workspace()).status().unwrap().success());
     }
     env
 }
 
-fn check(place: Place, kind: &str, said: &str, outcome: &Outcome) {
+fn check(file_use: FileUse, kind: &str, said: &str, outcome: &Outcome) {
     let special = !matches!(kind, "dangling link" | "10 GB sparse" | "growing");
     match outcome {
         Refused(why) => {
-            assert!(!place.goes_on() || place == ProjectConfig, "{place:?}, {kind}: {why}");
-            assert!(!why.is_empty(), "{place:?}, {kind}: no reason");
-            assert!(!special || why.contains(said), "{place:?}, {kind}: {why}");
+            assert!(
+                !file_use.goes_on() || file_use == ProjectConfig,
+                "{file_use:?}, {kind}: {why}"
+            );
+            assert!(!why.is_empty(), "{file_use:?}, {kind}: no reason");
+            assert!(!special || why.contains(said), "{file_use:?}, {kind}: {why}");
             let is_long = ["larger than", "more than", "longer than", "at most"];
             let is_told = is_long.iter().any(|words| why.contains(words));
-            assert!(kind != "10 GB sparse" || is_told, "{place:?}, {kind}: {why}");
+            assert!(kind != "10 GB sparse" || is_told, "{file_use:?}, {kind}: {why}");
         }
-        WentOn(notice) => {
+        Continued(notice) => {
             // The text that was read from a growing file is within the bound.
-            let is_read = kind == "growing" && matches!(place, Instructions | CompactPrompt);
-            assert!(place.goes_on() || is_read, "{place:?}, {kind} was accepted: {notice}");
-            let is_told = matches!(place, ProjectDoc | Rules);
-            assert!(!special || !is_told || notice.contains(said), "{place:?}, {kind}: {notice}");
+            let is_read = kind == "growing" && matches!(file_use, Instructions | CompactPrompt);
+            assert!(file_use.goes_on() || is_read, "{file_use:?}, {kind} was accepted: {notice}");
+            let is_told = matches!(file_use, ProjectDoc | Rules);
+            assert!(
+                !special || !is_told || notice.contains(said),
+                "{file_use:?}, {kind}: {notice}"
+            );
         }
     }
 }
@@ -309,32 +315,32 @@ async fn no_kind_of_file_blocks_the_server() {
         "{:<15} {:<14} {:<9} {:>9} {:>9} {:>9}",
         "place", "file", "outcome", "took", "p99", "most"
     );
-    for place in PLACES {
-        let env = env(place).await;
+    for file_use in PLACES {
+        let env = env(file_use).await;
         let server = env.start();
         let mut other = server.connect().await;
         for (kind, said) in KINDS {
-            let planted = Planted::new(kind, &place.path(&env));
+            let special = SpecialFile::new(kind, &file_use.path(&env));
             let over = AtomicBool::new(false);
             let begun = Instant::now();
             let attack = async {
-                let attacked = place.attack(&env, &server, &planted.path);
+                let attacked = file_use.attack(&env, &server, &special.path);
                 let outcome = tokio::time::timeout(ANSWERED, attacked).await;
                 over.store(true, Ordering::Relaxed);
                 (outcome, begun.elapsed())
             };
             let ((outcome, took), mut times) =
                 tokio::join!(attack, ask_meanwhile(&mut other, &over));
-            let outcome = outcome.unwrap_or_else(|_| panic!("{place:?}, {kind}: no answer"));
-            check(place, kind, said, &outcome);
+            let outcome = outcome.unwrap_or_else(|_| panic!("{file_use:?}, {kind}: no answer"));
+            check(file_use, kind, said, &outcome);
             times.sort_unstable();
             let (p99, most) = (times[times.len() * 99 / 100], times[times.len() - 1]);
             let name = if matches!(outcome, Refused(_)) { "refused" } else { "went on" };
             println!(
                 "{:<15} {kind:<14} {name:<9} {took:>9.1?} {p99:>9.1?} {most:>9.1?}",
-                format!("{place:?}")
+                format!("{file_use:?}")
             );
-            assert!(most < UNDISTURBED, "{place:?}, {kind}: another client waited {most:?}");
+            assert!(most < UNDISTURBED, "{file_use:?}, {kind}: another client waited {most:?}");
             all.append(&mut times);
         }
         server.stop().await;

@@ -8,7 +8,7 @@ use crate::{runs, says};
 const COMMAND: &str = "item/commandExecution/requestApproval";
 
 /// A thread with a turn that waits for an approval, so that it can continue later.
-async fn waiting(peer: &mut Peer) -> (String, String, testkit::Asked) {
+async fn waiting(peer: &mut Peer) -> (String, String, testkit::ReceivedRequest) {
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
     peer.forget();
     let turn = peer.start_turn(&thread, "Begin.").await;

@@ -16,9 +16,9 @@ fn approved_commands_respect_the_concurrency_limit() {
     let mut script = Script::new(&[&[exec("a", "a"), exec("b", "b"), exec("c", "c")]])
         .asking(ApprovalPolicy::UnlessTrusted);
     script.limits.processes = 1;
-    let world = run(&script);
-    assert!(world.output_of("b").contains("1 commands are running, 1 at most"));
-    assert_eq!(world.asks(), 3);
+    let sim = run(&script);
+    assert!(sim.output_of("b").contains("1 commands are running, 1 at most"));
+    assert_eq!(sim.asks(), 3);
 }
 
 #[test]
@@ -32,10 +32,10 @@ fn every_decision_has_its_effect() {
         ]])
         .asking(ApprovalPolicy::UnlessTrusted)
         .deciding(&[decision.clone(), decision.clone()]);
-        let world = run(&script);
-        assert_eq!(world.ends(), [end], "{decision:?}");
-        assert_eq!(statuses(&world), expected, "{decision:?}");
-        let allowed = world.effects.iter().filter(|e| matches!(e, Effect::Allow { .. })).count();
+        let sim = run(&script);
+        assert_eq!(sim.ends(), [end], "{decision:?}");
+        assert_eq!(statuses(&sim), expected, "{decision:?}");
+        let allowed = sim.effects.iter().filter(|e| matches!(e, Effect::Allow { .. })).count();
         assert_eq!(allowed, allows, "{decision:?}");
     };
     check(Decision::Accept, TurnStatus::Completed, &[Completed; 3], 0);
@@ -62,8 +62,8 @@ fn a_session_grant_is_not_asked_again() {
 
 #[test]
 fn an_approval_offers_what_the_rules_offer() {
-    let world = scenario("accept");
-    let asked = world.effects.iter().find_map(|effect| match effect {
+    let sim = scenario("accept");
+    let asked = sim.effects.iter().find_map(|effect| match effect {
         Effect::Ask { ask: Ask::Command { amendment, command, .. }, .. } => {
             Some((amendment.clone(), command.clone()))
         }
@@ -75,22 +75,22 @@ fn an_approval_offers_what_the_rules_offer() {
 
 #[test]
 fn no_approval_is_requested_without_a_client() {
-    let world = scenario("nobody to ask");
-    assert_eq!(world.asks(), 0);
-    assert_eq!(statuses(&world), [ItemStatus::Declined; 2]);
-    assert!(world.output_of("a").contains("nobody can be asked"));
+    let sim = scenario("nobody to ask");
+    assert_eq!(sim.asks(), 0);
+    assert_eq!(statuses(&sim), [ItemStatus::Declined; 2]);
+    assert!(sim.output_of("a").contains("nobody can be asked"));
 }
 
-fn hosts(world: &crate::world::World) -> Vec<&str> {
-    let asks = world.effects.iter().filter_map(|effect| match effect {
+fn hosts(sim: &crate::simulation::Simulation) -> Vec<&str> {
+    let asks = sim.effects.iter().filter_map(|effect| match effect {
         Effect::Ask { ask: Ask::Network { host, .. }, .. } => Some(host.as_str()),
         _ => None,
     });
     asks.collect()
 }
 
-fn answers(world: &crate::world::World) -> Vec<bool> {
-    let answers = world.effects.iter().filter_map(|effect| match effect {
+fn answers(sim: &crate::simulation::Simulation) -> Vec<bool> {
+    let answers = sim.effects.iter().filter_map(|effect| match effect {
         Effect::NetworkAnswer { allowed, .. } => Some(*allowed),
         _ => None,
     });
@@ -103,10 +103,10 @@ fn hosts_are_asked_about_once() {
     let script = Script::new(&[&both, &[exec("c", "reach:a reach:b after:50")]])
         .asking(ApprovalPolicy::OnRequest)
         .deciding(&[Decision::AcceptForSession, Decision::Accept]);
-    let world = run(&script);
-    assert_eq!(hosts(&world), ["a", "b", "b"], "what was granted for the session is not asked");
-    assert_eq!(answers(&world), [true; 6]);
-    let ports = world.effects.iter().find_map(|effect| match effect {
+    let sim = run(&script);
+    assert_eq!(hosts(&sim), ["a", "b", "b"], "what was granted for the session is not asked");
+    assert_eq!(answers(&sim), [true; 6]);
+    let ports = sim.effects.iter().find_map(|effect| match effect {
         Effect::Ask { ask: Ask::Network { reason, command, .. }, .. } => Some((reason, command)),
         _ => None,
     });
@@ -125,25 +125,25 @@ fn a_declined_host_is_refused_and_the_turn_continues() {
         let script = Script::new(&[&[exec("a", "reach:a after:50")]])
             .asking(ApprovalPolicy::OnRequest)
             .deciding(&[decision]);
-        let world = run(&script);
-        assert_eq!((answers(&world), world.ends()), (vec![false], vec![end]));
+        let sim = run(&script);
+        assert_eq!((answers(&sim), sim.ends()), (vec![false], vec![end]));
     }
 }
 
 #[test]
 fn no_unlisted_host_is_reached_without_approval() {
     let script = Script::new(&[&[exec("a", "reach:a after:50")]]).asking(ApprovalPolicy::Never);
-    let world = run(&script);
-    assert_eq!((hosts(&world), answers(&world)), (vec![], vec![false]));
+    let sim = run(&script);
+    assert_eq!((hosts(&sim), answers(&sim)), (vec![], vec![false]));
 }
 
 #[test]
 fn a_prompt_is_withdrawn_with_its_command() {
     // The first command ends at 4 ms, the answer would come at 8: the second one is shown then.
     let both = [exec("a", "reach:a after:2"), exec("b", "reach:a after:50")];
-    let world = run(&Script::new(&[&both]).asking(ApprovalPolicy::OnRequest));
-    assert_eq!(hosts(&world), ["a", "a"]);
-    assert_eq!(answers(&world), [false, true]);
+    let sim = run(&Script::new(&[&both]).asking(ApprovalPolicy::OnRequest));
+    assert_eq!(hosts(&sim), ["a", "a"]);
+    assert_eq!(answers(&sim), [false, true]);
 }
 
 #[test]
@@ -151,6 +151,6 @@ fn a_prompt_is_withdrawn_with_its_last_waiter() {
     let script = Script::new(&[&[exec("a", "reach:a gives-up after:50")]])
         .asking(ApprovalPolicy::OnRequest)
         .deciding(&[Decision::Accept]);
-    let world = run(&script);
-    assert_eq!((hosts(&world), answers(&world)), (vec!["a"], vec![false]));
+    let sim = run(&script);
+    assert_eq!((hosts(&sim), answers(&sim)), (vec!["a"], vec![false]));
 }

@@ -13,7 +13,7 @@ use session::{
 
 use crate::response::{Output, call, completed, cut, escalated, exec, failed, patch, say, write};
 use crate::script::{Script, Start, text};
-use crate::world::{Order, World};
+use crate::simulation::{Order, Simulation};
 
 /// The same cases in every run.
 fn config(cases: u32) -> ProptestConfig {
@@ -173,7 +173,7 @@ fn name(output: &mut Output, ids: &mut impl Iterator<Item = u32>) {
 
 /// What a client does at some moment.
 #[derive(Clone, Debug)]
-enum Act {
+enum ClientAction {
     Start(Overrides),
     Steer {
         wrong: bool,
@@ -195,22 +195,22 @@ enum Act {
     Garbage(Input),
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = ClientAction> {
     prop_oneof![
-        3 => overrides().prop_map(Act::Start),
-        3 => any::<bool>().prop_map(|wrong| Act::Steer { wrong }),
-        3 => any::<bool>().prop_map(|wrong| Act::Interrupt { wrong }),
-        2 => overrides().prop_map(Act::Override),
-        1 => Just(Act::Compact),
-        1 => Just(Act::Review),
+        3 => overrides().prop_map(ClientAction::Start),
+        3 => any::<bool>().prop_map(|wrong| ClientAction::Steer { wrong }),
+        3 => any::<bool>().prop_map(|wrong| ClientAction::Interrupt { wrong }),
+        2 => overrides().prop_map(ClientAction::Override),
+        1 => Just(ClientAction::Compact),
+        1 => Just(ClientAction::Review),
         2 => prop::sample::select(vec!["print:abc", "after:9000", "exit:1", "unstartable"])
-            .prop_map(|command| Act::Shell(command.to_owned())),
-        1 => Just(Act::Inject),
-        1 => Just(Act::Clean),
-        1 => goal().prop_map(Act::Goal),
-        1 => Just(Act::ClearGoal),
-        1 => Just(Act::StoreFailed),
-        1 => Just(Act::Shutdown),
+            .prop_map(|command| ClientAction::Shell(command.to_owned())),
+        1 => Just(ClientAction::Inject),
+        1 => Just(ClientAction::Clean),
+        1 => goal().prop_map(ClientAction::Goal),
+        1 => Just(ClientAction::ClearGoal),
+        1 => Just(ClientAction::StoreFailed),
+        1 => Just(ClientAction::Shutdown),
     ]
 }
 
@@ -227,7 +227,7 @@ fn goal() -> impl Strategy<Value = GoalChange> {
     )
 }
 
-fn garbage() -> impl Strategy<Value = Act> {
+fn garbage() -> impl Strategy<Value = ClientAction> {
     let number = 0_u64..16;
     let applied = prop::sample::select(vec![Ok("diff".to_owned()), Err(ToolError::new("no"))]);
     prop_oneof![
@@ -250,7 +250,7 @@ fn garbage() -> impl Strategy<Value = Act> {
         2 => (number, decision())
             .prop_map(|(request, decision)| Input::Decided { request, decision }),
     ]
-    .prop_map(Act::Garbage)
+    .prop_map(ClientAction::Garbage)
 }
 
 fn prepared() -> impl Strategy<Value = Prepared> {
@@ -305,52 +305,54 @@ fn event() -> impl Strategy<Value = ModelEvent> {
 }
 
 /// Runs `script` with `acts`, each before the step that it names.
-fn run(script: &Script, seed: u64, acts: &[(usize, Act)]) {
+fn run(script: &Script, seed: u64, acts: &[(usize, ClientAction)]) {
     let mut acts: Vec<_> = acts.to_vec();
     acts.sort_by_key(|(at, _)| *at);
     let mut acts = acts.into_iter().peekable();
-    World::run_with(script, Order::Shuffled(seed), |world| {
-        while let Some((_, act)) = acts.next_if(|(at, _)| *at <= world.steps) {
-            let input = input(world, act);
-            world.step(input);
+    Simulation::run_with(script, Order::Shuffled(seed), |sim| {
+        while let Some((_, act)) = acts.next_if(|(at, _)| *at <= sim.steps) {
+            let input = input(sim, act);
+            sim.step(input);
         }
     });
 }
 
-fn input(world: &mut World, act: Act) -> Input {
-    let active = world.machine.active_turn().map(ToString::to_string).unwrap_or_default();
+fn input(sim: &mut Simulation, act: ClientAction) -> Input {
+    let active = sim.machine.active_turn().map(ToString::to_string).unwrap_or_default();
     let name = |wrong| if wrong { "turn-77".to_owned() } else { active.clone() };
     let content = text("more");
     match act {
-        Act::Start(overrides) => {
-            Input::Start { reply: world.reply(), content, overrides, output_schema: None }
+        ClientAction::Start(overrides) => {
+            Input::Start { reply: sim.reply(), content, overrides, output_schema: None }
         }
-        Act::Steer { wrong } => {
-            Input::Steer { reply: world.reply(), content, expected_turn: name(wrong) }
+        ClientAction::Steer { wrong } => {
+            Input::Steer { reply: sim.reply(), content, expected_turn: name(wrong) }
         }
-        Act::Interrupt { wrong } => Input::Interrupt { reply: world.reply(), turn: name(wrong) },
-        Act::Compact => Input::Compact { reply: world.reply() },
-        Act::Review => Input::Review {
-            reply: world.reply(),
+        ClientAction::Interrupt { wrong } => {
+            Input::Interrupt { reply: sim.reply(), turn: name(wrong) }
+        }
+        ClientAction::Compact => Input::Compact { reply: sim.reply() },
+        ClientAction::Review => Input::Review {
+            reply: sim.reply(),
             subject: "a change".into(),
             prompt: Some("look".into()),
             model: None,
         },
-        Act::Shell(script) => {
-            Input::Shell { reply: world.reply(), script, cwd: "/w".into(), actions: Vec::new() }
+        ClientAction::Shell(script) => {
+            Input::Shell { reply: sim.reply(), script, cwd: "/w".into(), actions: Vec::new() }
         }
-        Act::Inject => {
+        ClientAction::Inject => {
             let text = r#"{"type":"message","role":"user","content":[]}"#.into();
             let fragments = vec![Fragment { text, mark: Mark::Kept }];
-            Input::Inject { reply: world.reply(), fragments }
+            Input::Inject { reply: sim.reply(), fragments }
         }
-        Act::Clean => Input::CleanTerminals { reply: world.reply() },
-        Act::Goal(change) => Input::SetGoal { reply: world.reply(), change },
-        Act::ClearGoal => Input::ClearGoal { reply: world.reply() },
-        Act::Override(overrides) => Input::Override { overrides },
-        Act::StoreFailed => Input::StoreFailed { message: "the disk is full".into() },
-        Act::Shutdown => Input::Shutdown,
-        Act::Garbage(input) => input,
+        ClientAction::Clean => Input::CleanTerminals { reply: sim.reply() },
+        ClientAction::Goal(change) => Input::SetGoal { reply: sim.reply(), change },
+        ClientAction::ClearGoal => Input::ClearGoal { reply: sim.reply() },
+        ClientAction::Override(overrides) => Input::Override { overrides },
+        ClientAction::StoreFailed => Input::StoreFailed { message: "the disk is full".into() },
+        ClientAction::Shutdown => Input::Shutdown,
+        ClientAction::Garbage(input) => input,
     }
 }
 

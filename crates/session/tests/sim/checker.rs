@@ -11,7 +11,7 @@ use crate::prompts::Prompts;
 use crate::script::Script;
 
 /// An item that was started.
-struct Seen {
+struct StartedItem {
     turn: Id,
     command: bool,
     streamed: String,
@@ -21,7 +21,7 @@ struct Seen {
 /// A turn that was started.
 #[derive(Default)]
 struct Turn {
-    told: bool,
+    reported: bool,
     error: bool,
     completed: Option<TurnStatus>,
     ended: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Checker {
     max_processes: usize,
     replies: BTreeMap<u64, bool>,
     turns: BTreeMap<Id, Turn>,
-    items: BTreeMap<Id, Seen>,
+    items: BTreeMap<Id, StartedItem>,
     stored_items: BTreeMap<Id, Option<ItemStatus>>,
     stored_starts: BTreeSet<Id>,
     stored_ends: BTreeSet<Id>,
@@ -275,9 +275,9 @@ impl Checker {
         match event {
             Event::TurnStarted(view) => {
                 assert!(self.stored_starts.contains(&view.id), "told before it is stored");
-                let told = self.turns.entry(view.id.clone()).or_default().told;
-                assert!(!told, "{} started twice", view.id);
-                self.turns.insert(view.id.clone(), Turn { told: true, ..Turn::default() });
+                let reported = self.turns.entry(view.id.clone()).or_default().reported;
+                assert!(!reported, "{} started twice", view.id);
+                self.turns.insert(view.id.clone(), Turn { reported: true, ..Turn::default() });
             }
             Event::TurnCompleted(view) => self.turn_completed(view),
             Event::ItemStarted { turn, item, .. } => self.item_started(turn, item),
@@ -334,7 +334,7 @@ impl Checker {
 
     fn item_started(&mut self, turn: &Id, item: &Item) {
         self.assert_running(turn);
-        let seen = Seen {
+        let seen = StartedItem {
             turn: turn.clone(),
             command: matches!(item, Item::Command(_)),
             streamed: String::new(),
@@ -359,7 +359,7 @@ impl Checker {
     }
 
     /// An item that is not final; after its turn's end only a command may be.
-    fn open_item(&mut self, id: &Id) -> &mut Seen {
+    fn open_item(&mut self, id: &Id) -> &mut StartedItem {
         let seen = self.items.get_mut(id).expect("an item never started");
         assert!(!seen.completed, "item {id} is final already");
         let over = self.turns[&seen.turn].completed.is_some();

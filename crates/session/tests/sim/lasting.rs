@@ -7,15 +7,15 @@ use session::{
 
 use crate::response::{Output, call, completed, cut, exec, respond, say, write};
 use crate::script::{Script, text};
-use crate::world::{Order, World};
+use crate::simulation::{Order, Simulation};
 
 /// Runs `script`; before each step `when` may step in, once.
-fn run(script: &Script, mut when: impl FnMut(&mut World) -> Option<Input>) -> World {
+fn run(script: &Script, mut when: impl FnMut(&mut Simulation) -> Option<Input>) -> Simulation {
     let mut done = false;
-    World::run_with(script, Order::Timely, |world| {
-        if !done && let Some(input) = when(world) {
+    Simulation::run_with(script, Order::Timely, |sim| {
+        if !done && let Some(input) = when(sim) {
             done = true;
-            world.step(input);
+            sim.step(input);
         }
     })
 }
@@ -29,7 +29,7 @@ fn refused() -> Vec<ModelEvent> {
     vec![too_long()]
 }
 
-fn kinds(world: &World) -> Vec<&'static str> {
+fn kinds(sim: &Simulation) -> Vec<&'static str> {
     let kind = |item: &&Item| match item {
         Item::UserMessage { .. } => "user",
         Item::AgentMessage { .. } => "agent",
@@ -39,17 +39,17 @@ fn kinds(world: &World) -> Vec<&'static str> {
         Item::ExitedReviewMode { .. } => "exited",
         _ => "other",
     };
-    world.items().iter().map(kind).collect()
+    sim.items().iter().map(kind).collect()
 }
 
 /// The input of a request, as one text.
-fn sent(world: &World, request: usize) -> String {
-    world.prompts[request].input.join("\n")
+fn sent(sim: &Simulation, request: usize) -> String {
+    sim.prompts[request].input.join("\n")
 }
 
-fn compact(world: &mut World) -> Option<Input> {
-    let idle = world.ends().len() == 1 && world.machine.active_turn().is_none();
-    idle.then(|| Input::Compact { reply: world.reply() })
+fn compact(sim: &mut Simulation) -> Option<Input> {
+    let idle = sim.ends().len() == 1 && sim.machine.active_turn().is_none();
+    idle.then(|| Input::Compact { reply: sim.reply() })
 }
 
 #[test]
@@ -62,22 +62,22 @@ fn a_compaction_keeps_user_messages_and_summarizes_the_rest() {
     ]);
     script.turns[0].text = "the first request".into();
     let mut next = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
-        if let Some(input) = compact(world) {
-            world.step(input);
-        } else if world.ends().len() == 2 && !next {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        if let Some(input) = compact(sim) {
+            sim.step(input);
+        } else if sim.ends().len() == 2 && !next {
             next = true;
-            let reply = world.reply();
+            let reply = sim.reply();
             let content = text("the second request");
             let overrides = Default::default();
-            world.step(Input::Start { reply, content, overrides, output_schema: None });
+            sim.step(Input::Start { reply, content, overrides, output_schema: None });
         }
     });
-    assert_eq!(world.ends(), [TurnStatus::Completed; 3]);
-    assert_eq!(kinds(&world), ["user", "command", "agent", "compaction", "user", "agent"]);
-    assert_eq!(&*world.prompts[2].tools, "[]");
-    assert!(sent(&world, 2).contains("function_call_output"), "summed up with all that there is");
-    let after = sent(&world, 3);
+    assert_eq!(sim.ends(), [TurnStatus::Completed; 3]);
+    assert_eq!(kinds(&sim), ["user", "command", "agent", "compaction", "user", "agent"]);
+    assert_eq!(&*sim.prompts[2].tools, "[]");
+    assert!(sent(&sim, 2).contains("function_call_output"), "summed up with all that there is");
+    let after = sent(&sim, 3);
     for kept in ["the first request", "SUMMARY: all is well", "the second request", "<permissions>"]
     {
         assert!(after.contains(kept), "{kept} in {after}");
@@ -88,7 +88,7 @@ fn a_compaction_keeps_user_messages_and_summarizes_the_rest() {
     assert!(
         order("the first request") < order("SUMMARY") && order("SUMMARY") < order("the second")
     );
-    let anew = world
+    let anew = sim
         .records
         .iter()
         .filter(|record| matches!(record, Record::HistoryReplaced { .. }))
@@ -105,10 +105,10 @@ fn a_turn_that_grows_too_long_is_compacted_and_continues() {
     ]);
     script.limits.compact_at_tokens = Some(600);
     script.turns[0].text = "the only request".into();
-    let world = run(&script, |_| None);
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    assert_eq!(kinds(&world), ["user", "command", "compaction", "agent"]);
-    let after = sent(&world, 2);
+    let sim = run(&script, |_| None);
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    assert_eq!(kinds(&sim), ["user", "command", "compaction", "agent"]);
+    let after = sent(&sim, 2);
     assert!(after.contains("the first 0 are finished business"), "{after}");
     assert!(after.contains("Go on with the last 1"), "{after}");
 }
@@ -118,15 +118,15 @@ fn a_request_too_long_for_the_provider_is_compacted_once() {
     let mut script =
         Script::new(&[&[exec("a", "print:abc")], &[], &[say("SUMMARY")], &[say("ok")]]);
     script.responses[1] = refused();
-    let world = run(&script, |_| None);
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    assert_eq!(kinds(&world), ["user", "command", "compaction", "agent"]);
+    let sim = run(&script, |_| None);
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    assert_eq!(kinds(&sim), ["user", "command", "compaction", "agent"]);
 
     // When even that does not help, the turn fails with the provider's words.
     script.responses[3] = refused();
-    let world = run(&script, |_| None);
-    assert_eq!(world.ends(), [TurnStatus::Failed]);
-    let errors = world.events.iter().filter_map(|event| match event {
+    let sim = run(&script, |_| None);
+    assert_eq!(sim.ends(), [TurnStatus::Failed]);
+    let errors = sim.events.iter().filter_map(|event| match event {
         Event::Error { error, .. } => Some(error.kind),
         _ => None,
     });
@@ -141,12 +141,12 @@ fn an_oversized_summary_request_is_retried_with_less() {
     script.responses.push(refused());
     script.responses.push(respond(&[say("SUMMARY")]));
     script.responses.push(respond(&[say("ok")]));
-    let world = run(&script, |_| None);
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    let lengths: Vec<usize> = (3..=5).map(|request| world.prompts[request].input.len()).collect();
+    let sim = run(&script, |_| None);
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    let lengths: Vec<usize> = (3..=5).map(|request| sim.prompts[request].input.len()).collect();
     assert!(lengths[0] > lengths[1] && lengths[1] > lengths[2], "{lengths:?}");
     for request in 3..=5 {
-        let input = sent(&world, request);
+        let input = sent(&sim, request);
         let count = |word: &str| input.matches(word).count();
         assert!(count("\"function_call_output\"") <= count("\"function_call\""), "{input}");
     }
@@ -154,11 +154,11 @@ fn an_oversized_summary_request_is_retried_with_less() {
     // Nothing of it fits.
     let mut script = Script::new(&[&[exec("a", "print:abc")]]);
     script.responses.extend(std::iter::repeat_n(refused(), 8));
-    let world = run(&script, |_| None);
-    assert_eq!(world.ends(), [TurnStatus::Failed]);
-    let compactions = kinds(&world).iter().filter(|kind| **kind == "compaction").count();
+    let sim = run(&script, |_| None);
+    assert_eq!(sim.ends(), [TurnStatus::Failed]);
+    let compactions = kinds(&sim).iter().filter(|kind| **kind == "compaction").count();
     assert_eq!(compactions, 1);
-    assert!(!world.records.iter().any(|record| matches!(record, Record::HistoryReplaced { .. })));
+    assert!(!sim.records.iter().any(|record| matches!(record, Record::HistoryReplaced { .. })));
 }
 
 #[test]
@@ -166,18 +166,18 @@ fn an_interrupted_compaction_changes_nothing() {
     let mut script = Script::new(&[&[say("hi")], &[say("SUMMARY")], &[say("ok")]]);
     script.turns.push(crate::script::Start { text: "more".into(), ..Default::default() });
     let mut asked = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
-        if !asked && world.ends().len() == 1 && world.machine.active_turn().is_none() {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        if !asked && sim.ends().len() == 1 && sim.machine.active_turn().is_none() {
             asked = true;
-            let reply = world.reply();
-            world.step(Input::Compact { reply });
-            let turn = world.machine.active_turn().unwrap().to_string();
-            let reply = world.reply();
-            world.step(Input::Interrupt { reply, turn });
+            let reply = sim.reply();
+            sim.step(Input::Compact { reply });
+            let turn = sim.machine.active_turn().unwrap().to_string();
+            let reply = sim.reply();
+            sim.step(Input::Interrupt { reply, turn });
         }
     });
-    assert!(world.ends().contains(&TurnStatus::Interrupted), "{:?}", world.ends());
-    assert!(!world.records.iter().any(|record| matches!(record, Record::HistoryReplaced { .. })));
+    assert!(sim.ends().contains(&TurnStatus::Interrupted), "{:?}", sim.ends());
+    assert!(!sim.records.iter().any(|record| matches!(record, Record::HistoryReplaced { .. })));
 }
 
 #[test]
@@ -185,27 +185,27 @@ fn a_compaction_takes_no_input() {
     let script = Script::new(&[&[say("hi")], &[say("SUMMARY")]]);
     let mut asked = false;
     let mut refused = Vec::new();
-    let world = World::run_with(&script, Order::Timely, |world| {
-        if !asked && world.ends().len() == 1 && world.machine.active_turn().is_none() {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        if !asked && sim.ends().len() == 1 && sim.machine.active_turn().is_none() {
             asked = true;
-            let reply = world.reply();
-            world.step(Input::Compact { reply });
-            let expected_turn = world.machine.active_turn().unwrap().to_string();
-            let reply = world.reply();
-            world.step(Input::Steer { reply, content: text("and this"), expected_turn });
+            let reply = sim.reply();
+            sim.step(Input::Compact { reply });
+            let expected_turn = sim.machine.active_turn().unwrap().to_string();
+            let reply = sim.reply();
+            sim.step(Input::Steer { reply, content: text("and this"), expected_turn });
             refused.push(reply);
-            let reply = world.reply();
+            let reply = sim.reply();
             let (content, overrides) = (text("also"), Default::default());
-            world.step(Input::Start { reply, content, overrides, output_schema: None });
+            sim.step(Input::Start { reply, content, overrides, output_schema: None });
             refused.push(reply);
         }
     });
-    assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
+    assert_eq!(sim.ends(), [TurnStatus::Completed; 2]);
     for reply in refused {
-        let refusal = world.replies[&reply].clone().unwrap_err();
+        let refusal = sim.replies[&reply].clone().unwrap_err();
         assert_eq!(refusal.cause, RefusalCause::NotSteerable(NotSteerable::Compaction));
     }
-    assert!(!world.prompts.iter().any(|prompt| format!("{prompt:?}").contains("and this")));
+    assert!(!sim.prompts.iter().any(|prompt| format!("{prompt:?}").contains("and this")));
 }
 
 #[test]
@@ -218,39 +218,34 @@ fn a_review_has_a_separate_history() {
     ]);
     script.turns[0].text = "first".into();
     let mut step = 0;
-    let world = World::run_with(&script, Order::Timely, |world| {
-        let idle = world.machine.active_turn().is_none();
-        if step == 0 && idle && world.ends().len() == 1 {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        let idle = sim.machine.active_turn().is_none();
+        if step == 0 && idle && sim.ends().len() == 1 {
             step = 1;
-            let (reply, model) = (world.reply(), Some("judge".to_owned()));
+            let (reply, model) = (sim.reply(), Some("judge".to_owned()));
             let (subject, prompt) = ("uncommitted changes".into(), Some("THE DIFF".into()));
-            world.step(Input::Review { reply, subject, prompt, model });
-        } else if step == 1 && idle && world.ends().len() == 2 {
+            sim.step(Input::Review { reply, subject, prompt, model });
+        } else if step == 1 && idle && sim.ends().len() == 2 {
             step = 2;
-            let (reply, overrides) = (world.reply(), Default::default());
-            world.step(Input::Start {
-                reply,
-                content: text("and?"),
-                overrides,
-                output_schema: None,
-            });
+            let (reply, overrides) = (sim.reply(), Default::default());
+            sim.step(Input::Start { reply, content: text("and?"), overrides, output_schema: None });
         }
     });
-    assert_eq!(world.ends(), [TurnStatus::Completed; 3]);
-    let all = kinds(&world);
+    assert_eq!(sim.ends(), [TurnStatus::Completed; 3]);
+    let all = kinds(&sim);
     assert_eq!(all[2], "entered");
     assert!(all.contains(&"exited") && all.contains(&"command"), "{all:?}");
-    let review = &world.prompts[1];
+    let review = &sim.prompts[1];
     assert_eq!(review.model, "judge");
     assert!(review.instructions.contains("You review"));
     assert!(!review.tools.contains("apply_patch"));
-    assert!(sent(&world, 1).contains("THE DIFF") && !sent(&world, 1).contains("SECRET"));
-    assert!(sent(&world, 2).contains("function_call_output"));
-    let after = sent(&world, 3);
+    assert!(sent(&sim, 1).contains("THE DIFF") && !sent(&sim, 1).contains("SECRET"));
+    assert!(sent(&sim, 2).contains("function_call_output"));
+    let after = sent(&sim, 3);
     assert!(after.contains("SECRET") && after.contains("One finding."), "{after}");
     assert!(!after.contains("THE DIFF") && !after.contains("function_call"), "{after}");
-    assert_eq!(world.prompts[3].model, "m");
-    let exited = world.items().into_iter().find_map(|item| match item {
+    assert_eq!(sim.prompts[3].model, "m");
+    let exited = sim.items().into_iter().find_map(|item| match item {
         Item::ExitedReviewMode { review, .. } => Some(review.clone()),
         _ => None,
     });
@@ -259,8 +254,8 @@ fn a_review_has_a_separate_history() {
 
 #[test]
 fn a_command_of_the_user_is_a_turn_or_joins_one() {
-    let shell = |world: &mut World, script: &str| Input::Shell {
-        reply: world.reply(),
+    let shell = |sim: &mut Simulation, script: &str| Input::Shell {
+        reply: sim.reply(),
         script: script.into(),
         cwd: "/w".into(),
         actions: Vec::new(),
@@ -268,64 +263,63 @@ fn a_command_of_the_user_is_a_turn_or_joins_one() {
     // A turn of its own; the model hears of it with the next turn.
     let script = Script::new(&[&[say("hi")], &[say("I saw")]]).then("did you see?");
     let mut asked = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
         if !asked {
             asked = true;
-            let input = shell(world, "print:OUTPUT");
-            world.step(input);
+            let input = shell(sim, "print:OUTPUT");
+            sim.step(input);
         }
     });
-    let command = world.items().into_iter().find_map(|item| match item {
+    let command = sim.items().into_iter().find_map(|item| match item {
         Item::Command(command) => Some(command.clone()),
         _ => None,
     });
     let command = command.unwrap();
     assert_eq!((command.source, command.status), (CommandSource::User, ItemStatus::Completed));
-    assert!(sent(&world, world.prompts.len() - 1).contains("OUTPUT"));
-    assert!(world.ends().iter().all(|end| *end == TurnStatus::Completed), "{:?}", world.ends());
+    assert!(sent(&sim, sim.prompts.len() - 1).contains("OUTPUT"));
+    assert!(sim.ends().iter().all(|end| *end == TurnStatus::Completed), "{:?}", sim.ends());
 
     // Beside a turn: the model is asked again, and told.
     let script = Script::new(&[&[exec("a", "after:3000")], &[say("ok")], &[say("and that")]]);
-    let world = run(&script, |world| {
-        (world.prompts.len() == 1).then(|| shell(world, "print:OUTPUT after:100"))
-    });
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    assert!(sent(&world, 1).contains("OUTPUT"));
+    let sim =
+        run(&script, |sim| (sim.prompts.len() == 1).then(|| shell(sim, "print:OUTPUT after:100")));
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    assert!(sent(&sim, 1).contains("OUTPUT"));
 
     // An interrupt ends a command that is a turn.
     let mut script = Script::new(&[]);
     script.turns.clear();
-    let mut world = World::new(&script, Order::Timely);
-    let input = shell(&mut world, "forever");
-    world.step(input);
-    let turn = world.machine.active_turn().unwrap().to_string();
-    let reply = world.reply();
-    world.step(Input::Interrupt { reply, turn });
-    assert_eq!(world.ends(), [TurnStatus::Interrupted]);
-    assert!(world.machine.is_quiet());
+    let mut sim = Simulation::new(&script, Order::Timely);
+    let input = shell(&mut sim, "forever");
+    sim.step(input);
+    let turn = sim.machine.active_turn().unwrap().to_string();
+    let reply = sim.reply();
+    sim.step(Input::Interrupt { reply, turn });
+    assert_eq!(sim.ends(), [TurnStatus::Interrupted]);
+    assert!(sim.machine.is_quiet());
 }
 
 #[test]
 fn the_model_cannot_poll_a_user_command() {
     // Such a call was never answered once: the command's end was reported to the user alone.
     let script = Script::new(&[&[exec("a", "after:50")], &[write("w", 2, "")], &[say("ok")]]);
-    let world = run(&script, |world| {
-        (world.prompts.len() == 1).then(|| Input::Shell {
-            reply: world.reply(),
+    let sim = run(&script, |sim| {
+        (sim.prompts.len() == 1).then(|| Input::Shell {
+            reply: sim.reply(),
             script: "print:OUTPUT after:100".into(),
             cwd: "/w".into(),
             actions: Vec::new(),
         })
     });
-    let users = world.items().into_iter().find_map(|item| match item {
+    let users = sim.items().into_iter().find_map(|item| match item {
         Item::Command(command) if command.source == CommandSource::User => {
             command.process_id.clone()
         }
         _ => None,
     });
     assert_eq!(users.as_deref(), Some("2"));
-    assert_eq!(world.output_of("w"), "no command with session id 2 is running");
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    assert_eq!(sim.output_of("w"), "no command with session id 2 is running");
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
 }
 
 #[test]
@@ -337,14 +331,14 @@ fn injected_items_reach_the_model_in_order() {
     }
     };
     let script = Script::new(&[&[exec("a", "after:100")], &[say("ok")]]);
-    let world = run(&script, |world| {
-        (world.prompts.len() == 1)
-            .then(|| Input::Inject { reply: world.reply(), fragments: vec![item()] })
+    let sim = run(&script, |sim| {
+        (sim.prompts.len() == 1)
+            .then(|| Input::Inject { reply: sim.reply(), fragments: vec![item()] })
     });
-    let input = &world.prompts[1].input;
+    let input = &sim.prompts[1].input;
     assert!(input.last().unwrap().contains("INJECTED"), "behind the output of the call");
-    let outside = run(&Script::new(&[&[say("ok")]]), |world| {
-        Some(Input::Inject { reply: world.reply(), fragments: vec![item()] })
+    let outside = run(&Script::new(&[&[say("ok")]]), |sim| {
+        Some(Input::Inject { reply: sim.reply(), fragments: vec![item()] })
     });
     assert!(sent(&outside, 0).contains("INJECTED"));
     let history = outside.records.iter().find_map(|record| match record {
@@ -354,13 +348,13 @@ fn injected_items_reach_the_model_in_order() {
     assert_eq!(history, Some(None), "stored outside of any turn");
 }
 
-fn set_goal(world: &mut World, objective: &str, token_budget: Option<i64>) -> Input {
+fn set_goal(sim: &mut Simulation, objective: &str, token_budget: Option<i64>) -> Input {
     let change = GoalChange {
         objective: Some(objective.into()),
         status: Some(GoalStatus::Active),
         token_budget: Some(token_budget),
     };
-    Input::SetGoal { reply: world.reply(), change }
+    Input::SetGoal { reply: sim.reply(), change }
 }
 
 #[test]
@@ -373,65 +367,63 @@ fn a_goal_starts_turns_until_it_is_reached() {
         &[say("reached")],
     ]);
     script.turns.clear();
-    let mut world = World::new(&script, Order::Timely);
-    let input = set_goal(&mut world, "make it work", None);
-    world.step(input);
-    let world = run_on(world);
-    assert_eq!(world.ends(), [TurnStatus::Completed; 2], "one by itself, one that went on");
-    let goal = world.machine.goal().unwrap();
+    let mut sim = Simulation::new(&script, Order::Timely);
+    let input = set_goal(&mut sim, "make it work", None);
+    sim.step(input);
+    let sim = run_on(sim);
+    assert_eq!(sim.ends(), [TurnStatus::Completed; 2], "one by itself, one that went on");
+    let goal = sim.machine.goal().unwrap();
     assert_eq!(goal.status, GoalStatus::Complete);
     // Each of the first three responses: 10 tokens in, 4 of them cached, 3 out.
     assert_eq!(goal.tokens_used, 3 * 9);
     assert!(goal.time_used_ms > 0);
-    assert!(
-        sent(&world, 0).contains("make it work") && sent(&world, 0).contains("goal_continuation")
-    );
-    assert!(world.prompts[0].tools.contains("update_goal"));
-    assert!(!world.prompts[3].tools.contains("update_goal"), "reached: not offered any more");
+    assert!(sent(&sim, 0).contains("make it work") && sent(&sim, 0).contains("goal_continuation"));
+    assert!(sim.prompts[0].tools.contains("update_goal"));
+    assert!(!sim.prompts[3].tools.contains("update_goal"), "reached: not offered any more");
 }
 
 #[test]
 fn a_goal_without_progress_or_budget_stops() {
     let mut script = Script::new(&[&[say("I do not know what to do")]]);
     script.turns.clear();
-    let mut world = World::new(&script, Order::Timely);
-    let input = set_goal(&mut world, "x", None);
-    world.step(input);
-    let world = run_on(world);
-    assert_eq!(world.ends().len(), 1, "a turn that called no tool is not gone on with");
+    let mut sim = Simulation::new(&script, Order::Timely);
+    let input = set_goal(&mut sim, "x", None);
+    sim.step(input);
+    let sim = run_on(sim);
+    assert_eq!(sim.ends().len(), 1, "a turn that called no tool is not gone on with");
 
     let mut script = Script::new(&[&[exec("a", "safe")], &[exec("b", "safe")], &[say("stopped")]]);
     script.turns.clear();
-    let mut world = World::new(&script, Order::Timely);
-    let input = set_goal(&mut world, "x", Some(15));
-    world.step(input);
-    let world = run_on(world);
-    assert_eq!(world.ends().len(), 1);
-    let goal = world.machine.goal().unwrap();
+    let mut sim = Simulation::new(&script, Order::Timely);
+    let input = set_goal(&mut sim, "x", Some(15));
+    sim.step(input);
+    let sim = run_on(sim);
+    assert_eq!(sim.ends().len(), 1);
+    let goal = sim.machine.goal().unwrap();
     assert_eq!((goal.status, goal.tokens_used), (GoalStatus::BudgetLimited, 18));
-    assert!(sent(&world, 2).contains("token budget is used up"));
+    assert!(sent(&sim, 2).contains("token budget is used up"));
 }
 
 #[test]
 fn an_interrupt_pauses_the_goal() {
     let mut script = Script::new(&[&[exec("a", "forever")]]);
     script.turns.clear();
-    let mut world = World::new(&script, Order::Timely);
-    let input = set_goal(&mut world, "x", None);
-    world.step(input);
-    let turn = world.machine.active_turn().unwrap().to_string();
-    let reply = world.reply();
-    world.step(Input::Interrupt { reply, turn });
-    assert_eq!(world.machine.goal().unwrap().status, GoalStatus::Paused);
-    assert!(world.machine.active_turn().is_none());
-    let reply = world.reply();
-    world.step(Input::ClearGoal { reply });
-    assert_eq!(world.machine.goal(), None);
+    let mut sim = Simulation::new(&script, Order::Timely);
+    let input = set_goal(&mut sim, "x", None);
+    sim.step(input);
+    let turn = sim.machine.active_turn().unwrap().to_string();
+    let reply = sim.reply();
+    sim.step(Input::Interrupt { reply, turn });
+    assert_eq!(sim.machine.goal().unwrap().status, GoalStatus::Paused);
+    assert!(sim.machine.active_turn().is_none());
+    let reply = sim.reply();
+    sim.step(Input::ClearGoal { reply });
+    assert_eq!(sim.machine.goal(), None);
 }
 
-fn run_on(mut world: World) -> World {
-    world.run_out();
-    world
+fn run_on(mut sim: Simulation) -> Simulation {
+    sim.run_out();
+    sim
 }
 
 #[test]
@@ -445,8 +437,8 @@ fn a_joining_client_sees_unfinished_items() {
     events.push(completed());
     script.responses = vec![events];
     let mut live = Vec::new();
-    World::run_with(&script, Order::Timely, |world| {
-        let seen = world.machine.live();
+    Simulation::run_with(&script, Order::Timely, |sim| {
+        let seen = sim.machine.live();
         if let Some((_, Item::AgentMessage { text, .. })) = seen.items.last() {
             live.push((seen.turns.len(), text.clone()));
         }
@@ -465,9 +457,9 @@ fn a_tool_of_the_client_is_called_and_answered() {
         ],
         &[say("ok")],
     ]);
-    let world = run(&script, |_| None);
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    let shown: Vec<_> = world
+    let sim = run(&script, |_| None);
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    let shown: Vec<_> = sim
         .items()
         .into_iter()
         .filter_map(|item| match item {
@@ -486,7 +478,7 @@ fn a_tool_of_the_client_is_called_and_answered() {
         ("breaks".to_owned(), ItemStatus::Failed, None),
     ];
     assert_eq!(shown, expected);
-    assert!(world.output_of("a").contains("input_text"));
-    assert!(world.output_of("c").contains("broken"));
-    assert!(world.output_of("d").contains("works, fails, breaks"));
+    assert!(sim.output_of("a").contains("input_text"));
+    assert!(sim.output_of("c").contains("broken"));
+    assert!(sim.output_of("d").contains("works, fails, breaks"));
 }

@@ -1,4 +1,4 @@
-//! The session driven through whole turns by a simulated world: scripted model, commands and
+//! The session driven through whole turns by a simulation: scripted model, commands and
 //! clients, virtual time, explored orders, and a checker of what must hold in every run.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -11,6 +11,6 @@ mod prompts;
 mod response;
 mod scenarios;
 mod script;
+mod simulation;
 mod stories;
 mod sweeps;
-mod world;

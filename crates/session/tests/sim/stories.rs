@@ -8,26 +8,26 @@ use session::{
 use crate::response::{Output, cut, exec, failed, patch, respond, say, tty, write};
 use crate::scenarios;
 use crate::script::{Script, fragment, settings, text};
-use crate::world::{Order, World};
+use crate::simulation::{Order, Simulation};
 
-pub(crate) fn run(script: &Script) -> World {
-    World::run(script, Order::Timely)
+pub(crate) fn run(script: &Script) -> Simulation {
+    Simulation::run(script, Order::Timely)
 }
 
-pub(crate) fn scenario(name: &str) -> World {
+pub(crate) fn scenario(name: &str) -> Simulation {
     let (_, script) = scenarios::all().into_iter().find(|(found, _)| *found == name).unwrap();
     run(&script)
 }
 
-pub(crate) fn statuses(world: &World) -> Vec<ItemStatus> {
-    world.items().into_iter().filter_map(Item::status).collect()
+pub(crate) fn statuses(sim: &Simulation) -> Vec<ItemStatus> {
+    sim.items().into_iter().filter_map(Item::status).collect()
 }
 
 #[test]
 fn plain_text_streams_and_completes() {
-    let world = scenario("plain text");
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    let deltas: Vec<&str> = world
+    let sim = scenario("plain text");
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    let deltas: Vec<&str> = sim
         .events
         .iter()
         .filter_map(|event| match event {
@@ -36,14 +36,14 @@ fn plain_text_streams_and_completes() {
         })
         .collect();
     assert_eq!(deltas, ["Hello", " there"]);
-    assert!(matches!(world.items()[1], Item::AgentMessage { text, .. } if text == "Hello there"));
-    assert!(world.records.iter().any(|record| matches!(record, Record::Preview(_))));
+    assert!(matches!(sim.items()[1], Item::AgentMessage { text, .. } if text == "Hello there"));
+    assert!(sim.records.iter().any(|record| matches!(record, Record::Preview(_))));
 }
 
 #[test]
 fn each_summary_section_boundary_is_reported_once() {
-    let world = scenario("reasoning");
-    let boundaries: Vec<usize> = world
+    let sim = scenario("reasoning");
+    let boundaries: Vec<usize> = sim
         .events
         .iter()
         .filter_map(|event| match event {
@@ -53,14 +53,14 @@ fn each_summary_section_boundary_is_reported_once() {
         .collect();
     assert_eq!(boundaries, [0, 1]);
     let expected = ["first".to_owned(), "second".to_owned()];
-    assert!(matches!(world.items()[1], Item::Reasoning { summary, content, .. }
+    assert!(matches!(sim.items()[1], Item::Reasoning { summary, content, .. }
         if *summary == expected && content == &["raw".to_owned()]));
 }
 
 #[test]
 fn a_plan_is_a_separate_item() {
-    let plan_of = |world: &World| {
-        world.items().into_iter().find_map(|item| match item {
+    let plan_of = |sim: &Simulation| {
+        sim.items().into_iter().find_map(|item| match item {
             Item::Plan { text, .. } => Some(text.clone()),
             _ => None,
         })
@@ -80,8 +80,8 @@ fn a_plan_is_a_separate_item() {
 
 #[test]
 fn commands_run_concurrently_and_answer_in_order() {
-    let world = scenario("parallel commands");
-    let order: Vec<bool> = world
+    let sim = scenario("parallel commands");
+    let order: Vec<bool> = sim
         .effects
         .iter()
         .filter_map(|effect| match effect {
@@ -91,15 +91,15 @@ fn commands_run_concurrently_and_answer_in_order() {
         })
         .collect();
     assert_eq!(order, [true, true, false, false]);
-    assert_eq!(statuses(&world), [ItemStatus::Completed, ItemStatus::Failed]);
-    assert!(world.output_of("a").contains("exited with code 0\nOutput:\none"));
-    assert!(world.output_of("b").contains("exited with code 2"));
+    assert_eq!(statuses(&sim), [ItemStatus::Completed, ItemStatus::Failed]);
+    assert!(sim.output_of("a").contains("exited with code 0\nOutput:\none"));
+    assert!(sim.output_of("b").contains("exited with code 2"));
 }
 
 #[test]
 fn a_patch_runs_alone() {
-    let world = scenario("patch between commands");
-    let order: Vec<&str> = world
+    let sim = scenario("patch between commands");
+    let order: Vec<&str> = sim
         .effects
         .iter()
         .filter_map(|effect| match effect {
@@ -114,18 +114,16 @@ fn a_patch_runs_alone() {
 
 #[test]
 fn patches_inside_commands_run_in_turn_and_are_prepared_again() {
-    let world = scenario("patches in the shell");
-    let prepared = world.effects.iter().filter(|e| matches!(e, Effect::Prepare { .. })).count();
+    let sim = scenario("patches in the shell");
+    let prepared = sim.effects.iter().filter(|e| matches!(e, Effect::Prepare { .. })).count();
     assert!(prepared > 3, "looked at once more when alone");
-    assert_eq!(statuses(&world), [ItemStatus::Completed; 3]);
-    assert!(
-        world.output_of("a").contains("Patch applied") && world.output_of("b").contains("/w/b")
-    );
+    assert_eq!(statuses(&sim), [ItemStatus::Completed; 3]);
+    assert!(sim.output_of("a").contains("Patch applied") && sim.output_of("b").contains("/w/b"));
 }
 
 #[test]
 fn every_invalid_call_is_answered_with_its_error() {
-    let world = scenario("every tool");
+    let sim = scenario("every tool");
     for (id, expected) in [
         ("a", "Plan updated"),
         ("b", "data:image"),
@@ -140,10 +138,10 @@ fn every_invalid_call_is_answered_with_its_error() {
         ("k", "not started: no such program"),
         ("l", "a rule forbids"),
     ] {
-        let output = world.output_of(id);
+        let output = sim.output_of(id);
         assert!(output.contains(expected), "{id}: {output}");
     }
-    let mut shown: Vec<String> = world.items().into_iter().filter_map(outcome).collect();
+    let mut shown: Vec<String> = sim.items().into_iter().filter_map(outcome).collect();
     shown.sort();
     assert_eq!(
         shown,
@@ -185,9 +183,9 @@ fn outcome(item: &Item) -> Option<String> {
 
 #[test]
 fn early_refusals_are_reported_with_wait_and_attempt() {
-    let world = scenario("refused requests");
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    let told: Vec<&str> = world
+    let sim = scenario("refused requests");
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    let reported: Vec<&str> = sim
         .events
         .iter()
         .filter_map(|event| match event {
@@ -196,8 +194,8 @@ fn early_refusals_are_reported_with_wait_and_attempt() {
         })
         .collect();
     let expected = |attempt, wait| format!("the stream broke (retry {attempt} of 4 in {wait} s)");
-    assert_eq!(told, [expected(1, "0.2"), expected(2, "0.4")]);
-    let waits: Vec<u64> = world
+    assert_eq!(reported, [expected(1, "0.2"), expected(2, "0.4")]);
+    let waits: Vec<u64> = sim
         .effects
         .iter()
         .filter_map(|effect| match effect {
@@ -210,22 +208,22 @@ fn early_refusals_are_reported_with_wait_and_attempt() {
 
 #[test]
 fn without_a_sandbox_the_turn_fails_with_its_error_kind() {
-    let world = scenario("no sandbox");
-    assert_eq!(world.ends(), [TurnStatus::Failed, TurnStatus::Completed]);
-    let kinds = world.events.iter().filter_map(|event| match event {
+    let sim = scenario("no sandbox");
+    assert_eq!(sim.ends(), [TurnStatus::Failed, TurnStatus::Completed]);
+    let kinds = sim.events.iter().filter_map(|event| match event {
         Event::TurnCompleted(view) => view.error.as_ref().map(|error| error.kind),
         _ => None,
     });
     assert_eq!(kinds.collect::<Vec<_>>(), [FailureKind::SandboxError]);
-    assert_eq!(statuses(&world), [ItemStatus::Failed]);
-    assert!(world.output_of("a").contains("there is no sandbox"));
+    assert_eq!(statuses(&sim), [ItemStatus::Failed]);
+    assert!(sim.output_of("a").contains("there is no sandbox"));
 }
 
 #[test]
 fn a_search_starts_with_the_provider_and_fails_when_truncated() {
     for (name, cut) in [("web search", false), ("search cut", true)] {
-        let world = scenario(name);
-        let searches: Vec<&Item> = world
+        let sim = scenario(name);
+        let searches: Vec<&Item> = sim
             .events
             .iter()
             .filter_map(|event| match event {
@@ -244,11 +242,11 @@ fn a_search_starts_with_the_provider_and_fails_when_truncated() {
 
 #[test]
 fn a_command_may_end_in_a_later_turn() {
-    let world = scenario("polled command");
-    let started = world.output_of("a");
+    let sim = scenario("polled command");
+    let started = sim.output_of("a");
     assert!(started.contains("running with session ID 2"), "{started}");
-    assert!(world.output_of("c").contains("another call waits"));
-    let own_turn = world.events.iter().find_map(|event| match event {
+    assert!(sim.output_of("c").contains("another call waits"));
+    let own_turn = sim.events.iter().find_map(|event| match event {
         Event::ItemCompleted { turn, item: Item::Command(item), .. } => {
             Some((turn.to_string(), item.command.contains("60000")))
         }
@@ -267,10 +265,10 @@ fn the_end_of_a_background_command_waits_for_the_model() {
         &[write("c", 2, "")],
         &[write("d", 2, "")],
     ]);
-    let world = run(&script);
-    let output = world.output_of("c");
+    let sim = run(&script);
+    let output = sim.output_of("c");
     assert!(output.contains("exited with code 3") && output.contains("late"), "{output}");
-    assert!(world.output_of("d").contains("no command with session id 2"));
+    assert!(sim.output_of("d").contains("no command with session id 2"));
 }
 
 #[test]
@@ -278,28 +276,28 @@ fn a_command_can_be_polled_again_after_an_interrupted_poll() {
     let (_, script) =
         scenarios::all().into_iter().find(|(name, _)| *name == "polled in later turns").unwrap();
     let mut done = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
         let polled =
-            world.events.iter().any(|event| matches!(event, Event::TerminalInteraction { .. }));
+            sim.events.iter().any(|event| matches!(event, Event::TerminalInteraction { .. }));
         if polled && !std::mem::replace(&mut done, true) {
-            let reply = world.reply();
-            world.step(Input::Interrupt { reply, turn: "turn-2".into() });
+            let reply = sim.reply();
+            sim.step(Input::Interrupt { reply, turn: "turn-2".into() });
         }
     });
     use TurnStatus::{Completed, Interrupted};
-    assert_eq!(world.ends(), [Completed, Interrupted, Completed]);
-    assert!(world.output_of("b").contains("aborted"));
-    assert!(world.output_of("c").contains("running with session ID 2"));
+    assert_eq!(sim.ends(), [Completed, Interrupted, Completed]);
+    assert!(sim.output_of("b").contains("aborted"));
+    assert!(sim.output_of("c").contains("running with session ID 2"));
 }
 
 #[test]
 fn typing_that_does_not_reach_its_command_fails() {
     let typed = write("b", 2, "unread");
     let script = Script::new(&[&[tty("a", "after:60000")], &[typed], &[write("c", 2, "")]]);
-    let world = run(&script);
-    assert!(world.output_of("b").contains("was not passed on"), "{}", world.output_of("b"));
-    assert!(world.output_of("c").contains("running with session ID 2"));
-    assert!(statuses(&world).contains(&ItemStatus::Failed));
+    let sim = run(&script);
+    assert!(sim.output_of("b").contains("was not passed on"), "{}", sim.output_of("b"));
+    assert!(sim.output_of("c").contains("running with session ID 2"));
+    assert!(statuses(&sim).contains(&ItemStatus::Failed));
 }
 
 #[test]
@@ -311,47 +309,47 @@ fn a_failed_response_is_charged_its_usage() {
     };
     let mut script = Script::new(&[]);
     script.responses = vec![vec![ModelEvent::Failed(failure)]];
-    let world = run(&script);
-    assert_eq!(world.ends(), [TurnStatus::Failed]);
-    let counted = world.events.iter().find_map(|event| match event {
+    let sim = run(&script);
+    assert_eq!(sim.ends(), [TurnStatus::Failed]);
+    let counted = sim.events.iter().find_map(|event| match event {
         Event::TokenUsage { total, last, .. } => Some((*total, *last)),
         _ => None,
     });
     assert_eq!(counted, Some((usage, usage)));
-    assert_eq!(world.machine.usage(), usage);
+    assert_eq!(sim.machine.usage(), usage);
 }
 
 #[test]
 fn shell_commands_end_at_their_timeout() {
-    let world = scenario("shell");
-    assert!(world.output_of("a").contains("Output:\nx"));
-    assert!(world.output_of("b").contains("killed at its timeout (exit code 124)"));
+    let sim = scenario("shell");
+    assert!(sim.output_of("a").contains("Output:\nx"));
+    assert!(sim.output_of("b").contains("killed at its timeout (exit code 124)"));
 }
 
 #[test]
 fn limits_are_sent_to_the_model() {
-    let world = scenario("limits");
-    assert!(world.output_of("c").contains("2 commands are running, 2 at most"));
-    assert!(world.output_of("d").contains("more than 3 tool calls"));
+    let sim = scenario("limits");
+    assert!(sim.output_of("c").contains("2 commands are running, 2 at most"));
+    assert!(sim.output_of("d").contains("more than 3 tool calls"));
 }
 
 #[test]
 fn overrides_stick_and_the_schema_does_not() {
-    let world = scenario("output schema");
-    let schemas: Vec<bool> = world.prompts.iter().map(|p| p.output_schema.is_some()).collect();
+    let sim = scenario("output schema");
+    let schemas: Vec<bool> = sim.prompts.iter().map(|p| p.output_schema.is_some()).collect();
     assert_eq!(schemas, [true, false]);
-    let world = scenario("overrides");
-    assert!(world.prompts.iter().all(|prompt| prompt.model == "other"));
-    assert_eq!(world.machine.settings().sandbox, SandboxPolicy::DangerFullAccess);
-    assert_eq!(world.prompts[0].input.len() + 2, world.prompts[1].input.len());
+    let sim = scenario("overrides");
+    assert!(sim.prompts.iter().all(|prompt| prompt.model == "other"));
+    assert_eq!(sim.machine.settings().sandbox, SandboxPolicy::DangerFullAccess);
+    assert_eq!(sim.prompts[0].input.len() + 2, sim.prompts[1].input.len());
 }
 
 #[test]
 fn the_model_is_informed_of_a_new_working_folder_and_its_writable_roots() {
     let mut script = Script::new(&[]).then("there");
     script.turns[1].overrides = Overrides { cwd: Some("/there".into()), ..Overrides::default() };
-    let world = run(&script);
-    let added = world.prompts[1].input[world.prompts[0].input.len()..].concat();
+    let sim = run(&script);
+    let added = sim.prompts[1].input[sim.prompts[0].input.len()..].concat();
     assert!(added.contains("<cwd>/there</cwd>") && added.contains("write in /there"), "{added}");
 }
 
@@ -359,10 +357,10 @@ fn the_model_is_informed_of_a_new_working_folder_and_its_writable_roots() {
 fn a_joined_turn_applies_its_overrides_and_schema() {
     let script = Script::new(&[&[say("one")], &[say("two")]]);
     let mut joined = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
-        if world.steps == 2 && !std::mem::replace(&mut joined, true) {
-            let reply = world.reply();
-            world.step(Input::Start {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        if sim.steps == 2 && !std::mem::replace(&mut joined, true) {
+            let reply = sim.reply();
+            sim.step(Input::Start {
                 reply,
                 content: text("also"),
                 overrides: Overrides { model: Some("other".into()), ..Overrides::default() },
@@ -370,17 +368,17 @@ fn a_joined_turn_applies_its_overrides_and_schema() {
             });
         }
     });
-    assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
+    assert_eq!(sim.ends(), [TurnStatus::Completed; 2]);
     let asked: Vec<_> =
-        world.prompts.iter().map(|p| (p.model.as_str(), p.output_schema.is_some())).collect();
+        sim.prompts.iter().map(|p| (p.model.as_str(), p.output_schema.is_some())).collect();
     assert_eq!(asked, [("m", false), ("other", true)]);
 }
 
 #[test]
 fn retries_continue_where_the_stream_broke() {
-    let world = scenario("retries");
-    assert_eq!(world.ends(), [TurnStatus::Completed]);
-    let errors: Vec<String> = world
+    let sim = scenario("retries");
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    let errors: Vec<String> = sim
         .events
         .iter()
         .filter_map(|event| match event {
@@ -390,7 +388,7 @@ fn retries_continue_where_the_stream_broke() {
         .collect();
     assert_eq!(errors.len(), 3);
     assert!(errors[2].contains("retry 3 of 5 in 0.8 s"), "{errors:?}");
-    assert!(world.output_of("a").contains("slow"));
+    assert!(sim.output_of("a").contains("slow"));
 }
 
 #[test]
@@ -399,14 +397,14 @@ fn a_failed_turn_shows_until_the_next() {
         ("fatal failure", [TurnStatus::Failed, TurnStatus::Completed]),
         ("retries used up", [TurnStatus::Failed, TurnStatus::Completed]),
     ] {
-        let world = scenario(name);
-        assert_eq!(world.ends(), ends, "{name}");
-        let failed = world
+        let sim = scenario(name);
+        assert_eq!(sim.ends(), ends, "{name}");
+        let failed = sim
             .events
             .iter()
             .any(|event| matches!(event, Event::StatusChanged(Status::SystemError)));
         assert!(failed, "{name}");
-        assert_eq!(world.machine.status(), Status::Idle, "{name}");
+        assert_eq!(sim.machine.status(), Status::Idle, "{name}");
     }
 }
 
@@ -416,30 +414,30 @@ fn a_patch_in_flight_survives_an_interrupt_and_the_callers_wait_for_it() {
     script.responses = vec![cut(&[patch("a", "path:/w/x"), exec("b", "print:b"), say("still")])];
     script.responses[0].push(failed(Retry::Stream));
     let mut done = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
-        let applying = world.effects.iter().any(|e| matches!(e, Effect::Apply { .. }));
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        let applying = sim.effects.iter().any(|e| matches!(e, Effect::Apply { .. }));
         if !applying || std::mem::replace(&mut done, true) {
             return;
         }
-        let (reply, turn) = (world.reply(), "turn-1".to_owned());
-        world.step(Input::Interrupt { reply, turn });
-        assert!(!world.replies.contains_key(&reply), "answered before the turn is over");
-        let cancelled = world.effects.iter().any(|e| matches!(e, Effect::CancelSample { .. }));
+        let (reply, turn) = (sim.reply(), "turn-1".to_owned());
+        sim.step(Input::Interrupt { reply, turn });
+        assert!(!sim.replies.contains_key(&reply), "answered before the turn is over");
+        let cancelled = sim.effects.iter().any(|e| matches!(e, Effect::CancelSample { .. }));
         assert!(cancelled, "the model talks on");
     });
     assert!(done);
-    assert_eq!(world.ends(), [TurnStatus::Interrupted]);
-    assert_eq!(statuses(&world), [ItemStatus::Completed]);
-    assert!(world.output_of("a").contains("Patch applied"));
-    assert!(world.output_of("b").contains("aborted"));
+    assert_eq!(sim.ends(), [TurnStatus::Interrupted]);
+    assert_eq!(statuses(&sim), [ItemStatus::Completed]);
+    assert!(sim.output_of("a").contains("Patch applied"));
+    assert!(sim.output_of("b").contains("aborted"));
 }
 
 #[test]
 fn completions_of_a_truncated_history_are_stored() {
-    let world = scenario("restored");
-    let output = world.output_of("y");
+    let sim = scenario("restored");
+    let output = sim.output_of("y");
     assert!(output.contains("aborted"), "{output}");
-    assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
+    assert_eq!(sim.ends(), [TurnStatus::Completed; 2]);
     let call = r#"{"type":"function_call","call_id":"twice","name":"x","arguments":""}"#;
     let mut script = Script::new(&[]);
     script.restored = Restored {
@@ -452,8 +450,8 @@ fn completions_of_a_truncated_history_are_stored() {
 
 #[test]
 fn an_endless_response_is_bounded() {
-    let world = scenario("response too long");
-    assert_eq!(world.ends(), [TurnStatus::Failed]);
+    let sim = scenario("response too long");
+    assert_eq!(sim.ends(), [TurnStatus::Failed]);
     let mut script = Script::new(&[]);
     script.limits.response_bytes = 10_000;
     script.coherent = false;
@@ -481,8 +479,8 @@ fn items_that_change_their_kind_are_closed() {
             let mut script = Script::new(&[]);
             script.coherent = false;
             script.responses = vec![response];
-            let world = run(&script);
-            assert_eq!(world.ends(), [TurnStatus::Completed]);
+            let sim = run(&script);
+            assert_eq!(sim.ends(), [TurnStatus::Completed]);
         }
     }
 }
@@ -492,27 +490,27 @@ fn a_refused_start_changes_nothing() {
     let mut script = Script::new(&[&[say("one")]]);
     script.limits.pending_inputs = 1;
     let mut done = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
-        if world.steps != 2 || std::mem::replace(&mut done, true) {
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        if sim.steps != 2 || std::mem::replace(&mut done, true) {
             return;
         }
         for model in ["second", "third"] {
-            let reply = world.reply();
+            let reply = sim.reply();
             let overrides = Overrides { model: Some(model.into()), ..Overrides::default() };
             let content = text("also");
-            world.step(Input::Start { reply, content, overrides, output_schema: None });
-            assert_eq!(world.replies[&reply].is_ok(), model == "second");
+            sim.step(Input::Start { reply, content, overrides, output_schema: None });
+            assert_eq!(sim.replies[&reply].is_ok(), model == "second");
         }
-        let before = world.effects.len();
-        world.step(Input::Start {
+        let before = sim.effects.len();
+        sim.step(Input::Start {
             reply: 1_000,
             content: Vec::new(),
             overrides: Overrides { model: Some("fourth".into()), ..Overrides::default() },
             output_schema: None,
         });
-        assert_eq!(world.effects.len(), before + 1);
+        assert_eq!(sim.effects.len(), before + 1);
     });
-    assert_eq!(world.machine.settings().model, "second");
+    assert_eq!(sim.machine.settings().model, "second");
 }
 
 #[test]
@@ -520,27 +518,27 @@ fn no_work_starts_after_the_shutdown() {
     let (_, script) =
         scenarios::all().into_iter().find(|(name, _)| *name == "background for ever").unwrap();
     let mut done = false;
-    let world = World::run_with(&script, Order::Timely, |world| {
-        if world.ends().len() == 1 && !std::mem::replace(&mut done, true) {
-            world.step(Input::Shutdown);
-            assert!(world.machine.is_quiet());
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        if sim.ends().len() == 1 && !std::mem::replace(&mut done, true) {
+            sim.step(Input::Shutdown);
+            assert!(sim.machine.is_quiet());
         }
     });
-    assert_eq!(world.ends(), [TurnStatus::Completed], "the second turn was refused");
-    assert_eq!(statuses(&world), [ItemStatus::Failed], "the background command has its end");
+    assert_eq!(sim.ends(), [TurnStatus::Completed], "the second turn was refused");
+    assert_eq!(statuses(&sim), [ItemStatus::Failed], "the background command has its end");
 }
 
 #[test]
 fn the_first_user_text_names_the_thread() {
     let script = Script::new(&[&[exec("a", "print:a")]]);
-    let mut world = World::new(&script, Order::Timely);
+    let mut sim = Simulation::new(&script, Order::Timely);
     let image = || session::UserContent::Image { url: "data:".into() };
     let content = vec![image()];
     let overrides = Overrides::default();
-    world.step(Input::Start { reply: 100, content, overrides, output_schema: None });
+    sim.step(Input::Start { reply: 100, content, overrides, output_schema: None });
     let content =
         vec![image(), session::UserContent::Text { text: "name".into(), elements: Vec::new() }];
-    world.step(Input::Steer { reply: 101, content, expected_turn: "turn-1".into() });
-    let named = world.records.iter().any(|r| matches!(r, Record::Preview(text) if text == "name"));
+    sim.step(Input::Steer { reply: 101, content, expected_turn: "turn-1".into() });
+    let named = sim.records.iter().any(|r| matches!(r, Record::Preview(text) if text == "name"));
     assert!(named);
 }

@@ -5,7 +5,7 @@ use session::{Decision, Effect, Input, ModelEvent, Overrides, Retry};
 use crate::response::failed;
 use crate::scenarios;
 use crate::script::{Script, text};
-use crate::world::{Order, World};
+use crate::simulation::{Order, Simulation};
 
 /// In the order of time, and in an order that differs from step to step.
 fn orders(at: usize) -> [Order; 2] {
@@ -13,18 +13,18 @@ fn orders(at: usize) -> [Order; 2] {
 }
 
 /// Runs every scenario with `inject` called once, before every possible step.
-fn at_every_step(inject: impl Fn(&mut World)) {
+fn at_every_step(inject: impl Fn(&mut Simulation)) {
     for (name, script) in scenarios::all() {
-        let steps = World::run(&script, Order::Timely).steps;
+        let steps = Simulation::run(&script, Order::Timely).steps;
         for at in 0..=steps {
             for order in orders(at) {
                 // The note names the run when an assertion in it fails.
-                let _note = Note(format!("{name}, {order:?}, step {at}"));
+                let _note = PanicNote(format!("{name}, {order:?}, step {at}"));
                 let mut done = false;
-                World::run_with(&script, order, |world| {
-                    if world.steps == at && !done {
+                Simulation::run_with(&script, order, |sim| {
+                    if sim.steps == at && !done {
                         done = true;
-                        inject(world);
+                        inject(sim);
                     }
                 });
             }
@@ -33,9 +33,9 @@ fn at_every_step(inject: impl Fn(&mut World)) {
 }
 
 /// Says which run panicked.
-struct Note(String);
+struct PanicNote(String);
 
-impl Drop for Note {
+impl Drop for PanicNote {
     fn drop(&mut self) {
         if std::thread::panicking() {
             #[expect(clippy::print_stderr, reason = "a failing sweep says where it was")]
@@ -46,74 +46,74 @@ impl Drop for Note {
     }
 }
 
-fn active(world: &World) -> String {
-    world.machine.active_turn().map_or_else(|| "none".to_owned(), ToString::to_string)
+fn active(sim: &Simulation) -> String {
+    sim.machine.active_turn().map_or_else(|| "none".to_owned(), ToString::to_string)
 }
 
 #[test]
 fn every_scenario_ends_in_every_order() {
     for (name, script) in scenarios::all() {
-        let _note = Note(name.to_owned());
-        World::run(&script, Order::Timely);
+        let _note = PanicNote(name.to_owned());
+        Simulation::run(&script, Order::Timely);
         for seed in 0..40 {
-            let _note = Note(format!("seed {seed}"));
-            World::run(&script, Order::Shuffled(seed));
+            let _note = PanicNote(format!("seed {seed}"));
+            Simulation::run(&script, Order::Shuffled(seed));
         }
     }
 }
 
 #[test]
 fn interrupt_at_every_step() {
-    at_every_step(|world| {
-        let (reply, turn) = (world.reply(), active(world));
-        world.step(Input::Interrupt { reply, turn });
+    at_every_step(|sim| {
+        let (reply, turn) = (sim.reply(), active(sim));
+        sim.step(Input::Interrupt { reply, turn });
     });
 }
 
 #[test]
 fn a_double_interrupt_at_every_step() {
-    at_every_step(|world| {
-        let (first, second, turn) = (world.reply(), world.reply(), active(world));
-        world.step(Input::Interrupt { reply: first, turn: turn.clone() });
-        world.step(Input::Interrupt { reply: second, turn });
+    at_every_step(|sim| {
+        let (first, second, turn) = (sim.reply(), sim.reply(), active(sim));
+        sim.step(Input::Interrupt { reply: first, turn: turn.clone() });
+        sim.step(Input::Interrupt { reply: second, turn });
     });
 }
 
 #[test]
 fn interrupt_and_restart_at_every_step() {
-    at_every_step(|world| {
-        let (reply, turn) = (world.reply(), active(world));
-        world.step(Input::Interrupt { reply, turn });
-        start(world);
+    at_every_step(|sim| {
+        let (reply, turn) = (sim.reply(), active(sim));
+        sim.step(Input::Interrupt { reply, turn });
+        start(sim);
     });
 }
 
 #[test]
 fn steer_at_every_step() {
-    at_every_step(|world| {
-        let (reply, expected_turn) = (world.reply(), active(world));
-        world.step(Input::Steer { reply, content: text("left!"), expected_turn });
+    at_every_step(|sim| {
+        let (reply, expected_turn) = (sim.reply(), active(sim));
+        sim.step(Input::Steer { reply, content: text("left!"), expected_turn });
     });
 }
 
 #[test]
 fn a_second_turn_at_every_step() {
-    at_every_step(|world| {
-        start(world);
-        let (reply, expected_turn) = (world.reply(), active(world));
-        world.step(Input::Steer { reply, content: text("and right!"), expected_turn });
+    at_every_step(|sim| {
+        start(sim);
+        let (reply, expected_turn) = (sim.reply(), active(sim));
+        sim.step(Input::Steer { reply, content: text("and right!"), expected_turn });
     });
 }
 
-fn start(world: &mut World) {
-    let reply = world.reply();
+fn start(sim: &mut Simulation) {
+    let reply = sim.reply();
     let overrides = Overrides { cwd: Some("/elsewhere".into()), ..Overrides::default() };
-    world.step(Input::Start { reply, content: text("also"), overrides, output_schema: None });
+    sim.step(Input::Start { reply, content: text("also"), overrides, output_schema: None });
 }
 
 #[test]
 fn shutdown_at_every_step() {
-    at_every_step(|world| world.step(Input::Shutdown));
+    at_every_step(|sim| sim.step(Input::Shutdown));
 }
 
 /// Whatever goes on when a thread begins to drain: the model is not asked again, no response is cut
@@ -121,7 +121,7 @@ fn shutdown_at_every_step() {
 #[test]
 fn drain_at_every_step() {
     for (name, script) in scenarios::all() {
-        let undisturbed = World::run(&script, Order::Timely);
+        let undisturbed = Simulation::run(&script, Order::Timely);
         // Users who cancel, limits that are passed and a missing sandbox cut a response, whatever
         // the thread is about.
         let cuts = name == "no sandbox"
@@ -130,21 +130,21 @@ fn drain_at_every_step() {
             || script.second_answer == Some(Decision::Cancel);
         for at in 0..=undisturbed.steps {
             for order in orders(at) {
-                let _note = Note(format!("{name}, {order:?}, step {at}"));
+                let _note = PanicNote(format!("{name}, {order:?}, step {at}"));
                 let mut drained = None;
-                let world = World::run_with(&script, order, |world| {
-                    if world.steps == at && drained.is_none() {
-                        drained = Some(world.effects.len());
-                        world.step(Input::Drain);
+                let sim = Simulation::run_with(&script, order, |sim| {
+                    if sim.steps == at && drained.is_none() {
+                        drained = Some(sim.effects.len());
+                        sim.step(Input::Drain);
                     }
                 });
                 let Some(drained) = drained else { continue };
-                for effect in &world.effects[drained..] {
+                for effect in &sim.effects[drained..] {
                     let begun = matches!(effect, Effect::Sample { .. });
                     let cut = matches!(effect, Effect::CancelSample { .. }) && !cuts;
                     assert!(!begun && !cut, "{effect:?}");
                 }
-                assert_eq!(world.machine.active_turn(), None);
+                assert_eq!(sim.machine.active_turn(), None);
             }
         }
     }
@@ -152,7 +152,7 @@ fn drain_at_every_step() {
 
 #[test]
 fn store_failure_at_every_step() {
-    at_every_step(|world| world.step(Input::StoreFailed { message: "the disk is full".into() }));
+    at_every_step(|sim| sim.step(Input::StoreFailed { message: "the disk is full".into() }));
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn the_model_fails_at_every_event() {
         for at in 0..events {
             for retry in [Retry::Request, Retry::Stream, Retry::Never] {
                 for keep in [true, false] {
-                    let _note = Note(format!("{name}, event {at}, {retry:?}, keep {keep}"));
+                    let _note = PanicNote(format!("{name}, event {at}, {retry:?}, keep {keep}"));
                     let script = failing(&script, at, retry, keep);
                     for order in orders(at) {
-                        World::run(&script, order);
+                        Simulation::run(&script, order);
                     }
                 }
             }
@@ -216,10 +216,10 @@ fn again(events: Vec<ModelEvent>) -> Vec<ModelEvent> {
 fn an_approval_is_answered_after_its_turn_ended() {
     for (name, script) in scenarios::all() {
         for end in [true, false] {
-            let _note = Note(name.to_owned());
+            let _note = PanicNote(name.to_owned());
             let mut asked = Vec::new();
-            World::run_with(&script, Order::Timely, |world| {
-                let request = world.effects.iter().rev().find_map(|effect| match effect {
+            Simulation::run_with(&script, Order::Timely, |sim| {
+                let request = sim.effects.iter().rev().find_map(|effect| match effect {
                     Effect::Ask { request, .. } => Some(*request),
                     _ => None,
                 });
@@ -227,17 +227,17 @@ fn an_approval_is_answered_after_its_turn_ended() {
                     return;
                 };
                 asked.push(request);
-                let (reply, turn) = (world.reply(), active(world));
+                let (reply, turn) = (sim.reply(), active(sim));
                 if end {
-                    world.step(Input::Interrupt { reply, turn });
+                    sim.step(Input::Interrupt { reply, turn });
                 } else {
-                    world.step(Input::StoreFailed { message: "gone".into() });
+                    sim.step(Input::StoreFailed { message: "gone".into() });
                 }
-                let before = world.effects.len();
+                let before = sim.effects.len();
                 for decision in decisions() {
-                    world.step(Input::Decided { request, decision });
+                    sim.step(Input::Decided { request, decision });
                 }
-                assert_eq!(world.effects.len(), before, "a late answer had effects");
+                assert_eq!(sim.effects.len(), before, "a late answer had effects");
             });
         }
     }
@@ -248,12 +248,12 @@ fn two_clients_answer_the_same_request() {
     for first in decisions() {
         for second in decisions() {
             for (name, script) in scenarios::all() {
-                let _note = Note(format!("{name}: {first:?}, then {second:?}"));
+                let _note = PanicNote(format!("{name}: {first:?}, then {second:?}"));
                 let mut script = script;
                 script.decisions = vec![first.clone(); 8];
                 script.second_answer = Some(second.clone());
                 for order in orders(7) {
-                    World::run(&script, order);
+                    Simulation::run(&script, order);
                 }
             }
         }

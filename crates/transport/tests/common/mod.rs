@@ -51,7 +51,7 @@ pub fn signed(header: &str, payload: &str, secret: &[u8]) -> String {
 }
 
 /// An acceptor with listeners and an echo server; dropping it stops all of them.
-pub struct House {
+pub struct TestServer {
     acceptor: Arc<Acceptor>,
     accepting: JoinSet<()>,
     serve: Serve,
@@ -59,7 +59,7 @@ pub struct House {
     serving: Arc<AtomicUsize>,
 }
 
-impl House {
+impl TestServer {
     pub fn new(admission: Admission) -> Self {
         Self::bounded(admission, Limits::default(), Ingress::default(), Bounds::default())
     }
@@ -145,7 +145,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A client that sends exactly the given bytes.
-pub struct Wire {
+pub struct RawClient {
     stream: Box<dyn Stream>,
     read: Vec<u8>,
 }
@@ -206,7 +206,7 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-impl Wire {
+impl RawClient {
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self { stream: Box::new(stream), read: Vec::new() }
     }
@@ -217,17 +217,17 @@ impl Wire {
 
     /// Opens a WebSocket with [`TOKEN`].
     pub async fn open(address: SocketAddr) -> Self {
-        let mut wire = Self::tcp(address).await;
-        let head = wire.ask(&upgrade(address, TOKEN)).await;
+        let mut client = Self::tcp(address).await;
+        let head = client.request(&upgrade(address, TOKEN)).await;
         assert_eq!(head.status, 101, "{head:?}");
-        wire
+        client
     }
 
     /// Opens a WebSocket and initializes the connection.
     pub async fn initialized(address: SocketAddr) -> Self {
-        let mut wire = Self::open(address).await;
-        wire.call("initialize", json!({})).await;
-        wire
+        let mut client = Self::open(address).await;
+        client.call("initialize", json!({})).await;
+        client
     }
 
     pub async fn send(&mut self, bytes: &[u8]) {
@@ -241,7 +241,7 @@ impl Wire {
     }
 
     /// Sends a request; returns the head of the response.
-    pub async fn ask(&mut self, request: &[u8]) -> Head {
+    pub async fn request(&mut self, request: &[u8]) -> Head {
         self.send(request).await;
         self.head().await.expect("there is a response")
     }

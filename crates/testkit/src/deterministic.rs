@@ -8,18 +8,18 @@ use server::{Clock, Ids};
 const START_MS: i64 = 1_767_225_600_000;
 
 /// A clock that tests advance.
-pub struct HandClock {
+pub struct ManualClock {
     now_ms: AtomicI64,
     is_broken: AtomicBool,
 }
 
-impl Default for HandClock {
+impl Default for ManualClock {
     fn default() -> Self {
         Self { now_ms: AtomicI64::new(START_MS), is_broken: AtomicBool::new(false) }
     }
 }
 
-impl HandClock {
+impl ManualClock {
     /// Advances the clock by `ms` milliseconds.
     pub fn advance(&self, ms: i64) {
         self.now_ms.fetch_add(ms, Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
         assert!(!self.is_broken.swap(false, Ordering::Relaxed), "the clock is broken");
         self.now_ms.load(Ordering::Relaxed)
@@ -48,9 +48,9 @@ impl Clock for HandClock {
 
 /// Creates `id-000001`, `id-000002`, …, which sort in the order of creation.
 #[derive(Default)]
-pub struct CountedIds(AtomicU64);
+pub struct SequentialIds(AtomicU64);
 
-impl Ids for CountedIds {
+impl Ids for SequentialIds {
     fn next(&self) -> String {
         format!("id-{:06}", self.0.fetch_add(1, Ordering::Relaxed) + 1)
     }

@@ -71,27 +71,27 @@ rpm = 100
 audio_minutes_per_minute = 30
 "#;
 
-struct Hand(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-struct Chance;
+struct ThreadRandom;
 
-impl Random for Chance {
+impl Random for ThreadRandom {
     fn fill(&self, bytes: &mut [u8]) {
         rand::Rng::fill(&mut rand::rng(), bytes);
     }
 }
 
 /// A gateway with data to show.
-pub struct Stage {
+pub struct Fixture {
     pub gateway: Arc<Gateway>,
     pub address: SocketAddr,
-    clock: Arc<Hand>,
+    clock: Arc<ManualClock>,
     folder: TempDir,
 }
 
@@ -106,7 +106,7 @@ pub struct Tenant {
     pub key: String,
 }
 
-impl Stage {
+impl Fixture {
     /// Creates one with an admin token.
     pub async fn new() -> Self {
         Self::with("[admin]\ntoken_file = \"token\"\n", None).await
@@ -127,9 +127,10 @@ impl Stage {
             offline: "http://127.0.0.1:9/v1",
         };
         let settings = Settings::read(&format!("{more}{text}"), Path::new("g.toml"), around);
-        let clock = Arc::new(Hand(AtomicU64::new(NOW)));
-        let world = Environment { clock: Arc::clone(&clock) as _, random: Arc::new(Chance) };
-        let gateway = Gateway::open(settings.unwrap(), folder.path(), world).await.unwrap();
+        let clock = Arc::new(ManualClock(AtomicU64::new(NOW)));
+        let environment =
+            Environment { clock: Arc::clone(&clock) as _, random: Arc::new(ThreadRandom) };
+        let gateway = Gateway::open(settings.unwrap(), folder.path(), environment).await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = gateway::serve(Arc::clone(&gateway), listener, std::future::pending());
@@ -143,7 +144,7 @@ impl Stage {
 
     /// Creates an organization of that name, with a project and its key.
     pub async fn tenant(&self, name: &str) -> Tenant {
-        let (database, chance) = (self.gateway.database(), &Chance);
+        let (database, chance) = (self.gateway.database(), &ThreadRandom);
         let now = self.gateway.clock().now();
         let then = now - 200 * 24 * HOUR;
         let made = organizations::create(database, name, Tier::Two, then, chance).await.unwrap();
@@ -173,7 +174,7 @@ impl Stage {
     pub async fn key(&self, project: &str, name: &str) -> String {
         let new = keys::NewKey { project, service_account: None, name, expires_at: None };
         let now = self.gateway.clock().now();
-        let made = keys::create(self.gateway.database(), new, now, &Chance).await;
+        let made = keys::create(self.gateway.database(), new, now, &ThreadRandom).await;
         made.unwrap().unwrap().1.reveal().to_owned()
     }
 
@@ -183,8 +184,14 @@ impl Stage {
         let (organization, project) = (&*tenant.organization.id, &*tenant.project.id);
         let scope = spend::Scope::Organization(organization);
         spend::set_hard(database, scope, Some(40_000), now).await.unwrap();
-        spend::add_alert(database, scope, 10_000, "null", now, &Chance).await.unwrap().unwrap();
-        spend::add_alert(database, scope, 30_000, "null", now, &Chance).await.unwrap().unwrap();
+        spend::add_alert(database, scope, 10_000, "null", now, &ThreadRandom)
+            .await
+            .unwrap()
+            .unwrap();
+        spend::add_alert(database, scope, 30_000, "null", now, &ThreadRandom)
+            .await
+            .unwrap()
+            .unwrap();
         let scope = spend::Scope::Project(project);
         spend::set_hard(database, scope, Some(25_000), now).await.unwrap();
         let limits = ProjectLimits {

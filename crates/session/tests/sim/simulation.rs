@@ -42,7 +42,7 @@ struct Pending {
 }
 
 /// A run in progress.
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) machine: Machine,
     pub(crate) events: Vec<Event>,
     pub(crate) prompts: Vec<Prompt>,
@@ -85,7 +85,7 @@ impl Ids for Counter {
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn new(script: &Script, order: Order) -> Self {
         let script = script.clone();
         let configured = Configured {
@@ -107,7 +107,7 @@ impl World {
             Order::Timely => 0,
             Order::Shuffled(seed) => seed,
         };
-        let mut world = Self {
+        let mut sim = Self {
             machine,
             events: Vec::new(),
             prompts: Vec::new(),
@@ -129,8 +129,8 @@ impl World {
             checker: Checker::new(&script),
             script,
         };
-        world.start_next_turn();
-        world
+        sim.start_next_turn();
+        sim
     }
 
     /// Runs `script` to its end.
@@ -138,20 +138,20 @@ impl World {
         Self::run_with(script, order, |_| {})
     }
 
-    /// Runs `script` to its end; `meddle` sees the world before each step.
+    /// Runs `script` to its end; `meddle` sees the simulation before each step.
     pub(crate) fn run_with(
         script: &Script,
         order: Order,
         mut meddle: impl FnMut(&mut Self),
     ) -> Self {
-        let mut world = Self::new(script, order);
+        let mut sim = Self::new(script, order);
         loop {
-            meddle(&mut world);
-            let Some(input) = world.next_input() else { break };
-            world.step(input);
+            meddle(&mut sim);
+            let Some(input) = sim.next_input() else { break };
+            sim.step(input);
         }
-        world.checker.finish(&world.machine);
-        world
+        sim.checker.finish(&sim.machine);
+        sim
     }
 
     /// Goes on to the end.
