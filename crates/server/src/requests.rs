@@ -2,6 +2,7 @@
 //! (specification: Server-initiated requests).
 
 mod answers;
+pub(crate) mod user_input;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -149,7 +150,10 @@ impl ClientRequests {
             Err(unusable) => unusable,
         };
         *client = Client::Answered;
-        let fault = format!("{why}: `{quoted}`");
+        let fault = match waiting.question.hides_answers() {
+            true => why,
+            false => format!("{why}: `{quoted}`"),
+        };
         let given_up = waiting.given_up(fault.clone());
         let then = match &given_up {
             None => "The request stays open: the next answer that can be used counts.",

@@ -12,6 +12,7 @@ use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::Fragment;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
+use crate::port::question::UserQuestion;
 use crate::port::tool::PatchPlan;
 use crate::tools::{CallCx, CommandCall, Found, Step, ToolCall};
 use crate::{Id, Millis};
@@ -41,6 +42,8 @@ enum State {
     Approved,
     /// A client runs its tool.
     AtClient { request: u64, since: Millis, item: DynamicCall },
+    /// The user is asked questions.
+    AtUser { request: u64, since: Millis, item: DynamicCall, questions: Arc<[UserQuestion]> },
     /// A patch is being applied.
     Applying(FileChange),
     /// Its command runs.
@@ -57,6 +60,19 @@ pub(crate) struct Asking {
     pub(crate) unsandboxed: bool,
     /// What it is about.
     pub(crate) about: AskedAbout,
+}
+
+/// A call whose questions the user was asked.
+pub(crate) struct AskedUser {
+    /// The call.
+    pub(crate) number: u64,
+    /// The request to the clients.
+    pub(crate) request: u64,
+    /// When it was sent.
+    pub(crate) since: Millis,
+    /// The item that shows it.
+    pub(crate) item: DynamicCall,
+    pub(crate) questions: Arc<[UserQuestion]>,
 }
 
 /// What the user is asked about.
@@ -120,6 +136,11 @@ impl Calls {
     /// Whether the user is asked about any.
     pub(crate) fn are_asked_about(&self) -> bool {
         self.0.iter().any(|call| matches!(call.state, State::Asking(_)))
+    }
+
+    /// Whether the user is asked questions.
+    pub(crate) fn wait_for_user(&self) -> bool {
+        self.0.iter().any(|call| matches!(call.state, State::AtUser { .. }))
     }
 
     /// Whether a patch is being applied.
@@ -212,6 +233,12 @@ impl Calls {
         self.set(number, State::AtClient { request, since: now, item });
     }
 
+    /// The user is asked the questions of a call.
+    pub(crate) fn ask_user(&mut self, asked: AskedUser) {
+        let AskedUser { number, request, since, item, questions } = asked;
+        self.set(number, State::AtUser { request, since, item, questions });
+    }
+
     /// The patch of a call is being applied.
     pub(crate) fn apply(&mut self, number: u64, change: FileChange) {
         self.set(number, State::Applying(change));
@@ -259,6 +286,27 @@ impl Calls {
         }
     }
 
+    /// Takes out the call whose questions `request` asks.
+    pub(crate) fn take_asked_user(&mut self, request: u64) -> Option<AskedUser> {
+        self.take_user_if(
+            |state| matches!(state, State::AtUser { request: it, .. } if *it == request),
+        )
+    }
+
+    /// Takes out a call whose questions the user is asked.
+    pub(crate) fn take_any_asked_user(&mut self) -> Option<AskedUser> {
+        self.take_user_if(|state| matches!(state, State::AtUser { .. }))
+    }
+
+    fn take_user_if(&mut self, is_it: impl Fn(&State) -> bool) -> Option<AskedUser> {
+        match self.take_if(is_it)? {
+            (number, State::AtUser { request, since, item, questions }) => {
+                Some(AskedUser { number, request, since, item, questions })
+            }
+            _ => None,
+        }
+    }
+
     /// Takes out the patch that a call applied.
     pub(crate) fn take_applied(&mut self, number: u64) -> Option<FileChange> {
         let call = self.0.iter_mut().find(|call| call.number == number)?;
@@ -276,7 +324,9 @@ impl Calls {
     pub(crate) fn items(&self) -> impl Iterator<Item = Item> + '_ {
         self.0.iter().filter_map(|call| match &call.state {
             State::Asking(asking) => Some(asking.about.item()),
-            State::AtClient { item, .. } => Some(Item::DynamicCall(item.clone())),
+            State::AtClient { item, .. } | State::AtUser { item, .. } => {
+                Some(Item::DynamicCall(item.clone()))
+            }
             State::Applying(change) => Some(change.item()),
             State::Queued(_)
             | State::Preparing(_)
@@ -336,12 +386,28 @@ impl Call {
                 };
                 cx.item_completed(turn, item);
             }
+            State::AtUser { request, since, item, .. } => {
+                self.state = State::Done(CallOutput::Text(format!("not answered: {why}")));
+                close_at_client(request, since, item, turn, why, cx);
+            }
             State::AtClient { request, since, item } => {
-                cx.emit(Event::RequestResolved { request });
-                let duration_ms = Some((cx.now - since).max(0));
-                let item = Item::DynamicCall(DynamicCall { duration_ms, ..item });
-                cx.item_completed(turn, item.closed(ItemStatus::Failed, Some(why)));
+                close_at_client(request, since, item, turn, why, cx);
             }
         }
     }
+}
+
+/// Withdraws the request about a call, and closes its item.
+fn close_at_client(
+    request: u64,
+    since: Millis,
+    item: DynamicCall,
+    turn: &Id,
+    why: &str,
+    cx: &mut Cx,
+) {
+    cx.emit(Event::RequestResolved { request });
+    let duration_ms = Some((cx.now - since).max(0));
+    let item = Item::DynamicCall(DynamicCall { duration_ms, ..item });
+    cx.item_completed(turn, item.closed(ItemStatus::Failed, Some(why)));
 }

@@ -129,6 +129,8 @@ impl OfferVariant {
     fn apply(self, tools: &ToolSet) -> ToolSet {
         let Self { review, goal, reads_only } = self;
         let patch = if review { PatchTool::Off } else { tools.patch };
-        ToolSet { goal, patch, reads_only, ..tools.clone() }
+        // A review is handed in at its end; nobody sits beside it.
+        let user_input = tools.user_input && !review;
+        ToolSet { goal, patch, user_input, reads_only, ..tools.clone() }
     }
 }

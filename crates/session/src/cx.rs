@@ -58,6 +58,13 @@ impl Cx {
         }
     }
 
+    /// Reports that an approval is pending.
+    pub(crate) fn show_approval(&mut self) {
+        let waiting_on_user_input =
+            matches!(self.status, Status::Active { waiting_on_user_input: true, .. });
+        self.set_status(Status::Active { waiting_on_approval: true, waiting_on_user_input });
+    }
+
     /// Corrects the status without an event: the driver reports it.
     pub(crate) fn correct_status(&mut self, status: Status) {
         self.status = status;

@@ -170,8 +170,12 @@ pub(crate) fn call_output(call_id: &str, kind: &CallKind, output: &CallOutput) -
         CallKind::Custom => "custom_tool_call_output".to_owned(),
         CallKind::Other(kind) => format!("{kind}_output"),
     };
+    let stored = match output {
+        CallOutput::Secret { stored, .. } => Some(stored),
+        CallOutput::Text(_) | CallOutput::Image { .. } | CallOutput::Parts(_) => None,
+    };
     let output = match output {
-        CallOutput::Text(text) => json!(text),
+        CallOutput::Text(text) | CallOutput::Secret { text, .. } => json!(text),
         CallOutput::Image { data_url } => {
             json!([{ "type": "input_image", "image_url": data_url }])
         }
@@ -183,7 +187,11 @@ pub(crate) fn call_output(call_id: &str, kind: &CallKind, output: &CallOutput) -
             })
             .collect(),
     };
-    Fragment::summarized(fragment(&json!({ "type": kind, "call_id": call_id, "output": output })))
+    let whole = |output| fragment(&json!({ "type": kind, "call_id": call_id, "output": output }));
+    Fragment {
+        stored: stored.map(|text| whole(json!(text))),
+        ..Fragment::summarized(whole(output))
+    }
 }
 
 /// What a call gave.
@@ -195,6 +203,8 @@ pub(crate) enum CallOutput {
     Image { data_url: String },
     /// What a client's tool gave.
     Parts(Vec<ToolContent>),
+    /// Text with a secret of the user, and the text that is stored in its place.
+    Secret { text: String, stored: String },
 }
 
 /// The outputs that a history cut short by a crash lacks: the provider refuses a call without one.

@@ -211,6 +211,9 @@ impl Machine {
             Input::NotTyped { process } => {
                 self.with_turn(|turn, thread| turn.not_typed(process, thread));
             }
+            Input::UserAnswered { request, outcome } => {
+                self.with_turn(|turn, thread| turn.user_answered(request, outcome, thread));
+            }
             Input::ToolAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.tool_answered(request, outcome, thread));
             }

@@ -9,6 +9,7 @@ pub(crate) mod goal;
 pub(crate) mod input;
 pub(crate) mod item;
 pub(crate) mod model;
+pub(crate) mod question;
 pub(crate) mod settings;
 pub(crate) mod thread;
 pub(crate) mod tool;

@@ -11,6 +11,7 @@ mod dynamic;
 mod exec_command;
 mod get_goal;
 mod offer;
+mod request_user_input;
 mod shell;
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ use crate::port::tool_set::ToolSet;
 pub(crate) use command::{CommandCall, command_item};
 pub use offer::OfferCache;
 use tool::Tool;
-pub(crate) use tool::{CallCx, Found, RejectedCall, Step, ToolCall, tool_item};
+pub(crate) use tool::{CallCx, Found, RejectedCall, Step, ToolCall, started_call, tool_item};
 
 /// The built-in tools, in the order in which they are offered.
 const BUILT_IN: &[&dyn Tool] = &[
@@ -40,17 +41,12 @@ const BUILT_IN: &[&dyn Tool] = &[
     &get_goal::GetGoal,
     &update_goal::UpdateGoal,
     &view_image::ViewImage,
+    &request_user_input::RequestUserInput,
 ];
 
 /// Names of tools that are planned: a client's tool cannot take them.
-const RESERVED: [&str; 6] = [
-    "close_agent",
-    "request_user_input",
-    "resume_agent",
-    "send_input",
-    "spawn_agent",
-    "wait_agent",
-];
+const RESERVED: [&str; 5] =
+    ["close_agent", "resume_agent", "send_input", "spawn_agent", "wait_agent"];
 
 /// Whether a built-in tool has this name, or may get it.
 pub fn is_reserved_tool(name: &str) -> bool {

@@ -5,6 +5,7 @@
 
 mod compaction;
 mod kind;
+mod questions;
 mod response;
 mod review;
 mod review_findings;
@@ -93,7 +94,10 @@ impl Turn {
         if let Some(reply) = reply {
             thread.cx.reply(reply, Answer::Started(view.clone()));
         }
-        thread.cx.set_status(Status::Active { waiting_on_approval: false });
+        thread.cx.set_status(Status::Active {
+            waiting_on_approval: false,
+            waiting_on_user_input: false,
+        });
         thread.cx.emit(Event::TurnStarted(view.clone()));
         thread.goal.start_clock(at);
         thread.conversation.store_repairs(&view.id, &mut thread.cx);
@@ -174,6 +178,7 @@ impl Turn {
         thread.cx.reply(reply, Answer::Started(view.clone()));
         thread.cx.emit(Event::TurnStarted(view));
         self.add_pending_message(&turn, content, thread);
+        self.withdraw_questions(thread);
     }
 
     /// Adds to the input that the model has not seen.
@@ -365,10 +370,11 @@ impl Turn {
         }
     }
 
-    /// Reports whether any approval is pending.
+    /// Reports whether any approval or answer of the user is pending.
     pub(crate) fn show_waiting(&self, thread: &mut Thread) {
         let waiting_on_approval = self.calls.are_asked_about() || thread.approvals.has_prompts();
-        thread.cx.set_status(Status::Active { waiting_on_approval });
+        let waiting_on_user_input = self.calls.wait_for_user();
+        thread.cx.set_status(Status::Active { waiting_on_approval, waiting_on_user_input });
     }
 
     /// While the thread drains: ends the turn where nothing is cut short. Whoever is asked

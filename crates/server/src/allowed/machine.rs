@@ -8,7 +8,7 @@ use std::sync::Arc;
 use session::{
     Action, Configured, Decision, Effect, Fragment, GoalChange, Id, Ids, Input, Machine,
     ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored, Settings, ToolAnswer,
-    ToolError, UserContent,
+    ToolError, UserAnswers, UserContent,
 };
 
 use crate::allowed::Allowed;
@@ -56,6 +56,7 @@ machine_inputs! {
     NetworkAsk { process: u64, key: u64, target: NetworkTarget }
     NetworkWithdrawn { key: u64 }
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> }
+    UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> }
     StoreFailed { message: String }
     Drain {}
     Shutdown {}

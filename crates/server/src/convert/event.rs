@@ -48,13 +48,14 @@ pub(crate) fn status(status: Status) -> record::ThreadStatus {
     match status {
         Status::Idle => record::ThreadStatus::Idle,
         Status::SystemError => record::ThreadStatus::SystemError,
-        Status::Active { waiting_on_approval } => record::ThreadStatus::Active {
-            active_flags: if waiting_on_approval {
-                vec![record::ThreadActiveFlag::WaitingOnApproval]
-            } else {
-                Vec::new()
-            },
-        },
+        Status::Active { waiting_on_approval, waiting_on_user_input } => {
+            let approval =
+                waiting_on_approval.then_some(record::ThreadActiveFlag::WaitingOnApproval);
+            let user_input =
+                waiting_on_user_input.then_some(record::ThreadActiveFlag::WaitingOnUserInput);
+            let active_flags = approval.into_iter().chain(user_input).collect();
+            record::ThreadStatus::Active { active_flags }
+        }
     }
 }
 

@@ -85,6 +85,7 @@ pub(crate) fn fragments(stored: Vec<store::Fragment>) -> Vec<session::Fragment> 
     let one = |part: store::Fragment| session::Fragment {
         text: part.text,
         mark: session::Mark::from_code(part.mark),
+        stored: None,
     };
     stored.into_iter().map(one).collect()
 }

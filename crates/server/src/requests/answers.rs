@@ -1,6 +1,8 @@
 //! What each request of the server asks, and how its answer is read. An answer that does not state
 //! exactly what to do is invalid.
 
+use std::sync::Arc;
+
 use jsonrpc::{ErrorObject, Method as _};
 use protocol::approval::{
     CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalResponse,
@@ -10,11 +12,12 @@ use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use sandbox::rules::{check_amendment, visible};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use session::{Decision, ToolAnswer, ToolContent, ToolError};
+use session::{Decision, ToolAnswer, ToolContent, ToolError, UserQuestion};
 
 use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::image_url;
+use crate::requests::user_input;
 
 /// Characters of a client's text that are quoted.
 const QUOTED: usize = 200;
@@ -27,6 +30,8 @@ pub(crate) enum Question {
     Network,
     Patch,
     Tool,
+    /// Questions of the model to the user.
+    UserInput(Arc<[UserQuestion]>),
 }
 
 /// The command prefixes that an answer may allow permanently.
@@ -52,6 +57,7 @@ impl Question {
             Self::Command(_) | Self::Network => protocol::ItemCommandExecutionRequestApproval::NAME,
             Self::Patch => protocol::ItemFileChangeRequestApproval::NAME,
             Self::Tool => protocol::ItemToolCall::NAME,
+            Self::UserInput(_) => protocol::ItemToolRequestUserInput::NAME,
         }
     }
 
@@ -71,6 +77,9 @@ impl Question {
                 "a result `{\"contentItems\": [{\"type\": \"inputText\", \"text\": …} or \
                  {\"type\": \"inputImage\", \"imageUrl\": …}], \"success\": true or false}`"
             }
+            Self::UserInput(_) => {
+                "a result `{\"answers\": {question id: {\"answers\": [label or text, …]}}}`"
+            }
         }
     }
 
@@ -81,6 +90,7 @@ impl Question {
                 "No other client can answer, so the request is declined."
             }
             Self::Tool => "No other client can answer, so the call has failed.",
+            Self::UserInput(_) => "No other client can answer, so the model gets no answer.",
         }
     }
 
@@ -100,6 +110,12 @@ impl Question {
                     "the client could not run this tool, {fault}"
                 ))),
             },
+            Self::UserInput(_) => MachineInput::UserAnswered {
+                request,
+                outcome: Err(ToolError::new(format!(
+                    "not answered: the client's answer could not be used, {fault}"
+                ))),
+            },
         }
     }
 
@@ -116,6 +132,10 @@ impl Question {
         let read = match self {
             Self::Tool => tool_answer(&result)
                 .map(|answer| MachineInput::ToolAnswered { request, outcome: Ok(answer) }),
+            Self::UserInput(questions) => object(&result)
+                .map_err(|error| self.without_secrets(error))
+                .and_then(|answer| user_input::answers(answer, questions))
+                .map(|answers| MachineInput::UserAnswered { request, outcome: Ok(answers) }),
             Self::Command(amendable) => command_decision(&result, Some(amendable))
                 .map(|decision| MachineInput::Decided { request, decision }),
             Self::Network => command_decision(&result, None)
@@ -125,6 +145,24 @@ impl Question {
             }
         };
         read.map_err(|error| Unusable { why: error.to_string(), quoted: cut(result.get()) })
+    }
+}
+
+impl Question {
+    /// Whether an answer may hold a secret of the user: then it is quoted nowhere.
+    pub(super) fn hides_answers(&self) -> bool {
+        match self {
+            Self::UserInput(questions) => questions.iter().any(|question| question.is_secret),
+            Self::Command(_) | Self::Network | Self::Patch | Self::Tool => false,
+        }
+    }
+
+    /// An error of decoding, which quotes what it found.
+    fn without_secrets(&self, error: Error) -> Error {
+        match self.hides_answers() {
+            true => Error::invalid_params("it does not have the members of an answer"),
+            false => error,
+        }
     }
 }
 

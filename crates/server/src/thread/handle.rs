@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Unsubscribe { connection: ConnectionId, was_subscribed: oneshot::Sender<bool> },
     /// A connection has ended.
     Detach { connection: ConnectionId },
+    /// A question to the user is answered as unanswered when still no client can answer it.
+    GiveUp { request: u64 },
     /// The server is about to end; see [`session::Input::Drain`].
     Drain,
     /// The server ends.

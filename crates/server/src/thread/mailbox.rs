@@ -78,11 +78,16 @@ impl Mailbox {
 
     /// Delivers `input` after `wait`.
     pub(super) fn deliver_after(&self, wait: Duration, input: MachineInput) {
+        self.send_after(wait, Command::Input(input));
+    }
+
+    /// Sends the thread `command` after `wait`.
+    pub(super) fn send_after(&self, wait: Duration, command: Command) {
         let sender = self.sender.clone();
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             // A thread that has ended needs no reminder.
-            let _ = sender.send(Command::Input(input)).await;
+            let _ = sender.send(command).await;
         });
     }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jsonrpc::encode_request;
 use protocol::tool::DynamicToolCallParams;
-use session::{Ask, DynamicCall, Id, Millis};
+use session::{Ask, DynamicCall, Id, Millis, ToolError, UserQuestion};
 use tokio::sync::mpsc;
 
 use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Peer};
 use crate::convert;
-use crate::requests::{Amendable, ClientRequests, Question};
+use crate::requests::{Amendable, ClientRequests, Question, user_input};
 use crate::thread::handle::Command;
 use crate::thread::subscribers::Subscribers;
 
@@ -32,6 +32,9 @@ struct OpenQuestion {
     message: Bytes,
     /// Only clients that may use what is experimental are asked.
     experimental: bool,
+    /// The user is asked by the model, which learns when no client can answer. An approval waits
+    /// for a client.
+    asks_user: bool,
 }
 
 impl OpenQuestion {
@@ -71,7 +74,7 @@ impl Questions {
         let params = convert::thread::approval(&self.thread, turn, item, ask, at);
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("an approval is made of strings and numbers");
-        let question = OpenQuestion { wire_id, message, experimental: false };
+        let question = OpenQuestion { wire_id, message, experimental: false, asks_user: false };
         self.send(request, question, subscribers);
     }
 
@@ -94,8 +97,45 @@ impl Questions {
         };
         let message = encode_request(&wire_id.into(), Question::Tool.method(), &params)
             .expect("a tool call is made of strings and JSON");
-        let question = OpenQuestion { wire_id, message, experimental: true };
+        let question = OpenQuestion { wire_id, message, experimental: true, asks_user: false };
         self.send(request, question, subscribers);
+    }
+
+    /// Asks the user. Returns what follows when no client can answer.
+    pub(super) fn ask_user(
+        &mut self,
+        request: u64,
+        (turn, item): (&Id, &Id),
+        questions: Arc<[UserQuestion]>,
+        subscribers: &Subscribers,
+    ) -> Option<MachineInput> {
+        let params = user_input::params(&self.thread, turn, item, &questions);
+        let question = Question::UserInput(questions);
+        let method = question.method();
+        let wire_id = self.register(question, request);
+        let message = encode_request(&wire_id.into(), method, &params)
+            .expect("questions are made of strings");
+        let asks_user = true;
+        let question = OpenQuestion { wire_id, message, experimental: true, asks_user };
+        self.send(request, question, subscribers);
+        self.unattended(subscribers)
+            .contains(&request)
+            .then(|| unattended_input(request, "no client that can answer is connected"))
+    }
+
+    /// The session's numbers of the questions to the user that no subscriber can answer.
+    pub(super) fn unattended(&self, subscribers: &Subscribers) -> Vec<u64> {
+        let has_client =
+            |question: &OpenQuestion| subscribers.iter().any(|peer| question.is_for(peer));
+        let open = self.open.iter().filter(|(_, question)| question.asks_user);
+        open.filter(|(_, question)| !has_client(question)).map(|(request, _)| *request).collect()
+    }
+
+    /// What follows when `request` has waited for a client in vain.
+    pub(super) fn give_up(&self, request: u64, subscribers: &Subscribers) -> Option<MachineInput> {
+        self.unattended(subscribers)
+            .contains(&request)
+            .then(|| unattended_input(request, "every client that could answer has disconnected"))
     }
 
     /// The request needs no answer any longer: its subscribers are notified.
@@ -157,4 +197,11 @@ impl Questions {
             peer.send(question.message.clone());
         }
     }
+}
+
+fn unattended_input(request: u64, why: &str) -> MachineInput {
+    let message = format!(
+        "not answered: {why}; decide yourself, and state the assumption in your final message"
+    );
+    MachineInput::UserAnswered { request, outcome: Err(ToolError::new(message)) }
 }

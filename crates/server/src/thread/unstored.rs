@@ -149,7 +149,8 @@ impl UnstoredBatch {
             | Effect::Write { .. }
             | Effect::Wait { .. }
             | Effect::Ask { .. }
-            | Effect::CallTool { .. } => UnstoredStep::Withhold,
+            | Effect::CallTool { .. }
+            | Effect::AskUser { .. } => UnstoredStep::Withhold,
             // The machine waits for a patch that is being applied.
             Effect::Apply { call, .. } => {
                 let outcome = Err(ToolError::new(self.message.clone()));

@@ -37,6 +37,7 @@ mod parameters;
 mod patches;
 mod permissions;
 mod planning;
+mod questions;
 mod reconnect;
 mod requirements;
 mod reviews;

@@ -9,7 +9,7 @@ use crate::Id;
 use crate::cx::Cx;
 use crate::port::approval::{Ask, Decision, NetworkTarget};
 use crate::port::effect::Effect;
-use crate::port::event::{Event, Status};
+use crate::port::event::Event;
 use crate::port::item::CommandItem;
 
 /// Open prompts; one more is refused.
@@ -120,7 +120,7 @@ impl Prompts {
         let (turn, item) = (prompt.turn.clone(), first.item.clone());
         let request = cx.number();
         self.0.insert(request, prompt);
-        cx.set_status(Status::Active { waiting_on_approval: true });
+        cx.show_approval();
         let at = cx.now;
         cx.push(Effect::Ask { request, turn, item, ask, at });
     }

@@ -13,6 +13,7 @@ use super::fragment::Fragment;
 use super::goal::Goal;
 use super::item::{DynamicCall, Item};
 use super::model::Usage;
+use super::question::UserQuestion;
 use super::settings::Settings;
 use super::tool::{ExecSpec, ToolRequest};
 use crate::{Id, Millis};
@@ -50,6 +51,8 @@ pub enum Effect {
     Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
     /// Whether the host of `Input::NetworkAsk` may be reached.
     NetworkAnswer { key: u64, allowed: bool },
+    /// Ask the user; an answer comes as `Input::UserAnswered`, at once when no client can give one.
+    AskUser { request: u64, turn: Id, item: Id, questions: Arc<[UserQuestion]> },
     /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
     CallTool { request: u64, turn: Id, call: DynamicCall },
     /// Let this command prefix run without asking from now on.

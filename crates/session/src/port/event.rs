@@ -16,6 +16,8 @@ pub enum Status {
     Active {
         /// An approval is pending.
         waiting_on_approval: bool,
+        /// The user is asked a question.
+        waiting_on_user_input: bool,
     },
 }
 

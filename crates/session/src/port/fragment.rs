@@ -12,6 +12,8 @@ pub struct Fragment {
     pub text: Arc<str>,
     /// What a compaction does with it.
     pub mark: Mark,
+    /// What is stored in its place, when it holds a secret of the user.
+    pub stored: Option<Arc<str>>,
 }
 
 /// What a compaction does with a part of the history.
@@ -52,7 +54,12 @@ impl Mark {
 
 impl Fragment {
     pub(crate) fn new(text: Arc<str>, mark: Mark) -> Self {
-        Self { text, mark }
+        Self { text, mark, stored: None }
+    }
+
+    /// The item as it is stored, without what the user keeps secret.
+    pub fn stored_text(&self) -> &Arc<str> {
+        self.stored.as_ref().unwrap_or(&self.text)
     }
 
     /// Something that a compaction sums up.

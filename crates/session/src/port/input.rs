@@ -8,6 +8,7 @@ use super::fragment::Fragment;
 use super::goal::GoalChange;
 use super::item::{Action, ToolAnswer, UserContent};
 use super::model::ModelEvent;
+use super::question::UserAnswers;
 use super::settings::Overrides;
 use super::thread::Configured;
 use super::tool::{Prepared, ProcessEnd, ToolError};
@@ -74,6 +75,8 @@ pub enum Input {
     NetworkWithdrawn { key: u64 },
     /// A client ran its tool, or could not.
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> },
+    /// The user answered, or no client could, with the reason.
+    UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.
     StoreFailed { message: String },
     /// The server will end soon: no turn starts, and the running one ends at its next safe point,

@@ -39,6 +39,8 @@ pub struct ToolSet {
     pub view_image: bool,
     /// `get_goal` and `update_goal`: the thread has a goal that is open.
     pub goal: bool,
+    /// `request_user_input`.
+    pub user_input: bool,
     /// Whether the model may ask for a login shell.
     pub login_shell: bool,
     /// The provider's own web search, as the JSON that offers it: while commands are confined, and
@@ -58,6 +60,7 @@ impl Default for ToolSet {
             commands: CommandTool::default(),
             view_image: true,
             goal: false,
+            user_input: true,
             login_shell: true,
             web_search: [None, None],
             dynamic: Arc::default(),

@@ -121,6 +121,14 @@ impl<'n> Arguments<'n> {
         objects.ok_or_else(|| self.wrong(name, &value, "a list of objects"))
     }
 
+    /// As [`Arguments::objects`]; empty when absent.
+    pub(crate) fn optional_objects(&mut self, name: &str) -> Result<Vec<Arguments<'n>>, ToolError> {
+        match self.members.get(name) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(_) => self.objects(name),
+        }
+    }
+
     /// A command for a shell, and that shell when the call names it. A program with arguments is
     /// quoted.
     pub(crate) fn script(&mut self, name: &str) -> Result<(String, Option<String>), ToolError> {

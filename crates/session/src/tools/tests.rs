@@ -114,7 +114,7 @@ fn errors_name_the_tool_and_the_member() {
             "nope",
             "{}",
             "there is no tool `nope`; the tools are exec_command, write_stdin, update_plan, \
-             apply_patch, view_image",
+             apply_patch, view_image, request_user_input",
         ),
     ] {
         assert_eq!(error(&ToolSet::default(), name, arguments), expected, "{name} {arguments}");
@@ -133,14 +133,22 @@ fn names(offer: &Offer) -> Vec<String> {
 fn offered_tools_are_exactly_the_callable_ones() {
     let search = r#"{"type":"web_search"}"#;
     for (tools, expected) in [
-        (ToolSet::default(), "exec_command write_stdin update_plan apply_patch view_image"),
         (
-            ToolSet { patch: PatchTool::Custom, view_image: false, ..ToolSet::default() },
+            ToolSet::default(),
+            "exec_command write_stdin update_plan apply_patch view_image request_user_input",
+        ),
+        (
+            ToolSet {
+                patch: PatchTool::Custom,
+                view_image: false,
+                user_input: false,
+                ..ToolSet::default()
+            },
             "exec_command write_stdin update_plan apply_patch",
         ),
         (
             ToolSet { commands: CommandTool::OneShot, ..ToolSet::default() },
-            "shell update_plan apply_patch view_image",
+            "shell update_plan apply_patch view_image request_user_input",
         ),
         (
             ToolSet {
@@ -148,12 +156,12 @@ fn offered_tools_are_exactly_the_callable_ones() {
                 web_search: [Some(search.into()), None],
                 ..ToolSet::default()
             },
-            "update_plan apply_patch view_image web_search",
+            "update_plan apply_patch view_image request_user_input web_search",
         ),
     ] {
         let offered = names(&Offer::new(tools.clone()));
         assert_eq!(offered.join(" "), expected);
-        for name in ["exec_command", "write_stdin", "shell", "view_image"] {
+        for name in ["exec_command", "write_stdin", "shell", "view_image", "request_user_input"] {
             let is_refused = error(&tools, name, "[]").contains("no tool");
             let is_callable = offered.iter().any(|offered| offered == name)
                 || name == "shell" && tools.commands != CommandTool::Off;

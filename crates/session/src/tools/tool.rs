@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use crate::cx::Cx;
 use crate::goal::GoalTracker;
 use crate::history::CallOutput;
 use crate::port::item::{DynamicCall, Item, ItemStatus};
+use crate::port::question::UserQuestion;
 use crate::port::settings::{Mode, Settings};
 use crate::port::tool::{Assessment, ImageData, PatchPlan, ToolError, ToolRequest};
 use crate::port::tool_set::ToolSet;
@@ -77,6 +79,14 @@ pub(crate) enum Step {
         tool: String,
         /// Its arguments, JSON.
         arguments: String,
+    },
+    /// The user is asked.
+    AskUser {
+        /// The tool, and its arguments as JSON: they are shown.
+        tool: &'static str,
+        arguments: String,
+        /// What is asked.
+        questions: Arc<[UserQuestion]>,
     },
     /// A running command is given time to answer.
     Await {
@@ -180,7 +190,17 @@ pub(crate) fn tool_item(
     tool: String,
     arguments: String,
 ) -> Item {
-    Item::DynamicCall(DynamicCall {
+    Item::DynamicCall(started_call(id, namespace, tool, arguments))
+}
+
+/// What [`tool_item`] shows, while the call is in progress.
+pub(crate) fn started_call(
+    id: Id,
+    namespace: Option<String>,
+    tool: String,
+    arguments: String,
+) -> DynamicCall {
+    DynamicCall {
         id,
         namespace,
         tool,
@@ -189,5 +209,5 @@ pub(crate) fn tool_item(
         answer: None,
         reason: None,
         duration_ms: None,
-    })
+    }
 }

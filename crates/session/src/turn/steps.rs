@@ -7,12 +7,12 @@ use crate::history::CallOutput;
 use crate::plan_mode::{CHANGES_NOTHING, Reach};
 use crate::port::approval::{Ask, Decision};
 use crate::port::effect::Effect;
-use crate::port::event::{Event, Status, TurnStatus};
+use crate::port::event::{Event, TurnStatus};
 use crate::port::item::{CommandItem, DynamicCall, Item, ItemStatus, ToolAnswer};
 use crate::port::tool::{Attempted, ExecSpec, PatchPlan, Prepared, ToolError};
 use crate::processes::{AgentCommand, output};
 use crate::thread::Thread;
-use crate::tools::{CommandCall, Found, Step, command_item, write_stdin};
+use crate::tools::{CommandCall, Found, Step, command_item, started_call, write_stdin};
 
 impl Turn {
     /// Begins the calls whose turn has come, and asks the model again once all are answered.
@@ -35,6 +35,9 @@ impl Turn {
             Step::Patch(plan) => self.decide_patch(number, plan, thread),
             Step::Delegate { namespace, tool, arguments } => {
                 self.delegate(number, namespace, tool, arguments, thread);
+            }
+            Step::AskUser { tool, arguments, questions } => {
+                self.ask_user(number, tool, arguments, questions, thread);
             }
             Step::Await { process, wait_ms } => {
                 self.calls.wait_for(number, process);
@@ -189,7 +192,7 @@ impl Turn {
         let request = thread.cx.number();
         let (turn, item) = (self.view.id.clone(), about.item().id().clone());
         self.calls.ask(number, Asking { request, unsandboxed, about });
-        thread.cx.set_status(Status::Active { waiting_on_approval: true });
+        thread.cx.show_approval();
         let at = thread.cx.now;
         thread.cx.push(Effect::Ask { request, turn, item, ask, at });
     }
@@ -323,16 +326,7 @@ impl Turn {
         thread: &mut Thread,
     ) {
         let request = thread.cx.number();
-        let call = DynamicCall {
-            id: thread.cx.item_id(),
-            namespace,
-            tool,
-            arguments,
-            status: ItemStatus::InProgress,
-            answer: None,
-            reason: None,
-            duration_ms: None,
-        };
+        let call = started_call(thread.cx.item_id(), namespace, tool, arguments);
         self.calls.delegate(number, request, call.clone(), thread.cx.now);
         let turn = self.view.id.clone();
         thread.cx.stored_item_started(&turn, Item::DynamicCall(call.clone()));

@@ -8,10 +8,12 @@ use serde_json::json;
 use session::{
     ApprovalPolicy, Assessment, Attempted, Decision, Failure, FailureKind, Fragment, GoalChange,
     GoalStatus, Granular, Input, Mark, Mode, ModelEvent, ModelItem, ModelItemKind, Overrides,
-    PatchPlan, Prepared, ProcessEnd, Retry, SandboxPolicy, ToolError, Usage,
+    PatchPlan, Prepared, ProcessEnd, Retry, SandboxPolicy, ToolError, Usage, UserAnswers,
 };
 
-use crate::response::{Output, call, completed, cut, escalated, exec, failed, patch, say, write};
+use crate::response::{
+    Output, ask, call, completed, cut, escalated, exec, failed, patch, say, write,
+};
 use crate::script::{Script, Start, text};
 use crate::simulation::{Order, Simulation};
 
@@ -77,6 +79,8 @@ fn output() -> impl Strategy<Value = Output> {
             .prop_map(|(session, chars)| write("", session, chars)),
         1 => Just(call("", "update_plan", json!({ "plan": [] }))),
         1 => Just(call("", "view_image", json!({ "path": "/w/a.png" }))),
+        2 => prop::sample::select(vec!["typed", "skipped", "nobody"])
+            .prop_map(|id| ask("", &[(id, false)])),
         1 => Just(call("", "no_such_tool", json!([]))),
         1 => Just(Output::Search("x".into())),
         1 => Just(Output::Unknown),
@@ -247,6 +251,10 @@ fn garbage() -> impl Strategy<Value = ClientAction> {
         1 => number.clone().prop_map(|call| Input::Elapsed { call }),
         1 => number.clone().prop_map(|process| Input::NotTyped { process }),
         1 => number.clone().prop_map(|key| Input::NetworkWithdrawn { key }),
+        1 => number.clone().prop_map(|request| Input::UserAnswered {
+            request,
+            outcome: Ok(UserAnswers::from([("odd".to_owned(), vec!["x".to_owned()])])),
+        }),
         2 => (number, decision())
             .prop_map(|(request, decision)| Input::Decided { request, decision }),
     ]
@@ -343,7 +351,7 @@ fn input(sim: &mut Simulation, act: ClientAction) -> Input {
         }
         ClientAction::Inject => {
             let text = r#"{"type":"message","role":"user","content":[]}"#.into();
-            let fragments = vec![Fragment { text, mark: Mark::Kept }];
+            let fragments = vec![Fragment { text, mark: Mark::Kept, stored: None }];
             Input::Inject { reply: sim.reply(), fragments }
         }
         ClientAction::Clean => Input::CleanTerminals { reply: sim.reply() },

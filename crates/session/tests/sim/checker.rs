@@ -40,6 +40,8 @@ pub(crate) struct Checker {
     /// Open requests, with the item that they are about.
     asks: BTreeMap<u64, Id>,
     asked: BTreeSet<u64>,
+    /// Open requests that ask the user a question.
+    questions: BTreeSet<u64>,
     /// Running commands; true once their first call was answered.
     running: BTreeMap<u64, bool>,
     /// Numbers of the user's own commands.
@@ -70,6 +72,7 @@ impl Checker {
             stored_ends: BTreeSet::new(),
             asks: BTreeMap::new(),
             asked: BTreeSet::new(),
+            questions: BTreeSet::new(),
             running: BTreeMap::new(),
             users: BTreeSet::new(),
             tools: BTreeSet::new(),
@@ -199,6 +202,7 @@ impl Checker {
                 | Effect::Apply { .. }
                 | Effect::Ask { .. }
                 | Effect::CallTool { .. }
+                | Effect::AskUser { .. }
                 | Effect::RetryAfter { .. }
         );
         assert!(!(begins && self.stopped), "begun after the turn was stopped: {effect:?}");
@@ -263,6 +267,14 @@ impl Checker {
                 assert!(self.asked.insert(*request), "request {request} asked twice");
                 self.asks.insert(*request, call.id.clone());
             }
+            Effect::AskUser { request, turn, item, questions } => {
+                self.assert_running(turn);
+                assert!((1..=3).contains(&questions.len()));
+                assert!(!self.items[item].completed, "asked about an item that is final");
+                assert!(self.asked.insert(*request), "request {request} asked twice");
+                self.asks.insert(*request, item.clone());
+                self.questions.insert(*request);
+            }
             Effect::TurnEnded { turn } => {
                 let state = self.turns.get_mut(turn).expect("an unknown turn ended");
                 assert!(state.completed.is_some() && !state.ended);
@@ -306,6 +318,7 @@ impl Checker {
             }
             Event::RequestResolved { request } => {
                 assert!(self.asks.remove(request).is_some(), "resolved twice: {request}");
+                self.questions.remove(request);
             }
             Event::StatusChanged(_) | Event::GoalUpdated { .. } | Event::GoalCleared => {}
         }
@@ -386,7 +399,9 @@ impl Checker {
         }
         let about_tools = |item: &Id| self.tools.contains(item);
         let waiting_on_approval = self.asks.values().any(|item| !about_tools(item));
-        assert_eq!(machine.status(), Status::Active { waiting_on_approval });
+        let waiting_on_user_input = !self.questions.is_empty();
+        let expected = Status::Active { waiting_on_approval, waiting_on_user_input };
+        assert_eq!(machine.status(), expected);
     }
 
     /// Checks what must hold when nothing is under way any more.

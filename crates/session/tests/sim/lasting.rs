@@ -328,6 +328,7 @@ fn injected_items_reach_the_model_in_order() {
         Fragment {
         text: r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"INJECTED"}]}"#.into(),
         mark: Mark::Summarized,
+        stored: None,
     }
     };
     let script = Script::new(&[&[exec("a", "after:100")], &[say("ok")]]);

@@ -8,6 +8,7 @@ mod checker;
 mod lasting;
 mod outside;
 mod prompts;
+mod question_stories;
 mod response;
 mod scenarios;
 mod script;

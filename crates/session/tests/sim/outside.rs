@@ -11,6 +11,7 @@
 use session::{
     Assessment, Attempted, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, NetworkProtocol,
     NetworkTarget, PatchPlan, Prepared, ProcessEnd, RuleDecision, ToolError, ToolRequest,
+    UserAnswers, UserQuestion,
 };
 
 /// What looking at a request reports.
@@ -96,6 +97,15 @@ pub(crate) fn apply(call: u64, request: &ToolRequest) -> Input {
 
 fn target(host: &str) -> NetworkTarget {
     NetworkTarget { host: host.to_owned(), port: 443, protocol: NetworkProtocol::Https }
+}
+
+/// What the user answers: the id of each question, but nothing to `skipped`. `nobody` cannot be asked.
+pub(crate) fn answer(questions: &[UserQuestion]) -> Result<UserAnswers, ToolError> {
+    if questions.iter().any(|question| question.id == "nobody") {
+        return Err(ToolError::new("not answered: nobody is there"));
+    }
+    let answered = questions.iter().filter(|question| question.id != "skipped");
+    Ok(answered.map(|question| (question.id.clone(), vec![question.id.clone()])).collect())
 }
 
 /// A running command: what it will report, and when after its start.

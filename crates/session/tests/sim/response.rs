@@ -65,6 +65,13 @@ pub(crate) fn patch(id: &str, text: &str) -> Output {
     call(id, "apply_patch", json!({ "input": text }))
 }
 
+/// A call of `request_user_input` with questions of these ids, secret or not.
+pub(crate) fn ask(id: &str, questions: &[(&str, bool)]) -> Output {
+    let question = |(id, secret): &(&str, bool)| json!({ "id": id, "header": "h", "question": "Which one?", "isSecret": secret });
+    let questions: Vec<Value> = questions.iter().map(question).collect();
+    call(id, "request_user_input", json!({ "questions": questions }))
+}
+
 /// A call of `write_stdin`.
 pub(crate) fn write(id: &str, session: u64, chars: &str) -> Output {
     call(id, "write_stdin", json!({ "session_id": session, "chars": chars }))

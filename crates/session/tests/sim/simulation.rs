@@ -2,10 +2,12 @@
 //! what comes of them in an order that it explores. Every step is checked.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use session::{
-    Answer, Configured, Context, Effect, Event, Id, Ids, Input, Item, Machine, Millis, ModelEvent,
-    Offer, ProcessEnd, Prompt, Record, Refusal, ToolError, ToolRequest, ToolSet, TurnStatus,
+    Answer, Configured, Context, Effect, Event, Fragment, Id, Ids, Input, Item, Machine, Millis,
+    ModelEvent, Offer, ProcessEnd, Prompt, Record, Refusal, ToolError, ToolRequest, ToolSet,
+    TurnStatus,
 };
 
 use crate::checker::Checker;
@@ -291,6 +293,14 @@ impl Simulation {
                 let input = Input::ToolAnswered { request, outcome };
                 self.later(Source::Approver(1, request), 7, input);
             }
+            Effect::AskUser { request, questions, .. } => {
+                let (request, outcome) = (*request, outside::answer(questions));
+                self.later(
+                    Source::Approver(1, request),
+                    7,
+                    Input::UserAnswered { request, outcome },
+                );
+            }
             Effect::TurnEnded { .. } => self.start_next_turn(),
             // What is already under way still arrives: a cancel or a kill cannot call it back.
             Effect::CancelSample { .. }
@@ -363,12 +373,21 @@ impl Simulation {
 
     /// What the model was answered to its call `call_id`.
     pub(crate) fn output_of(&self, call_id: &str) -> String {
+        self.output_with(call_id, |fragment| &fragment.text)
+    }
+
+    /// The same as it is stored.
+    pub(crate) fn stored_output_of(&self, call_id: &str) -> String {
+        self.output_with(call_id, |fragment| fragment.stored_text())
+    }
+
+    fn output_with(&self, call_id: &str, text: impl Fn(&Fragment) -> &Arc<str>) -> String {
         let fragments = self.records.iter().filter_map(|record| match record {
             Record::History { fragments, .. } => Some(fragments),
             _ => None,
         });
         for fragment in fragments.flatten() {
-            let value: serde_json::Value = serde_json::from_str(&fragment.text).unwrap();
+            let value: serde_json::Value = serde_json::from_str(text(fragment)).unwrap();
             if value["call_id"] == call_id && !value["output"].is_null() {
                 return value["output"]
                     .as_str()

@@ -32,7 +32,7 @@ pub(super) fn fragments(member: &str, items: &[Value]) -> Result<Vec<Fragment>, 
         let item = ResponseItem::deserialize(value)
             .map_err(|error| bad(Error::invalid_params(error.to_string())))?;
         let mark = check(&item, &mut calls).map_err(bad)?;
-        fragments.push(Fragment { text: value.to_string().into(), mark });
+        fragments.push(Fragment { text: value.to_string().into(), mark, stored: None });
     }
     match calls.first() {
         Some(call) => Err(Error::invalid_params(format!(

@@ -72,6 +72,12 @@ impl Actor {
             Effect::CallTool { request, turn, call } => {
                 self.questions.call_tool(request, &turn, &call, self.broadcast.subscribers());
             }
+            Effect::AskUser { request, turn, item, questions } => {
+                let subscribers = self.broadcast.subscribers();
+                let unanswered =
+                    self.questions.ask_user(request, (&turn, &item), questions, subscribers);
+                self.take_soon(unanswered);
+            }
             Effect::NetworkAnswer { key, allowed } => self.commands.answer_host(key, allowed),
             Effect::Allow { cwd, prefix } => {
                 let peers = self.broadcast.subscribers().iter().cloned().collect();

@@ -1,6 +1,7 @@
 //! What handlers ask of a thread: each command, and what it needs before the machine gets it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::permission::PermissionProfileSelectionParams;
 use session::{Overrides, PatchPlan, Prepared, ToolError};
@@ -14,6 +15,10 @@ use crate::thread::configuration::Reconfigured;
 use crate::thread::event_log::EventPosition;
 use crate::thread::handle::{AnswerSender, Command, Snapshot};
 use crate::thread::step::{Step, append_steps};
+
+/// How long a question to the user waits for a client after the last one that could answer has
+/// gone: long enough for one that lost its connection to return.
+const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 
 impl Actor {
     pub(super) async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
@@ -82,10 +87,18 @@ impl Actor {
                 for input in self.questions.unsubscribed(connection) {
                     self.step(input, steps);
                 }
+                self.await_client();
             }
             Command::Detach { connection } => {
                 self.broadcast.unsubscribe(connection);
                 for input in self.questions.disconnected(connection) {
+                    self.step(input, steps);
+                }
+                self.await_client();
+            }
+            Command::GiveUp { request } => {
+                let unanswered = self.questions.give_up(request, self.broadcast.subscribers());
+                if let Some(input) = unanswered {
                     self.step(input, steps);
                 }
             }
@@ -94,6 +107,13 @@ impl Actor {
                 self.step(MachineInput::Shutdown {}, steps);
                 self.mailbox.close();
             }
+        }
+    }
+
+    /// A client left: questions to the user that no other client can answer wait a while for one.
+    fn await_client(&self) {
+        for request in self.questions.unattended(self.broadcast.subscribers()) {
+            self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { request });
         }
     }
 

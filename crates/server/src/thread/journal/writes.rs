@@ -59,7 +59,7 @@ pub(super) fn write(
 
 fn stored(fragments: &[session::Fragment]) -> Vec<store::Fragment> {
     let one = |part: &session::Fragment| store::Fragment {
-        text: part.text.clone(),
+        text: part.stored_text().clone(),
         mark: part.mark.code(),
     };
     fragments.iter().map(one).collect()

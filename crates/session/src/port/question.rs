@@ -1,0 +1,32 @@
+//! Questions of the model to the user (specification: User input).
+
+use std::collections::BTreeMap;
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserQuestion {
+    /// Names it in the answers; unique in its request.
+    pub id: String,
+    /// A title of a few words.
+    pub header: String,
+    /// The question.
+    pub question: String,
+    /// Predefined answers; without any, the answer is free text.
+    pub options: Vec<QuestionOption>,
+    /// Whether free text is accepted beside the options.
+    pub is_other: bool,
+    /// Whether the answer is hidden while it is typed, and kept out of the store.
+    pub is_secret: bool,
+}
+
+/// A predefined answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionOption {
+    /// The answer.
+    pub label: String,
+    /// What choosing it means.
+    pub description: String,
+}
+
+/// The user's answers by question id. A question that the user skipped has none.
+pub type UserAnswers = BTreeMap<String, Vec<String>>;
