@@ -33,13 +33,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// What to write.
 #[derive(Clone, Copy)]
 pub(crate) enum Fill {
-    /// So many threads of one turn.
+    /// This many threads of one turn.
     Threads(u64),
-    /// One thread of so many turns.
+    /// One thread with this many turns.
     Turns(u64),
 }
 
-/// Writes threads that work in `work` into `home`; gives their ids.
+/// Writes threads that work in `work` into `home`; returns their ids.
 pub(crate) fn write(home: &Path, work: &Path, fill: Fill) -> Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(async {
@@ -112,7 +112,7 @@ fn preview(number: u64) -> String {
         "API",
     ];
     let word = usize::try_from(number).unwrap_or(0) % WORDS.len();
-    format!("Request {number}: please have a look at the {} and mend it", WORDS[word])
+    format!("Request {number}: please have a look at the {} and fix it", WORDS[word])
 }
 
 /// A turn with a question and an answer, as a server stores it.

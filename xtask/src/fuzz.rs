@@ -88,7 +88,7 @@ fn all(root: &Path, targets: &[(&str, usize)], time: Duration, profile: &str) ->
     }
     let found = place.join("found");
     bail!(
-        "fuzzing found what breaks {}; the inputs are in {}. Add each as a test beside the parser",
+        "fuzzing found failing inputs for {}; the inputs are in {}. Add each as a test beside the parser",
         failed.join(", "),
         found.display()
     )

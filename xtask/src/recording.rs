@@ -45,7 +45,7 @@ struct Span<'t> {
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     Program::cargo(root, &["build", "--package", "cli"])
-        .succeed("correct what does not compile")
+        .succeed("fix the compiler errors above")
         .map_err(|failed| anyhow::anyhow!(failed.message))?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), |folder| root.join(folder));

@@ -41,7 +41,7 @@ fn format(root: &Path) -> Outcome {
 
 fn lints(root: &Path) -> Outcome {
     let scope = [&["clippy"][..], &SCOPE, &["--all-targets", "--", "-D", "warnings"]].concat();
-    Program::cargo(root, &scope).succeed("mend what clippy lists above")
+    Program::cargo(root, &scope).succeed("fix the clippy findings above")
 }
 
 fn tidy(root: &Path) -> Outcome {

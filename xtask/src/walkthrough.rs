@@ -78,7 +78,7 @@ fn changed_files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
         let changed: BTreeSet<&Path> = steps.iter().map(|step| step.file.as_path()).collect();
         ensure!(
             changed.len() == *files,
-            "{GUIDE}, \"{heading}\": it changes {} files and promises {files}",
+            "{GUIDE}, \"{heading}\": it changes {} files instead of the stated {files}",
             changed.len()
         );
         for step in &steps {

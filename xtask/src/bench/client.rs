@@ -63,7 +63,9 @@ impl Client {
     pub(crate) fn start_thread(&mut self, cwd: &Path) -> Result<(String, Duration)> {
         let began = Instant::now();
         let (result, at) = self.request("thread/start", json!({"cwd": cwd}))?;
-        let id = result["thread"]["id"].as_str().context("thread/start answered no thread.id")?;
+        let id = result["thread"]["id"]
+            .as_str()
+            .context("the response to thread/start has no thread.id")?;
         Ok((id.to_owned(), at.duration_since(began)))
     }
 
@@ -79,7 +81,8 @@ impl Client {
         let input = json!([{"type": "text", "text": "go on"}]);
         let params = json!({"threadId": thread, "input": input});
         let (result, _) = self.request("turn/start", params)?;
-        let id = result["turn"]["id"].as_str().context("turn/start answered no turn.id")?;
+        let id =
+            result["turn"]["id"].as_str().context("the response to turn/start has no turn.id")?;
         Ok(id.to_owned())
     }
 
@@ -123,7 +126,7 @@ impl Client {
         self.next_id += 1;
         self.send(&json!({"id": id, "method": method, "params": params}))?;
         loop {
-            let mut arrived = self.next(&format!("the answer to {method}"))?;
+            let mut arrived = self.next(&format!("the response to {method}"))?;
             if arrived.message.get("method").is_some() || arrived.message["id"] != id {
                 self.keep(arrived);
                 continue;
@@ -144,7 +147,7 @@ impl Client {
             self.next_id += 1;
         }
         while results.contains(&None) {
-            let mut arrived = self.next("the answers to requests at once")?;
+            let mut arrived = self.next("the responses to concurrent requests")?;
             let place = arrived.message["id"].as_u64().and_then(|id| id.checked_sub(first));
             let place = place.and_then(|place| results.get_mut(usize::try_from(place).ok()?));
             match place.filter(|_| arrived.message.get("method").is_none()) {
@@ -181,7 +184,7 @@ impl Client {
         };
         let message = &arrived.message;
         if let (Some(method), Some(_)) = (message.get("method"), message.get("id")) {
-            bail!("the server asks {method}, although nothing here needs an approval");
+            bail!("the server sent the request {method}, although nothing here needs an approval");
         }
         Ok(arrived)
     }
@@ -273,7 +276,7 @@ mod tests {
                 |_| vec![json!({"id": 0, "method": "item/x", "params": {}})],
                 "the server asks \"item/x\"",
             ),
-            (|_| panic!("ends the server"), "the server ended before the answer to initialize"),
+            (|_| panic!("ends the server"), "the server ended before the response to initialize"),
         ];
         for (answer, expected) in answers {
             let message = client(answer).initialize().unwrap_err().to_string();

@@ -49,12 +49,12 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let after = left(&server)?;
     let client = &mut server.client;
     let mut figures = vec![
-        figure("`command/exec` of `true`, not confined", plain, "ms", Some(2.0)),
+        figure("`command/exec` of `true`, unsandboxed", plain, "ms", Some(2.0)),
         figure("`command/exec` of `true`, sandboxed", confined, "ms", Some(7.0)),
     ];
     for (sandboxed, what) in [
-        (false, "32 at once, not confined: time of each share"),
-        (true, "32 at once, sandboxed: time of each share"),
+        (false, "32 concurrent commands, unsandboxed: time per command"),
+        (true, "32 concurrent commands, sandboxed: time per command"),
     ] {
         let mut shares = Vec::new();
         for _ in 0..run.repeats {
@@ -67,9 +67,19 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     }
     server.finish()?;
     figures.extend([
-        figure("processes that 2,000 leave", after.processes - before.processes, "", Some(0.0)),
-        figure("descriptors that 2,000 leave", after.files - before.files, "", Some(0.0)),
-        figure("memory that 2,000 leave", after.megabytes - before.megabytes, "MB", Some(1.0)),
+        figure(
+            "processes left after 2,000 commands",
+            after.processes - before.processes,
+            "",
+            Some(0.0),
+        ),
+        figure("descriptors left after 2,000 commands", after.files - before.files, "", Some(0.0)),
+        figure(
+            "memory retained after 2,000 commands",
+            after.megabytes - before.megabytes,
+            "MB",
+            Some(1.0),
+        ),
     ]);
     Ok(figures)
 }
@@ -114,7 +124,7 @@ fn soak(run: &Run<'_>) -> Result<Vec<Figure>> {
     ];
     let (mut server, _) = run.start_initialized()?;
     // Memory fluctuates with what the allocator keeps, so the minimum of each half is compared.
-    let mut halves = [Left::MOST, Left::MOST];
+    let mut halves = [Resources::MOST, Resources::MOST];
     let began = Instant::now();
     let mut done = 0;
     while done < SOAKED {
@@ -140,24 +150,24 @@ fn soak(run: &Run<'_>) -> Result<Vec<Figure>> {
     let [first, second] = halves;
     server.finish()?;
     Ok(vec![
-        figure("10,000 mixed commands, eight at once: commands a second", rate, "", None),
-        figure("processes that they leave", second.processes - first.processes, "", Some(0.0)),
-        figure("descriptors that they leave", second.files - first.files, "", Some(0.0)),
-        figure("memory that they leave", second.megabytes - first.megabytes, "MB", Some(1.0)),
+        figure("10,000 mixed commands, eight concurrent: commands per second", rate, "", None),
+        figure("processes left afterwards", second.processes - first.processes, "", Some(0.0)),
+        figure("descriptors left afterwards", second.files - first.files, "", Some(0.0)),
+        figure("memory retained afterwards", second.megabytes - first.megabytes, "MB", Some(1.0)),
     ])
 }
 
 /// Resources that a server holds.
-struct Left {
+struct Resources {
     processes: f64,
     files: f64,
     megabytes: f64,
 }
 
-impl Left {
-    const MOST: Left = Left { processes: f64::MAX, files: f64::MAX, megabytes: f64::MAX };
+impl Resources {
+    const MOST: Resources = Resources { processes: f64::MAX, files: f64::MAX, megabytes: f64::MAX };
 
-    fn lower(&mut self, other: &Left) {
+    fn lower(&mut self, other: &Resources) {
         self.processes = self.processes.min(other.processes);
         self.files = self.files.min(other.files);
         self.megabytes = self.megabytes.min(other.megabytes);
@@ -165,12 +175,12 @@ impl Left {
 }
 
 /// Returns the minimum of several samples, so that processes about to end are not counted.
-fn left(server: &Server) -> Result<Left> {
-    let mut least = Left::MOST;
+fn left(server: &Server) -> Result<Resources> {
+    let mut least = Resources::MOST;
     for _ in 0..20 {
         let (processes, files) = process::held(server.pid());
         let megabytes = megabytes(process::resident(server.pid())?);
-        least.lower(&Left { processes: processes as f64, files: files as f64, megabytes });
+        least.lower(&Resources { processes: processes as f64, files: files as f64, megabytes });
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     Ok(least)

@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let busy = process::busy(Duration::from_secs(1))? * 100.0;
     if busy > MOST_BUSY {
         let note = format!(
-            "Before the first measurement other programs used {busy:.0} % of the cores: these figures \
+            "Before the first measurement, other programs used {busy:.0} % of the cores: these figures \
              are worse than they should be."
         );
         eprintln!("{note}");
@@ -83,8 +83,9 @@ fn publish(root: &Path, options: &Options, mut report: Report) -> Result<()> {
     }
     let Some(file) = &options.write else { return Ok(()) };
     report.notes.push(
-        "What counts of the machine: the number of cores, of which this uses two, each for what it \
-         is given; the kernel, through which every byte goes four times; and that nothing else runs."
+        "These figures depend on the number of cores (this run uses two, with assigned \
+         processes), on the kernel, which every byte passes four times, and on an otherwise \
+         idle machine."
             .to_owned(),
     );
     let command = super::options::command_line(&super::given_arguments());
@@ -96,7 +97,8 @@ fn publish(root: &Path, options: &Options, mut report: Report) -> Result<()> {
 }
 
 fn programs(root: &Path, options: &Options) -> Result<Programs> {
-    let wanted = options.has(contestant::Who::Gateway) || options.has(contestant::Who::LimitsOff);
+    let wanted = options.has(contestant::ContestantName::Gateway)
+        || options.has(contestant::ContestantName::LimitsOff);
     let agentd = match &options.agentd {
         Some(program) => program.clone(),
         None if wanted => dist_build(root, "cli", "agentd")?,

@@ -54,11 +54,11 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let each = grown(before, with) * 1e3 / CLIENTS as f64;
     let files = |count: usize| count as f64 - without as f64;
     Ok(vec![
-        row("1,000 idle WebSocket clients: memory of each", each, "KB", Some(20.0)),
-        row("descriptors of each", files(held) / CLIENTS as f64, "", Some(1.0)),
-        row("descriptors that they leave", files(left_files), "", Some(0.0)),
-        row("memory that is kept for the next ones", grown(before, left), "MB", None),
-        row("memory that the next 1,000 add to it", grown(left, again), "MB", Some(0.5)),
+        row("1,000 idle WebSocket clients: memory per client", each, "KB", Some(20.0)),
+        row("descriptors per client", files(held) / CLIENTS as f64, "", Some(1.0)),
+        row("descriptors left afterwards", files(left_files), "", Some(0.0)),
+        row("memory kept for later clients", grown(before, left), "MB", None),
+        row("additional memory for the next 1,000 clients", grown(left, again), "MB", Some(0.5)),
     ])
 }
 

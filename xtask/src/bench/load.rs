@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use super::report::milliseconds;
-use super::socket::{Answer, Room, Socket, wait};
+use super::socket::{Answer, ReadBuffer, Socket, wait};
 
 /// The server's queue is full; retry later.
 const OVERLOADED: i64 = -32001;
@@ -29,7 +29,7 @@ pub(crate) struct Load<F> {
     /// Writes the request of a client with an id.
     request: F,
     began: Instant,
-    room: Room,
+    buffer: ReadBuffer,
     text: Vec<u8>,
     /// Called at intervals during the load.
     pub(crate) watch: Option<Box<dyn FnMut() -> Result<()>>>,
@@ -113,8 +113,8 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
         };
         let clients = sockets.into_iter().map(client).collect();
         let now = Instant::now();
-        let (room, text) = (Room::default(), Vec::new());
-        Load { clients, request, began: now, room, text, watch: None, next_watch: now }
+        let (buffer, text) = (ReadBuffer::default(), Vec::new());
+        Load { clients, request, began: now, buffer, text, watch: None, next_watch: now }
     }
 
     /// Ends the load; returns the ids of each client's last requests that had a result.
@@ -198,7 +198,7 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
         wait(self.clients.iter().map(|client| &client.socket), most)?;
         let mut any = false;
         for client in &mut self.clients {
-            any |= client.receive(&mut self.room, outcome)?;
+            any |= client.receive(&mut self.buffer, outcome)?;
         }
         if let Some(watch) = &mut self.watch
             && Instant::now() >= self.next_watch
@@ -218,7 +218,7 @@ impl<F: FnMut(usize, u64, &mut Vec<u8>)> Load<F> {
                 last = Instant::now();
             }
             let missing: usize = self.clients.iter().map(|client| client.unanswered).sum();
-            ensure!(last.elapsed() < PATIENCE, "{missing} requests were never answered");
+            ensure!(last.elapsed() < PATIENCE, "{missing} requests got no response");
         }
         Ok(outcome)
     }
@@ -244,15 +244,15 @@ impl Client {
         Ok(())
     }
 
-    fn receive(&mut self, room: &mut Room, outcome: &mut Outcome) -> Result<bool> {
+    fn receive(&mut self, buffer: &mut ReadBuffer, outcome: &mut Outcome) -> Result<bool> {
         let (mut wrong, mut now) = (None, None);
-        let any = self.socket.receive(room, |text| {
+        let any = self.socket.receive(buffer, |text| {
             let now = *now.get_or_insert_with(Instant::now);
             let Some(Answer { id, error }) = Answer::read(text) else { return };
             let place = id.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
             let asked = place.and_then(|place| self.asked.get_mut(place));
             let Some(asked) = asked.filter(|asked| !asked.is_answered) else {
-                wrong = Some(format!("request {id} was answered twice, or never made"));
+                wrong = Some(format!("request {id} was answered twice, or never sent"));
                 return;
             };
             asked.is_answered = true;
@@ -273,7 +273,7 @@ impl Client {
             }
         })?;
         if let Some(wrong) = wrong {
-            bail!("the server answered what it should not: {wrong}");
+            bail!("unexpected response from the server: {wrong}");
         }
         if let Some(ended) = self.socket.ended() {
             bail!("the server ended a connection: {ended:?}");
@@ -298,10 +298,10 @@ pub(crate) fn read_to_end(
     most: Duration,
     mut each: impl FnMut(&[u8]),
 ) -> Result<()> {
-    let (mut room, began) = (Room::default(), Instant::now());
+    let (mut buffer, began) = (ReadBuffer::default(), Instant::now());
     while socket.ended().is_none() && began.elapsed() < most {
         wait(std::iter::once(&*socket), Duration::from_millis(100))?;
-        while socket.receive(&mut room, &mut each)? {}
+        while socket.receive(&mut buffer, &mut each)? {}
     }
     Ok(())
 }

@@ -49,9 +49,9 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let row = |what, values, unit, goal| Figure { what, value: median(values), unit, goal };
     Ok(vec![
         row("`thread/resume`, 10,000 turns", resumed, "ms", Some(10.0)),
-        row("memory that it takes", grown, "MB", Some(5.0)),
+        row("the same, memory", grown, "MB", Some(5.0)),
         row("`thread/fork`, 10,000 turns", forked, "ms", Some(5.0)),
-        row("its next turn: reads its history, sends it (4.5 MB)", first, "ms", None),
-        row("the turn after that: sends it again", second, "ms", None),
+        row("next turn of the fork: reads and sends its history (4.5 MB)", first, "ms", None),
+        row("the turn after that: sends the history again", second, "ms", None),
     ])
 }

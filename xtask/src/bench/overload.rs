@@ -62,7 +62,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     load.closed(DEPTH, Duration::from_secs(1))?;
     let closed = load.closed(DEPTH, (run.time / 4).min(Duration::from_secs(5)))?;
     let capacity = closed.accepted.count() as f64 / closed.took.as_secs_f64();
-    let other = Other::start(address);
+    let other = OtherClient::start(address);
     let memory = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (seen, began) = (memory.clone(), Instant::now());
     load.watch = Some(Box::new(move || {
@@ -85,7 +85,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
 
 fn figures(
     mut load: Outcome,
-    mut other: OtherSaw,
+    mut other: OtherClientResult,
     capacity: f64,
     lost: usize,
     grown: f64,
@@ -97,34 +97,34 @@ fn figures(
     let offered = (made as u64 + load.left_out) as f64;
     vec![
         row(
-            "`thread/name/set` from 64 WebSockets, 16 waiting for each: a second",
+            "`thread/name/set` from 64 WebSockets, 16 in flight each: per second",
             capacity,
             "",
             None,
         ),
-        row("ten times as many: offered a second", offered / took, "", None),
-        row("taken by the connections a second", made as f64 / took, "", None),
-        row("accepted a second", load.accepted.count() as f64 / took, "", None),
+        row("ten times that load: offered per second", offered / took, "", None),
+        row("sent over the connections per second", made as f64 / took, "", None),
+        row("accepted per second", load.accepted.count() as f64 / took, "", None),
         row("accepted and lost", lost as f64, "", Some(0.0)),
         row("a refusal: median", load.refused.quantile(0.5), "ms", None),
         row("a refusal: 99th percentile", load.refused.quantile(0.99), "ms", None),
-        row("a refusal: the longest", load.refused.quantile(1.0), "ms", Some(100.0)),
-        row("writes that had to wait: 99th percentile", load.blocked.quantile(0.99), "ms", None),
-        row("writes that had to wait: the longest", load.blocked.quantile(1.0), "ms", None),
+        row("a refusal: maximum", load.refused.quantile(1.0), "ms", Some(100.0)),
+        row("delay of writes: 99th percentile", load.blocked.quantile(0.99), "ms", None),
+        row("delay of writes: maximum", load.blocked.quantile(1.0), "ms", None),
         row("an accepted request: median", load.accepted.quantile(0.5), "ms", None),
-        row("an accepted request: the longest", load.accepted.quantile(1.0), "ms", None),
-        row("memory, the last sixth against the first", grown, "MB", Some(1.0)),
-        row("CPU of the server, of one core", cpu, "%", None),
+        row("an accepted request: maximum", load.accepted.quantile(1.0), "ms", None),
+        row("memory growth from the first sixth to the last", grown, "MB", Some(1.0)),
+        row("server CPU, as a share of one core", cpu, "%", None),
         row(
-            "another client's small request meanwhile: median",
+            "small request of another client during the load: median",
             other.times.quantile(0.5),
             "ms",
             None,
         ),
         row("the same, 99th percentile", other.times.quantile(0.99), "ms", None),
         row("the same, refused", other.refused * 100.0, "%", None),
-        row("the generator's own delay, 99th percentile", load.lag.quantile(0.99), "ms", None),
-        row("the generator's own delay, the longest", load.lag.quantile(1.0), "ms", None),
+        row("delay of the load generator, 99th percentile", load.lag.quantile(0.99), "ms", None),
+        row("delay of the load generator, maximum", load.lag.quantile(1.0), "ms", None),
     ]
 }
 
@@ -132,7 +132,9 @@ fn figures(
 fn start_threads(sockets: &mut [Socket], work: &Path) -> Result<Vec<Vec<String>>> {
     let start = |socket: &mut Socket| {
         let started = socket.call("thread/start", &json!({"cwd": work}))?;
-        let id = started["thread"]["id"].as_str().context("thread/start answered no thread.id")?;
+        let id = started["thread"]["id"]
+            .as_str()
+            .context("the response to thread/start has no thread.id")?;
         Ok(id.to_owned())
     };
     sockets
@@ -153,7 +155,7 @@ fn lost(
     for (threads, accepted) in threads.iter().zip(accepted) {
         for (at, thread) in threads.iter().enumerate() {
             let last = accepted.iter().filter(|id| **id as usize % THREADS == at).max();
-            let last = last.context("a client of whom nothing was accepted")?;
+            let last = last.context("no request of a client was accepted")?;
             let params = json!({"threadId": thread});
             let (read, _) = server.client.request("thread/read", params)?;
             let name = read["thread"]["name"].as_str().and_then(|name| name.parse().ok());
@@ -175,19 +177,19 @@ fn grown(memory: &[(Duration, u64)], part: Duration) -> f64 {
 }
 
 /// A client outside the load that sends a small request at intervals.
-struct Other {
+struct OtherClient {
     ends: Arc<AtomicBool>,
-    thread: JoinHandle<Result<OtherSaw>>,
+    thread: JoinHandle<Result<OtherClientResult>>,
 }
 
-struct OtherSaw {
+struct OtherClientResult {
     times: Times,
     /// Share of its requests that were refused.
     refused: f64,
 }
 
-impl Other {
-    fn start(address: SocketAddr) -> Other {
+impl OtherClient {
+    fn start(address: SocketAddr) -> OtherClient {
         let ends = Arc::new(AtomicBool::new(false));
         let until = ends.clone();
         let thread = std::thread::spawn(move || {
@@ -205,13 +207,13 @@ impl Other {
                 times.append(one.accepted);
                 std::thread::sleep(OTHER_EVERY);
             }
-            ensure!(asked > 0, "the other client asked nothing");
-            Ok(OtherSaw { times, refused: refused as f64 / asked as f64 })
+            ensure!(asked > 0, "the other client sent no request");
+            Ok(OtherClientResult { times, refused: refused as f64 / asked as f64 })
         });
-        Other { ends, thread }
+        OtherClient { ends, thread }
     }
 
-    fn stop(self) -> Result<OtherSaw> {
+    fn stop(self) -> Result<OtherClientResult> {
         self.ends.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("the other client panicked"))?
     }

@@ -20,7 +20,7 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
             Ok(stat) => stat_ticks(&stat).with_context(|| format!("/proc/{process}/stat"))?,
             // A child may have ended since the list was read.
             Err(_) if process != pid => continue,
-            Err(error) => return Err(error).context("the server is gone"),
+            Err(error) => return Err(error).context("the server has exited"),
         };
         // Ticks are coarse and include ended threads; the scheduler's figures are exact and cover
         // only live threads. The larger value is the more accurate.
@@ -102,7 +102,7 @@ fn memory(pid: u32, field: &str) -> Result<u64> {
         match status.ok().as_deref().and_then(|text| status_field(text, name)) {
             Some(bytes) => total += bytes,
             None if process != pid => {}
-            None => anyhow::bail!("/proc/{process}/status has no {name}: the server is gone"),
+            None => anyhow::bail!("/proc/{process}/status has no {name}: the server has exited"),
         }
     }
     Ok(total)

@@ -59,12 +59,12 @@ pub(crate) fn table(columns: &[Column]) -> String {
 pub(crate) fn page(table: &str, machine: &str, command: &str) -> String {
     format!(
         "# Benchmarks\n\n\
-         Medians, measured from outside over stdio, or over WebSocket where clients are named, with \
-         a scripted model on the same machine that answers at once; its own time is part of every \
-         turn. Memory and CPU are the server's, with its children. Load comes from the same machine \
-         too and takes about one of its cores.\n\n\
+         Medians, measured by a client over stdio, or over WebSocket in the rows that mention clients. \
+         A scripted model on the same machine responds immediately; its time is part of every turn. \
+         Memory and CPU are those of the server and its child processes. The load generator runs on \
+         the same machine and uses about one core.\n\n\
          Machine: {machine}.\n\n\
-         Made by `{command}`.\n\n\
+         Created by `{command}`.\n\n\
          {table}"
     )
 }

@@ -49,18 +49,18 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let each = at_most.as_secs_f64() * 1e6 / closed.accepted.count() as f64;
     Ok(vec![
         row(
-            "10,000 small requests a second over 50 WebSockets: median",
+            "10,000 small requests per second over 50 WebSockets: median",
             open.accepted.quantile(0.5),
             "ms",
             None,
         ),
-        row("99th percentile", open.accepted.quantile(0.99), "ms", Some(5.0)),
-        row("the longest", open.accepted.quantile(1.0), "ms", None),
-        row("refused or left out", (refused as u64 + open.left_out) as f64, "", Some(0.0)),
-        row("the generator's own delay, 99th percentile", open.lag.quantile(0.99), "ms", None),
-        row("answered a second", answered as f64 / open.took.as_secs_f64(), "", None),
-        row("CPU of the server, of one core", share, "%", None),
-        row("the most requests a second, 8 waiting for each client", most, "", None),
-        row("CPU of the server for one of them", each, "µs", None),
+        row("the same, 99th percentile", open.accepted.quantile(0.99), "ms", Some(5.0)),
+        row("the same, maximum", open.accepted.quantile(1.0), "ms", None),
+        row("refused or skipped", (refused as u64 + open.left_out) as f64, "", Some(0.0)),
+        row("delay of the load generator, 99th percentile", open.lag.quantile(0.99), "ms", None),
+        row("responses per second", answered as f64 / open.took.as_secs_f64(), "", None),
+        row("server CPU, as a share of one core", share, "%", None),
+        row("maximum requests per second, 8 in flight per client", most, "", None),
+        row("server CPU per request", each, "µs", None),
     ])
 }

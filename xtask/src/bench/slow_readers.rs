@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::process;
 use super::report::{Figure, median};
-use super::socket::{Room, Socket, wait};
+use super::socket::{ReadBuffer, Socket, wait};
 use super::stalled_client::{idle, narrow, one_turn};
 
 /// Bytes per second.
@@ -58,21 +58,21 @@ pub(crate) fn measure(
     let read = slow.bytes as f64 / 1e6;
     Ok(vec![
         row(
-            "one that reads 1 MB/s through 200 MB of answers and streams: bytes missing",
+            "a client that reads 200 MB of responses and streams at 1 MB/s: missing bytes",
             slow.missing as f64,
             "",
             Some(0.0),
         ),
-        row("the same: what it read", read, "MB", None),
-        row("the same: how fast", read / slow.seconds, "MB/s", None),
+        row("the same: amount read", read, "MB", None),
+        row("the same: rate", read / slow.seconds, "MB/s", None),
         row(
-            "ten that ask for much and read nothing: memory",
+            "ten clients that leave large responses unread: memory",
             cost.memory as f64 / 1e6,
             "MB",
             Some(150.0),
         ),
         row(
-            "ten that read nothing: the others against without them",
+            "the same: time of the other clients, relative to without them",
             median(cost.ratios),
             "",
             Some(1.1),
@@ -106,13 +106,13 @@ fn read_slowly(
 fn reference(socket: &mut Socket, thread: &str) -> Result<Vec<u8>> {
     let id = socket.take_id();
     socket.queue(read_request(id, thread).as_bytes());
-    let (mut room, mut found) = (Room::default(), None);
+    let (mut buffer, mut found) = (ReadBuffer::default(), None);
     let began = Instant::now();
     while found.is_none() {
-        ensure!(began.elapsed() < PATIENCE, "no answer to thread/read");
+        ensure!(began.elapsed() < PATIENCE, "no response to thread/read");
         socket.flush()?;
         wait(std::iter::once(&*socket), Duration::from_millis(100))?;
-        socket.receive(&mut room, |text| {
+        socket.receive(&mut buffer, |text| {
             found = found.take().or_else(|| result_of(text).map(<[u8]>::to_vec));
         })?;
     }
@@ -199,9 +199,9 @@ impl Reader {
             "disableOutputCap": true, "disableTimeout": true,
             "sandboxPolicy": {"type": "dangerFullAccess"}}});
         self.socket.queue(run.to_string().as_bytes());
-        let (mut room, mut asked, mut last) = (Room::default(), 0, Instant::now());
+        let (mut buffer, mut asked, mut last) = (ReadBuffer::default(), 0, Instant::now());
         while self.checked.answers < asks || !self.checked.has_exited {
-            ensure!(last.elapsed() < PATIENCE, "nothing more comes to a slow reader");
+            ensure!(last.elapsed() < PATIENCE, "a slow reader receives nothing more");
             while asked < asks && asked < self.checked.answers + AHEAD {
                 let id = self.socket.take_id();
                 self.socket.queue(read_request(id, thread).as_bytes());
@@ -210,11 +210,11 @@ impl Reader {
             self.socket.flush()?;
             wait(std::iter::once(&self.socket), Duration::from_millis(100))?;
             let checked = &mut self.checked;
-            if self.socket.receive(&mut room, |text| checked.see(text))? {
+            if self.socket.receive(&mut buffer, |text| checked.see(text))? {
                 last = Instant::now();
             }
             if let Some(ended) = self.socket.ended() {
-                anyhow::bail!("a client that reads slowly was cut off: {ended:?}");
+                anyhow::bail!("a client that reads slowly was disconnected: {ended:?}");
             }
             let due = Duration::from_secs_f64(self.socket.received_bytes() as f64 / RATE);
             std::thread::sleep(due.saturating_sub(began.elapsed()));

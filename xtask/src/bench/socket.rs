@@ -59,7 +59,7 @@ impl Socket {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
-            stream.read_exact(&mut byte).context("the answer to the upgrade")?;
+            stream.read_exact(&mut byte).context("the response to the upgrade")?;
             head.extend(byte);
         }
         ensure!(
@@ -140,11 +140,15 @@ impl Socket {
     }
 
     /// Reads available bytes and passes each text message on; returns whether there were any.
-    pub(crate) fn receive(&mut self, room: &mut Room, mut each: impl FnMut(&[u8])) -> Result<bool> {
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<bool> {
         if self.ended.is_some() {
             return Ok(false);
         }
-        let count = match self.stream.read(&mut room.0) {
+        let count = match self.stream.read(&mut buffer.0) {
             Ok(0) => {
                 self.ended = Some(Ended::Gone("end of the stream".to_owned()));
                 return Ok(true);
@@ -157,7 +161,7 @@ impl Socket {
             }
         };
         self.received_bytes += count as u64;
-        let read = &room.0[..count];
+        let read = &buffer.0[..count];
         if self.input.is_empty() {
             let taken = self.take_frames(read, &mut each)?;
             self.input.extend_from_slice(&read[taken..]);
@@ -175,13 +179,13 @@ impl Socket {
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
         let id = self.take_id();
         self.queue(json!({"id": id, "method": method, "params": params}).to_string().as_bytes());
-        let (mut room, mut answer) = (Room::default(), None);
+        let (mut buffer, mut answer) = (ReadBuffer::default(), None);
         let deadline = Instant::now() + PATIENCE;
         while answer.is_none() {
             self.flush()?;
-            ensure!(Instant::now() < deadline, "waited {PATIENCE:?} for the answer to {method}");
+            ensure!(Instant::now() < deadline, "waited {PATIENCE:?} for the response to {method}");
             wait(std::iter::once(&*self), Duration::from_secs(1))?;
-            self.receive(&mut room, |text| {
+            self.receive(&mut buffer, |text| {
                 if matches!(Answer::read(text), Some(found) if found.id == id) {
                     answer = Some(serde_json::from_slice::<Value>(text));
                 }
@@ -240,11 +244,11 @@ impl Socket {
 }
 
 /// A read buffer that many sockets share, one after the other.
-pub(crate) struct Room(Vec<u8>);
+pub(crate) struct ReadBuffer(Vec<u8>);
 
-impl Default for Room {
-    fn default() -> Room {
-        Room(vec![0; READ_BYTES])
+impl Default for ReadBuffer {
+    fn default() -> ReadBuffer {
+        ReadBuffer(vec![0; READ_BYTES])
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::load::Times;
 use super::model_server::Script;
 use super::report::{Figure, median};
-use super::socket::{Room, Socket, wait};
+use super::socket::{ReadBuffer, Socket, wait};
 use super::target::Server;
 use super::{Run, Scenario, load, process, slow_readers};
 
@@ -55,16 +55,16 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let mut stalled = narrow(address)?;
     stalled.call("thread/resume", &json!({"threadId": with}))?;
     let (mut calm, mut troubled) = (Seen::default(), Seen::default());
-    let sign = Sign::of(&mut stalled, server.pid())?;
+    let probe = ConnectionProbe::start(&mut stalled, server.pid())?;
     let (mut cut_off, began) = (None, Instant::now());
     for _ in 0..PAIRS {
         // Both are watched in the same way, because watching has a cost too.
         let alone = one_turn(&mut healthy, &without, &mut |_| {
-            sign.is_gone();
+            probe.is_gone();
             Ok(())
         })?;
         let beside = one_turn(&mut healthy, &with, &mut |_| {
-            if sign.is_gone() && cut_off.is_none() {
+            if probe.is_gone() && cut_off.is_none() {
                 cut_off = Some(began.elapsed().as_secs_f64());
             }
             Ok(())
@@ -88,20 +88,20 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let cut_off = cut_off.unwrap_or(f64::NAN);
     let mut figures = vec![
         row(
-            "a delta to 99 clients: how much later than the first, 99th percentile",
+            "a delta to 99 clients: delay after the first client, 99th percentile",
             median(calm.latest),
             "ms",
             None,
         ),
-        row("the same beside one that does not read", median(troubled.latest), "ms", None),
-        row("the second against the first, turn by turn", ratio, "", Some(1.1)),
+        row("the same with one client that does not read", median(troubled.latest), "ms", None),
+        row("ratio of the second to the first, turn by turn", ratio, "", Some(1.1)),
         row("longest pause between deltas", longest(&calm.pauses), "ms", None),
-        row("the same beside one that does not read", longest(&troubled.pauses), "ms", None),
-        row("it is cut off after", cut_off, "s", Some(45.0)),
-        row("what had left the server for it", read as f64 / 1e6, "MB", None),
-        row("after a pause within its budget: deltas that are missing", caught_up, "", Some(0.0)),
+        row("the same with one client that does not read", longest(&troubled.pauses), "ms", None),
+        row("time until that client is disconnected", cut_off, "s", Some(45.0)),
+        row("bytes that had left the server for that client", read as f64 / 1e6, "MB", None),
+        row("after a pause within the client's budget: missing deltas", caught_up, "", Some(0.0)),
         row(
-            "one that reads nothing more of what it asked for is given up after",
+            "a client that stops reading its responses is disconnected after",
             gave_up,
             "s",
             Some(31.0),
@@ -115,7 +115,9 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
 fn start_thread(sockets: &mut [Socket], work: &Path) -> Result<String> {
     let (first, others) = sockets.split_first_mut().context("a client")?;
     let started = first.call("thread/start", &json!({"cwd": work}))?;
-    let thread = started["thread"]["id"].as_str().context("thread/start answered no thread.id")?;
+    let thread = started["thread"]["id"]
+        .as_str()
+        .context("the response to thread/start has no thread.id")?;
     for other in others {
         other.call("thread/resume", &json!({"threadId": thread}))?;
     }
@@ -158,7 +160,7 @@ pub(crate) fn one_turn(
 ) -> Result<(f64, f64)> {
     let mut progress = vec![Progress::default(); sockets.len()];
     let mut first_at: Vec<Instant> = Vec::new();
-    let (mut later, mut room, began) = (Times::default(), Room::default(), Instant::now());
+    let (mut later, mut buffer, began) = (Times::default(), ReadBuffer::default(), Instant::now());
     let mut next_watch = began;
     let first = sockets.first_mut().context("a client")?;
     let input = json!([{"type": "text", "text": "go on"}]);
@@ -168,7 +170,7 @@ pub(crate) fn one_turn(
         wait(sockets.iter(), Duration::from_millis(100))?;
         for (socket, progress) in sockets.iter_mut().zip(&mut progress) {
             let mut now = None;
-            socket.receive(&mut room, |text| {
+            socket.receive(&mut buffer, |text| {
                 let before = progress.deltas;
                 progress.see(text);
                 let now = *now.get_or_insert_with(Instant::now);
@@ -180,7 +182,7 @@ pub(crate) fn one_turn(
                 }
             })?;
             if let Some(ended) = socket.ended() {
-                anyhow::bail!("a client that reads was cut off: {ended:?}");
+                anyhow::bail!("a client that reads was disconnected: {ended:?}");
             }
         }
         if Instant::now() >= next_watch {
@@ -216,7 +218,7 @@ impl Progress {
 fn what_came(socket: &mut Socket) -> Result<usize> {
     let mut bytes = 0;
     load::read_to_end(socket, Duration::from_secs(10), |text| bytes += text.len())?;
-    socket.ended().context("a client that never read was not cut off")?;
+    socket.ended().context("a client that never read was not disconnected")?;
     Ok(bytes)
 }
 
@@ -228,18 +230,18 @@ fn pause(sockets: &mut [Socket], address: SocketAddr, thread: &str) -> Result<f6
     for _ in 0..2 {
         one_turn(sockets, thread, &mut |_| Ok(()))?;
     }
-    let (mut room, mut progress, mut turns) = (Room::default(), Progress::default(), 0);
+    let (mut buffer, mut progress, mut turns) = (ReadBuffer::default(), Progress::default(), 0);
     let began = Instant::now();
     while turns < 2 {
-        ensure!(began.elapsed() < PATIENCE, "a client that paused does not get its messages");
+        ensure!(began.elapsed() < PATIENCE, "a client that paused does not receive its messages");
         wait(std::iter::once(&late), Duration::from_millis(100))?;
-        late.receive(&mut room, |text| {
+        late.receive(&mut buffer, |text| {
             progress.is_done = false;
             progress.see(text);
             turns += usize::from(progress.is_done);
         })?;
         if let Some(ended) = late.ended() {
-            anyhow::bail!("a client that paused within its budget was cut off: {ended:?}");
+            anyhow::bail!("a client that paused within its budget was disconnected: {ended:?}");
         }
     }
     Ok((2 * MESSAGES * DELTAS) as f64 - progress.deltas as f64)
@@ -254,14 +256,14 @@ fn stop_reading(
     thread: &str,
 ) -> Result<f64> {
     let mut stalled = narrow(address)?;
-    let sign = Sign::of(&mut stalled, server.pid())?;
+    let probe = ConnectionProbe::start(&mut stalled, server.pid())?;
     let ask = json!({"id": stalled.take_id(), "method": "thread/read",
         "params": {"threadId": thread, "includeTurns": true}});
     stalled.queue(ask.to_string().as_bytes());
     stalled.flush()?;
     let began = Instant::now();
-    while !sign.is_gone() {
-        ensure!(began.elapsed() < PATIENCE, "a client that reads nothing is never given up");
+    while !probe.is_gone() {
+        ensure!(began.elapsed() < PATIENCE, "a client that reads nothing is never disconnected");
         idle(healthy)?;
     }
     Ok(began.elapsed().as_secs_f64())
@@ -270,23 +272,23 @@ fn stop_reading(
 /// Reads for a moment on idle clients, so that they answer pings.
 pub(crate) fn idle(sockets: &mut [Socket]) -> Result<()> {
     wait(sockets.iter(), Duration::from_millis(20))?;
-    let mut room = Room::default();
+    let mut buffer = ReadBuffer::default();
     for socket in sockets {
-        socket.receive(&mut room, |_| {})?;
+        socket.receive(&mut buffer, |_| {})?;
     }
     Ok(())
 }
 
 /// A command that a client runs and that ends with its connection: makes the end visible from
 /// outside.
-struct Sign {
+struct ConnectionProbe {
     pid: u32,
     /// Number of server processes while it runs.
     processes: usize,
 }
 
-impl Sign {
-    fn of(client: &mut Socket, pid: u32) -> Result<Sign> {
+impl ConnectionProbe {
+    fn start(client: &mut Socket, pid: u32) -> Result<ConnectionProbe> {
         let before = process::held(pid).0;
         let id = client.take_id();
         let params = json!({"command": ["sleep", "1000"], "timeoutMs": 1_000_000,
@@ -296,12 +298,12 @@ impl Sign {
         client.flush()?;
         let began = Instant::now();
         loop {
-            ensure!(began.elapsed() < PATIENCE, "the command of a client does not start");
+            ensure!(began.elapsed() < PATIENCE, "the client's command does not start");
             std::thread::sleep(Duration::from_millis(200));
             let processes = process::held(pid).0;
             // A process that starts commands may have been created besides the command.
             if processes > before && processes == process::held(pid).0 {
-                return Ok(Sign { pid, processes });
+                return Ok(ConnectionProbe { pid, processes });
             }
         }
     }

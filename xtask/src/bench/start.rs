@@ -23,7 +23,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     }
     Ok(vec![
         Figure {
-            what: "process start to `initialize` answered",
+            what: "process start to the response to `initialize`",
             value: median(times),
             unit: "ms",
             goal: Some(5.0),

@@ -50,16 +50,16 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         row("`thread/list`, 50 of 100,000", page, "ms", Some(3.0)),
     ];
     for (what, term) in [
-        ("search among 100,000, one fits", "request 77777:"),
-        ("search among 100,000, 12,500 fit", "flaky"),
-        ("search among 100,000, none fits", "no such words"),
-        ("search among 100,000, two letters, none fits", "qx"),
+        ("search among 100,000, one match", "request 77777:"),
+        ("search among 100,000, 12,500 matches", "flaky"),
+        ("search among 100,000, no match", "no such words"),
+        ("search among 100,000, two letters, no match", "qx"),
     ] {
         let value = pages(&mut server, json!({ "limit": 50, "searchTerm": term }))?;
         figures.push(row(what, value, "ms", Some(20.0)));
     }
     let grown = process::resident(server.pid())?.saturating_sub(before);
-    figures.push(row("memory that the searches leave", megabytes(grown), "MB", None));
+    figures.push(row("memory retained after the searches", megabytes(grown), "MB", None));
     server.finish()?;
     Ok(figures)
 }

@@ -42,8 +42,8 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     }
     let row = |what, values, unit, goal| Figure { what, value: median(values), unit, goal };
     Ok(vec![
-        row("100 threads streaming at once, peak memory", memory, "MB", Some(30.0)),
-        row("100 threads streaming at once, CPU", cpu, "s", Some(0.3)),
-        row("100 threads streaming at once (100 deltas, 10 ms apart), time", wall, "s", None),
+        row("100 concurrent streaming threads, peak memory", memory, "MB", Some(30.0)),
+        row("100 concurrent streaming threads, CPU", cpu, "s", Some(0.3)),
+        row("100 concurrent streaming threads (100 deltas, 10 ms apart), time", wall, "s", None),
     ])
 }

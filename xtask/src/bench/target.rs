@@ -39,7 +39,7 @@ pub(crate) struct Server {
     folder: TempDir,
     spawned: Instant,
     /// Its address, in its own words; such a server does not end with its input.
-    told: String,
+    first_line: String,
 }
 
 const ANY_PORT: &str = "ws://127.0.0.1:0";
@@ -72,7 +72,7 @@ impl Run<'_> {
     /// Starts the server with only a WebSocket listener; returns the address.
     pub(crate) fn start_listening(&self, home: Option<&Path>) -> Result<(Server, SocketAddr)> {
         let server = self.start_in(home, Some(ANY_PORT))?;
-        let address = server.told.strip_prefix("listening on ws://").map(str::trim);
+        let address = server.first_line.strip_prefix("listening on ws://").map(str::trim);
         let address = address.with_context(|| format!("no address; {}", server.last_words()))?;
         let address = address.parse().with_context(|| format!("the address {address}"))?;
         Ok((server, address))
@@ -103,12 +103,12 @@ impl Run<'_> {
             .with_context(|| self.target.binary.display().to_string())?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let mut output = BufReader::new(output.context("its output")?);
-        let mut told = String::new();
+        let mut first_line = String::new();
         if listen.is_some() {
-            output.read_line(&mut told).context("its first line")?;
+            output.read_line(&mut first_line).context("its first line")?;
         }
         let client = Client::over(output, input.context("its input")?);
-        Ok(Server { client, child, folder, spawned, told })
+        Ok(Server { client, child, folder, spawned, first_line })
     }
 
     /// Starts the server and completes the handshake; also returns how long that took.
@@ -149,7 +149,7 @@ impl Server {
     /// Closes the server's input and waits for a successful exit.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.client.close();
-        if !self.told.is_empty() {
+        if !self.first_line.is_empty() {
             let process = rustix::process::Pid::from_child(&self.child);
             rustix::process::kill_process(process, rustix::process::Signal::TERM)?;
         }

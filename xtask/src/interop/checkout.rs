@@ -11,7 +11,7 @@ use crate::test::SCOPE;
 pub(super) fn agentd(root: &Path) -> Result<PathBuf> {
     // Of this program alone: a build of xtask would replace the one that runs.
     let build = [&["build", "--locked", "--bin", "agentd"][..], &SCOPE].concat();
-    let built = Program::cargo(root, &build).succeed("mend what the compiler says above");
+    let built = Program::cargo(root, &build).succeed("fix the compiler errors above");
     built.map_err(|failed| anyhow!(failed.message))?;
     Ok(target(root).join("debug/agentd"))
 }

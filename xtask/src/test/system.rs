@@ -33,7 +33,7 @@ pub(crate) fn packages(_root: &Path) -> Outcome {
     let names = missing.join(" ");
     if !is_root() || !Program::exists("apt-get") {
         return Err(anyhow!(
-            "missing: {names}. Install it, on Debian and its kin with `sudo apt-get install {names}`, \
+            "missing: {names}. Install it, on Debian and its derivatives with `sudo apt-get install {names}`, \
              elsewhere with your system's package tool, and run this again"
         )
         .into());
@@ -74,7 +74,7 @@ impl HeldServices {
         };
         let held = HeldServices(Some(policy.to_owned()));
         let script = format!(
-            "#!/bin/sh\n# Of a running `cargo xtask test`; remove it when there is none.\n\
+            "#!/bin/sh\n# Created by `cargo xtask test`; delete it if none is running.\n\
              if kill -0 {holder} 2>/dev/null; then exit 101; fi\nexit 0\n"
         );
         file.write_all(script.as_bytes()).with_context(|| policy.display().to_string())?;

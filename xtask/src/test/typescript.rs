@@ -47,9 +47,9 @@ pub(crate) fn check(root: &Path) -> Outcome {
     });
     std::fs::write(tools.join("tsconfig.json"), project.to_string())?;
     let compiler = ["node_modules/typescript/bin/tsc", "--project", "tsconfig.json"];
-    Program::new("node", &compiler)
-        .folder(&tools)
-        .succeed("mend the generator (crates/protocol/src/generate), then `cargo xtask generate`")
+    Program::new("node", &compiler).folder(&tools).succeed(
+        "fix the generator (crates/protocol/src/generate), then run `cargo xtask generate`",
+    )
 }
 
 /// Where programs are kept that checks download.

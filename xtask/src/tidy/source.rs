@@ -124,7 +124,7 @@ fn leftovers(file: &Path, text: &str, root: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         if let Some(mark) = marks.iter().find(|mark| has_word(line, mark)) {
-            let message = format!("`{mark}`: do it now, or write it down as an issue");
+            let message = format!("`{mark}`: do it now, or file an issue");
             findings.push(Finding::error(file, number, "leftovers", message));
         }
         if let Some(path) = machine.iter().find(|path| path.len() > 2 && line.contains(*path)) {
@@ -177,12 +177,11 @@ impl Source<'_> {
     fn functions(&mut self) {
         for (start, lines) in functions(&self.scan.code[..self.tests_from]) {
             if lines > FUNCTION_ERROR {
-                let message = format!(
-                    "{lines} lines (at most {FUNCTION_ERROR}): take a part out and name it"
-                );
+                let message =
+                    format!("{lines} lines (at most {FUNCTION_ERROR}): extract a named function");
                 self.error(start, "function-size", message);
             } else if lines > FUNCTION_WARNING {
-                let message = format!("{lines} lines: look for a part with a name of its own");
+                let message = format!("{lines} lines: look for a part to extract");
                 self.findings.push(Finding::warning(
                     self.file,
                     start + 1,
@@ -239,9 +238,8 @@ impl Source<'_> {
             .cloned()
             .collect();
         for (line, text) in named {
-            let message = format!(
-                "`jsonrpc` names no method, and here is \"{text}\": it belongs to `protocol`"
-            );
+            let message =
+                format!("`jsonrpc` must not name the method \"{text}\": move it to `protocol`");
             self.error(line, "jsonrpc-methods", message);
         }
     }
@@ -254,7 +252,7 @@ impl Source<'_> {
             let code = &self.scan.code[line];
             if let Some(found) = IMPURE.iter().find(|name| has_word(code, name)) {
                 let message = format!(
-                    "`session` is pure, and here is `{found}`: ask a port (Model, Commands, Tools, Log, Clock, Ids)"
+                    "`session` is pure and must not use `{found}`: use a port (Model, Commands, Tools, Log, Clock, Ids)"
                 );
                 self.error(line, "session-purity", message);
             }
@@ -273,7 +271,7 @@ impl Source<'_> {
             let found = OPENS.iter().find(|open| code.contains(*open));
             if let Some(found) = found.filter(|_| !self.explained(line, "tidy: open")) {
                 let message = format!(
-                    "`{found}` may wait for ever at a FIFO: read with the crate `files`, or say why \
+                    "`{found}` may block forever on a FIFO: read with the crate `files`, or say why \
                      nobody else has a hand in this file in `// tidy: open …`"
                 );
                 self.error(line, "opened-files", message);

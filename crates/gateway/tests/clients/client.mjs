@@ -116,7 +116,7 @@ await check("admin", "retrieve, rename and list projects", async () => {
   assert(listed.includes(made.project) && listed.includes(other), listed.join());
 });
 
-await check("admin", "API keys: a second one, retrieve, list, revoke", async () => {
+await check("admin", "API keys: create a second one, retrieve, list, revoke", async () => {
   const { serviceAccounts, apiKeys } = organization.projects;
   const project_id = made.project;
   const second = await serviceAccounts.apiKeys.create(made.account, { project_id, name: "second" });
@@ -154,13 +154,13 @@ await check("admin", "spend limits of organization and project: update, retrieve
   }
 });
 
-await check("admin", "what the gateway does not have is a NotFoundError", async () => {
+await check("admin", "unsupported routes are a NotFoundError", async () => {
   await refused(OpenAI.NotFoundError, "unknown_url", null, () => organization.users.list());
 });
 
 // Models
 
-await check("models", "list, with aliases and without what was shut down", async () => {
+await check("models", "list, with aliases and without models that were shut down", async () => {
   const names = (await all(client.models.list())).map((model) => model.id);
   for (const name of ["big", "big-2026-08-01", "embedding"]) assert(names.includes(name), name);
   assert(!names.includes("gone-2024-08-01"));
@@ -335,7 +335,7 @@ await check("images", "generate, streamed", async () => {
 });
 
 await check("images", "edit", async () => {
-  const image = await toFile(Buffer.from("not looked at"), "house.png", { type: "image/png" });
+  const image = await toFile(Buffer.from("not inspected"), "house.png", { type: "image/png" });
   const answer = await client.images.edit({ model, image, prompt: "with a garden" });
   assert(answer.data[0].b64_json);
 });
@@ -464,7 +464,7 @@ await check("batches", "cancel", async () => {
   equal((await ended(batch)).status, "cancelled");
 });
 
-await check("batches", "list, and an unknown one", async () => {
+await check("batches", "list, and retrieve an unknown batch", async () => {
   assert((await all(client.batches.list({ limit: 1 }))).some((batch) => batch.id === made.batch));
   const call = () => client.batches.retrieve("batch_unknown");
   await refused(OpenAI.NotFoundError, "not_found", null, call);
@@ -484,7 +484,7 @@ await check("headers", "withResponse shows the limits", async () => {
   equal(data._request_id, request_id);
 });
 
-await check("headers", "asResponse shows the announcement of a shutdown", async () => {
+await check("headers", "asResponse shows the deprecation and shutdown headers", async () => {
   const asked = { model: "leaving-2025-08-01", input: "x" };
   const { headers } = await client.responses.create(asked).asResponse();
   equal(headers.get("sunset"), "Thu, 01 Jan 2099 00:00:00 GMT");
@@ -505,7 +505,7 @@ await check("errors", "AuthenticationError", async () => {
   assert(error.status === 401 && error.requestID);
 });
 
-await check("errors", "NotFoundError: model, and one that was shut down", async () => {
+await check("errors", "NotFoundError: unknown model, and one that was shut down", async () => {
   const ask = (model) => () => client.responses.create({ model, input: "x" });
   await refused(OpenAI.NotFoundError, "model_not_found", null, ask("no-such-model"));
   const gone = await refused(OpenAI.NotFoundError, "model_not_found", null, ask("gone-2024-08-01"));
@@ -529,7 +529,7 @@ await check("errors", "BadRequestError with code and param", async () => {
 const rejected = () => metric("gateway_rejected_total");
 const answered = (status) => metric("gateway_requests_total", { model: "slow-2026-08-01", status });
 
-await check("retries", "RateLimitError when requests are used up", async () => {
+await check("retries", "RateLimitError when the request limit is reached", async () => {
   const ask = async () => {
     for (let n = 0; n < 200; n += 1) await client.responses.create({ model: "slow", input: "x" });
   };
@@ -541,7 +541,7 @@ await check("retries", "RateLimitError when requests are used up", async () => {
   equal(error.headers.get("x-ratelimit-remaining-requests"), "0");
 });
 
-await check("retries", "the client waits as told, asks once more and is served", async () => {
+await check("retries", "the client waits for Retry-After, retries once and is served", async () => {
   const counts = async () => [await rejected(), await answered(429), await answered(200)];
   const before = await counts();
   const { client, answers, statuses } = watched();
@@ -553,7 +553,7 @@ await check("retries", "the client waits as told, asks once more and is served",
   equal((await counts()).map((count, index) => count - before[index]), [1, 1, 1]);
 });
 
-await check("retries", "several clients at once wait as told and are all served", async () => {
+await check("retries", "several concurrent clients wait for Retry-After and are all served", async () => {
   const before = [await rejected(), await answered(200)];
   const clients = Array.from({ length: 4 }, () => watched(6));
   const ask = ({ client }) => client.chat.completions.create({ model: "slow", messages: question });
@@ -567,7 +567,7 @@ await check("retries", "several clients at once wait as told and are all served"
   equal([(await rejected()) - before[0], (await answered(200)) - before[1]], [refusals, 4]);
 });
 
-await check("retries", "a request that can never fit is not asked again", async () => {
+await check("retries", "a request above the whole limit is not retried", async () => {
   const { client, statuses } = watched();
   const call = () => client.responses.create({ model: "big", input: "x", max_output_tokens: 900_000 });
   const error = await refused(OpenAI.RateLimitError, "rate_limit_exceeded", null, call);
@@ -576,7 +576,7 @@ await check("retries", "a request that can never fit is not asked again", async 
   equal([error.headers.get("retry-after"), statuses()], [null, [429]]);
 });
 
-await check("retries", "a spend limit that is reached is not asked again", async () => {
+await check("retries", "a request beyond the spend limit is not retried", async () => {
   const { spendLimit } = organization.projects;
   await spendLimit.update(made.project, { currency: "USD", interval: "month", threshold_amount: 1 });
   const { client, statuses } = watched();

@@ -160,7 +160,7 @@ def _():
     refused(openai.AuthenticationError, "invalid_api_key", None, deleted.models.list)
 
 
-@check("admin", "API keys: a second one, retrieve, list, revoke")
+@check("admin", "API keys: create a second one, retrieve, list, revoke")
 def _():
     accounts, keys = organization.projects.service_accounts, organization.projects.api_keys
     second = accounts.api_keys.create(made.account, project_id=made.project, name="second")
@@ -232,7 +232,7 @@ def _():
     retention.update(retention_type="none")
 
 
-@check("admin", "what the gateway does not have is a NotFoundError")
+@check("admin", "unsupported routes are a NotFoundError")
 def _():
     refused(openai.NotFoundError, "unknown_url", None, lambda: organization.audit_logs.list())
     refused(openai.NotFoundError, "unknown_url", None, lambda: organization.users.list())
@@ -241,7 +241,7 @@ def _():
 # Models
 
 
-@check("models", "list, with aliases and without what was shut down")
+@check("models", "list, with aliases and without models that were shut down")
 def _():
     names = {model.id for model in client.models.list()}
     assert {"big", "big-2026-08-01", "embedding"} <= names, names
@@ -628,7 +628,7 @@ def _():
     made.batch, made.batch_file = batch.id, file.id
 
 
-@check("batches", "lines that fail are in the error file")
+@check("batches", "failed lines are in the error file")
 def _():
     batch = ended(client.batches.create(input_file_id=batch_file(2, "no-such-model").id, endpoint="/v1/chat/completions", completion_window="24h"))
     if batch.status == "failed":
@@ -645,7 +645,7 @@ def _():
     equal(ended(batch).status, "cancelled")
 
 
-@check("batches", "list, and an unknown one")
+@check("batches", "list, and retrieve an unknown batch")
 def _():
     assert made.batch in [batch.id for batch in client.batches.list(limit=1)]
     call = lambda: client.batches.retrieve("batch_unknown")
@@ -676,7 +676,7 @@ def _():
     equal(raw.parse().object, "chat.completion")
 
 
-@check("headers", "announcements of a shutdown")
+@check("headers", "deprecation and shutdown headers")
 def _():
     headers = client.responses.with_raw_response.create(model="leaving-2025-08-01", input="x").headers
     equal(headers["sunset"], "Thu, 01 Jan 2099 00:00:00 GMT")
@@ -698,7 +698,7 @@ def _():
     assert error.status_code == 401 and error.request_id
 
 
-@check("errors", "NotFoundError: model, and one that was shut down")
+@check("errors", "NotFoundError: unknown model, and one that was shut down")
 def _():
     ask = lambda model: lambda: client.responses.create(model=model, input="x")
     refused(openai.NotFoundError, "model_not_found", None, ask("no-such-model"))
@@ -737,7 +737,7 @@ def answered(status):
     return metric("gateway_requests_total", model="slow-2026-08-01", status=status)
 
 
-@check("retries", "RateLimitError when requests are used up")
+@check("retries", "RateLimitError when the request limit is reached")
 def _():
     def ask():
         for _ in range(200):
@@ -752,7 +752,7 @@ def _():
     equal(headers["x-ratelimit-remaining-requests"], "0")
 
 
-@check("retries", "the client waits as told, asks once more and is served")
+@check("retries", "the client waits for Retry-After, retries once and is served")
 def _():
     before = rejected(), answered(429), answered(200)
     watched = Watched(**options(api_key=made.key, max_retries=3))
@@ -765,7 +765,7 @@ def _():
     equal([b - a for a, b in zip(before, after)], [1, 1, 1])
 
 
-@check("retries", "several clients at once wait as told and are all served")
+@check("retries", "several concurrent clients wait for Retry-After and are all served")
 def _():
     before = rejected(), answered(200)
     clients = [Watched(**options(api_key=made.key, max_retries=6)) for _ in range(4)]
@@ -783,7 +783,7 @@ def _():
     equal((rejected() - before[0], answered(200) - before[1]), (refusals, 4))
 
 
-@check("retries", "a request that can never fit is not asked again")
+@check("retries", "a request above the whole limit is not retried")
 def _():
     before = rejected()
     watched = Watched(**options(api_key=made.key, max_retries=3))
@@ -795,7 +795,7 @@ def _():
     equal((watched.statuses(), rejected() - before), ([429], 1))
 
 
-@check("retries", "a spend limit that is reached is not asked again")
+@check("retries", "a request beyond the spend limit is not retried")
 def _():
     organization.projects.spend_limit.update(made.project, currency="USD", interval="month", threshold_amount=1)
     watched = Watched(**options(api_key=made.key, max_retries=3))

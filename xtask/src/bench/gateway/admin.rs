@@ -71,12 +71,12 @@ pub(crate) fn exchange(address: SocketAddr, request: &str) -> Result<(u16, Vec<u
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(request.as_bytes())?;
-    let (mut input, mut content, mut room) = (Vec::new(), Vec::new(), vec![0; 64 << 10]);
+    let (mut input, mut content, mut buffer) = (Vec::new(), Vec::new(), vec![0; 64 << 10]);
     let mut head = None;
     loop {
-        let length = stream.read(&mut room)?;
-        ensure!(length > 0, "the connection was closed within the answer");
-        input.extend_from_slice(&room[..length]);
+        let length = stream.read(&mut buffer)?;
+        ensure!(length > 0, "the connection was closed within the response");
+        input.extend_from_slice(&buffer[..length]);
         if head.is_none() {
             let Some((response, length)) = Response::read(&input)? else { continue };
             input.drain(..length);

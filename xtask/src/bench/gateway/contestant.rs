@@ -16,27 +16,32 @@ use super::running::{Running, Starter};
 
 /// The columns of the report, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub(crate) enum Who {
+pub(crate) enum ContestantName {
     #[value(name = "agentd")]
     Gateway,
     LimitsOff,
     Nginx,
     #[value(name = "litellm")]
     LiteLlm,
-    Straight,
+    Direct,
 }
 
-impl Who {
-    pub(crate) const ALL: [Who; 5] =
-        [Who::Gateway, Who::LimitsOff, Who::Nginx, Who::LiteLlm, Who::Straight];
+impl ContestantName {
+    pub(crate) const ALL: [ContestantName; 5] = [
+        ContestantName::Gateway,
+        ContestantName::LimitsOff,
+        ContestantName::Nginx,
+        ContestantName::LiteLlm,
+        ContestantName::Direct,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Who::Gateway => "agentd",
-            Who::LimitsOff => "limits off",
-            Who::Nginx => "nginx",
-            Who::LiteLlm => "LiteLLM",
-            Who::Straight => "straight",
+            ContestantName::Gateway => "agentd",
+            ContestantName::LimitsOff => "limits off",
+            ContestantName::Nginx => "nginx",
+            ContestantName::LiteLlm => "LiteLLM",
+            ContestantName::Direct => "direct",
         }
     }
 }
@@ -50,7 +55,7 @@ pub(crate) struct Programs {
 
 /// A running contestant, or the upstream itself.
 pub(crate) struct Contestant {
-    pub(crate) who: Who,
+    pub(crate) who: ContestantName,
     pub(crate) address: SocketAddr,
     pub(crate) key: Option<String>,
     pub(crate) process: Option<Running>,
@@ -86,7 +91,7 @@ const LITELLM_PATIENCE: Duration = Duration::from_secs(180);
 
 /// Returns `None` when the program is not installed.
 pub(crate) fn start(
-    who: Who,
+    who: ContestantName,
     starter: &Starter,
     programs: &Programs,
     core: usize,
@@ -94,23 +99,23 @@ pub(crate) fn start(
 ) -> Result<Option<Contestant>> {
     let folder = tempfile::tempdir().context("a folder for its configuration")?;
     let started = match who {
-        Who::Straight => {
+        ContestantName::Direct => {
             let started_in = Duration::ZERO;
             let (key, process) = (None, None);
             Ok(Contestant { who, address: upstream, key, process, started_in, folder })
         }
-        Who::Gateway | Who::LimitsOff => {
+        ContestantName::Gateway | ContestantName::LimitsOff => {
             let mut gateway =
                 start_gateway(who, starter, &programs.agentd, core, upstream, folder)?;
             let admin = Admin { address: gateway.address, token: TOKEN };
             gateway.key = Some(admin.make_key(SNAPSHOT).context("the admin API")?);
             Ok(gateway)
         }
-        Who::Nginx => match &programs.nginx {
+        ContestantName::Nginx => match &programs.nginx {
             None => return Ok(None),
             Some(program) => start_nginx(starter, program, core, upstream, folder),
         },
-        Who::LiteLlm => match &programs.litellm {
+        ContestantName::LiteLlm => match &programs.litellm {
             None => return Ok(None),
             Some(program) => start_litellm(starter, program, core, upstream, folder),
         },
@@ -120,14 +125,14 @@ pub(crate) fn start(
 
 /// Starts the gateway in a folder, which may contain a database; creates no key.
 pub(crate) fn start_gateway(
-    who: Who,
+    who: ContestantName,
     starter: &Starter,
     agentd: &Path,
     core: usize,
     upstream: SocketAddr,
     folder: TempDir,
 ) -> Result<Contestant> {
-    let limits = if who == Who::LimitsOff { "off:" } else { "memory:" };
+    let limits = if who == ContestantName::LimitsOff { "off:" } else { "memory:" };
     let token = folder.path().join("token");
     std::fs::write(&token, TOKEN)?;
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600))?;
@@ -203,7 +208,7 @@ fn start_nginx(
     command.arg("-p").arg(folder.path()).arg("-e").arg("stderr").arg("-c").arg(&file);
     let mut process = starter.start(core, &command)?;
     wait_until_it_answers(&mut process, address, PATIENCE)?;
-    let (who, started_in) = (Who::Nginx, Duration::ZERO);
+    let (who, started_in) = (ContestantName::Nginx, Duration::ZERO);
     Ok(Contestant { who, address, key: None, process: Some(process), started_in, folder })
 }
 
@@ -267,7 +272,7 @@ fn start_litellm(
     command.current_dir(folder.path());
     let mut process = starter.start(core, &command)?;
     wait_until_it_answers(&mut process, address, LITELLM_PATIENCE)?;
-    let (who, started_in) = (Who::LiteLlm, Duration::ZERO);
+    let (who, started_in) = (ContestantName::LiteLlm, Duration::ZERO);
     let key = Some(LITELLM_KEY.to_owned());
     Ok(Contestant { who, address, key, process: Some(process), started_in, folder })
 }
@@ -289,7 +294,7 @@ fn wait_until_it_answers(
         if exchange(address, &request).is_ok() {
             return Ok(());
         }
-        ensure!(Instant::now() < deadline, "it does not answer within {patience:?}");
+        ensure!(Instant::now() < deadline, "no response within {patience:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

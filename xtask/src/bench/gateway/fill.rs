@@ -15,7 +15,7 @@ const MADE_AT: i64 = 1_790_000_000;
 /// keys. No gateway may have the database open.
 pub(crate) fn database(file: &Path, keys: u64, organizations: u64) -> Result<String> {
     let place = || file.display().to_string();
-    ensure!(file.is_file(), "{}: the gateway has made no database", place());
+    ensure!(file.is_file(), "{}: the gateway has not created its database", place());
     let mut connection = Connection::open(file).with_context(place)?;
     // Keys are inserted in random order, so the whole index is in use all the time.
     connection.pragma_update(None, "cache_size", -512 * 1024)?;

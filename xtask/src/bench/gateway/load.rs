@@ -53,7 +53,7 @@ pub(crate) fn run(load: &Load) -> Result<Measured> {
         clients: Vec::with_capacity(load.connections),
         begin: Instant::now(),
         times: Vec::with_capacity(1 << 20),
-        room: vec![0; 64 << 10],
+        buffer: vec![0; 64 << 10],
         content: Vec::new(),
     };
     for at in 0..load.connections {
@@ -71,7 +71,7 @@ struct Generator<'l> {
     begin: Instant,
     /// Times of the measured responses, in nanoseconds.
     times: Vec<u64>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     content: Vec<u8>,
 }
 
@@ -103,9 +103,9 @@ impl Generator<'_> {
         let patience = Timespec { tv_sec: i64::try_from(PATIENCE.as_secs())?, tv_nsec: 0 };
         while Instant::now() < end {
             events.clear();
-            let room = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.poll, room, Some(&patience)) {
-                Ok(0) => bail!("no answer for {PATIENCE:?}"),
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.poll, buffer, Some(&patience)) {
+                Ok(0) => bail!("no response for {PATIENCE:?}"),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("waiting for answers"),
             }
@@ -114,14 +114,14 @@ impl Generator<'_> {
                 self.advance(usize::try_from(event.data.u64())?)?;
             }
         }
-        ensure!(!self.times.is_empty(), "no answer within {:?}", self.load.time);
+        ensure!(!self.times.is_empty(), "no response within {:?}", self.load.time);
         Ok(self.measured())
     }
 
     fn advance(&mut self, at: usize) -> Result<()> {
         let client = &mut self.clients[at];
         client.write(self.load.request.as_bytes())?;
-        match client.read(&mut self.room, &mut self.content)? {
+        match client.read(&mut self.buffer, &mut self.content)? {
             Progress::Waiting => return Ok(()),
             Progress::Answered => {
                 let now = Instant::now();
@@ -193,20 +193,20 @@ impl Client {
         Ok(())
     }
 
-    fn read(&mut self, room: &mut [u8], content: &mut Vec<u8>) -> Result<Progress> {
+    fn read(&mut self, buffer: &mut [u8], content: &mut Vec<u8>) -> Result<Progress> {
         loop {
-            match self.stream.read(room) {
+            match self.stream.read(buffer) {
                 Ok(0) if self.reading.is_none() && self.input.is_empty() => {
                     return Ok(Progress::Closed);
                 }
-                Ok(0) => bail!("the connection was closed within an answer"),
+                Ok(0) => bail!("the connection was closed within a response"),
                 Ok(length) => {
-                    self.input.extend_from_slice(&room[..length]);
+                    self.input.extend_from_slice(&buffer[..length]);
                     if self.take(content)? {
                         return Ok(Progress::Answered);
                     }
-                    ensure!(self.input.len() < MOST_ANSWER, "an answer without an end");
-                    if length < room.len() {
+                    ensure!(self.input.len() < MOST_ANSWER, "the response is too long");
+                    if length < buffer.len() {
                         return Ok(Progress::Waiting);
                     }
                 }

@@ -28,12 +28,16 @@ impl Response {
         let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
         let httparse::Status::Complete(length) = response.parse(bytes)? else {
-            ensure!(bytes.len() < MOST_HEAD, "a head without an end");
+            ensure!(bytes.len() < MOST_HEAD, "the head is too long");
             return Ok(None);
         };
         let status = response.code.context("no status")?;
         let empty = status == 204 || status == 304 || status < 200;
-        let body = if empty { Body::empty() } else { Body::of(response.headers, Body::UntilEnd)? };
+        let body = if empty {
+            Body::empty()
+        } else {
+            Body::from_headers(response.headers, Body::UntilEnd)?
+        };
         Ok(Some((Response { status, body }, length)))
     }
 }
@@ -44,11 +48,11 @@ impl Request {
         let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
         let httparse::Status::Complete(length) = request.parse(bytes)? else {
-            ensure!(bytes.len() < MOST_HEAD, "a head without an end");
+            ensure!(bytes.len() < MOST_HEAD, "the head is too long");
             return Ok(None);
         };
         let path = request.path.context("no path")?.to_owned();
-        let body = Body::of(request.headers, Body::empty())?;
+        let body = Body::from_headers(request.headers, Body::empty())?;
         Ok(Some((Request { path, body }, length)))
     }
 }
@@ -86,7 +90,7 @@ impl Body {
         Body::Length(0)
     }
 
-    fn of(fields: &[httparse::Header<'_>], otherwise: Body) -> Result<Body> {
+    fn from_headers(fields: &[httparse::Header<'_>], otherwise: Body) -> Result<Body> {
         let value = |name: &str| {
             let field = fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
             field.map(|field| std::str::from_utf8(field.value)).transpose()
@@ -142,7 +146,7 @@ impl Chunk {
             }
             Chunk::Size(size) => match digit {
                 Some(digit) => {
-                    ensure!(size < 1 << 32, "a chunk that is too long");
+                    ensure!(size < 1 << 32, "the chunk is too long");
                     Chunk::Size(size * 16 + u64::from(digit))
                 }
                 None => Chunk::Extension(size).at_line_end(byte),

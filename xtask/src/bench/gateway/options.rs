@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::contestant::Who;
+use super::contestant::ContestantName;
 use crate::bench::options::{check_scenarios, seconds};
 
 /// Measure the gateway beside nginx and LiteLLM. Needs two cores that nothing else uses.
@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) litellm: Option<PathBuf>,
     /// Measure only this contestant; may be repeated
     #[arg(long = "contestant", value_name = "NAME", value_enum)]
-    contestants: Vec<Who>,
+    contestants: Vec<ContestantName>,
     /// Run only this scenario; may be repeated
     #[arg(long = "scenario", value_name = "NAME")]
     scenarios: Vec<String>,
@@ -44,7 +44,7 @@ impl Options {
         self.scenarios.is_empty() || self.scenarios.iter().any(|name| name == scenario)
     }
 
-    pub(crate) fn has(&self, who: Who) -> bool {
+    pub(crate) fn has(&self, who: ContestantName) -> bool {
         self.contestants.is_empty() || self.contestants.contains(&who)
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         let line = ["--contestant", "limits-off", "--seconds", "3", "--scenario", "a"];
         let options = parse(&line).unwrap();
         assert_eq!(options.time, Duration::from_secs(3));
-        assert!(options.has(Who::LimitsOff) && !options.has(Who::Nginx));
+        assert!(options.has(ContestantName::LimitsOff) && !options.has(ContestantName::Nginx));
         assert!(options.includes("a") && !options.includes("b"));
     }
 
@@ -73,7 +73,7 @@ mod tests {
     fn errors_name_what_is_expected() {
         for (line, expected) in [
             ("--seconds 0", "expected a whole number from 1 to 3600"),
-            ("--contestant x", "possible values: agentd, limits-off, nginx, litellm, straight"),
+            ("--contestant x", "possible values: agentd, limits-off, nginx, litellm, direct"),
             ("--nginx", "a value is required"),
             ("--fast", "unexpected argument '--fast'"),
         ] {

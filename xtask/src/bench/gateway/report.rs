@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::contestant::Who;
+use super::contestant::ContestantName;
 use crate::bench::report::short;
 
 /// The goal of the gateway's own figure.
@@ -20,7 +20,7 @@ pub(crate) struct Row {
     pub(crate) what: String,
     pub(crate) unit: &'static str,
     pub(crate) goal: Goal,
-    pub(crate) cells: Vec<(Who, f64)>,
+    pub(crate) cells: Vec<(ContestantName, f64)>,
 }
 
 /// Results of the scenarios.
@@ -32,7 +32,11 @@ pub(crate) struct Report {
 }
 
 impl Row {
-    pub(crate) fn new(what: impl Into<String>, unit: &'static str, cells: Vec<(Who, f64)>) -> Row {
+    pub(crate) fn new(
+        what: impl Into<String>,
+        unit: &'static str,
+        cells: Vec<(ContestantName, f64)>,
+    ) -> Row {
         Row { what: what.into(), unit, goal: Goal::None, cells }
     }
 
@@ -62,8 +66,9 @@ impl Goal {
 
 /// Returns a Markdown table with a column for each contestant that has a figure.
 pub(crate) fn table(rows: &[Row]) -> String {
-    let has = |who: &Who| rows.iter().any(|row| row.cells.iter().any(|(of, _)| of == who));
-    let columns: Vec<Who> = Who::ALL.into_iter().filter(has).collect();
+    let has =
+        |who: &ContestantName| rows.iter().any(|row| row.cells.iter().any(|(of, _)| of == who));
+    let columns: Vec<ContestantName> = ContestantName::ALL.into_iter().filter(has).collect();
     let mut table = "| what | goal |".to_owned();
     for who in &columns {
         let _ = write!(table, " {} |", who.name());
@@ -76,7 +81,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
                 table.push_str(" – |");
                 continue;
             };
-            let missed = *who == Who::Gateway && row.goal.is_missed(*value);
+            let missed = *who == ContestantName::Gateway && row.goal.is_missed(*value);
             let mark = if missed { " (missed)" } else { "" };
             let shown = format!("{} {}", short(*value), row.unit);
             let _ = write!(table, " {}{mark} |", shown.trim());
@@ -90,14 +95,15 @@ pub(crate) fn table(rows: &[Row]) -> String {
 pub(crate) fn page(report: &Report, machine: &str, command: &str) -> String {
     let mut page = format!(
         "# Benchmarks of the gateway\n\n\
-         Measured side by side in one run, in turns; figures are medians of the turns. *agentd* is the \
-         gateway with keys, limits of every dimension and hard spend limits on, *limits off* the same \
-         with `[limits] url = \"off:\"`, *straight* the way without any proxy. nginx and LiteLLM are \
-         plain proxies without keys, limits or spend, of one process each. All of them send the same \
-         request to the same upstream, a chat with an answer of 600 bytes; the upstream and the load \
-         generator are part of `xtask`. Every answer must be a good one, else there is no page.\n\n\
+         All contestants are measured in rotation, in several rounds of one run; the figures are medians over the \
+         turns. *agentd* is the gateway with keys, limits of every dimension and hard spend \
+         limits; *limits off* is the same with `[limits] url = \"off:\"`; *direct* is the \
+         upstream without a proxy. nginx and LiteLLM are plain proxies without keys, limits or \
+         spend, each with one process. All of them send the same request, a chat with a response \
+         of 600 bytes, to the same upstream; the upstream and the load generator are part of \
+         `xtask`. A response other than a success ends the run without a page.\n\n\
          Machine: {machine}.\n\n\
-         Made by `{command}`.\n\n\
+         Created by `{command}`.\n\n\
          {}",
         table(&report.rows)
     );
@@ -114,10 +120,15 @@ mod tests {
     #[test]
     fn rows_have_goals_and_only_measured_columns() {
         let rows = [
-            Row::new("rate", "", vec![(Who::Gateway, 11_000.0), (Who::Nginx, 20_000.0)])
-                .goal(Goal::AtLeast(12_000.0)),
-            Row::new("added", "µs", vec![(Who::Gateway, 42.0)]).goal(Goal::AtMost(60.0)),
-            Row::new("lost", "%", vec![(Who::Gateway, f64::NAN)]).goal(Goal::AtMost(10.0)),
+            Row::new(
+                "rate",
+                "",
+                vec![(ContestantName::Gateway, 11_000.0), (ContestantName::Nginx, 20_000.0)],
+            )
+            .goal(Goal::AtLeast(12_000.0)),
+            Row::new("added", "µs", vec![(ContestantName::Gateway, 42.0)]).goal(Goal::AtMost(60.0)),
+            Row::new("lost", "%", vec![(ContestantName::Gateway, f64::NAN)])
+                .goal(Goal::AtMost(10.0)),
         ];
         assert_eq!(
             table(&rows),

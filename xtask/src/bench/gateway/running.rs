@@ -109,7 +109,7 @@ impl Running {
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     bail!(
-                        "it did not say what was waited for within {patience:?}; {}",
+                        "the expected output did not appear within {patience:?}; {}",
                         self.last_words()
                     );
                 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::admin::exchange;
-use super::contestant::{self, Who};
+use super::contestant::{self, ContestantName};
 use super::fill;
 use super::load::Measured;
 use super::report::{Goal, Report, Row};
 use super::stage::{
-    Ask, Bench, Placement, Showing, Stage, Turns, more_than, over_turns, request, upstream,
+    Bench, ContestantRounds, Placement, RequestKind, RoundPlan, Stage, median_difference,
+    median_over_rounds, request, upstream,
 };
 use super::upstream::Pace;
 use crate::bench::process;
@@ -34,68 +35,89 @@ const TURNS: u32 = 5;
 const AT_ONCE: Pace = Pace { delay_us: 0, piece_us: 1000 };
 const IN_20_MS: Pace = Pace { delay_us: 20_000, piece_us: 1000 };
 /// LiteLLM works from time to time even without requests, so it has a separate stage.
-const QUICK: &[Who] = &[Who::Straight, Who::Gateway, Who::Nginx, Who::LimitsOff];
-const SLOW: &[Who] = &[Who::LiteLlm];
+const QUICK: &[ContestantName] = &[
+    ContestantName::Direct,
+    ContestantName::Gateway,
+    ContestantName::Nginx,
+    ContestantName::LimitsOff,
+];
+const SLOW: &[ContestantName] = &[ContestantName::LiteLlm];
 
 /// Measures the contestants that run together first, then each of the others alone.
 fn show(
     bench: &Bench<'_>,
     placement: Placement,
     pace: Pace,
-    ask: Ask,
+    ask: RequestKind,
     connections: usize,
-) -> Result<Vec<Showing>> {
+) -> Result<Vec<ContestantRounds>> {
     let time = bench.options.time;
-    let quick = Turns {
+    let quick = RoundPlan {
         count: TURNS,
         warm_up: Duration::from_millis(500),
         time: (time / TURNS).max(Duration::from_secs(1)),
     };
-    let mut showings =
+    let mut all_rounds =
         Stage::set(bench, placement, pace, QUICK)?.go_round(ask, connections, quick)?;
     // LiteLLM takes seconds for the first response on each connection, and loads modules with the
     // first request.
-    let slow = Turns { count: 1, warm_up: Duration::from_secs(5), time };
-    showings.extend(Stage::set(bench, placement, pace, SLOW)?.go_round(ask, connections, slow)?);
-    Ok(showings)
+    let slow = RoundPlan { count: 1, warm_up: Duration::from_secs(5), time };
+    all_rounds.extend(Stage::set(bench, placement, pace, SLOW)?.go_round(
+        ask,
+        connections,
+        slow,
+    )?);
+    Ok(all_rounds)
 }
 
 fn throughput(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
-    let showings = show(bench, Placement::Apart, IN_20_MS, Ask::Whole, CONNECTIONS)?;
-    let rates = cells(&showings, |showing| over_turns(showing, |turn| turn.rate));
+    let all_rounds = show(bench, Placement::Apart, IN_20_MS, RequestKind::Whole, CONNECTIONS)?;
+    let rates = cells(&all_rounds, |rounds| median_over_rounds(rounds, |turn| turn.rate));
     let what =
-        "requests a second, 512 connections, an upstream that takes 20 ms, a core of its own";
+        "requests per second, 512 connections, an upstream that takes 20 ms, a dedicated core";
     report.rows.push(Row::new(what, "", rates).goal(Goal::AtLeast(12_000.0)));
-    if let (Some(on), Some(off)) = (of(&showings, Who::Gateway), of(&showings, Who::LimitsOff)) {
-        let turns = on.turns.iter().zip(&off.turns);
-        let lost = median(turns.map(|(on, off)| (1.0 - on.rate / off.rate) * 100.0).collect());
-        let row = Row::new("the same, lost to limits", "%", vec![(Who::Gateway, lost)]);
+    if let (Some(on), Some(off)) = (
+        rounds_of(&all_rounds, ContestantName::Gateway),
+        rounds_of(&all_rounds, ContestantName::LimitsOff),
+    ) {
+        let pairs = on.measured.iter().zip(&off.measured);
+        let lost = median(pairs.map(|(on, off)| (1.0 - on.rate / off.rate) * 100.0).collect());
+        let row = Row::new(
+            "the same, throughput lost to limits",
+            "%",
+            vec![(ContestantName::Gateway, lost)],
+        );
         report.rows.push(row.goal(Goal::AtMost(10.0)));
     }
-    let with_cpu: Vec<&Showing> = showings.iter().filter(|s| !s.cpu.is_empty()).collect();
-    let cpu = with_cpu.iter().map(|showing| (showing.who, median(showing.cpu.clone()))).collect();
-    report.rows.push(Row::new("the same, processor time for a request", "µs", cpu));
+    let with_cpu: Vec<&ContestantRounds> =
+        all_rounds.iter().filter(|s| !s.cpu.is_empty()).collect();
+    let cpu = with_cpu.iter().map(|rounds| (rounds.who, median(rounds.cpu.clone()))).collect();
+    report.rows.push(Row::new("the same, CPU time per request", "µs", cpu));
     for (what, of) in quantiles() {
-        let cells = cells(&showings, |showing| over_turns(showing, of) / 1e3);
-        report.rows.push(Row::new(format!("the same, until the answer: {what}"), "ms", cells));
+        let cells = cells(&all_rounds, |rounds| median_over_rounds(rounds, of) / 1e3);
+        report.rows.push(Row::new(format!("the same, latency: {what}"), "ms", cells));
     }
     Ok(())
 }
 
 fn latency(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     for placement in [Placement::Together, Placement::Apart] {
-        let showings = show(bench, placement, AT_ONCE, Ask::Whole, 1)?;
+        let all_rounds = show(bench, placement, AT_ONCE, RequestKind::Whole, 1)?;
         let goals = match placement {
             Placement::Together => [Goal::AtMost(60.0), Goal::AtMost(150.0)],
             Placement::Apart => [Goal::None, Goal::None],
         };
         let title = format!("one connection, {}", placement.words());
-        compare(&title, &showings, goals, report);
-        let found = (of(&showings, Who::Gateway), of(&showings, Who::Nginx));
+        compare(&title, &all_rounds, goals, report);
+        let found = (
+            rounds_of(&all_rounds, ContestantName::Gateway),
+            rounds_of(&all_rounds, ContestantName::Nginx),
+        );
         if let (Placement::Apart, (Some(ours), Some(nginx))) = (placement, found) {
             for ((what, of), most) in quantiles().into_iter().zip([40.0, 150.0]) {
-                let more = vec![(Who::Gateway, more_than(ours, nginx, of))];
-                let row = Row::new(format!("the same, more than nginx: {what}"), "µs", more);
+                let more = vec![(ContestantName::Gateway, median_difference(ours, nginx, of))];
+                let row =
+                    Row::new(format!("the same, added latency beyond nginx: {what}"), "µs", more);
                 report.rows.push(row.goal(Goal::AtMost(most)));
             }
         }
@@ -105,25 +127,25 @@ fn latency(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 
 fn first_token(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     for placement in [Placement::Together, Placement::Apart] {
-        let showings = show(bench, placement, AT_ONCE, Ask::Streamed, 1)?;
+        let all_rounds = show(bench, placement, AT_ONCE, RequestKind::Streamed, 1)?;
         let goals = [Goal::None, Goal::AtMost(200.0)];
         let title = format!("the first token of a stream, {}", placement.words());
-        compare(&title, &showings, goals, report);
+        compare(&title, &all_rounds, goals, report);
     }
     Ok(())
 }
 
 /// Reports the latency with each contestant, and how much it adds to the direct connection.
-fn compare(title: &str, showings: &[Showing], goals: [Goal; 2], report: &mut Report) {
+fn compare(title: &str, all_rounds: &[ContestantRounds], goals: [Goal; 2], report: &mut Report) {
     for (what, of) in quantiles() {
-        let cells = cells(showings, |showing| over_turns(showing, of));
+        let cells = cells(all_rounds, |rounds| median_over_rounds(rounds, of));
         report.rows.push(Row::new(format!("{title}: {what}"), "µs", cells));
     }
-    let Some(straight) = of(showings, Who::Straight) else { return };
+    let Some(direct) = rounds_of(all_rounds, ContestantName::Direct) else { return };
     for ((what, of), goal) in quantiles().into_iter().zip(goals) {
-        let proxies = showings.iter().filter(|showing| showing.who != Who::Straight);
-        let added = proxies.map(|showing| (showing.who, more_than(showing, straight, of)));
-        let row = Row::new(format!("the same, added: {what}"), "µs", added.collect());
+        let proxies = all_rounds.iter().filter(|rounds| rounds.who != ContestantName::Direct);
+        let added = proxies.map(|rounds| (rounds.who, median_difference(rounds, direct, of)));
+        let row = Row::new(format!("the same, added latency: {what}"), "µs", added.collect());
         report.rows.push(row.goal(goal));
     }
 }
@@ -135,12 +157,15 @@ fn quantiles() -> [Quantile; 2] {
     [("median", |turn| turn.median), ("99th percentile", |turn| turn.p99)]
 }
 
-fn cells(showings: &[Showing], value: impl Fn(&Showing) -> f64) -> Vec<(Who, f64)> {
-    showings.iter().map(|showing| (showing.who, value(showing))).collect()
+fn cells(
+    all_rounds: &[ContestantRounds],
+    value: impl Fn(&ContestantRounds) -> f64,
+) -> Vec<(ContestantName, f64)> {
+    all_rounds.iter().map(|rounds| (rounds.who, value(rounds))).collect()
 }
 
-fn of(showings: &[Showing], who: Who) -> Option<&Showing> {
-    showings.iter().find(|showing| showing.who == who)
+fn rounds_of(all_rounds: &[ContestantRounds], who: ContestantName) -> Option<&ContestantRounds> {
+    all_rounds.iter().find(|rounds| rounds.who == who)
 }
 
 /// Start and memory of a gateway that has served one request.
@@ -148,18 +173,19 @@ fn idle(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let placement = Placement::Apart;
     let (_upstream, address) = upstream(&bench.starter, placement.load(), AT_ONCE)?;
     let [mut starts, mut resident, mut anonymous] = [(); 3].map(|()| Vec::new());
-    for who in [Who::Gateway, Who::Nginx, Who::LiteLlm] {
+    for who in [ContestantName::Gateway, ContestantName::Nginx, ContestantName::LiteLlm] {
         if !bench.options.has(who) {
             continue;
         }
         let (starter, programs) = (&bench.starter, &bench.programs);
         let started = contestant::start(who, starter, programs, placement.proxy(), address)?;
         let Some(contestant) = started else { continue };
-        let (status, body) = exchange(contestant.address, &request(&contestant, Ask::Whole))?;
+        let (status, body) =
+            exchange(contestant.address, &request(&contestant, RequestKind::Whole))?;
         let body = String::from_utf8_lossy(&body);
         ensure!(status == 200, "{} answered {status}: {body}", who.name());
         let Some(process) = &contestant.process else { continue };
-        if who == Who::Gateway {
+        if who == ContestantName::Gateway {
             starts.push((who, milliseconds(contestant.started_in)));
         }
         resident.push((who, megabytes(process::resident(process.pid())?)));
@@ -174,26 +200,26 @@ fn idle(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 
 /// Start and memory with as many keys as the largest organizations have together.
 fn million_keys(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
-    if !bench.options.has(Who::Gateway) {
+    if !bench.options.has(ContestantName::Gateway) {
         return Ok(());
     }
     let (_upstream, address) = upstream(&bench.starter, Placement::Apart.load(), AT_ONCE)?;
     let start = |folder| {
         let (starter, agentd) = (&bench.starter, &bench.programs.agentd);
-        contestant::start_gateway(Who::Gateway, starter, agentd, 0, address, folder)
+        contestant::start_gateway(ContestantName::Gateway, starter, agentd, 0, address, folder)
     };
     // The first start creates the tables.
     let folder = start(tempfile::tempdir()?)?.end()?;
     let key = fill::database(&folder.path().join("gateway.db"), 1_000_000, 10_000)?;
     let mut gateway = start(folder)?;
     gateway.key = Some(key);
-    let (status, body) = exchange(gateway.address, &request(&gateway, Ask::Whole))?;
+    let (status, body) = exchange(gateway.address, &request(&gateway, RequestKind::Whole))?;
     let body = String::from_utf8_lossy(&body);
-    ensure!(status == 200, "a key among a million is answered {status}: {body}");
+    ensure!(status == 200, "the response to a key among a million is {status}: {body}");
     let process = gateway.process.as_ref().context("a gateway is a process")?;
     let pid = process.pid();
     let row = |what, unit, value, most| {
-        Row::new(what, unit, vec![(Who::Gateway, value)]).goal(Goal::AtMost(most))
+        Row::new(what, unit, vec![(ContestantName::Gateway, value)]).goal(Goal::AtMost(most))
     };
     let what = "start with 1,000,000 keys of 10,000 organizations";
     report.rows.push(row(what, "ms", milliseconds(gateway.started_in), 1000.0));
@@ -205,7 +231,7 @@ fn million_keys(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 /// Runs the example in the crate itself, and passes its output on unchanged.
 fn decision(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     const EXAMPLE: &str = "crates/ratelimit/examples/decision_cost.rs";
-    if !bench.options.has(Who::Gateway) {
+    if !bench.options.has(ContestantName::Gateway) {
         return Ok(());
     }
     ensure!(bench.root.join(EXAMPLE).is_file(), "{EXAMPLE} is missing");

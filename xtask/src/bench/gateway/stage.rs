@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::admin;
-use super::contestant::{self, Contestant, MODEL, Programs, Who};
+use super::contestant::{self, Contestant, ContestantName, MODEL, Programs};
 use super::load::{Load, Measured};
 use super::options::Options;
 use super::running::{Running, Starter};
@@ -48,7 +48,7 @@ impl Placement {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Placement::Together => "everything on one core",
-            Placement::Apart => "a core of its own",
+            Placement::Apart => "a dedicated core",
         }
     }
 }
@@ -63,23 +63,23 @@ pub(crate) struct Stage<'b> {
 
 /// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum RequestKind {
     Whole,
     /// Times are measured to the first byte.
     Streamed,
 }
 
 /// Measurements of one contestant, one for each round.
-pub(crate) struct Showing {
-    pub(crate) who: Who,
-    pub(crate) turns: Vec<Measured>,
+pub(crate) struct ContestantRounds {
+    pub(crate) who: ContestantName,
+    pub(crate) measured: Vec<Measured>,
     /// CPU time of the proxy per request, in microseconds, for each round.
     pub(crate) cpu: Vec<f64>,
 }
 
 /// Number of rounds, and the durations of the warm-up and of the measurement.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Turns {
+pub(crate) struct RoundPlan {
     pub(crate) count: u32,
     pub(crate) warm_up: Duration,
     pub(crate) time: Duration,
@@ -106,7 +106,7 @@ impl<'b> Stage<'b> {
         bench: &'b Bench<'b>,
         placement: Placement,
         pace: Pace,
-        who: &[Who],
+        who: &[ContestantName],
     ) -> Result<Stage<'b>> {
         let (upstream, address) = upstream(&bench.starter, placement.load(), pace)?;
         let mut contestants = Vec::new();
@@ -121,44 +121,44 @@ impl<'b> Stage<'b> {
     /// Measures each contestant in turn, for several rounds.
     pub(crate) fn go_round(
         &mut self,
-        ask: Ask,
+        ask: RequestKind,
         connections: usize,
-        turns: Turns,
-    ) -> Result<Vec<Showing>> {
-        let showing = |contestant: &Contestant| Showing {
+        plan: RoundPlan,
+    ) -> Result<Vec<ContestantRounds>> {
+        let rounds = |contestant: &Contestant| ContestantRounds {
             who: contestant.who,
-            turns: Vec::new(),
+            measured: Vec::new(),
             cpu: Vec::new(),
         };
-        let mut showings: Vec<Showing> = self.contestants.iter().map(showing).collect();
-        for turn in 0..turns.count as usize {
-            for step in 0..showings.len() {
+        let mut all_rounds: Vec<ContestantRounds> = self.contestants.iter().map(rounds).collect();
+        for turn in 0..plan.count as usize {
+            for step in 0..all_rounds.len() {
                 // Rotates the order, so that no contestant always follows the same one.
-                let at = (turn + step) % showings.len();
-                let name = showings[at].who.name();
-                self.measure((ask, connections), turns, at, &mut showings[at])
+                let at = (turn + step) % all_rounds.len();
+                let name = all_rounds[at].who.name();
+                self.measure((ask, connections), plan, at, &mut all_rounds[at])
                     .with_context(|| format!("{name}, {}", self.placement.words()))?;
             }
         }
-        Ok(showings)
+        Ok(all_rounds)
     }
 
     fn measure(
         &mut self,
-        (ask, connections): (Ask, usize),
-        turns: Turns,
+        (ask, connections): (RequestKind, usize),
+        plan: RoundPlan,
         at: usize,
-        showing: &mut Showing,
+        rounds: &mut ContestantRounds,
     ) -> Result<()> {
         let contestant = &mut self.contestants[at];
-        let Turns { warm_up, time, .. } = turns;
+        let RoundPlan { warm_up, time, .. } = plan;
         let load = Load {
             address: contestant.address,
             request: request(contestant, ask),
             connections,
             warm_up,
             time,
-            to_first_byte: ask == Ask::Streamed,
+            to_first_byte: ask == RequestKind::Streamed,
         };
         let pid = contestant.process.as_ref().map(Running::pid);
         let before = pid.map(process::cpu).transpose()?;
@@ -167,9 +167,9 @@ impl<'b> Stage<'b> {
             let used = process::cpu(pid)?.saturating_sub(before);
             // Requests of the warm-up are not counted in the rate, but use the same CPU time.
             let requests = measured.rate * (time + warm_up).as_secs_f64();
-            showing.cpu.push(used.as_secs_f64() * 1e6 / requests);
+            rounds.cpu.push(used.as_secs_f64() * 1e6 / requests);
         }
-        showing.turns.push(measured);
+        rounds.measured.push(measured);
         Ok(())
     }
 
@@ -183,7 +183,7 @@ impl<'b> Stage<'b> {
 }
 
 /// Returns a request that is the same for every contestant, except for the key and the stream.
-pub(crate) fn request(contestant: &Contestant, ask: Ask) -> String {
+pub(crate) fn request(contestant: &Contestant, ask: RequestKind) -> String {
     let mut body = serde_json::json!({
         "model": MODEL,
         "messages": [
@@ -195,7 +195,7 @@ pub(crate) fn request(contestant: &Contestant, ask: Ask) -> String {
         "temperature": 0.2,
         "max_completion_tokens": 100,
     });
-    if ask == Ask::Streamed {
+    if ask == RequestKind::Streamed {
         body["stream"] = true.into();
     }
     let key = contestant.key.as_deref();
@@ -203,12 +203,16 @@ pub(crate) fn request(contestant: &Contestant, ask: Ask) -> String {
 }
 
 /// Returns the median of a measured value over the rounds.
-pub(crate) fn over_turns(showing: &Showing, of: fn(&Measured) -> f64) -> f64 {
-    median(showing.turns.iter().map(of).collect())
+pub(crate) fn median_over_rounds(rounds: &ContestantRounds, of: fn(&Measured) -> f64) -> f64 {
+    median(rounds.measured.iter().map(of).collect())
 }
 
 /// Returns the median over the rounds of the difference between two contestants in the same round.
-pub(crate) fn more_than(showing: &Showing, other: &Showing, of: fn(&Measured) -> f64) -> f64 {
-    let turns = showing.turns.iter().zip(&other.turns);
-    median(turns.map(|(one, other)| of(one) - of(other)).collect())
+pub(crate) fn median_difference(
+    rounds: &ContestantRounds,
+    other: &ContestantRounds,
+    of: fn(&Measured) -> f64,
+) -> f64 {
+    let pairs = rounds.measured.iter().zip(&other.measured);
+    median(pairs.map(|(one, other)| of(one) - of(other)).collect())
 }

@@ -56,7 +56,7 @@ struct Upstream {
     /// When which connection has a chunk to send; the last number distinguishes it from earlier
     /// connections in the same slot.
     due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 struct Connection {
@@ -90,7 +90,7 @@ impl Upstream {
             connections: Vec::new(),
             free: Vec::new(),
             due: BinaryHeap::new(),
-            room: vec![0; 64 << 10],
+            buffer: vec![0; 64 << 10],
         })
     }
 
@@ -144,7 +144,7 @@ impl Upstream {
             return;
         };
         let goes_on =
-            connection.flush().is_ok() && connection.fill(&mut self.room).unwrap_or(false);
+            connection.flush().is_ok() && connection.fill(&mut self.buffer).unwrap_or(false);
         let goes_on = goes_on && connection.take_up(&self.answers).is_ok();
         if !goes_on {
             self.connections[at] = None;
@@ -218,17 +218,17 @@ impl Connection {
     }
 
     /// Reads all available bytes; `false` when the client has closed.
-    fn fill(&mut self, room: &mut [u8]) -> std::io::Result<bool> {
+    fn fill(&mut self, buffer: &mut [u8]) -> std::io::Result<bool> {
         loop {
-            match self.stream.read(room) {
+            match self.stream.read(buffer) {
                 Ok(0) => return Ok(false),
                 Ok(length) => {
-                    self.input.extend_from_slice(&room[..length]);
+                    self.input.extend_from_slice(&buffer[..length]);
                     if self.input.len() > MOST_REQUEST {
                         return Ok(false);
                     }
                     // A short read means that no more is available; the end has its own event.
-                    if length < room.len() {
+                    if length < buffer.len() {
                         return Ok(true);
                     }
                 }

@@ -80,7 +80,7 @@ impl Outcome {
         let seen = (self.checks.len() - self.failed(), self.failed());
         ensure!(
             seen == (passed, failed) && !self.client.is_empty(),
-            "the script counts {passed} passed and {failed} failed, its lines are {} and {}",
+            "the script reports {passed} passed and {failed} failed, but prints {} and {} such lines",
             seen.0,
             seen.1
         );

@@ -7,13 +7,12 @@ use super::outcome::{Check, Outcome};
 const INTRODUCTION: &str = "\
 # Official clients of the gateway
 
-The official clients of this API work with the gateway as they are: they are told its address and a
-key, and nothing else. `cargo xtask interop` shows it. It installs the clients below the target folder,
-in the versions that `crates/gateway/tests/clients` pins; starts `agentd gateway` with the offline model
-behind it, a new one for each client; and runs one script for each client. The Python client is told to
-refuse answers that are not of the documented shape, but for a few of which the script says why that
-cannot be. Requests that are sent again are counted on both sides: by the client, and in the gateway's
-metrics.
+The official clients of this API work with the gateway unchanged: they need only its address and a
+key. `cargo xtask interop` verifies this. It installs the clients below the target folder, in the
+versions that `crates/gateway/tests/clients` pins, and runs one script for each client against a new
+`agentd gateway` with the offline model as its upstream. The Python client validates every response
+against the documented shape, with a few exceptions that its script explains. Retries are counted
+both by the client and in the gateway's metrics.
 
 ```sh
 cargo xtask interop             # needs python3 with venv and pip, node, npm, and a network the first time

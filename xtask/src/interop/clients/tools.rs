@@ -106,7 +106,7 @@ fn once(folder: &Path, wanted: &str, install: impl FnOnce() -> Result<()>) -> Re
 }
 
 fn run(program: Program) -> Result<()> {
-    let done = program.succeed("check the network, and what it says above");
+    let done = program.succeed("check the network and the output above");
     done.map(drop).map_err(|failed| anyhow!(failed.message))
 }
 
