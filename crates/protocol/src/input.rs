@@ -36,7 +36,7 @@ pub enum UserInput {
 #[serde(rename_all = "camelCase")]
 pub struct TextElement {
     pub byte_range: ByteRange,
-    /// Text to display in its place.
+    /// Text to display instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
 }

@@ -2651,7 +2651,7 @@ export interface TerminalSize {
 /** A span of the text with a special meaning. */
 export interface TextElement {
   byteRange: ByteRange;
-  /** Text to display in its place. */
+  /** Text to display instead. */
   placeholder?: string | null;
 }
 
@@ -3313,7 +3313,7 @@ export interface WindowsWorldWritableWarningNotification {
   samplePaths: Array<string>;
 }
 
-/** Requests of the client. */
+/** Requests from the client. */
 export interface ClientRequests {
   /** Cancels a login in progress. */
   "account/login/cancel": { params: AccountLoginCancelParams; result: AccountLoginCancelResponse };
@@ -3469,13 +3469,13 @@ export interface ClientRequests {
   "windowsSandbox/setupStart": { params: WindowsSandboxSetupStartParams; result: WindowsSandboxSetupStartResponse };
 }
 
-/** Notifications of the client. */
+/** Notifications from the client. */
 export interface ClientNotifications {
   /** Completes the handshake. */
   "initialized": { params?: Empty };
 }
 
-/** Requests of the server. */
+/** Requests from the server. */
 export interface ServerRequests {
   /** Requests fresh tokens from the client. */
   "account/hostedAuthTokens/refresh": { params: HostedAuthTokensRefreshParams; result: HostedAuthTokensRefreshResponse };
@@ -3493,7 +3493,7 @@ export interface ServerRequests {
   "mcpServer/elicitation/request": { params: McpServerElicitationRequestParams; result: McpServerElicitationRequestResponse };
 }
 
-/** Notifications of the server. */
+/** Notifications from the server. */
 export interface ServerNotifications {
   /** A login succeeded or failed. */
   "account/login/completed": { params: AccountLoginCompletedNotification };
@@ -3612,5 +3612,5 @@ export type ClientNotification = Notification<ClientNotifications>;
 /** A request of the server. */
 export type ServerRequest = Request<ServerRequests>;
 
-/** A notification of the server. */
+/** A notification from the server. */
 export type ServerNotification = Notification<ServerNotifications>;

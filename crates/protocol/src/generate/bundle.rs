@@ -14,17 +14,17 @@ pub(crate) fn schema(surface: &Surface) -> Value {
     let mut definitions: Map<String, Value> =
         surface.definitions.iter().map(|(name, schema)| (name.clone(), schema.clone())).collect();
     let unions = [
-        ("ClientRequest", "A request of the client.", &surface.client_requests, true),
+        ("ClientRequest", "A request from the client.", &surface.client_requests, true),
         (
             "ClientNotification",
-            "A notification of the client.",
+            "A notification from the client.",
             &surface.client_notifications,
             false,
         ),
-        ("ServerRequest", "A request of the server.", &surface.server_requests, true),
+        ("ServerRequest", "A request from the server.", &surface.server_requests, true),
         (
             "ServerNotification",
-            "A notification of the server.",
+            "A notification from the server.",
             &surface.server_notifications,
             false,
         ),
@@ -82,7 +82,7 @@ fn envelope(message: &MessageSchema, has_id: bool, surface: &Surface) -> Value {
 
 /// Adds the position of a notification about a thread, for clients with `capabilities.eventCursor`.
 fn with_place(mut envelope: Value) -> Value {
-    let description = "Its place among the thread's events, with `capabilities.eventCursor`.";
+    let description = "Position in the thread's event log; set with `capabilities.eventCursor`.";
     envelope["properties"]["eventCursor"] = json!({"type": "string", "description": description});
     envelope
 }

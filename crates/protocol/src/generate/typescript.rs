@@ -18,28 +18,28 @@ pub(crate) fn render(surface: &Surface) -> String {
     message_map(
         &mut out,
         "ClientRequests",
-        "Requests of the client.",
+        "Requests from the client.",
         &surface.client_requests,
         surface,
     );
     message_map(
         &mut out,
         "ClientNotifications",
-        "Notifications of the client.",
+        "Notifications from the client.",
         &surface.client_notifications,
         surface,
     );
     message_map(
         &mut out,
         "ServerRequests",
-        "Requests of the server.",
+        "Requests from the server.",
         &surface.server_requests,
         surface,
     );
     message_map(
         &mut out,
         "ServerNotifications",
-        "Notifications of the server.",
+        "Notifications from the server.",
         &surface.server_notifications,
         surface,
     );
@@ -70,13 +70,13 @@ export type ServerRequest = Request<ServerRequests>;
 
 /// Notifications on the stable surface.
 const NOTIFICATION: &str = r#"
-/** A notification of the server. */
+/** A notification from the server. */
 export type ServerNotification = Notification<ServerNotifications>;
 "#;
 
 /// Notifications on the experimental surface, which has `capabilities.eventCursor`.
 const PLACED_NOTIFICATION: &str = r#"
-/** A notification of the server. With `capabilities.eventCursor`, those about a thread tell their place. */
+/** A notification from the server. With `capabilities.eventCursor`, notifications about a thread have an `eventCursor`. */
 export type ServerNotification = Notification<ServerNotifications> & { eventCursor?: string };
 "#;
 

@@ -113,7 +113,7 @@ impl Validator {
             "type" => check_type(argument, value, path),
             "const" => expect(argument == value, || format!("{path}: {value} is not {argument}")),
             "enum" => expect(argument.as_array().is_some_and(|all| all.contains(value)), || {
-                format!("{path}: {value} is none of {argument}")
+                format!("{path}: {value} is not one of {argument}")
             }),
             "minimum" => expect(number(value) >= number(argument), || {
                 format!("{path}: {value} is below {argument}")
@@ -129,7 +129,7 @@ impl Validator {
             "oneOf" => match self.check_variants(argument, value, path)? {
                 1 => Ok(()),
                 several => {
-                    let message = format!("{path}: fits {several} alternatives, not one");
+                    let message = format!("{path}: matches {several} alternatives instead of one");
                     Err(SchemaError::mismatch(message))
                 }
             },
@@ -200,7 +200,7 @@ impl Validator {
                 Err(error) => reasons.push(error.to_string()),
             }
         }
-        expect(fitting > 0, || format!("{path}: fits no alternative: {}", reasons.join("; ")))?;
+        expect(fitting > 0, || format!("{path}: matches no alternative: {}", reasons.join("; ")))?;
         Ok(fitting)
     }
 }
