@@ -36,6 +36,6 @@ pub use sandbox::{
     WorkspaceWrite,
 };
 pub use tools::{
-    ContextSize, Location, McpServer, Port, Project, TrustLevel, WebSearch, WebSearchSettings,
-    WebSearchTool,
+    Agents, ContextSize, Location, McpServer, Port, Project, TrustLevel, WebSearch,
+    WebSearchSettings, WebSearchTool,
 };

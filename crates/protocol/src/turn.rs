@@ -25,6 +25,7 @@ methods! {
         turn_start(TurnStartParams) -> TurnStartResponse,
         Stable, Ordered, [
             "environments",
+            "maxTotalTokens",
             "permissions",
             "responsesapiClientMetadata",
         ], StartsWork;
@@ -146,6 +147,11 @@ pub struct TurnStartParams {
     /// JSON Schema of the final answer, for this turn only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// Most tokens, input and output, that this turn and its agents may use together. With a turn
+    /// in progress, its limit becomes the lower of the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub max_total_tokens: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub environments: Option<Vec<TurnEnvironmentParams>>,

@@ -2,6 +2,7 @@
 
 mod actor;
 mod broadcast;
+mod budget;
 mod configuration;
 mod event_log;
 mod event_sender;
@@ -30,7 +31,7 @@ pub(crate) use handle::{AnswerSender, Command, Snapshot, ThreadHandle};
 pub(crate) use inspect::{InspectionServices, ToolInspector};
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::Mailbox;
-pub(crate) use model_stream::ModelStream;
+pub(crate) use model_stream::{ModelStream, TurnBudget};
 pub(crate) use questions::Questions;
 pub(crate) use replies::Replies;
 pub(crate) use running_commands::{CommandServices, RunningCommands};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use crate::port::effect::Prompt;
 use crate::port::fragment::{Fragment, Head, Mark};
 use crate::port::item::{ToolContent, UserContent};
 
@@ -111,6 +112,13 @@ pub(crate) fn message(role: &str, text: &str) -> Arc<str> {
         "role": role,
         "content": [{ "type": "input_text", "text": text }],
     }))
+}
+
+impl Prompt {
+    /// Adds a note of the server, for this request only.
+    pub fn add_notice(&mut self, text: &str) {
+        self.input.push(message("developer", text));
+    }
 }
 
 /// A message of the agent.

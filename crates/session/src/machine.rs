@@ -192,6 +192,11 @@ impl Machine {
                 let failure = Failure::new(FailureKind::InternalServerError, message);
                 self.with_turn(|turn, thread| turn.fail(failure, thread));
             }
+            Input::FailTurn { turn, failure } => self.with_turn(|running, thread| {
+                if *running.id() == turn {
+                    running.fail(failure, thread);
+                }
+            }),
             Input::ReviewPrompt { turn, prompt } => {
                 self.with_turn(|running, thread| running.review_prompt(&turn, &prompt, thread));
             }

@@ -3919,6 +3919,11 @@ export interface TurnStartParams {
   effort?: ReasoningEffort | null;
   environments?: Array<TurnEnvironmentParams> | null;
   input: Array<UserInput>;
+  /**
+   * Most tokens, input and output, that this turn and its agents may use together. With a turn
+   * in progress, its limit becomes the lower of the two.
+   */
+  maxTotalTokens?: number | null;
   model?: string | null;
   /** JSON Schema of the final answer, for this turn only. */
   outputSchema?: unknown;

@@ -151,6 +151,11 @@ options! {
         max_depth: Whole<0, 100> = Whole::new(1), ANY, AGENTS;
         /// Time limit of one worker of a CSV job, in seconds.
         job_max_runtime_seconds: Whole<1, 604_800> = Whole::new(1800), ANY, AGENTS;
+        /// Most tokens, input and output, that a turn and all agents that it starts may use
+        /// together.
+        max_total_tokens: Option<Whole<1, 1_000_000_000_000>>, ANY, Effect::Active;
+        /// Longest duration of a turn and of all agents that it starts, in seconds.
+        max_total_seconds: Option<Whole<1, 604_800>>, ANY, Effect::Active;
         rest {
             /// A role for sub-agents.
             roles as "<name>": AgentRole, ANY, Effect::Group;

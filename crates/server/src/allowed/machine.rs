@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use session::{
-    Action, Configured, Decision, Effect, Fragment, GoalChange, Id, Ids, Input, Machine,
+    Action, Configured, Decision, Effect, Failure, Fragment, GoalChange, Id, Ids, Input, Machine,
     ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored, Settings, ToolAnswer,
     ToolError, UserAnswers, UserContent,
 };
@@ -58,6 +58,7 @@ machine_inputs! {
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> }
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> }
     StoreFailed { message: String }
+    FailTurn { turn: Id, failure: Failure }
     Drain {}
     Shutdown {}
 }

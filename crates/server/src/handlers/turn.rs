@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::folders;
 use crate::handlers::refuse_missing;
 use crate::server::Server;
-use crate::thread::{AnswerSender, Command, ThreadHandle};
+use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget};
 
 impl TurnMethods<Caller> for Server {
     async fn turn_start(
@@ -38,6 +38,10 @@ impl TurnMethods<Caller> for Server {
         let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
         let cwd = folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?;
         let overrides = overrides(&params, cwd)?;
+        let max_tokens = params.max_total_tokens;
+        if max_tokens.is_some_and(|tokens| tokens < 1) {
+            return Err(Error::invalid_params("`maxTotalTokens` must be at least 1"));
+        }
         let permissions = params.permissions.clone();
         if permissions.is_some() && overrides.sandbox.is_some() {
             return Err(Error::exclusive("permissions", "sandboxPolicy"));
@@ -47,6 +51,7 @@ impl TurnMethods<Caller> for Server {
             overrides: Box::new(overrides),
             permissions,
             output_schema,
+            budget: TurnBudget::Own { max_tokens },
             answer,
             gate,
         });

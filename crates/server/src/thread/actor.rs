@@ -16,7 +16,7 @@ use crate::thread::handle::{Command, ThreadHandle};
 use crate::thread::inspect::{ToolContext, ToolInspector};
 use crate::thread::journal::Journal;
 use crate::thread::mailbox::Mailbox;
-use crate::thread::model_stream::ModelStream;
+use crate::thread::model_stream::{FromModel, ModelStream};
 use crate::thread::panics;
 use crate::thread::questions::Questions;
 use crate::thread::replies::Replies;
@@ -50,7 +50,7 @@ enum Next {
     Unload,
     Soon(MachineInput),
     Command(Command),
-    Events(u64, Vec<model::Event>),
+    Model(FromModel),
     Closed,
 }
 
@@ -81,7 +81,8 @@ impl Actor {
             match self.next().await {
                 Next::Soon(input) => self.step(input, &mut steps),
                 Next::Command(command) => self.take(command, &mut steps).await,
-                Next::Events(sample, events) => {
+                Next::Model(FromModel::OverBudget(input)) => self.step(input, &mut steps),
+                Next::Model(FromModel::Events(sample, events)) => {
                     let raw = self.configuration.config().show_raw_agent_reasoning;
                     let events = convert::model::events(events, raw);
                     self.step(MachineInput::Model { sample, events }, &mut steps);
@@ -127,7 +128,7 @@ impl Actor {
             biased;
             command = self.mailbox.next() => command.map_or(Next::Closed, Next::Command),
             () = unload => Next::Unload,
-            (sample, events) = self.model.next() => Next::Events(sample, events),
+            news = self.model.next() => Next::Model(news),
         }
     }
 

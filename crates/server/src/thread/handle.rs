@@ -14,6 +14,7 @@ use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::Error;
 use crate::thread::event_log::{EventPosition, ReplayGap};
+use crate::thread::model_stream::TurnBudget;
 use crate::thread::patches::PlannedPatch;
 
 /// Where the answer to a command goes.
@@ -30,6 +31,7 @@ pub(crate) enum Command {
         /// The permission profile that the client selects.
         permissions: Option<PermissionProfileSelectionParams>,
         output_schema: Option<Arc<str>>,
+        budget: TurnBudget,
         answer: AnswerSender,
         gate: Gate,
     },

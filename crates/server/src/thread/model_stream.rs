@@ -1,4 +1,4 @@
-//! The response that the model streams to a thread, one at a time.
+//! The response that the model streams to a thread, one at a time, within the budget of the turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,10 @@ use crate::allowed::MachineInput;
 use crate::convert;
 use crate::options::Options;
 use crate::provider::{Models, provider};
+use crate::thread::budget::{Admission, Budget, BudgetLimits};
+
+/// Bytes of a prompt for each token that it is expected to use.
+const BYTES_PER_TOKEN: usize = 4;
 
 /// See the module.
 pub(crate) struct ModelStream {
@@ -19,7 +23,40 @@ pub(crate) struct ModelStream {
     client: model::Client,
     models: Arc<Models>,
     options: Arc<Options>,
-    current: Option<(u64, ResponseStream)>,
+    current: Option<Response>,
+    /// Budgets that requests ask for, by the turns that they started and that have not begun here.
+    requested: Vec<(Id, TurnBudget)>,
+    running: Option<RunningTurn>,
+}
+
+/// The response that streams in.
+struct Response {
+    sample: u64,
+    stream: ResponseStream,
+    /// Reserves its tokens.
+    _admission: Option<Admission>,
+}
+
+/// The budget that a request asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum TurnBudget {
+    /// A budget of the turn's own with at most this many tokens.
+    Own { max_tokens: Option<i64> },
+}
+
+/// What the model stream reports.
+pub(super) enum FromModel {
+    /// The next events of the response to this request; none when it has ended.
+    Events(u64, Vec<model::Event>),
+    /// The running turn has used up its budget.
+    OverBudget(MachineInput),
+}
+
+struct RunningTurn {
+    turn: Id,
+    budget: Arc<Budget>,
+    /// Whether the turn was told to stop.
+    is_stopped: bool,
 }
 
 impl ModelStream {
@@ -29,7 +66,49 @@ impl ModelStream {
         models: Arc<Models>,
         options: Arc<Options>,
     ) -> Self {
-        Self { thread, client, models, options, current: None }
+        let (current, requested, running) = (None, Vec::new(), None);
+        Self { thread, client, models, options, current, requested, running }
+    }
+
+    /// Keeps the budget that the request for a turn asked for until the turn begins.
+    pub(super) fn request_budget(&mut self, turn: Id, budget: TurnBudget) {
+        self.requested.push((turn, budget));
+    }
+
+    /// A turn begins: it has a budget. One that joins the running turn can only lower the budget.
+    pub(super) fn turn_started(&mut self, turn: &Id, limits: BudgetLimits) {
+        let position = self.requested.iter().position(|(requested, _)| requested == turn);
+        let requested = position.map(|position| self.requested.swap_remove(position).1);
+        let max_tokens = match requested {
+            Some(TurnBudget::Own { max_tokens }) => max_tokens,
+            None => None,
+        };
+        match &self.running {
+            Some(running) => {
+                if let Some(max_tokens) = max_tokens {
+                    running.budget.lower(max_tokens);
+                }
+            }
+            None => {
+                let budget = Budget::new(BudgetLimits {
+                    tokens: limits.tokens.into_iter().chain(max_tokens).min(),
+                    ..limits
+                });
+                self.running = Some(RunningTurn { turn: turn.clone(), budget, is_stopped: false });
+            }
+        }
+    }
+
+    /// The running turn has ended.
+    pub(super) fn turn_ended(&mut self) {
+        self.running = None;
+    }
+
+    /// Counts what a response used.
+    pub(super) fn charge(&self, tokens: i64) {
+        if let Some(running) = &self.running {
+            running.budget.charge(tokens);
+        }
     }
 
     /// Sends a prompt; its response replaces the current one. Returns the failure of one that cannot
@@ -49,37 +128,46 @@ impl ModelStream {
             let failure = Failure::new(FailureKind::BadRequest, message);
             return Some(MachineInput::Model { sample, events: vec![ModelEvent::Failed(failure)] });
         };
+        let admission = match &self.running {
+            Some(running) => match running.budget.admit(expected_tokens(&prompt)) {
+                Ok(admission) => Some(admission),
+                Err(failure) => {
+                    let events = vec![ModelEvent::Failed(failure)];
+                    return Some(MachineInput::Model { sample, events });
+                }
+            },
+            None => None,
+        };
+        if let Some(notice) = admission.as_ref().and_then(|admission| admission.notice.as_deref()) {
+            prompt.add_notice(notice);
+        }
         let provider = provider(configured, user_agent);
         let info = self.models.info(config, &prompt.provider, &prompt.model);
         if !config.features.fast_mode {
             prompt.service_tier.take_if(|tier| tier == "fast");
         }
         let prompt = convert::model::prompt(prompt, &self.thread, &info);
-        self.current = Some((sample, self.client.stream_prompt(&provider, &prompt)));
+        let stream = self.client.stream_prompt(&provider, &prompt);
+        self.current = Some(Response { sample, stream, _admission: admission });
         None
     }
 
     /// Drops the response, if it is the current one.
     pub(super) fn cancel(&mut self, sample: u64) {
-        self.current.take_if(|(current, _)| *current == sample);
+        self.current.take_if(|current| current.sample == sample);
     }
 
     pub(super) fn clear(&mut self) {
         self.current = None;
     }
 
-    /// The next events of the response; none when it has ended. Never resolves without a response.
-    pub(super) async fn next(&mut self) -> (u64, Vec<model::Event>) {
-        let Some((sample, stream)) = &mut self.current else {
-            return std::future::pending().await;
-        };
-        let sample = *sample;
-        match stream.next().await {
-            Some(events) => (sample, events),
-            None => {
-                self.current = None;
-                (sample, Vec::new())
-            }
+    /// What the model stream reports next. Cancel safe.
+    pub(super) async fn next(&mut self) -> FromModel {
+        let Self { current, running, .. } = self;
+        tokio::select! {
+            biased;
+            input = over_budget(running) => FromModel::OverBudget(input),
+            (sample, events) = next_events(current) => FromModel::Events(sample, events),
         }
     }
 
@@ -89,4 +177,34 @@ impl ModelStream {
         let wait = Duration::from_millis(wait_ms);
         Policy::INTERACTIVE.with_jitter(wait, (self.options.jitter)())
     }
+}
+
+/// A rough estimate of the tokens of a request, before its output.
+fn expected_tokens(prompt: &Prompt) -> i64 {
+    let input: usize = prompt.input.iter().map(|fragment| fragment.len()).sum();
+    let bytes = input + prompt.instructions.len() + prompt.tools.len();
+    i64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(i64::MAX)
+}
+
+/// The next events of the response. Never resolves without a response.
+async fn next_events(current: &mut Option<Response>) -> (u64, Vec<model::Event>) {
+    let Some(response) = current else { return std::future::pending().await };
+    let sample = response.sample;
+    match response.stream.next().await {
+        Some(events) => (sample, events),
+        None => {
+            *current = None;
+            (sample, Vec::new())
+        }
+    }
+}
+
+/// Resolves once, when the running turn has used up its budget.
+async fn over_budget(running: &mut Option<RunningTurn>) -> MachineInput {
+    let Some(running) = running.as_mut().filter(|running| !running.is_stopped) else {
+        return std::future::pending().await;
+    };
+    let failure = running.budget.exceeded().await;
+    running.is_stopped = true;
+    MachineInput::FailTurn { turn: running.turn.clone(), failure }
 }

@@ -7,6 +7,7 @@ mod answers;
 mod approvals;
 mod archive;
 mod background;
+mod budgets;
 mod client_processes;
 mod commands;
 mod compaction;

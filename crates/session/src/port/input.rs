@@ -7,7 +7,7 @@ use super::approval::{Decision, NetworkTarget};
 use super::fragment::Fragment;
 use super::goal::GoalChange;
 use super::item::{Action, ToolAnswer, UserContent};
-use super::model::ModelEvent;
+use super::model::{Failure, ModelEvent};
 use super::question::UserAnswers;
 use super::settings::Overrides;
 use super::thread::Configured;
@@ -79,6 +79,8 @@ pub enum Input {
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.
     StoreFailed { message: String },
+    /// This turn cannot go on, if it still runs.
+    FailTurn { turn: Id, failure: Failure },
     /// The server will end soon: no turn starts, and the running one ends at its next safe point,
     /// where neither a response of the model nor a tool's work is cut short.
     Drain,

@@ -8,6 +8,7 @@ use session::{Effect, Event, FailureKind, TurnError};
 use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::thread::actor::Actor;
+use crate::thread::budget::BudgetLimits;
 use crate::thread::panics::Panic;
 use crate::thread::step::{Step, append_steps};
 use crate::thread::unstored::{UnstoredBatch, UnstoredStep};
@@ -24,6 +25,14 @@ impl Actor {
             Effect::Emit(event) => {
                 if let Event::StatusChanged(status) = &event {
                     self.mailbox.set_status(*status);
+                }
+                match &event {
+                    Event::TurnStarted(view) => {
+                        let agents = &self.configuration.config().agents;
+                        self.model.turn_started(&view.id, BudgetLimits::new(agents));
+                    }
+                    Event::TokenUsage { last, .. } => self.model.charge(last.total),
+                    _ => {}
                 }
                 let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
                 self.broadcast.emit(&event, json.as_deref(), config, cwd);
@@ -83,7 +92,10 @@ impl Actor {
                 let peers = self.broadcast.subscribers().iter().cloned().collect();
                 self.tools.allow_prefix(&cwd, prefix.to_vec(), self.tool_context(), peers);
             }
-            Effect::TurnEnded { turn } => self.tools.turn_ended(&turn),
+            Effect::TurnEnded { turn } => {
+                self.tools.turn_ended(&turn);
+                self.model.turn_ended();
+            }
         }
     }
 

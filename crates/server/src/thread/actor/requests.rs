@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{Overrides, PatchPlan, Prepared, ToolError};
+use session::{Effect, Event, Overrides, PatchPlan, Prepared, ToolError};
 use tokio::sync::oneshot;
 
 use crate::allowed::{Allowed, MachineInput};
@@ -24,17 +24,25 @@ impl Actor {
     pub(super) async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
         match command {
             Command::Input(input) => self.step(input, steps),
-            Command::StartTurn { content, overrides, permissions, output_schema, answer, gate } => {
-                match self.before_turn(*overrides, permissions, steps).await {
-                    Err(error) => refuse(answer, error),
-                    Ok(overrides) => {
-                        let reply = self.replies.register(answer, gate);
-                        let effects =
-                            self.machine.start_turn(reply, content, overrides, output_schema);
-                        append_steps(effects, steps);
+            Command::StartTurn {
+                content,
+                overrides,
+                permissions,
+                output_schema,
+                budget,
+                answer,
+                gate,
+            } => match self.before_turn(*overrides, permissions, steps).await {
+                Err(error) => refuse(answer, error),
+                Ok(overrides) => {
+                    let reply = self.replies.register(answer, gate);
+                    let effects = self.machine.start_turn(reply, content, overrides, output_schema);
+                    if let Some(turn) = started_turn(&effects) {
+                        self.model.request_budget(turn, budget);
                     }
+                    append_steps(effects, steps);
                 }
-            }
+            },
             Command::Ask { input, answer, gate } => match self.ensure_history(steps).await {
                 Err(error) => refuse(answer, error),
                 Ok(()) => {
@@ -256,4 +264,12 @@ fn refuse(answer: AnswerSender, error: Error) {
 
 fn prepared_patch(call: u64, plan: PatchPlan) -> MachineInput {
     MachineInput::Prepared { call, outcome: Prepared::Patch(plan) }
+}
+
+/// The turn that these effects start.
+fn started_turn(effects: &[Effect]) -> Option<session::Id> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Emit(Event::TurnStarted(view)) => Some(view.id.clone()),
+        _ => None,
+    })
 }
