@@ -198,6 +198,7 @@ pub(crate) fn turn_start(thread_id: &str, input: Vec<UserInput>) -> TurnStartPar
         personality: None,
         collaboration_mode: None,
         output_schema: None,
+        max_total_tokens: None,
         environments: None,
         responsesapi_client_metadata: None,
     }
