@@ -12,9 +12,9 @@ const THREADS_A_PAGE = 50;
 let connection = null;
 /** The threads in the list, by id. */
 const threads = new Map();
-/** Where the list goes on; null at its end. */
+/** Cursor of the next page of the list; null at its end. */
 let threadsCursor;
-/** The open thread, made by `newView`; null when there is none. */
+/** The open thread, created by `newView`; null without one. */
 let open = null;
 /** The cards of requests that are not answered, by the id of the request. */
 const asked = new Map();
@@ -105,7 +105,7 @@ function onReady() {
   $("token").value = "";
   $("workspace").hidden = false;
   run("The list of threads", loadThreads());
-  // What happened meanwhile is told again, and open questions are asked again.
+  // Missed events are sent again, and open requests are repeated.
   if (open) openThread(open.id);
   else $("cwd").focus();
 }
@@ -133,7 +133,7 @@ function forget() {
   showThreads();
 }
 
-/** Reports the failure of something that nobody waits for. */
+/** Reports the failure of a promise that no code awaits. */
 async function run(what, promise) {
   try {
     await promise;
@@ -154,7 +154,7 @@ async function loadThreads(cursor = null) {
     cursor,
     limit: THREADS_A_PAGE,
     sortKey: "updated_at",
-    // Threads of this page are `editor`, unless the server was told otherwise.
+    // Threads of this page are `editor`, unless the server's configuration differs.
     sourceKinds: ["editor", "cli", "appServer", "exec"],
   });
   // The first page is read again whenever it may have changed; the others stay.
@@ -228,7 +228,7 @@ function clearView() {
 /** The page, cleared for a thread that was just subscribed to, with the turns that came along. */
 function newView(thread, cursor) {
   clearView();
-  // `running` is the id of the turn in progress, `older` where the history goes on, `cursor` the
+  // `running` is the id of the turn in progress, `older` the cursor of earlier turns, `cursor` the
   // place of the last event that is shown.
   open = { id: thread.id, folder: thread.cwd, running: null, older: null, cursor };
   Object.assign(open, { turns: new Map(), items: new Map() });
@@ -254,7 +254,7 @@ function openThread(id) {
       showControls();
       return;
     }
-    // The turns hold one that is running, with what there is of it; the events that follow go on
+    // The turns hold one that is running, with its items so far; the events that follow continue
     // from exactly there. After a snapshot the page is simply filled anew.
     const view = newView(thread, eventCursor);
     if (!again) $("message").focus();

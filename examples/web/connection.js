@@ -61,12 +61,12 @@ export class Connection {
     }
   }
 
-  /** Answers a request of the server. After a loss there is nobody to answer: it will ask again. */
+  /** Answers a request of the server. After a disconnection, the server asks again. */
   answer(id, result) {
     if (this.#ready) this.#send({ id, result });
   }
 
-  /** Ends it for good. */
+  /** Closes the connection permanently. */
   close() {
     this.#end("closed", "Disconnected.");
   }
@@ -171,7 +171,7 @@ export class Connection {
       const signal = AbortSignal.timeout(5000);
       await fetch(probe, { mode: "no-cors", cache: "no-store", signal });
     } catch {
-      return `Nobody answers at ${this.#url}. Is the server running, and is this its port?`;
+      return `No server responds at ${this.#url}. Is the server running, and is this its port?`;
     }
     return (
       `The server refused this page. Check the token, and that the server was started with ` +

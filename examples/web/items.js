@@ -12,7 +12,7 @@ export function el(tag, properties = {}, ...children) {
 export class ItemView {
   element = el("li");
   #content = el("div");
-  /** What deltas are appended to; null for items that are told as a whole. */
+  /** What deltas are appended to; null for items that are sent as a whole. */
   #text = null;
 
   constructor() {
@@ -133,7 +133,7 @@ export const APPROVALS = {
 export class ApprovalCard {
   #card;
   #buttons = el("div", { className: "buttons" });
-  #outcome = "Answered elsewhere, or not needed any more.";
+  #outcome = "Answered elsewhere, or no longer needed.";
 
   constructor(method, params, answer) {
     const [question, subject] = APPROVALS[method](params);
@@ -160,7 +160,7 @@ export class ApprovalCard {
     }
   }
 
-  /** The server takes no answer any more: because of ours, or of another client's. */
+  /** The server no longer accepts an answer, because of ours or another client's. */
   settle() {
     this.element.replaceChildren(el("p", { className: "hint" }, this.#outcome));
   }

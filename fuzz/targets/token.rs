@@ -27,12 +27,12 @@ fuzz_target!(|text: &str| {
         audience: Some("agentd".to_owned()),
         max_clock_skew: 30,
     };
-    assert!(verify(text, SECRET, &claims, NOW).is_err(), "nobody signed this");
+    assert!(verify(text, SECRET, &claims, NOW).is_err(), "not signed with the secret");
     let Some((header, payload)) = text.split_once('\0') else { return };
     if verify(&sign(header, payload), SECRET, &claims, NOW).is_err() {
         return;
     }
-    // Members that nobody asks for may be deeper, or greater, than what is read here.
+    // Ignored members may be deeper, or greater, than what is read here.
     let read = serde_json::from_str::<Value>;
     let (Ok(header), Ok(payload)) = (read(header), read(payload)) else { return };
     assert_eq!(header["alg"], "HS256");

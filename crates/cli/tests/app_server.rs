@@ -93,8 +93,8 @@ fn cut_short(end: impl Fn(&mut Running)) {
     end(&mut server);
     let (status, rest) = server.end();
     assert!(status.success(), "{status}");
-    let told = rest.iter().filter(|line| line.contains("\"turn/completed\"")).count();
-    assert!(told <= 1, "the turn's end is told once: {rest:?}");
+    let ends = rest.iter().filter(|line| line.contains("\"turn/completed\"")).count();
+    assert!(ends <= 1, "the turn's end is reported once: {rest:?}");
 
     let mut server = Running::server(&env, &[]);
     let read = server.call(1, "thread/read", json!({"threadId": thread, "includeTurns": true}));
@@ -204,6 +204,6 @@ fn an_invalid_log_filter_is_reported_and_ignored() {
     let mut command = env.agentd(&["app-server"]);
     let output = command.env("RUST_LOG", "server=loud").output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let told = stderr(&output);
-    assert!(told.contains("RUST_LOG: `server=loud` is not a filter"), "{told}");
+    let stderr_text = stderr(&output);
+    assert!(stderr_text.contains("RUST_LOG: `server=loud` is not a filter"), "{stderr_text}");
 }

@@ -26,12 +26,12 @@ fn an_invalid_configuration_exits_with_2_and_its_position() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{arguments:?}");
     }
-    let told = stderr(&env.run(&["app-server"]));
+    let stderr_text = stderr(&env.run(&["app-server"]));
     assert!(
-        told.contains("config.toml:2:9: `model` must be a string, found the boolean true"),
-        "{told}"
+        stderr_text.contains("config.toml:2:9: `model` must be a string, found the boolean true"),
+        "{stderr_text}"
     );
-    assert!(told.contains("2 | model = true\n  |         ^^^^"), "{told}");
+    assert!(stderr_text.contains("2 | model = true\n  |         ^^^^"), "{stderr_text}");
 }
 
 #[test]

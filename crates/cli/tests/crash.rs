@@ -36,14 +36,16 @@ fn reported_records_survive_a_kill_exactly_once() {
         .collect();
     let mut sum = Tally::default();
     for worker in workers {
-        let tally = worker.join().expect("what was told is kept");
+        let tally = worker.join().expect("what was reported is kept");
         sum.kills += tally.kills;
         sum.cut += tally.cut;
         sum.items += tally.items;
         sum.turns += tally.turns;
     }
     let Tally { kills, cut, items, turns } = sum;
-    println!("{kills} kills: {turns} turns told, {cut} of them cut, {items} items told; all kept");
+    println!(
+        "{kills} kills: {turns} turns reported, {cut} of them interrupted, {items} items reported; all kept"
+    );
     assert_eq!(kills, points);
     assert!(points < POINTS || cut > 0, "no kill met a running turn");
 }
@@ -148,7 +150,7 @@ impl Ledger {
                 let reported = self.turn(params, &params["turnId"]);
                 assert!(reported.status.is_none(), "an item after its turn's end: {params}");
                 let before = reported.items.insert(text(&item["id"]), item.clone());
-                assert!(before.is_none(), "told twice: {item}");
+                assert!(before.is_none(), "reported twice: {item}");
             }
             "turn/completed" => {
                 let reported = self.turn(params, &params["turn"]["id"]);

@@ -59,8 +59,8 @@ fn a_repository_is_changed_and_tested_in_the_sandbox() {
     repository(&env);
     let script = repair(&env);
     let output = env.run(&exec(&script, &["--sandbox", "workspace-write", "repair it"]));
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let stderr_text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{stderr_text}");
     assert_eq!(stdout(&output), "It works now.\n");
     assert_eq!(std::fs::read_to_string(env.work().join("value.txt")).unwrap(), "fixed\n");
     for part in [
@@ -71,9 +71,9 @@ fn a_repository_is_changed_and_tested_in_the_sandbox() {
         "$ sh test.sh\n  all is well\n  exit 0",
         "tokens ",
     ] {
-        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+        assert!(stderr_text.contains(part), "{part:?} is not in:\n{stderr_text}");
     }
-    assert!(!told.contains('\x1b'));
+    assert!(!stderr_text.contains('\x1b'));
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn a_failing_model_is_a_failure_with_advice() {
         let script = env.script(&json!([{"steps": steps}]));
         let output = env.run(&exec(&script, &["hello"]));
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
-        let told = stderr(&output);
-        assert!(expect.iter().all(|part| told.contains(part)), "{expect:?}: {told}");
+        let stderr_text = stderr(&output);
+        assert!(expect.iter().all(|part| stderr_text.contains(part)), "{expect:?}: {stderr_text}");
     };
     let refused = |status: u16| json!([{"error": {"status": status, "code": "x", "message": "no such thing"}}]);
     check(refused(400), &["the turn failed", "no such thing", "check the name of the model"]);
@@ -141,10 +141,10 @@ fn a_failing_model_is_a_failure_with_advice() {
 #[test]
 fn the_prompt_is_read_from_standard_input() {
     let env = TestEnvironment::new();
-    let check = |arguments: &[&str], input: &str, code: i32, out: &str, told: &str| {
+    let check = |arguments: &[&str], input: &str, code: i32, out: &str, stderr_text: &str| {
         let output = env.pipe(&exec("echo", arguments), input);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), out));
-        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(stderr(&output).contains(stderr_text), "{}", stderr(&output));
     };
     check(&["-"], "from a pipe\n", 0, "from a pipe\n", "");
     check(&[], "from a pipe", 0, "from a pipe\n", "");

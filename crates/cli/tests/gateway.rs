@@ -277,9 +277,12 @@ fn an_invalid_configuration_exits_with_one_line() {
         let path = env.home().join("gateway.toml");
         std::fs::write(&path, text).unwrap();
         let output = env.run(&["gateway", "--config", path.to_str().unwrap()]);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
+        let stderr_text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{stderr_text}");
+        assert!(
+            stderr_text.contains(expected) && stderr_text.lines().count() == 1,
+            "{stderr_text}"
+        );
     };
     check("listen = 1", "gateway.toml:1: invalid type");
     check(

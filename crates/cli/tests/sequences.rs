@@ -136,7 +136,7 @@ impl Thread {
                 found
             });
         }
-        assert_eq!(sent.next(), None, "nobody said that");
+        assert_eq!(sent.next(), None, "no user sent that");
     }
 
     fn roll_back(&mut self, turns: usize) {

@@ -97,11 +97,11 @@ fn stored(env: &TestEnvironment, thread: &str) -> (Value, Vec<Value>) {
     (turns[0]["status"].clone(), turns[0]["items"].as_array().unwrap().clone())
 }
 
-const TOLD: (u16, &str) = (1001, "the program is shutting down");
+const CLOSE_FRAME: (u16, &str) = (1001, "the program is shutting down");
 
 fn assert_told(said: Option<(u16, String)>) {
     let said = said.expect("there is a close frame");
-    assert_eq!((said.0, &*said.1), TOLD);
+    assert_eq!((said.0, &*said.1), CLOSE_FRAME);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_draining_server_finishes_its_step_and_accepts_no_client() {
     let (messages, said) = client.rest();
     assert_told(said);
     let ended = messages.iter().find(|message| message["method"] == "turn/completed");
-    let ended = ended.expect("the end of the turn is told");
+    let ended = ended.expect("the end of the turn is reported");
     let finished = messages.iter().find(|message| {
         message["method"] == "item/completed"
             && message["params"]["item"]["type"] == "commandExecution"
@@ -169,7 +169,7 @@ fn a_turn_beyond_the_grace_period_is_interrupted() {
     assert_told(said);
     assert!(begun.elapsed() >= Duration::from_millis(900), "it had its second");
     let ended = messages.iter().find(|message| message["method"] == "turn/completed");
-    assert_eq!(ended.expect("the end is told")["params"]["turn"]["status"], "interrupted");
+    assert_eq!(ended.expect("the end is reported")["params"]["turn"]["status"], "interrupted");
     assert!(fixture.server.end().0.success());
     assert!(begun.elapsed() < AT_ONCE);
     assert_eq!(stored(&fixture.env, &thread).0, "interrupted");
@@ -188,7 +188,7 @@ fn a_second_signal_ends_the_grace_period() {
         let (messages, said) = client.rest();
         assert_told(said);
         let ended = messages.iter().any(|message| message["method"] == "turn/completed");
-        assert!(ended, "the end of the turn is told");
+        assert!(ended, "the end of the turn is reported");
         assert!(fixture.server.end().0.success());
         assert!(begun.elapsed() < AT_ONCE, "{first}, {second}: {:?}", begun.elapsed());
         assert_eq!(stored(&fixture.env, &thread).0, "interrupted");

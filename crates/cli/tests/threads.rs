@@ -94,12 +94,12 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
     // A server sets it aside; `doctor` reports where it is.
     let server = Running::server(&env, &[]);
     assert!(server.end().0.success());
-    let told = env.run(&["doctor"]);
-    assert!(stdout(&told).contains("threads.db.damaged-"), "{}", stdout(&told));
-    assert!(stdout(&told).contains("threads kept: 0"), "{}", stdout(&told));
+    let report = env.run(&["doctor"]);
+    assert!(stdout(&report).contains("threads.db.damaged-"), "{}", stdout(&report));
+    assert!(stdout(&report).contains("threads kept: 0"), "{}", stdout(&report));
     std::fs::write(env.home().join("config.toml"), "model = 5\n").unwrap();
-    let told = env.run(&["doctor"]);
-    assert!(stdout(&told).contains("PROBLEM configuration"), "{}", stdout(&told));
+    let report = env.run(&["doctor"]);
+    assert!(stdout(&report).contains("PROBLEM configuration"), "{}", stdout(&report));
 }
 
 #[test]
@@ -150,9 +150,9 @@ fn the_doctor_lists_what_a_salvage_of_a_log_lost() {
     let warned = server.thread("echo");
     assert!(!warned.is_empty());
     assert!(server.end().0.success());
-    let told = env.run(&["doctor"]);
-    assert!(!told.status.success(), "{}", stdout(&told));
-    let page = stdout(&told);
+    let report = env.run(&["doctor"]);
+    assert!(!report.status.success(), "{}", stdout(&report));
+    let page = stdout(&report);
     assert!(page.contains("-wal") && page.contains("threads kept: 0"), "{page}");
     let named = page.split([' ', ',', '\n']).filter(|word| word.contains("threads.db.damaged-"));
     for name in named.map(|name| name.trim_end_matches('.')) {
@@ -166,8 +166,8 @@ fn without_a_usable_store_exec_works_when_ephemeral() {
     std::fs::create_dir(env.home().join("threads.db")).unwrap();
     let arguments = ["exec", "-c", r#"model_provider="offline""#, "-m", "echo"];
     let refused = env.run(&[&arguments[..], &["hello"]].concat());
-    let told = stderr(&refused);
-    assert!(!refused.status.success() && told.contains("threads.db is a folder"), "{told}");
+    let report = stderr(&refused);
+    assert!(!refused.status.success() && report.contains("threads.db is a folder"), "{report}");
     let done = env.run(&[&arguments[..], &["--ephemeral", "hello"]].concat());
     assert!(done.status.success(), "{}", stderr(&done));
     assert!(stdout(&done).contains("hello"), "{}", stdout(&done));

@@ -266,7 +266,7 @@ fn an_absent_server_is_distinguished_from_one_that_refuses() {
     let mut fixture = Fixture::new(&json!([{"steps": [{"message": "Unused."}]}]));
     fixture.open("127.0.0.1");
     fixture.connect(hang_up(), TOKEN);
-    fixture.browser.wait_for("#status[data-phase=failed]", "Nobody answers at");
+    fixture.browser.wait_for("#status[data-phase=failed]", "No server responds at");
     fixture.check_errors();
 }
 

@@ -1,4 +1,4 @@
-//! The error of this crate: what stands in the way of a file, where, and what to do next.
+//! The error of this crate: why a file cannot be used, where, and what to do next.
 
 use std::io;
 use std::path::PathBuf;

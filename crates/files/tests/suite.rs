@@ -149,7 +149,7 @@ async fn hung_work_keeps_no_permit() {
     let pool = Pool::default();
     let mut held = Vec::new();
     let mut refused = 0;
-    // Many more than there are permits, each on its own path.
+    // Many more than the permits, each on its own path.
     for number in 0..200 {
         let (release, work) = hung();
         held.push(release);

@@ -1,4 +1,4 @@
-//! Errors for refused requests (specification: Errors; the wait that is told suffices).
+//! Errors for refused requests (specification: Errors; the reported wait suffices).
 
 use hyper::StatusCode;
 use hyper::header::{self, HeaderName, HeaderValue};

@@ -177,7 +177,7 @@ async fn an_admin_key_sees_only_its_own_organization() {
         let unknown = fixture.get("/dashboard/organizations/org-unknown", credential).await;
         let hidden = fixture.get(&organization(&other), credential).await;
         let same = unknown.body.replace("org-unknown", &other.organization.id);
-        assert_eq!(hidden.body, same, "whether it exists is not told");
+        assert_eq!(hidden.body, same, "whether it exists is not revealed");
     }
     // Revoking a key ends its sessions immediately.
     let database = fixture.gateway.database();

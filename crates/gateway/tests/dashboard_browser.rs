@@ -80,11 +80,11 @@ async fn every_control_has_an_accessible_name() {
     let project = format!("{organization}/projects/{}", tenant.project.id);
     for path in ["/dashboard", &organization, &project, "/dashboard/deprecations"] {
         browser.open(&format!("http://{}{path}", fixture.address));
-        let told = browser.accessible();
-        let named = |role: &'static str| told.iter().filter(move |(known, _)| known == role);
+        let accessible = browser.accessible();
+        let named = |role: &'static str| accessible.iter().filter(move |(known, _)| known == role);
         for role in ["image", "img", "link", "button", "textbox", "searchbox", "table", "region"] {
             let nameless = named(role).filter(|(_, name)| name.trim().is_empty()).count();
-            assert_eq!(nameless, 0, "{path}: {role} without a name in {told:#?}");
+            assert_eq!(nameless, 0, "{path}: {role} without a name in {accessible:#?}");
         }
         for role in ["banner", "main", "navigation", "contentinfo"] {
             assert!(named(role).next().is_some(), "{path} has no {role}");

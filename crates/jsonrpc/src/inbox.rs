@@ -405,7 +405,7 @@ mod tests {
         assert!(is_free());
         assert_eq!(sender.offer(request(4).into(), 10), Ok(()));
         drop(inbox);
-        assert!(is_free(), "nobody takes it any more");
+        assert!(is_free(), "its receiver is gone");
         assert_eq!(sender.offer(request(5).into(), 10), Ok(()), "who reads sees the end elsewhere");
         assert!(is_free());
     }
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(requests.recv().await, Some(request(1)));
         assert!(
             waits(sender.send(answer(2).into(), 1)),
-            "room for a request is none for an answer"
+            "room for a request is not room for a response"
         );
         assert_eq!(answers.recv().await, Some(answer(1)));
         assert!(sender.send(answer(2).into(), 1).await);

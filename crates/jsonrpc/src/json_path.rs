@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Deserialize)]
-    #[allow(dead_code, reason = "only how it fails to decode is looked at")]
+    #[allow(dead_code, reason = "only how it fails to decode is used")]
     struct Shape {
         text: String,
         #[serde(default)]
@@ -166,7 +166,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
-    #[allow(dead_code, reason = "only how it fails to decode is looked at")]
+    #[allow(dead_code, reason = "only how it fails to decode is used")]
     enum Tagged {
         A { size: u8 },
         B {},
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[derive(Debug, Deserialize)]
-    #[allow(dead_code, reason = "only how it fails to decode is looked at")]
+    #[allow(dead_code, reason = "only how it fails to decode is used")]
     struct Inner {
         size: u8,
     }

@@ -158,7 +158,7 @@ impl Files {
         Box::new((self, done))
     }
 
-    /// Reserves room for this many bytes of messages; `false` when there is none.
+    /// Reserves room for this many bytes of messages; `false` when there is no room.
     pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
         let taken = !self.broken && self.spool.room.take(bytes, self.charged);
         if taken {

@@ -319,7 +319,7 @@ fn only_a_sleeping_writer_is_woken() {
     assert!(taking.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
     drop(taking);
     outbox.push(whole("x")).unwrap();
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "while it writes, a push wakes nobody");
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "while it writes, a push wakes no task");
 }
 
 #[test]

@@ -233,7 +233,7 @@ async fn broken_streams_are_reported_and_can_be_retried() {
 async fn silence_ends_a_stream() {
     let never_begun = (FailureKind::ResponseStreamConnectionFailed, Retry::Request);
     let broken_off = (FailureKind::ResponseStreamDisconnected, Retry::Stream);
-    for (answer, kind, told) in [
+    for (answer, kind, message_part) in [
         (Vec::new(), never_begun, "did not answer for 0.04 s"),
         (stream_of(DELTA), broken_off, "sent nothing for 0.04 s"),
     ] {
@@ -242,7 +242,7 @@ async fn silence_ends_a_stream() {
         let events = run(provider).await;
         let failure = failure(&events);
         assert_eq!((failure.kind, failure.retry), kind);
-        assert!(failure.message.contains(told), "{}", failure.message);
+        assert!(failure.message.contains(message_part), "{}", failure.message);
     }
 }
 

@@ -16,7 +16,7 @@ pub use jsonrpc::RequestId;
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
 #[schemars(untagged, rename = "RequestId")]
-#[expect(dead_code, reason = "stands in for the schema of a type of another crate")]
+#[expect(dead_code, reason = "represents the schema of a type of another crate")]
 pub(crate) enum RequestIdShape {
     Integer(i64),
     String(String),

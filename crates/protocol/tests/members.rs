@@ -90,7 +90,7 @@ struct Case {
     what: String,
     /// The message with the object changed.
     changed: Value,
-    /// A message that says the same, or nothing when there is none.
+    /// An equivalent message, or nothing if none exists.
     same_as: Option<Value>,
 }
 

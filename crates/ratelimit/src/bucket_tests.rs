@@ -55,13 +55,13 @@ fn refusals_count_and_saturate() {
 fn every_caller_that_waits_as_promised_is_served() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
     bucket.take(limit, 60);
-    let mut told = Vec::new();
+    let mut promised = Vec::new();
     for _ in 0..30 {
         bucket.count_refusal(limit);
-        told.push(bucket.promise(limit, 1).unwrap());
+        promised.push(bucket.promise(limit, 1).unwrap());
     }
-    assert_eq!(told[..3], [SECOND, 2 * SECOND, 3 * SECOND]);
-    for due in told {
+    assert_eq!(promised[..3], [SECOND, 2 * SECOND, 3 * SECOND]);
+    for due in promised {
         bucket.advance(limit, due);
         assert!(bucket.fits(limit, 1), "after {due}");
         bucket.take(limit, 1);

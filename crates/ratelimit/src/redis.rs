@@ -148,8 +148,8 @@ impl Redis {
         }
         let keys = shared.keys(organization);
         let reply = shared.link.call("look", &keys, &args).await.map_err(away)?;
-        let told = wire::read_told(reply.get(2..).unwrap_or(&[]));
-        Ok(told.iter().map(|told| told.state).collect())
+        let replies = wire::read_replies(reply.get(2..).unwrap_or(&[]));
+        Ok(replies.iter().map(|reply| reply.state).collect())
     }
 
     /// See [`crate::Limits::seed`].
@@ -247,12 +247,13 @@ impl Shared {
                 return Err(away(error));
             }
         };
-        let (Some([verdict, store]), told) = (reply.first_chunk(), reply.get(2..).unwrap_or(&[]))
+        let (Some([verdict, store]), replies) =
+            (reply.first_chunk(), reply.get(2..).unwrap_or(&[]))
         else {
             self.table.unanswered(organization, asked);
             return Err(Error::unreachable("the store sent an unexpected answer"));
         };
-        let (told, store) = (wire::read_told(told), Micros::try_from(*store).unwrap_or(0));
+        let (replies, store) = (wire::read_replies(replies), Micros::try_from(*store).unwrap_or(0));
         let since = match verdict {
             1 => Some(store),
             // It was charged at the first attempt.
@@ -261,12 +262,12 @@ impl Shared {
         };
         let reply_time = ReplyTime { now: self.now(), store, until: 0, renewed: *verdict == 1 };
         let asked = (asked, bounds);
-        self.table.answered(organization, request, asked, &told, (since, reply_time));
+        self.table.answered(organization, request, asked, &replies, (since, reply_time));
         self.pending.notify_one();
         match verdict {
-            0 => Ok(wire::refused(&told)),
+            0 => Ok(wire::refused(&replies)),
             3 => Err(Error::unseeded()),
-            _ => Ok(Decision::Admitted(told.iter().map(|told| told.state).collect())),
+            _ => Ok(Decision::Admitted(replies.iter().map(|reply| reply.state).collect())),
         }
     }
 
@@ -309,9 +310,9 @@ impl Shared {
             return self.table.failed(batch);
         };
         let store = reply.get(1).and_then(|store| Micros::try_from(*store).ok()).unwrap_or(0);
-        let told = (reply.first() == Some(&1)).then(|| wire::read_changed(&reply[2..]));
+        let replies = (reply.first() == Some(&1)).then(|| wire::read_changed(&reply[2..]));
         let reply_time = ReplyTime { now: self.now(), store, until: 0, renewed: true };
-        self.table.done(&batch, told.as_deref(), sent, reply_time);
+        self.table.done(&batch, replies.as_deref(), sent, reply_time);
     }
 }
 

@@ -49,7 +49,7 @@ async fn until(redis: &Redis, draws: &[Draw<'_>], expected: &[u64]) {
             return;
         }
         assert!(Instant::now() < deadline, "{used:?} is not {expected:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process is told
+        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep until another process has reported
     }
 }
 
@@ -399,7 +399,7 @@ async fn a_store_that_hangs_delays_one_request_and_charges_none_twice() {
     assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
     store.signal(rustix::process::Signal::CONT);
     while !redis.is_available() {
-        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process goes on
+        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep while another process continues
     }
     // The call had taken effect: repeated, it is charged once and can be settled.
     assert!(admitted(&redis.reserve("org", 2, &draw).await.unwrap()));

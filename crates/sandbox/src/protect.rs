@@ -287,7 +287,8 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..500 {
                         assert!(protection(&[&root]).missing.contains(&path));
-                        let held = Placeholder::hold(&path).unwrap().expect("nobody created it");
+                        let held =
+                            Placeholder::hold(&path).unwrap().expect("no other process created it");
                         assert!(path.is_dir());
                         drop(held);
                     }

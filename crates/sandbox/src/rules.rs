@@ -86,7 +86,7 @@ pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) 
     }
 }
 
-/// Whether every command only reads and terminates by itself; false if there is none.
+/// Whether every command only reads and terminates by itself; false for no commands.
 pub fn is_known_safe(commands: &[Command], context: &Context<'_>) -> bool {
     known::all_known_safe(commands, context)
 }

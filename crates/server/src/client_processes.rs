@@ -183,7 +183,7 @@ impl ClientProcesses {
     /// Gives a running process something to do.
     ///
     /// # Errors
-    /// There is none of that name, or it cannot do that.
+    /// No process has that name, or it does not support the operation.
     pub(crate) fn order(
         &self,
         connection: ConnectionId,
@@ -202,7 +202,7 @@ impl ClientProcesses {
     /// Gives a running process input, which waits behind what was given before.
     ///
     /// # Errors
-    /// There is none of that name, it takes no input, or it leaves too much of it unread.
+    /// No process has that name, it takes no input, or it leaves too much input unread.
     pub(crate) fn write(
         &self,
         connection: ConnectionId,

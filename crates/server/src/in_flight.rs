@@ -22,7 +22,7 @@ impl InFlight {
         Accepted { count: self.count.clone() }
     }
 
-    /// Waits until there is none.
+    /// Waits until none is left.
     pub(crate) async fn done(&self) {
         // Fails only when the sender is dropped, which `self` holds.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;

@@ -1,6 +1,6 @@
 //! The command rules that hold in a folder: `.rules` files of the user and of trusted projects,
 //! and an administrator's requirements. Files are read again when they change. What a client
-//! allows for good is appended to `<home>/rules/default.rules`.
+//! allows permanently is appended to `<home>/rules/default.rules`.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -240,7 +240,7 @@ fn append(path: &Path, rule: &str) -> std::io::Result<()> {
     file.sync_data()
 }
 
-/// A requirement's rule, with the file that it stands in.
+/// A requirement's rule, with the file that contains it.
 fn command_rule(required: &RequiredRule) -> Result<PrefixRule, sandbox::Error> {
     let rule = &required.rule;
     let token = |token: &config::table::Token| match &token.token {
@@ -296,9 +296,9 @@ pub struct Explained {
     pub matching: Vec<(PrefixRule, String)>,
     /// Whether it only reads.
     pub known_safe: bool,
-    /// Whether it destroys data for good, or runs as another user.
+    /// Whether it destroys data permanently, or runs as another user.
     pub dangerous: bool,
-    /// The prefix that a client would be offered to allow for good.
+    /// The prefix that a client would be offered to allow permanently.
     pub proposed: Option<Vec<String>>,
     /// The files of rules that hold here: how many rules each has, or why it cannot be used.
     pub files: Vec<(PathBuf, Result<usize, Error>)>,

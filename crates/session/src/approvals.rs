@@ -52,7 +52,7 @@ impl Approvals {
     }
 
     /// A running command wants to reach a host. `turn` and `command` are the running turn and the
-    /// command's item: without either nobody can be asked. The caller reports a new prompt.
+    /// command's item: without either, no approval can be requested. The caller reports a new prompt.
     pub(crate) fn network_asked(
         &mut self,
         question: Question,

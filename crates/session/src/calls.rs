@@ -186,7 +186,7 @@ impl Calls {
         self.0.iter_mut().find_map(|call| call.begin(cx))
     }
 
-    /// Goes on with a call that was being prepared; `None` when it is not, or `found` does not fit.
+    /// Continues a call that was being prepared; `None` when it is not, or `found` does not fit.
     pub(crate) fn prepared(
         &mut self,
         number: u64,

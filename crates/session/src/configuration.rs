@@ -1,4 +1,4 @@
-//! What a thread runs with: its settings, the facts that the model is told, and the tools that the
+//! What a thread runs with: its settings, the facts sent to the model, and the tools that the
 //! model is offered.
 
 use std::borrow::Cow;
@@ -44,7 +44,7 @@ impl Configuration {
     }
 
     /// Takes over a changed configuration. Returns what the model, which was introduced to the old
-    /// one, is to be told of it.
+    /// one, is informed of it.
     pub(crate) fn replace(&mut self, configured: Configured, cx: &mut Cx) -> Option<Fragment> {
         let mut new = Self::new(configured);
         let is_told = new.context.developer != self.context.developer;
@@ -129,7 +129,7 @@ impl OfferVariant {
     fn apply(self, tools: &ToolSet) -> ToolSet {
         let Self { review, goal, reads_only } = self;
         let patch = if review { PatchTool::Off } else { tools.patch };
-        // A review is handed in at its end; nobody sits beside it.
+        // A review is returned at its end; no user takes part in it.
         let user_input = tools.user_input && !review;
         ToolSet { goal, patch, user_input, reads_only, ..tools.clone() }
     }

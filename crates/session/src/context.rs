@@ -192,7 +192,7 @@ fn approval_text(settings: &Settings) -> &'static str {
     }
     match settings.approval {
         ApprovalPolicy::Never => {
-            "Approvals: nobody can be asked. What the sandbox refuses stays refused; find another \
+            "Approvals: no approval can be requested. What the sandbox refuses stays refused; find another \
              way, and do not ask for escalation."
         }
         ApprovalPolicy::UnlessTrusted => {

@@ -1,5 +1,5 @@
 //! What the model knows of a thread: its history, which settings it was introduced to, and what it
-//! is to be told with its next request.
+//! receives with its next request.
 
 use crate::Id;
 use crate::configuration::Configuration;

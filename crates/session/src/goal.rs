@@ -1,5 +1,5 @@
 //! The goal of a thread while turns work on it: its clock, its token account, and what the model
-//! is told of it (specification: Goal).
+//! is informed of it (specification: Goal).
 
 use crate::cx::Cx;
 use crate::history;
@@ -37,7 +37,7 @@ impl GoalTracker {
         self.goal.as_ref().is_some_and(|goal| goal.status == GoalStatus::Active)
     }
 
-    /// `thread/goal/set`. Returns what the model is to be told, if anything changed; `None` when
+    /// `thread/goal/set`. Returns the message for the model, if anything changed; `None` when
     /// the change was refused.
     pub(crate) fn set(
         &mut self,
@@ -61,7 +61,7 @@ impl GoalTracker {
         Some(changed.then(|| announcement(&goal)))
     }
 
-    /// `thread/goal/clear`. Returns what the model is to be told.
+    /// `thread/goal/clear`. Returns the message for the model.
     pub(crate) fn clear(&mut self, reply: u64, cx: &mut Cx) -> Option<Fragment> {
         let cleared = self.goal.take().is_some();
         self.clock = None;
@@ -95,7 +95,7 @@ impl GoalTracker {
         self.goal.as_ref().filter(|goal| goal.status != GoalStatus::Complete).map(announcement)
     }
 
-    /// Charges a response of the model to the goal. Returns what the model is to be told when the
+    /// Charges a response of the model to the goal. Returns the message for the model when the
     /// budget is used up.
     pub(crate) fn charge(&mut self, turn: &Id, usage: Usage, cx: &mut Cx) -> Option<Fragment> {
         // The response that reports the goal as reached is part of its cost.
@@ -161,9 +161,9 @@ impl GoalTracker {
     }
 }
 
-/// The message of a turn that goes on with the goal by itself.
+/// The message of a turn that continues work on the goal without the user.
 pub(crate) fn continuation() -> Fragment {
-    let text = "<goal_continuation>\nWork on the goal of this thread. Go on from where it stands; \
+    let text = "<goal_continuation>\nWork on the goal of this thread. Continue from its current state; \
          when everything that it asks for is done and checked, call `update_goal`.\n\
          </goal_continuation>";
     Fragment::summarized(history::message("developer", text))

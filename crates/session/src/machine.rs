@@ -298,7 +298,7 @@ impl Machine {
         }
     }
 
-    /// The model is told of a command of the user with its next request.
+    /// The model is informed of a user's command with its next request.
     fn user_command_ended(&mut self, process: u64, turn: &Id, item: &CommandItem) {
         if let Some(running) = &mut self.turn {
             return running.user_command_ended(process, turn, item, &mut self.thread);

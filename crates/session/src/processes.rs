@@ -216,7 +216,7 @@ impl Processes {
         cx.item_completed(&process.turn, Item::Command(item.clone()));
         let then = match (process.caller, end) {
             (Caller::User, _) => AfterExit::TellUserCommand(item),
-            // No command of the turn can run, and only a person can mend this.
+            // No command of the turn can run, and only a person can fix this.
             (caller, ProcessEnd::Unconfined(message)) if active == Some(&process.turn) => {
                 let call = match caller {
                     Caller::Call(call) => Some((call, state)),

@@ -41,7 +41,7 @@ enum Streaming {
         id: Id,
         query: String,
     },
-    /// Something that is only looked at when it is whole.
+    /// An item that is processed only when it is complete.
     Other,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Turn {
 
 /// The request to the model.
 enum Request {
-    /// There is none.
+    /// None.
     None,
     /// Its response streams in.
     Streaming(Sample),
@@ -286,7 +286,7 @@ impl Turn {
     }
 
     /// A command of the user ended: the model learns of it with its next request. A turn that
-    /// consisted of the command goes on.
+    /// consisted of the command continues.
     pub(crate) fn user_command_ended(
         &mut self,
         process: u64,
@@ -319,7 +319,7 @@ impl Turn {
         self.end(TurnStatus::Interrupted, None, thread);
     }
 
-    /// Goes on when nothing is being waited for: asks the model again, or ends the turn.
+    /// Continues when nothing is pending: asks the model again, or ends the turn.
     pub(crate) fn advance(&mut self, thread: &mut Thread) {
         let is_streaming = matches!(self.request, Request::Streaming(_));
         if self.is_ending() || is_streaming || !self.calls.are_done() {

@@ -31,7 +31,7 @@ pub struct Report {
 /// Problems reported of one kind.
 const MAX_PROBLEMS: usize = 20;
 
-/// Checks the database in `dir`; `None` if there is none.
+/// Checks the database in `dir`; `None` if it does not exist.
 ///
 /// # Errors
 /// The error of [`crate::Store::open`] if a server could not open the database.

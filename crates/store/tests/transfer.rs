@@ -60,7 +60,7 @@ async fn a_fork_is_exported_and_imported_whole() {
             rows.iter().map(|(turn, items)| (turn.id.clone(), items.clone())).collect::<Vec<_>>()
         };
         assert_eq!(ids(&found), ids(&expected));
-        assert_eq!(found[1].0.status, TurnStatus::Interrupted, "it does not go on here");
+        assert_eq!(found[1].0.status, TurnStatus::Interrupted, "it does not continue here");
         let stored = other.thread(id).await.unwrap().unwrap();
         assert_eq!((stored.record.updated_at, stored.record.created_at), (9, 9));
     }
@@ -83,9 +83,9 @@ async fn invalid_lines_are_reported_by_number_and_store_nothing() {
         (good.replace("\"format\":1", "\"format\":99"), 1, "99"),
     ] {
         let error = import(&other, text.as_bytes(), None).await.unwrap_err();
-        let told = matches!(&error, StoreError::ImportLine { line: at, why: found }
+        let matches = matches!(&error, StoreError::ImportLine { line: at, why: found }
             if *at == line && found.contains(why));
-        assert!(told, "{error}");
+        assert!(matches, "{error}");
     }
     assert_eq!(other.thread("a").await.unwrap(), None);
 }

@@ -180,7 +180,7 @@ fn wrong_signatures_are_refused() {
     assert_eq!(check(&format!("{text}.{signature_of_other}")), Err(Signature));
     let expired = format!("{}.{}", encode(HEADER), encode(r#"{"exp":1}"#));
     let unsigned = format!("{expired}.{}", encode([0; 32]));
-    assert_eq!(check(&unsigned), Err(Signature), "claims are not looked at before the signature");
+    assert_eq!(check(&unsigned), Err(Signature), "claims are not read before the signature");
 }
 
 #[test]

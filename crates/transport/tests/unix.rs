@@ -152,7 +152,7 @@ async fn a_busy_server_is_not_replaced() {
         let _entered = runtime.enter();
         sender.send(refused(&taken).to_string())
     });
-    let words = done.recv_timeout(common::PATIENCE).expect("nobody waits for it");
+    let words = done.recv_timeout(common::PATIENCE).expect("it starts without waiting");
     assert!(
         words
             .contains("another server is already listening there; stop it, or choose another path"),

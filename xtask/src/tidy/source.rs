@@ -272,14 +272,14 @@ impl Source<'_> {
             if let Some(found) = found.filter(|_| !self.explained(line, "tidy: open")) {
                 let message = format!(
                     "`{found}` may block forever on a FIFO: read with the crate `files`, or say why \
-                     nobody else has a hand in this file in `// tidy: open …`"
+                     no other program controls this file in `// tidy: open …`"
                 );
                 self.error(line, "opened-files", message);
             }
         }
     }
 
-    /// Whether `mark` stands in a comment on this line or in the comment block right above it.
+    /// Whether `mark` occurs in a comment on this line or in the comment block right above it.
     fn explained(&self, line: usize, mark: &str) -> bool {
         if self.scan.comments[line].contains(mark) {
             return true;
@@ -293,7 +293,7 @@ impl Source<'_> {
     }
 }
 
-/// Whether a statement goes on in the next line, as `let x =` does.
+/// Whether a statement continues on the next line, as `let x =` does.
 fn is_continued(code: &str) -> bool {
     ["=", "(", ","].iter().any(|end| code.ends_with(end))
 }

@@ -194,7 +194,7 @@ fn resumed(id: &str, params: ThreadStartParams) -> ThreadResumeParams {
     }
 }
 
-/// Prints the result and the reason when there is none.
+/// Prints the result, or the reason why it is missing.
 fn conclude(
     arguments: &Arguments,
     cwd: &Path,

@@ -136,7 +136,7 @@ impl LocalServer {
             let code = tokio::select! {
                 biased;
                 code = signals.next() => code,
-                told = self.step(observer) => { told?; continue }
+                received = self.step(observer) => { received?; continue }
             };
             if asked.replace(code).is_some() {
                 return Ok(TurnEnd::AtOnce(code));
@@ -166,8 +166,8 @@ impl LocalServer {
         match event {
             Event::Notification { method, params } => {
                 if method == "turn/completed" {
-                    let told: TurnCompletedNotification = serde_json::from_str(params.get())?;
-                    self.completed = Some(told.turn);
+                    let received: TurnCompletedNotification = serde_json::from_str(params.get())?;
+                    self.completed = Some(received.turn);
                 }
                 observer.notified(&method, &params)?;
             }
@@ -308,8 +308,8 @@ mod tests {
     #[test]
     fn a_declining_answer_has_the_shape_of_its_request() {
         let check = |method: &str, expect: &str| {
-            let told = decline(method).map_or_else(|error| error.message, |yes| yes.to_string());
-            assert_eq!(told, expect, "{method}");
+            let outcome = decline(method).map_or_else(|error| error.message, |yes| yes.to_string());
+            assert_eq!(outcome, expect, "{method}");
         };
         check("item/commandExecution/requestApproval", r#"{"decision":"decline"}"#);
         check("item/fileChange/requestApproval", r#"{"decision":"decline"}"#);

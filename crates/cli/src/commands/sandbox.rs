@@ -1,5 +1,5 @@
-//! `agentd sandbox`: runs a command from the terminal under a sandbox policy, with the same rights as a
-//! command of the model.
+//! `agentd sandbox`: runs a command from the terminal under a sandbox policy, with the same rights as
+//! a command of the model.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -47,8 +47,8 @@ const UNAVAILABLE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Runs the command. Exit code: the command's as a shell tells it (128 and the signal for one that
-/// a signal ended), 125 when the policy cannot be enforced here.
+/// Runs the command. Exit code: the command's as a shell reports it (128 and the signal for one
+/// that a signal ended), 125 when the policy cannot be enforced here.
 pub(crate) async fn run(
     arguments: Arguments,
     environment: Environment,
@@ -70,15 +70,15 @@ pub(crate) async fn run(
     let size = if interactive { Some(terminal_size()?) } else { None };
     let options = environment.clone().options("cli");
     let made = server::sandboxed(&options, &config, wanted.as_ref(), arguments.command, size);
-    let (spawn, told) = match made {
+    let (spawn, warnings) = match made {
         Ok(made) => made,
         Err(why) => {
             eprint(format_args!("agentd: {why}"));
             return Ok(ExitCode::from(UNAVAILABLE));
         }
     };
-    for told in told {
-        eprint(format_args!("agentd: {told}"));
+    for warning in warnings {
+        eprint(format_args!("agentd: {warning}"));
     }
     let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
     let mut process = match environment.sandbox().spawn(spawn).await {

@@ -114,16 +114,16 @@ fn region(context: &Services, fields: &mut Fields) -> Result<Option<Option<Strin
     let settings = context.settings.load();
     let known = |name: &str| settings.regions.iter().any(|region| **region == *name);
     let (geography, residency) = (fields.text("geography")?, fields.text("residency")?);
-    let (field, told) = match (geography, residency) {
+    let (field, value) = match (geography, residency) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => return Err(invalid("residency", "given without geography")),
-        (Some(told), None) => ("geography", told),
-        (None, Some(told)) => ("residency", told),
+        (Some(value), None) => ("geography", value),
+        (None, Some(value)) => ("residency", value),
     };
-    let told = told.to_lowercase();
+    let value = value.to_lowercase();
     let region = match field {
-        "residency" => told.strip_suffix("_storage_processing").unwrap_or(&told),
-        _ => &told,
+        "residency" => value.strip_suffix("_storage_processing").unwrap_or(&value),
+        _ => &value,
     };
     if region == "global" {
         return Ok(Some(None));

@@ -27,9 +27,10 @@ impl From<Failure> for DatabaseError {
 
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(told) = error.as_db_error() else {
-            let told = std::error::Error::source(&error).map(ToString::to_string);
-            let why = told.map_or_else(|| error.to_string(), |told| format!("{error}: {told}"));
+        let Some(reported) = error.as_db_error() else {
+            let reported = std::error::Error::source(&error).map(ToString::to_string);
+            let why = reported
+                .map_or_else(|| error.to_string(), |reported| format!("{error}: {reported}"));
             // A value of the wrong type is a bug of this program; all other errors concern the
             // connection.
             let is_ours = why.contains("serializing parameter") || why.contains("deserializing");
@@ -38,15 +39,15 @@ impl From<tokio_postgres::Error> for Failure {
                 false => DatabaseError::Unavailable(why),
             });
         };
-        let why = format!("{} ({})", told.message(), told.code().code());
+        let why = format!("{} ({})", reported.message(), reported.code().code());
         if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED]
-            .contains(told.code())
+            .contains(reported.code())
         {
             return Self::Conflict(why);
         }
         // Classes: 08 connection, 23 constraint, 53 resources, 55 object not in the required state,
         // 57 operator intervention, 58 I/O; code 25006: the server is a standby.
-        Self::Other(match told.code().code() {
+        Self::Other(match reported.code().code() {
             "25006" => DatabaseError::Unavailable(why),
             code => match &code[..2] {
                 "23" => DatabaseError::Conflict(why),

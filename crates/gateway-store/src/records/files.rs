@@ -158,7 +158,7 @@ pub async fn read_at(
     Ok(row.bytes(1)?.get(within..).filter(|rest| !rest.is_empty()).map(Into::into))
 }
 
-/// Deletes a project's file. Returns `None` if there is none of that id.
+/// Deletes a project's file. Returns `None` if no file has that id.
 ///
 /// # Errors
 /// See [`DatabaseError`].

@@ -56,8 +56,8 @@ pub fn kind(text: &str) -> Option<Kind> {
     if text.len() != kind.prefix().len() + CHANCE + SUM || !text.is_ascii() {
         return None;
     }
-    let (body, told) = text.split_at(text.len() - SUM);
-    (sum(body) == told).then_some(kind)
+    let (body, checksum) = text.split_at(text.len() - SUM);
+    (sum(body) == checksum).then_some(kind)
 }
 
 /// The hash that is stored.

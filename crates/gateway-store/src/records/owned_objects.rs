@@ -39,7 +39,7 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, 
     read.transpose()
 }
 
-/// Whether a project has any object at an upstream. Files cannot be told apart, because the
+/// Whether a project has any object at an upstream. Files cannot be distinguished, because the
 /// upstream chooses the format of ids.
 ///
 /// # Errors

@@ -62,7 +62,7 @@ impl Exchange {
     /// The model of that name.
     ///
     /// # Errors
-    /// 404 when there is none, or it was shut down.
+    /// 404 when the model does not exist or was shut down.
     pub(crate) fn resolve_model(&mut self, name: &str) -> Result<ResolvedModel, ApiError> {
         let Some(model) = self.settings.catalog.find(name) else {
             return Err(announce::unknown(name));

@@ -97,12 +97,12 @@ pub(super) async fn pass(
     if made && matches!(*segments, ["uploads", _, "complete"]) {
         return uploaded(exchange, relayed).await;
     }
-    let told = made.then(|| exchange.remembers(ObjectKind::Object));
+    let on_object_id = made.then(|| exchange.remembers(ObjectKind::Object));
     let watch = match relayed.reader() {
         Some(reader) if made => Watch::Usage(reader),
         _ => Watch::Nothing,
     };
-    Ok(relayed.into_response(watch, told))
+    Ok(relayed.into_response(watch, on_object_id))
 }
 
 /// All checks before the request counts.

@@ -61,9 +61,9 @@ pub(super) async fn whole(
     )]);
     let asked = RequestBody::read(&body, generation, &headers).map_err(|(error, _)| error)?;
     let (relayed, _) = relayed(exchange, generation, &asked, &body, (path, headers)).await?;
-    let told =
+    let on_object_id =
         (generation.kind == Kind::Responses).then(|| exchange.remembers(ObjectKind::Response));
-    relayed.whole(told).await
+    relayed.whole(on_object_id).await
 }
 
 /// A successful response that has started, and whether to remove a usage chunk from it.
@@ -250,12 +250,12 @@ fn pass(
         Some(reader) => Watch::Usage(reader),
         None => Watch::Nothing,
     };
-    let told = match kind {
+    let on_object_id = match kind {
         Kind::Responses => Some(exchange.remembers(ObjectKind::Response)),
         Kind::VideoEdits => Some(exchange.remembers(ObjectKind::Object)),
         _ => None,
     };
-    relayed.into_response(watch, told)
+    relayed.into_response(watch, on_object_id)
 }
 
 fn path(head: &request::Parts) -> &str {

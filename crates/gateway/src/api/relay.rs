@@ -224,7 +224,7 @@ impl Relayed {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }
 
-    /// The reader of the response's usage; there is none for a compressed response.
+    /// The reader of the response's usage; `None` for a compressed response.
     pub(super) fn reader(&self) -> Option<Reader> {
         if self.head.headers.get(header::CONTENT_ENCODING).is_some_and(|kind| kind != "identity") {
             return None;
@@ -236,13 +236,13 @@ impl Relayed {
     ///
     /// # Errors
     /// 502 when it is cut off, too long, or not JSON.
-    pub(super) async fn whole(self, told: Option<OnObjectId>) -> Result<Whole, ApiError> {
+    pub(super) async fn whole(self, on_object_id: Option<OnObjectId>) -> Result<Whole, ApiError> {
         let strange = "The model server's answer is not valid.";
         let watch = match self.reader() {
             Some(reader) if !self.is_events() => Watch::Usage(reader),
             _ => return Err(bad_gateway(strange)),
         };
-        let (head, mut body) = self.into_response(watch, told).into_parts();
+        let (head, mut body) = self.into_response(watch, on_object_id).into_parts();
         let mut whole = BytesMut::new();
         let mut reader = Reader::json();
         while let Some(frame) = body.frame().await {
@@ -270,7 +270,7 @@ impl Relayed {
     pub(super) fn into_response(
         self,
         watch: Watch,
-        told: Option<OnObjectId>,
+        on_object_id: Option<OnObjectId>,
     ) -> Response<AnswerBody> {
         let mut headers = for_client(&self.head.headers);
         if matches!(watch, Watch::Removing(_)) {
@@ -283,7 +283,8 @@ impl Relayed {
         let status = self.head.status;
         let number = status.as_u16();
         let body = (self.body, self.first);
-        let passing = ForwardedAnswer::new(body, watch, self.account, number, self.patience, told);
+        let passing =
+            ForwardedAnswer::new(body, watch, self.account, number, self.patience, on_object_id);
         let mut response = Response::new(AnswerBody::Forwarded(Box::new(passing)));
         *response.status_mut() = status;
         *response.headers_mut() = headers;

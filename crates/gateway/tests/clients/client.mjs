@@ -68,9 +68,9 @@ function watched(maxRetries = 3) {
 }
 
 // Describes a response, the wait that it asks for, and the client's wait before it.
-function told({ status, headers, sent }, index, answers) {
+function describe({ status, headers, sent }, index, answers) {
   const waited = index ? ` after ${(sent - answers[index - 1].at).toFixed(1)} ms` : "";
-  const wait = status === 429 ? ` told ${headers.get("retry-after-ms")} ms` : "";
+  const wait = status === 429 ? ` asked to wait ${headers.get("retry-after-ms")} ms` : "";
   return `${status}${waited}${wait}`;
 }
 
@@ -536,8 +536,8 @@ await check("retries", "RateLimitError when the request limit is reached", async
   const error = await refused(OpenAI.RateLimitError, "rate_limit_exceeded", null, ask);
   equal([error.type, error.status], ["requests", 429]);
   assert(error.message.includes("on requests per min (RPM): Limit 30"), error.message);
-  const told = Number(error.headers.get("retry-after-ms"));
-  assert(told > 0 && told <= 2000, `${told}`);
+  const promised = Number(error.headers.get("retry-after-ms"));
+  assert(promised > 0 && promised <= 2000, `${promised}`);
   equal(error.headers.get("x-ratelimit-remaining-requests"), "0");
 });
 
@@ -547,9 +547,9 @@ await check("retries", "the client waits for Retry-After, retries once and is se
   const { client, answers, statuses } = watched();
   await client.responses.create({ model: "slow", input: "x" });
   equal(statuses(), [429, 200]);
-  const told = Number(answers[0].headers.get("retry-after-ms"));
+  const promised = Number(answers[0].headers.get("retry-after-ms"));
   const waited = answers[1].sent - answers[0].at;
-  assert(told - 10 <= waited && waited < told + 1000, `told ${told} ms, waited ${waited} ms`);
+  assert(promised - 10 <= waited && waited < promised + 1000, `promised ${promised} ms, waited ${waited} ms`);
   equal((await counts()).map((count, index) => count - before[index]), [1, 1, 1]);
 });
 
@@ -560,7 +560,7 @@ await check("retries", "several concurrent clients wait for Retry-After and are 
   await Promise.all(clients.map(ask));
   const asked = clients.map((one) => one.statuses().join());
   // Not always with one retry each: a later refusal also counts, and delays waiting clients.
-  const waits = clients.map(({ answers }) => answers.map(told).join());
+  const waits = clients.map(({ answers }) => answers.map(describe).join());
   assert(asked.every((one) => /^(429,)*200$/.test(one)), waits.join(" | "));
   const refusals = clients.flatMap((one) => one.statuses()).filter((one) => one === 429).length;
   assert(refusals >= 3, asked.join(" | "));

@@ -759,8 +759,8 @@ def _():
     watched.client.responses.create(model="slow", input="x")
     equal(watched.statuses(), [429, 200])
     _, headers, refused_at = watched.answers[0]
-    told, waited = int(headers["retry-after-ms"]) / 1000, watched.sent[1] - refused_at
-    assert told - 0.01 <= waited < told + 1, f"told {told}, waited {waited}"
+    promised, waited = int(headers["retry-after-ms"]) / 1000, watched.sent[1] - refused_at
+    assert promised - 0.01 <= waited < promised + 1, f"promised {promised}, waited {waited}"
     after = rejected(), answered(429), answered(200)
     equal([b - a for a, b in zip(before, after)], [1, 1, 1])
 

@@ -113,14 +113,15 @@ async fn errors_within_streams_are_redacted() {
     let tenant = gateway.tenant("free").await;
     let host = upstream.address.to_string();
     let failed = error(&format!("key {UPSTREAM_KEY} at http://{host}/v1"));
-    let told = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"see {host}\"}}}}]}}\n\n");
-    let events = [told.clone(), format!("data: {failed}\n\n"), "data: [DONE]\n\n".to_owned()];
+    let text_event =
+        format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"see {host}\"}}}}]}}\n\n");
+    let events = [text_event.clone(), format!("data: {failed}\n\n"), "data: [DONE]\n\n".to_owned()];
     upstream.script([Script::events(events.each_ref().map(String::as_str))]);
     let answer =
         gateway.post(&tenant, "/v1/chat/completions", &chat_with(json!({ "stream": true }))).await;
     let text = answer.text();
-    assert!(text.starts_with(&told), "what a model says stays: {text}");
-    let after = &text[told.len()..];
+    assert!(text.starts_with(&text_event), "the model's text is unchanged: {text}");
+    let after = &text[text_event.len()..];
     assert!(after.contains("****") && after.ends_with("data: [DONE]\n\n"), "{after}");
     assert!(!after.contains(UPSTREAM_KEY) && !after.contains(&host), "{after}");
 }

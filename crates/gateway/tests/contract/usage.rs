@@ -51,21 +51,21 @@ async fn implausible_upstream_usage_is_ignored() {
         assert_eq!(used(&gateway, &tenant).await, 40, "{lie}");
         // The estimate is charged, also as spend.
         assert_eq!(gateway.cost(&tenant.organization).await, 401, "{lie}");
-        let told = gateway.metric("gateway_usage_invalid_total").await;
-        assert_eq!(told, u64::from(is_lie), "{lie}");
+        let reported = gateway.metric("gateway_usage_invalid_total").await;
+        assert_eq!(reported, u64::from(is_lie), "{lie}");
     }
 }
 
 #[tokio::test]
 async fn both_spellings_of_usage_are_read() {
     let (gateway, upstream, tenant) = limited().await;
-    let told = json!({ "input_tokens": 30, "output_tokens": 12, "total_tokens": 42 });
-    upstream.script([Script::json(&json!({ "id": "resp_1", "usage": told }))]);
+    let reported = json!({ "input_tokens": 30, "output_tokens": 12, "total_tokens": 42 });
+    upstream.script([Script::json(&json!({ "id": "resp_1", "usage": reported }))]);
     gateway.post(&tenant, "/v1/responses", &json!({ "model": "big", "input": "x" })).await;
     assert_eq!(used(&gateway, &tenant).await, 42);
     let events = [
         "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_2\",\"usage\":null}}\n\n".to_owned(),
-        format!("event: response.completed\ndata: {}\n\n", json!({ "type": "response.completed", "response": { "id": "resp_2", "usage": told } })),
+        format!("event: response.completed\ndata: {}\n\n", json!({ "type": "response.completed", "response": { "id": "resp_2", "usage": reported } })),
     ];
     upstream.script([Script::events(events)]);
     let body = json!({ "model": "big", "input": "x", "stream": true });

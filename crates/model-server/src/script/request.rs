@@ -39,7 +39,7 @@ impl<'a> RequestBody<'a> {
         self.prompt_cache_key.as_deref().unwrap_or_default()
     }
 
-    /// Text of the last user message; empty when there is none.
+    /// Text of the last user message; empty without one.
     pub(crate) fn last_user_text(&self) -> String {
         if let Some(text) = self.input_text() {
             return text;

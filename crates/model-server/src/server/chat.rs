@@ -121,12 +121,12 @@ fn chosen(index: u64, choice: &Choice) -> Value {
 
 /// The chunks of a stream; the last one carries `usage`, if given.
 fn chunks(base: &Value, choice: &Choice, usage: Option<Value>) -> Reply {
-    let chunk = |choices: Value, told: Value| {
+    let chunk = |choices: Value, usage_member: Value| {
         let mut chunk = base.clone();
         chunk["object"] = "chat.completion.chunk".into();
         chunk["choices"] = choices;
         if usage.is_some() {
-            chunk["usage"] = told;
+            chunk["usage"] = usage_member;
         }
         chunk
     };

@@ -20,7 +20,7 @@ pub(super) struct LocalMeter {
     pub(super) name: Box<str>,
     pub(super) bound: Bound,
     lease: Option<Lease>,
-    told: State,
+    last_state: State,
     /// The moment of the latest reply, here and at the store.
     replied_at: Micros,
     store_at: Micros,
@@ -116,7 +116,7 @@ impl LocalMeter {
             name: name.into(),
             bound,
             lease: None,
-            told: State::unused(bound),
+            last_state: State::unused(bound),
             replied_at: 0,
             store_at: 0,
             since_reply: 0,
@@ -170,8 +170,8 @@ impl LocalMeter {
     }
 
     /// Applies a reply: the meter's state, and the capacity leased under `terms`.
-    pub(super) fn apply_reply(&mut self, told: &MeterReply, id: u64, reply_time: ReplyTime) {
-        (self.told, self.replied_at, self.since_reply) = (told.state, reply_time.now, 0);
+    pub(super) fn apply_reply(&mut self, reply: &MeterReply, id: u64, reply_time: ReplyTime) {
+        (self.last_state, self.replied_at, self.since_reply) = (reply.state, reply_time.now, 0);
         self.store_at = self.store_at.max(reply_time.store);
         let Some(lease) = self.lease.as_mut().filter(|lease| lease.id == id) else { return };
         self.since_reply = lease.used;
@@ -180,15 +180,15 @@ impl LocalMeter {
         }
         // Replies may arrive out of order: an older reply in which the lease is unknown is ignored
         // once a newer one knows it.
-        if !told.known && lease.known_at.is_some_and(|known_at| known_at < reply_time.store) {
+        if !reply.known && lease.known_at.is_some_and(|known_at| known_at < reply_time.store) {
             // The lease has lapsed at the store, and all of it counts as used.
             self.lease = None;
             return;
         }
-        if told.known || told.granted > 0 {
+        if reply.known || reply.granted > 0 {
             lease.known_at = Some(lease.known_at.unwrap_or(reply_time.store).min(reply_time.store));
         }
-        lease.free = lease.free.saturating_add(told.granted);
+        lease.free = lease.free.saturating_add(reply.granted);
         lease.until = lease.until.max(reply_time.until);
     }
 
@@ -201,7 +201,7 @@ impl LocalMeter {
 
     /// The meter's state as estimated by this node.
     pub(super) fn state(&self, now: Micros) -> State {
-        let mut state = self.told;
+        let mut state = self.last_state;
         state.used = state.used.saturating_add(self.since_reply);
         let Bound::Rate { limit, .. } = self.bound else {
             state.remaining = state.remaining.saturating_sub(self.since_reply);

@@ -51,7 +51,7 @@ impl Remote<'_> {
         wire::push_draw(&mut args, 1, &draw, Terms::default());
         self.requests += 1;
         let third = format!("r{}", self.requests);
-        wire::read_told(&self.call("reserve", &third, &args)[2..])[0]
+        wire::read_replies(&self.call("reserve", &third, &args)[2..])[0]
     }
 
     fn change(&mut self, limit: Limit, refund: u64, since: Micros, owe: u64) -> wire::MeterReply {
@@ -102,7 +102,7 @@ fn the_lua_script_agrees_with_the_bucket() {
         bucket.advance(limit, now);
         let mut rate = limit;
         for operation in all {
-            let told = match operation {
+            let reply = match operation {
                 Operation::Pass(time) => {
                     now += time;
                     continue;
@@ -114,21 +114,21 @@ fn the_lua_script_agrees_with_the_bucket() {
                 Operation::Reserve(part) => {
                     let amount = (part * limit.amount as f64) as u64;
                     remote.clock(now);
-                    let told = remote.reserve(limit, amount);
+                    let reply = remote.reserve(limit, amount);
                     bucket.advance(rate, now);
                     if bucket.fits(limit, amount) {
                         bucket.take(limit, amount);
                         taken.push((now, amount));
-                        prop_assert_eq!(told.helps, -3);
+                        prop_assert_eq!(reply.helps, -3);
                     } else {
                         bucket.count_refusal(limit);
                         let wait = bucket.promise(limit, amount).unwrap();
                         let wait = wait.min(LONGEST).cast_signed();
                         // Two for each client with an earlier promise.
                         let most = wait + 80 + (wait >> 44);
-                        prop_assert!((wait..=most).contains(&told.helps), "{wait} {told:?}");
+                        prop_assert!((wait..=most).contains(&reply.helps), "{wait} {reply:?}");
                     }
-                    told
+                    reply
                 }
                 Operation::Settle(which, part) => {
                     if taken.is_empty() {
@@ -148,10 +148,10 @@ fn the_lua_script_agrees_with_the_bucket() {
                 }
             };
             rate = limit;
-            prop_assert_eq!(told.state.used, bucket.used(limit));
-            prop_assert_eq!(told.state.remaining, bucket.remaining(limit));
+            prop_assert_eq!(reply.state.used, bucket.used(limit));
+            prop_assert_eq!(reply.state.remaining, bucket.remaining(limit));
             let full = bucket.until_full(limit).unwrap().min(LONGEST);
-            prop_assert!((full..=full + 2 + (full >> 48)).contains(&told.state.until_full));
+            prop_assert!((full..=full + 2 + (full >> 48)).contains(&reply.state.until_full));
         }
         Ok(())
     };

@@ -180,21 +180,21 @@ impl Table {
         organization: &str,
         request: RequestId,
         (asked, draws): (&PendingCall, &[(Bound, u64)]),
-        told: &[MeterReply],
+        replies: &[MeterReply],
         (admitted_at, reply_time): (Option<Micros>, ReplyTime),
     ) {
         let mut shard = self.shard(organization);
         let ours = shard.organization(organization);
         let reply_time = ReplyTime { until: asked.sent + self.span, ..reply_time };
-        for ((place, terms), told) in asked.terms.iter().zip(told) {
-            ours.meters[*place].apply_reply(told, terms.id, reply_time);
+        for ((place, terms), reply) in asked.terms.iter().zip(replies) {
+            ours.meters[*place].apply_reply(reply, terms.id, reply_time);
         }
         if let Some(since) = admitted_at {
             let one = |((place, _), (bound, amount)): (&(usize, Terms), &(Bound, u64))| {
                 (*place, Taken { amount: *amount, month: month(*bound), since, from: None })
             };
             let taken = asked.terms.iter().zip(draws).map(one).collect();
-            let states = told.iter().map(|told| told.state).collect();
+            let states = replies.iter().map(|reply| reply.state).collect();
             self.open(ours, request, Open { at: reply_time.now, taken, states });
         }
         shard.mark(organization);
@@ -253,11 +253,11 @@ impl Table {
         batches
     }
 
-    /// The store has applied this batch: now, or earlier if `told` is absent.
+    /// The store has applied this batch: now, or earlier if `replies` is absent.
     pub(super) fn done(
         &self,
         batch: &Batch,
-        told: Option<&[MeterReply]>,
+        replies: Option<&[MeterReply]>,
         sent: Micros,
         reply_time: ReplyTime,
     ) {
@@ -267,8 +267,8 @@ impl Table {
         self.telling.fetch_sub(1, Ordering::AcqRel);
         let reply_time = ReplyTime { until: sent + self.span, ..reply_time };
         for (at, (place, lease)) in batch.meters.iter().enumerate() {
-            match told.and_then(|told| told.get(at)) {
-                Some(told) => ours.meters[*place].apply_reply(told, *lease, reply_time),
+            match replies.and_then(|reply| reply.get(at)) {
+                Some(reply) => ours.meters[*place].apply_reply(reply, *lease, reply_time),
                 None => ours.meters[*place].forget_lease(*lease),
             }
         }

@@ -128,7 +128,7 @@ pub(super) fn push_bound(args: &mut Vec<Vec<u8>>, meter: &str, bound: Bound) {
 }
 
 /// Decodes five numbers per draw.
-pub(super) fn read_told(reply: &[i64]) -> Vec<MeterReply> {
+pub(super) fn read_replies(reply: &[i64]) -> Vec<MeterReply> {
     let one = |five: &[i64]| MeterReply {
         helps: five[0],
         state: state(five[1], five[2], five[3]),
@@ -164,18 +164,18 @@ fn state(used: i64, remaining: i64, until_full: i64) -> State {
 }
 
 /// The refusal that is reported for all draws.
-pub(super) fn refused(told: &[MeterReply]) -> Decision {
+pub(super) fn refused(replies: &[MeterReply]) -> Decision {
     let remedy = |helps: i64| match helps {
         -1 => Remedy::NothingSoon,
         -2 => Remedy::GiveBack,
         -4 => Remedy::AskForLess,
         wait => Remedy::Wait(wait.try_into().unwrap_or(0)),
     };
-    let refusals = told.iter().enumerate().filter(|(_, told)| told.helps != -3);
-    let all = refusals.map(|(at, told)| (at, remedy(told.helps)));
+    let refusals = replies.iter().enumerate().filter(|(_, reply)| reply.helps != -3);
+    let all = refusals.map(|(at, reply)| (at, remedy(reply.helps)));
     // Among equals, the first.
     let worst =
         all.reduce(|worst, one| if one.1.severity() > worst.1.severity() { one } else { worst });
     let (which, remedy) = worst.unwrap_or((0, Remedy::Wait(0)));
-    Decision::Refused { which, remedy, states: told.iter().map(|told| told.state).collect() }
+    Decision::Refused { which, remedy, states: replies.iter().map(|reply| reply.state).collect() }
 }

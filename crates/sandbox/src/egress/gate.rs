@@ -36,11 +36,11 @@ const MAX_QUESTIONS: usize = 32;
 
 pub(super) struct Gate {
     asker: Option<Arc<dyn Asker>>,
-    asked: Arc<Mutex<HashMap<Target, Told>>>,
+    asked: Arc<Mutex<HashMap<Target, PendingAnswer>>>,
 }
 
 /// Distributes an answer to all waiting connections.
-type Told = Arc<watch::Sender<Option<bool>>>;
+type PendingAnswer = Arc<watch::Sender<Option<bool>>>;
 
 impl Gate {
     pub(super) fn new(asker: Option<Arc<dyn Asker>>) -> Self {
@@ -53,22 +53,22 @@ impl Gate {
         let mut answer = {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
             match asked.get(target) {
-                Some(tell) => tell.subscribe(),
+                Some(sender) => sender.subscribe(),
                 None if asked.len() >= MAX_QUESTIONS => return false,
                 None => {
-                    let (tell, answer) = watch::channel(None);
-                    let tell = Arc::new(tell);
-                    asked.insert(target.clone(), tell.clone());
+                    let (sender, answer) = watch::channel(None);
+                    let sender = Arc::new(sender);
+                    asked.insert(target.clone(), sender.clone());
                     let (question, all) = (asker.ask(target.clone()), self.asked.clone());
                     let target = target.clone();
                     // Continues if the connection that asked first is closed, because others wait.
                     tokio::spawn(async move {
                         let decided = tokio::select! {
                             decided = question => decided,
-                            () = tell.closed() => false,
+                            () = sender.closed() => false,
                         };
                         all.lock().unwrap_or_else(PoisonError::into_inner).remove(&target);
-                        tell.send_replace(Some(decided));
+                        sender.send_replace(Some(decided));
                     });
                     answer
                 }

@@ -138,11 +138,11 @@ async fn connect(
     let target = Target { host, port, protocol: Protocol::Https };
     egress.admit(&target).await?;
     let mut dialed = egress.dial(&target).await?;
-    let told = async {
+    let sent = async {
         stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
         dialed.stream.write_all(&request.rest).await
     };
-    if told.await.is_ok() {
+    if sent.await.is_ok() {
         // Either side can close it at any time.
         let _ = copy_bidirectional(stream, &mut dialed.stream).await;
     }

@@ -262,7 +262,7 @@ async fn one_approval_serves_all_waiting_requests() {
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports, [80, 81]);
-        // What is denied, and what is private, is nobody's to allow.
+        // Denied and private hosts cannot be allowed by an approval.
         assert!(exchange(proxy.http, get("www.good.test").as_bytes()).await.contains("is denied"));
         assert!(exchange(proxy.http, get("192.168.0.1").as_bytes()).await.contains("this machine"));
     }

@@ -257,7 +257,7 @@ fn with_path(error: &io::Error, path: &Path) -> io::Error {
 fn too_many(folder: &Path, reached: &Path) -> io::Error {
     io::Error::other(format!(
         "{} is protected and has more than {MAX_ENTRIES} entries, too many to look for links \
-         among them (the last ones looked at are in {}); move what is not needed there elsewhere; \
+         among them (the last ones inspected are in {}); move what is not needed there elsewhere; \
          unpacked references of git become one file with `git pack-refs --all`",
         folder.display(),
         reached.display()

@@ -13,7 +13,7 @@ use super::repository;
 pub trait Resolver {
     /// The file that `program` runs when it is started at `cwd`: its folder in canonical form
     /// with the file's own name (the final link is not followed, because one multi-call file
-    /// may stand behind many names). `None` when there is none or when it cannot be trusted,
+    /// may have many names). `None` when it does not exist or when it cannot be trusted,
     /// which includes every file that a command of ours may write.
     fn resolve(&self, program: &str, cwd: &Path) -> Option<PathBuf>;
 
@@ -56,7 +56,7 @@ impl PathResolver {
     fn on_path(&self, name: &str) -> Option<PathBuf> {
         for folder in &self.search {
             // A relative entry means another folder after each `cd`: whatever stands
-            // behind it in the list cannot be told apart from what it may hide.
+            // after it in the list cannot be distinguished from what it may hide.
             if !folder.is_absolute() {
                 return None;
             }

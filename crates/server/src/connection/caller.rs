@@ -46,7 +46,7 @@ impl Caller {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// From now on the connection's next request may be looked at ([`protocol::Ordering::Begins`]).
+    /// From now on the connection's next request may be handled ([`protocol::Ordering::Begins`]).
     pub(crate) fn begun(&self) {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

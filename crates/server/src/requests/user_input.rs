@@ -92,7 +92,9 @@ fn fitting(question: &UserQuestion, given: Vec<String>) -> Result<Vec<String>, E
             }
             Some(option) => option.label.clone(),
             None if !takes_text => {
-                return Err(wrong("is none of its options, and it takes no other (`isOther`)"));
+                return Err(wrong(
+                    "is not one of its options, and the question accepts no other answer (`isOther`)",
+                ));
             }
             None if texts > 0 => return Err(wrong("has more than one text of the user's own")),
             None => {
@@ -156,7 +158,7 @@ mod tests {
         check(&[("choice", &["a", "b\\u{202e}"])], Ok(()));
         check(&[("other", &["a", "b", "and more"])], Ok(()));
         check(&[("choice", &["b\u{202e}"])], Err("none of its options"));
-        check(&[("choice", &["c"])], Err("`choice` is none of its options"));
+        check(&[("choice", &["c"])], Err("`choice` is not one of its options"));
         check(&[("choice", &["a", "a"])], Err("names an option twice"));
         check(&[("other", &["x", "y"])], Err("more than one text"));
         check(&[("text", &["x", "y"])], Err("more than one text"));

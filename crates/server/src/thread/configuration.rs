@@ -78,7 +78,7 @@ impl ThreadConfiguration {
 
     /// Takes over what has changed on disk since the last turn, or came with another working folder.
     /// A configuration that cannot be used changes nothing, and the clients learn why. With a turn
-    /// running, files are not looked at.
+    /// running, files are not checked.
     ///
     /// # Errors
     /// A file system that does not answer: without its files the turn cannot start.

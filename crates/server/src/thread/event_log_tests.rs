@@ -209,7 +209,7 @@ proptest! {
         let (mut log, turn) = (log(), id("t1"));
         let mut generation = [0; 3];
         let mut frames: Vec<DeltaFrame> = (0..3).map(|s| frame(&format!("{s}-0"))).collect();
-        let mut told = vec![(Value::Null, EventPosition::read(&log.cursor()).unwrap())];
+        let mut sent = vec![(Value::Null, EventPosition::read(&log.cursor()).unwrap())];
         for operation in &all {
             let item = |s: usize, generation: &[u32; 3]| id(&format!("{s}-{}", generation[s]));
             let message = match operation {
@@ -229,12 +229,12 @@ proptest! {
                 }
                 Operation::Other => log.add(info("warning"), &whole("warning", 1), EventSubject::default()),
             };
-            told.push(read(message));
+            sent.push(read(message));
         }
-        let whole_view = view(told.iter().map(|(message, _)| message));
-        let cut = cut.min(told.len() - 1);
-        let again = missed(&log, &told[cut].1);
-        let resumed = view(told[..=cut].iter().map(|(message, _)| message).chain(&again));
+        let whole_view = view(sent.iter().map(|(message, _)| message));
+        let cut = cut.min(sent.len() - 1);
+        let again = missed(&log, &sent[cut].1);
+        let resumed = view(sent[..=cut].iter().map(|(message, _)| message).chain(&again));
         prop_assert_eq!(whole_view, resumed);
     }
 }

@@ -131,7 +131,7 @@ impl Questions {
         open.filter(|(_, question)| !has_client(question)).map(|(request, _)| *request).collect()
     }
 
-    /// What follows when `request` has waited for a client in vain.
+    /// What follows when `request` has waited for a client without success.
     pub(super) fn give_up(&self, request: u64, subscribers: &Subscribers) -> Option<MachineInput> {
         self.unattended(subscribers)
             .contains(&request)

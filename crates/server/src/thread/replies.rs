@@ -15,7 +15,7 @@ pub(crate) struct Replies {
     last: u64,
 }
 
-/// A handler that waits, and the response after which the thread goes on.
+/// A handler that waits, and the response after which the thread continues.
 struct WaitingRequest {
     answer: AnswerSender,
     gate: Gate,

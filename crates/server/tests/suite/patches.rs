@@ -91,7 +91,7 @@ async fn a_patch_outside_the_workspace_is_refused_without_approvals() {
     let mut peer = apply(&env, "never").await;
     assert_eq!(peer.item("fileChange").await["status"], "declined");
     assert!(!env.root().join("outside").exists());
-    assert!(tool_outputs(&env)[0].contains("nobody can be asked"));
+    assert!(tool_outputs(&env)[0].contains("no approval can be requested"));
 }
 
 #[tokio::test]

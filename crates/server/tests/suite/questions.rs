@@ -1,5 +1,5 @@
 //! Questions of the model to the user (experimental; specification: User input): who is asked,
-//! which answers count, and what the model learns when there is none.
+//! which answers count, and what the model learns without an answer.
 
 use serde_json::{Value, json};
 use testkit::{Peer, ReceivedRequest, TestEnvironment, TestServer, assert_lines};
@@ -103,7 +103,7 @@ async fn the_first_answer_that_fits_counts_and_the_others_learn_of_it() {
     assert_eq!(third.asked(ASKS).await.id, asked.id);
     answer(&mut first, &asked, json!({ "db": { "answers": ["Oracle"] } })).await;
     let warning = first.expect("warning").await["message"].as_str().unwrap().to_owned();
-    for part in [ASKS, "question `db` is none of its options", "The request stays open"] {
+    for part in [ASKS, "question `db` is not one of its options", "The request stays open"] {
         assert!(warning.contains(part), "{part} in {warning}");
     }
     answer(&mut second, &asked, json!({ "db": { "answers": ["SQLite"] } })).await;

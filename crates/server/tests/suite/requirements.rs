@@ -49,7 +49,10 @@ async fn every_source_of_settings_is_constrained() {
     }))
     .await;
     let notice = env.model().requests().pop().unwrap()["input"].to_string();
-    assert!(!notice.contains("full access") && !notice.contains("nobody can be asked"), "{notice}");
+    assert!(
+        !notice.contains("full access") && !notice.contains("no approval can be requested"),
+        "{notice}"
+    );
     let resumed = json!({ "threadId": thread, "sandbox": "dangerFullAccess" });
     assert_eq!(peer.call("thread/resume", resumed).await["sandbox"]["type"], "workspaceWrite");
     let written = json!({

@@ -312,7 +312,7 @@ async fn a_detached_review_has_its_own_thread() {
         (&json!(review), &started["turn"]["id"])
     );
     let turns = peer.call("thread/turns/list", json!({ "threadId": thread })).await;
-    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "the thread itself goes on as it was");
+    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "the thread itself is unchanged");
     let listed = async |peer: &mut testkit::Peer, kinds: Value| {
         let page = peer.call("thread/list", json!({ "sourceKinds": kinds })).await;
         page["data"].as_array().unwrap().len()

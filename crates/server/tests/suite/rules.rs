@@ -161,7 +161,7 @@ async fn a_changed_rules_file_applies_from_the_next_command() {
     write(env.home(), "late.rules", rule);
     peer.run_turn(&thread, "Go.").await;
     let outputs = tool_outputs(&env);
-    assert!(outputs[0].contains("nobody can be asked: the rule at"), "{outputs:?}");
+    assert!(outputs[0].contains("no approval can be requested: the rule at"), "{outputs:?}");
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ impl Prompts {
         let Prompt { target, waiting, .. } = self.0.remove(&request)?;
         cx.emit(Event::RequestResolved { request });
         let allowed = match decision {
-            // No command prefix can be allowed for good here, so an amendment is a plain yes.
+            // No command prefix can be allowed permanently here, so an amendment is a plain acceptance.
             Decision::Accept | Decision::AcceptWithAmendment(_) | Decision::AcceptForSession => {
                 true
             }

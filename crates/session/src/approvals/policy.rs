@@ -52,11 +52,12 @@ pub(crate) fn command(
     let allowed = matches!(rule, Some((RuleDecision::Allow, _)));
     match settings.approval {
         ApprovalPolicy::Never if demanded => Verdict::Refuse(refusal(
-            "a rule wants this command approved, and nobody can be asked",
+            "a rule requires approval for this command, and no approval can be requested",
             rule.and_then(|(_, why)| why),
         )),
         ApprovalPolicy::Never if unsandboxed && !allowed => Verdict::Refuse(
-            "nobody can be asked to approve a command outside the sandbox; do without".into(),
+            "no approval can be requested for a command outside the sandbox; find another way"
+                .into(),
         ),
         ApprovalPolicy::Never => Verdict::Run { unsandboxed },
         _ if allowed => Verdict::Run { unsandboxed },
@@ -103,7 +104,7 @@ pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> V
     }
     match (settings.approval, outside) {
         (ApprovalPolicy::Never, Some(why)) => {
-            Verdict::Refuse(format!("{why}, and nobody can be asked to approve it"))
+            Verdict::Refuse(format!("{why}, and no approval can be requested"))
         }
         (ApprovalPolicy::Granular(granular), Some(why)) if !granular.sandbox_approval => {
             Verdict::Refuse(format!("{why}, and prompts for it are switched off"))

@@ -230,7 +230,7 @@ impl Machine {
         }
     }
 
-    /// Takes over a changed configuration: the model is told of it with the next turn.
+    /// Applies a changed configuration; the model is informed of it with the next turn.
     pub(super) fn configure(&mut self, configured: Configured) {
         let Thread { configuration, conversation, cx, .. } = &mut self.thread;
         cx.limits = configured.limits;

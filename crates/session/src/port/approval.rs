@@ -18,7 +18,7 @@ pub enum Ask {
         cwd: PathBuf,
         /// What it does.
         actions: Vec<Action>,
-        /// The prefix that could be allowed for good.
+        /// The prefix that could be allowed permanently.
         amendment: Option<Vec<String>>,
         /// See [`Assessment::amendable`].
         amendable: Vec<Vec<String>>,
@@ -52,7 +52,7 @@ pub enum Decision {
     AcceptForSession,
     /// Yes, and everything with this prefix from now on.
     AcceptWithAmendment(Vec<String>),
-    /// No; the turn goes on.
+    /// No; the turn continues.
     Decline,
     /// No, and the turn ends.
     Cancel,

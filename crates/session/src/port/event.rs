@@ -122,7 +122,7 @@ pub enum Event {
     DiffUpdated { turn: Id, diff: String },
     /// Token usage after a response of the model.
     TokenUsage { turn: Id, total: Usage, last: Usage },
-    /// Something went wrong; the turn goes on when `will_retry` is set.
+    /// An error; the turn continues if `will_retry` is set.
     Error { turn: Id, error: TurnError, will_retry: bool },
     /// The goal changed, or its account grew; with the turn that did it.
     GoalUpdated { turn: Option<Id>, goal: Box<Goal> },

@@ -55,7 +55,7 @@ pub enum Input {
     Model { sample: u64, events: Vec<ModelEvent> },
     /// The wait before a retry is over.
     RetryDue { sample: u64 },
-    /// The driver looked at a tool call.
+    /// The driver has prepared a tool call.
     Prepared { call: u64, outcome: Prepared },
     /// A patch was applied (`diff`: the aggregated diff of the turn) or was not.
     Applied { call: u64, outcome: Result<String, ToolError> },

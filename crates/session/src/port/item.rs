@@ -306,7 +306,7 @@ pub enum Item {
         /// Why the history stayed as it was.
         reason: Option<String>,
     },
-    /// An image that the agent looked at.
+    /// An image that the agent viewed.
     ImageView {
         /// Item id.
         id: Id,

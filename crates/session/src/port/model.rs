@@ -119,7 +119,7 @@ pub enum ModelItemKind {
     Reasoning,
     /// A search by the provider, with its query where that is known already.
     WebSearch { query: String },
-    /// A call or something else that is only looked at when it is whole.
+    /// A call or another item that is processed only when it is complete.
     Other,
 }
 

@@ -21,7 +21,7 @@ pub enum ToolRequest {
 /// A command to run.
 #[derive(Clone, Debug)]
 pub struct ExecSpec {
-    /// The call that `Prepare` looked at.
+    /// The call from `Prepare`.
     pub call: u64,
     /// What to run.
     pub request: ToolRequest,
@@ -83,7 +83,7 @@ pub struct Assessment {
     /// The command prefix to offer for a lasting permission.
     pub amendment: Option<Vec<String>>,
     /// The commands that it consists of, as far as their words are known: the user may allow a
-    /// prefix of one of them for good. Opaque here.
+    /// prefix of one of them permanently. Opaque here.
     pub amendable: Vec<Vec<String>>,
     /// A script without how it is written: scripts with one form do the same. `None` when that is
     /// not known.

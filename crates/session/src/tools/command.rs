@@ -13,7 +13,7 @@ use crate::processes::output;
 /// Bytes shown of a command whose arguments cannot be read.
 const MAX_SHOWN: usize = 4_096;
 
-/// A command that the model wants to run, looked at by the driver.
+/// A command that the model wants to run, as prepared by the driver.
 #[derive(Debug)]
 pub(crate) struct CommandCall {
     /// What the command rules say of it.
@@ -24,7 +24,7 @@ pub(crate) struct CommandCall {
     pub(crate) escalate: bool,
     /// Why, for the user.
     pub(crate) justification: Option<String>,
-    /// The command prefix that the model proposes to allow for good.
+    /// The command prefix that the model proposes to allow permanently.
     pub(crate) prefix_rule: Option<Vec<String>>,
     /// What to run.
     pub(crate) request: ToolRequest,

@@ -49,7 +49,7 @@ impl Tool for ExecCommand {
             "max_output_tokens": { "type": "number", "description": "How much output to give back." },
             "sandbox_permissions": { "type": "string", "description": "`use_default`, or `require_escalated` to run outside the sandbox after approval." },
             "justification": { "type": "string", "description": "With `require_escalated`: one sentence to the user." },
-            "prefix_rule": { "type": "array", "items": { "type": "string" }, "description": "With `require_escalated`: a command prefix that the user may allow for good." },
+            "prefix_rule": { "type": "array", "items": { "type": "string" }, "description": "With `require_escalated`: a command prefix that the user may allow permanently." },
         });
         if !tools.login_shell
             && let Some(properties) = properties.as_object_mut()

@@ -23,8 +23,8 @@ const MAX_NAME: usize = 200;
 /// Characters of a question or a description.
 const MAX_TEXT: usize = 4_000;
 
-/// Why nobody is asked under the policy `never`.
-const NEVER: &str = "not answered: the approval policy is `never`, so nobody is asked; decide \
+/// Why no question is asked under the policy `never`.
+const NEVER: &str = "not answered: the approval policy is `never`, so no question is asked; decide \
      yourself, and state the assumption in your final message";
 
 pub(super) struct RequestUserInput;
@@ -42,8 +42,8 @@ impl Tool for RequestUserInput {
 
     fn definition(&self, tools: &ToolSet) -> Option<String> {
         let description = "Asks the user one to three short questions and waits for the answers. \
-             Use it when the task cannot go on well without a decision or a fact that only the \
-             user has. The result says when nobody answers.";
+             Use it when the task cannot continue well without a decision or a fact that only the \
+             user has. The result says when no user answers.";
         let option = json!({
             "type": "object",
             "properties": {

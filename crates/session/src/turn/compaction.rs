@@ -119,7 +119,7 @@ fn state_text(dropped: usize, kept: usize, finished: usize) -> String {
     } else {
         text.push_str(&format!(
             "Of the user's messages above, the first {finished} are finished business: do not \
-             start any of them again. Go on with the last {}, from where the summary stands.",
+             start any of them again. Continue with the last {}, from where the summary ends.",
             kept - finished
         ));
     }

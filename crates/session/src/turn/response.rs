@@ -283,7 +283,7 @@ impl Turn {
         }
     }
 
-    /// Reports a failure after which the turn goes on.
+    /// Reports a failure after which the turn continues.
     fn report_retry(&self, failure: Failure, thread: &mut Thread) {
         let (turn, error) = (self.view.id.clone(), TurnError::from(failure));
         thread.cx.emit(Event::Error { turn, error, will_retry: true });

@@ -90,7 +90,7 @@ fn request(prompt: &str) -> Fragment {
     Fragment::kept(history::message("user", prompt))
 }
 
-/// The text of a review: its result, or why there is none and the model's last message.
+/// The text of a review: its result, or why it has none and the model's last message.
 fn result(said: Option<String>, status: TurnStatus, error: Option<&TurnError>) -> String {
     let ended = match (status, error) {
         (TurnStatus::Completed, _) => match said {

@@ -23,7 +23,7 @@ pub(crate) fn text(said: String) -> String {
     }
 }
 
-/// The answer in `said`, which may stand in a code fence or among words.
+/// The answer in `said`, which may be in a code fence or surrounded by text.
 fn read(said: &str) -> Option<Answer> {
     if let Ok(whole) = serde_json::from_str(said) {
         return answer(whole, true);

@@ -49,7 +49,7 @@ impl Turn {
         }
     }
 
-    /// Answers a call, and goes on.
+    /// Answers a call, and continues.
     pub(crate) fn answer(&mut self, number: u64, output: String, thread: &mut Thread) {
         if self.calls.answer(number, CallOutput::Text(output)) {
             self.go_on(thread);
@@ -61,7 +61,7 @@ impl Turn {
         self.calls.answer(number, CallOutput::Text(output));
     }
 
-    /// The driver looked at a call.
+    /// The driver has prepared a call.
     pub(crate) fn prepared(&mut self, number: u64, outcome: Prepared, thread: &mut Thread) {
         let found = match outcome {
             Prepared::Command(assessment) => Found::Command(assessment),
@@ -124,7 +124,7 @@ impl Turn {
                 self.close_call(number, Item::Command(item), ItemStatus::Failed, message, thread);
             }
             Verdict::Ask { reason, unsandboxed } => {
-                // In plan mode nothing is allowed for good that the plan may want to do later.
+                // Plan mode permanently allows nothing that the plan may want to do later.
                 let amends = !thread.configuration.is_planning();
                 let proposed = assessment.amendment.as_deref();
                 let amendment = narrower(command.prefix_rule.as_deref(), proposed);
@@ -393,7 +393,7 @@ fn grant(about: &AskedAbout, unsandboxed: bool, thread: &mut Thread) {
     }
 }
 
-/// Allows a command prefix for good. Patches have no prefix, the empty prefix would allow
+/// Allows a command prefix permanently. Patches have no prefix, the empty prefix would allow
 /// everything, and plan mode allows nothing for later: all of these count as a plain yes.
 fn amend(about: &AskedAbout, prefix: Vec<String>, thread: &mut Thread) {
     let is_command = matches!(about, AskedAbout::Command(..));

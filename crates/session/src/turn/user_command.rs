@@ -1,4 +1,4 @@
-//! What the model is told of the commands that the user runs in a thread.
+//! The message to the model about commands that the user runs in a thread.
 
 use crate::history;
 use crate::port::fragment::Fragment;

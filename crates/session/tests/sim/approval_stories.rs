@@ -78,7 +78,7 @@ fn no_approval_is_requested_without_a_client() {
     let sim = scenario("nobody to ask");
     assert_eq!(sim.asks(), 0);
     assert_eq!(statuses(&sim), [ItemStatus::Declined; 2]);
-    assert!(sim.output_of("a").contains("nobody can be asked"));
+    assert!(sim.output_of("a").contains("no approval can be requested"));
 }
 
 fn hosts(sim: &crate::simulation::Simulation) -> Vec<&str> {

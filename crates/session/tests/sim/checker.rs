@@ -127,7 +127,7 @@ impl Checker {
 
     /// Checks one step's effects, and the state that it left.
     pub(crate) fn effects(&mut self, effects: &[Effect], machine: &Machine) {
-        // A step's records are stored before anything of the step is told.
+        // A step's records are stored before any of its events is reported.
         for effect in effects {
             if let Effect::Persist(record) = effect {
                 self.record(record);
@@ -237,7 +237,7 @@ impl Checker {
             Effect::RetryAfter { sample, .. } => self.retry = Some(*sample),
             Effect::Prepare { turn, .. } => {
                 self.assert_running(turn);
-                assert!(self.applying.is_empty(), "looked at beside a patch that is applied");
+                assert!(self.applying.is_empty(), "prepared while a patch is being applied");
             }
             Effect::Run { process, .. } => {
                 // The user's own commands wait for nothing.
@@ -286,7 +286,7 @@ impl Checker {
     fn event(&mut self, event: &Event) {
         match event {
             Event::TurnStarted(view) => {
-                assert!(self.stored_starts.contains(&view.id), "told before it is stored");
+                assert!(self.stored_starts.contains(&view.id), "reported before it is stored");
                 let reported = self.turns.entry(view.id.clone()).or_default().reported;
                 assert!(!reported, "{} started twice", view.id);
                 self.turns.insert(view.id.clone(), Turn { reported: true, ..Turn::default() });
@@ -325,7 +325,7 @@ impl Checker {
     }
 
     fn turn_completed(&mut self, view: &TurnView) {
-        assert!(self.stored_ends.contains(&view.id), "told before it is stored");
+        assert!(self.stored_ends.contains(&view.id), "reported before it is stored");
         assert!(view.completed_at.is_some());
         assert!(self.asks.is_empty(), "a turn ended with open requests");
         let open = self
@@ -358,7 +358,7 @@ impl Checker {
 
     fn item_completed(&mut self, turn: &Id, item: &Item) {
         let id = item.id();
-        assert_eq!(self.stored_items.get(id), Some(&item.status()), "told before it is stored");
+        assert_eq!(self.stored_items.get(id), Some(&item.status()), "reported before it is stored");
         assert_ne!(item.status(), Some(ItemStatus::InProgress));
         assert!(!self.asks.values().any(|asked| asked == id), "final before its request is");
         let coherent = self.coherent;
@@ -376,7 +376,7 @@ impl Checker {
         let seen = self.items.get_mut(id).expect("an item never started");
         assert!(!seen.completed, "item {id} is final already");
         let over = self.turns[&seen.turn].completed.is_some();
-        assert!(!over || seen.command, "item {id} goes on after its turn");
+        assert!(!over || seen.command, "item {id} continues after its turn");
         seen
     }
 
@@ -404,7 +404,7 @@ impl Checker {
         assert_eq!(machine.status(), expected);
     }
 
-    /// Checks what must hold when nothing is under way any more.
+    /// Checks what must hold when no work is in progress.
     pub(crate) fn finish(&self, machine: &Machine) {
         assert!(machine.active_turn().is_none(), "the turn hangs");
         assert!(self.replies.values().all(|answered| *answered), "a caller waits for ever");

@@ -110,7 +110,7 @@ fn a_turn_that_grows_too_long_is_compacted_and_continues() {
     assert_eq!(kinds(&sim), ["user", "command", "compaction", "agent"]);
     let after = sent(&sim, 2);
     assert!(after.contains("the first 0 are finished business"), "{after}");
-    assert!(after.contains("Go on with the last 1"), "{after}");
+    assert!(after.contains("Continue with the last 1"), "{after}");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_command_of_the_user_is_a_turn_or_joins_one() {
     assert!(sent(&sim, sim.prompts.len() - 1).contains("OUTPUT"));
     assert!(sim.ends().iter().all(|end| *end == TurnStatus::Completed), "{:?}", sim.ends());
 
-    // Beside a turn: the model is asked again, and told.
+    // During a turn: the model is asked again, with the command's result.
     let script = Script::new(&[&[exec("a", "after:3000")], &[say("ok")], &[say("and that")]]);
     let sim =
         run(&script, |sim| (sim.prompts.len() == 1).then(|| shell(sim, "print:OUTPUT after:100")));
@@ -380,7 +380,7 @@ fn a_goal_starts_turns_until_it_is_reached() {
     assert!(goal.time_used_ms > 0);
     assert!(sent(&sim, 0).contains("make it work") && sent(&sim, 0).contains("goal_continuation"));
     assert!(sim.prompts[0].tools.contains("update_goal"));
-    assert!(!sim.prompts[3].tools.contains("update_goal"), "reached: not offered any more");
+    assert!(!sim.prompts[3].tools.contains("update_goal"), "reached: no longer offered");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn target(host: &str) -> NetworkTarget {
 /// What the user answers: the id of each question, but nothing to `skipped`. `nobody` cannot be asked.
 pub(crate) fn answer(questions: &[UserQuestion]) -> Result<UserAnswers, ToolError> {
     if questions.iter().any(|question| question.id == "nobody") {
-        return Err(ToolError::new("not answered: nobody is there"));
+        return Err(ToolError::new("not answered: no client is connected"));
     }
     let answered = questions.iter().filter(|question| question.id != "skipped");
     Ok(answered.map(|question| (question.id.clone(), vec![question.id.clone()])).collect())
@@ -113,7 +113,7 @@ pub(crate) struct Program {
     pub(crate) output: Vec<(Millis, String)>,
     /// The hosts that it wants to reach.
     pub(crate) reaches: Vec<(Millis, NetworkTarget)>,
-    /// When it does not wait for them any more.
+    /// When it no longer waits for them.
     pub(crate) gives_up: Option<Millis>,
     /// `None`: it runs until somebody types `quit`.
     pub(crate) end: Option<(Millis, ProcessEnd)>,

@@ -156,7 +156,7 @@ impl Simulation {
         sim
     }
 
-    /// Goes on to the end.
+    /// Runs to the end.
     pub(crate) fn run_out(&mut self) {
         while let Some(input) = self.next_input() {
             self.step(input);

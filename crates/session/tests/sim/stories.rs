@@ -116,7 +116,7 @@ fn a_patch_runs_alone() {
 fn patches_inside_commands_run_in_turn_and_are_prepared_again() {
     let sim = scenario("patches in the shell");
     let prepared = sim.effects.iter().filter(|e| matches!(e, Effect::Prepare { .. })).count();
-    assert!(prepared > 3, "looked at once more when alone");
+    assert!(prepared > 3, "prepared once more when alone");
     assert_eq!(statuses(&sim), [ItemStatus::Completed; 3]);
     assert!(sim.output_of("a").contains("Patch applied") && sim.output_of("b").contains("/w/b"));
 }
@@ -257,7 +257,7 @@ fn a_command_may_end_in_a_later_turn() {
 
 #[test]
 fn the_end_of_a_background_command_waits_for_the_model() {
-    // The command ends while nobody waits for it; the next poll still learns how it ended.
+    // The command ends while no poll waits for it; the next poll still learns how it ended.
     let script = Script::new(&[
         &[exec("a", "after:24000 print:late exit:3")],
         &[exec("b", "after:9000")],

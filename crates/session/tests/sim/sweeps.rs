@@ -116,7 +116,7 @@ fn shutdown_at_every_step() {
     at_every_step(|sim| sim.step(Input::Shutdown));
 }
 
-/// Whatever goes on when a thread begins to drain: the model is not asked again, no response is cut
+/// Whatever is running when a thread begins to drain: the model is not asked again, no response is cut
 /// short, and the turn comes to its end by itself.
 #[test]
 fn drain_at_every_step() {

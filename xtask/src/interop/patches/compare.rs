@@ -16,7 +16,7 @@ pub(crate) enum TheirOutcome {
     Error(IgnoredAny),
 }
 
-/// The text after the patch, or why there is none.
+/// The text after the patch, or why the patch fails.
 pub(crate) type OurOutcome = Result<String, patch::Error>;
 
 /// How the outcomes compare. All but `Unexplained` are in order.
@@ -120,7 +120,7 @@ fn is_same_but_end(one: &str, other: &str) -> bool {
     one == other || ended(one, other) || ended(other, one)
 }
 
-/// As much of a hunk as tells why outcomes differ.
+/// Enough of a hunk to show why outcomes differ.
 #[derive(Default)]
 struct Hunk {
     anchors: Vec<String>,

@@ -15,7 +15,7 @@ use crate::commands::transcript::grouped;
 const MAX_FILES: usize = 200;
 /// Most bytes that are copied.
 const MAX_BYTES: u64 = 20 << 20;
-/// Most entries that are looked at.
+/// Most entries that are inspected.
 const MAX_ENTRIES: usize = 5_000;
 /// Folders that hold nothing to look at.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
@@ -168,7 +168,7 @@ fn copy(source: &Path, target: &Path, meta: &Metadata) -> io::Result<u64> {
     Ok(copied)
 }
 
-/// Which file system something is on, where that can be told.
+/// The file system of a path, where the platform reports it.
 #[cfg(unix)]
 fn device(meta: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::dev(meta)

@@ -23,7 +23,7 @@ pub(super) fn declined(thread: &ThreadStartResponse) -> String {
     )
 }
 
-/// How to go on with a thread that was kept.
+/// How to continue a stored thread.
 pub(super) fn how_to_resume(thread: &ThreadStartResponse) -> String {
     if thread.thread.ephemeral {
         return "The thread was not stored.".to_owned();

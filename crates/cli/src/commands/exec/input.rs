@@ -57,7 +57,7 @@ pub(super) fn is_prompt_missing(prompt: Option<&str>, is_terminal: bool) -> bool
 /// The folder that `--cd` names.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not.
 pub(super) fn folder(cwd: &Path, named: &Path) -> anyhow::Result<PathBuf> {
     let folder = cwd.join(named);
     let found =

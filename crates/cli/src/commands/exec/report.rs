@@ -1,5 +1,5 @@
-//! Progress of a turn, and its final message. Declines all requests of the server, because nobody can
-//! answer them.
+//! Progress of a turn, and its final message. Declines all requests of the server, because
+//! no user can answer them.
 
 use std::io::{self, ErrorKind, Stderr, Stdout, Write};
 
@@ -16,12 +16,12 @@ use crate::commands::transcript::{Style, Transcript, sandbox_name};
 /// Follows a turn.
 pub(super) struct Report {
     pub(super) answer: Answer,
-    /// Whether something was refused because nobody can be asked.
+    /// Whether something was refused because no approval can be requested.
     pub(super) has_declined: bool,
     progress: Progress,
 }
 
-/// In which form it is told.
+/// The output format.
 pub(super) enum Progress {
     Json(Events<Stdout>),
     Text(Box<Transcript<Stderr>>),
@@ -85,15 +85,15 @@ impl Report {
 impl Observer for Report {
     fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
         if method == "item/completed" {
-            let told: ItemCompletedNotification = serde_json::from_str(params.get())?;
-            self.note(told.item);
+            let received: ItemCompletedNotification = serde_json::from_str(params.get())?;
+            self.note(received.item);
         }
         match &mut self.progress {
             Progress::Json(events) => events.write(method, params),
             Progress::Text(text) => match text.notified(method, params) {
                 // As above.
                 Err(error) if error.kind() != ErrorKind::InvalidData => Ok(()),
-                told => told,
+                other => other,
             },
         }
     }

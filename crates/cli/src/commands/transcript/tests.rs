@@ -7,10 +7,10 @@ use super::*;
 const LIVE: Detail = Detail { is_live: true, output_lines: 3, diff_lines: 3, reasoning: true };
 const LOG: Detail = Detail { is_live: false, output_lines: 3, diff_lines: 0, reasoning: true };
 
-fn render(detail: Detail, told: &[(&str, Value)]) -> String {
+fn render(detail: Detail, notifications: &[(&str, Value)]) -> String {
     let mut out = Vec::new();
     let mut transcript = Transcript::new(&mut out, Palette::off(), detail, "/w".into());
-    for (method, params) in told {
+    for (method, params) in notifications {
         let params = RawValue::from_string(params.to_string()).unwrap();
         transcript.notified(method, &params).unwrap();
     }
@@ -45,19 +45,19 @@ fn change(status: &str) -> Value {
 
 #[test]
 fn a_live_message_is_shown_once_as_it_arrives() {
-    let told = [
+    let notifications = [
         item("item/started", message("", None)),
         delta("m", "Two\nli"),
         delta("m", "nes.\x1b[2J\n\n"),
         item("item/completed", json!({"type": "agentMessage", "id": "m", "text": "Two\nlines."})),
         item("item/completed", message("Not streamed.", Some("final_answer"))),
     ];
-    assert_eq!(render(LIVE, &told), "\nagent Two\n  lines.\n\nagent Not streamed.\n");
+    assert_eq!(render(LIVE, &notifications), "\nagent Two\n  lines.\n\nagent Not streamed.\n");
 }
 
 #[test]
 fn a_log_leaves_the_answer_out() {
-    let told = [
+    let notifications = [
         delta("x", "ignored"),
         item("item/completed", message("On the way.", Some("commentary"))),
         item("item/completed", message("Perhaps the answer.", None)),
@@ -67,19 +67,19 @@ fn a_log_leaves_the_answer_out() {
     ];
     let expect =
         "agent On the way.\nagent Perhaps the answer.\n$ make test\n  ok\n  exit 0 in 12 ms\n";
-    assert_eq!(render(LOG, &told), expect);
-    let told = [item("item/completed", message("The answer.", Some("final_answer")))];
-    assert_eq!(render(LOG, &told), "");
+    assert_eq!(render(LOG, &notifications), expect);
+    let notifications = [item("item/completed", message("The answer.", Some("final_answer")))];
+    assert_eq!(render(LOG, &notifications), "");
 }
 
 #[test]
 fn commands_show_their_exit_status() {
     let check = |ended: Value, expect: &str| {
-        let told = [
+        let notifications = [
             item("item/started", command("inProgress", None, None)),
             item("item/completed", ended),
         ];
-        assert_eq!(render(LOG, &told), format!("$ make test\n{expect}"));
+        assert_eq!(render(LOG, &notifications), format!("$ make test\n{expect}"));
     };
     check(
         command("failed", Some("1\n2\n3\n4\r\n5"), Some(2)),
@@ -97,31 +97,31 @@ fn a_command_that_ends_later_is_shown_with_its_name() {
     let plan = json!({"threadId": "t", "turnId": "u", "plan": [
         {"step": "one", "status": "completed"}, {"step": "two", "status": "inProgress"},
         {"step": "three", "status": "pending"}]});
-    let told = [
+    let notifications = [
         item("item/started", command("inProgress", None, None)),
         ("turn/plan/updated", plan),
         item("item/completed", command("completed", None, Some(0))),
     ];
     let expect = "$ make test\nplan\n  ✓ one\n  ▸ two\n  · three\n$ make test\n  exit 0 in 12 ms\n";
-    assert_eq!(render(LOG, &told), expect);
+    assert_eq!(render(LOG, &notifications), expect);
 }
 
 #[test]
 fn changes_are_shown_before_they_are_made_or_listed_after() {
-    let told =
+    let notifications =
         [item("item/started", change("inProgress")), item("item/completed", change("declined"))];
     let title = "  add a.txt  +5 -0\n";
     let live = "    +1\n    +2\n    +3\n    … 2 lines more\n";
     let end = "  declined: no file was changed\n";
-    assert_eq!(render(LIVE, &told), format!("\nchange 1 file\n{title}{live}{end}"));
-    assert_eq!(render(LOG, &told), format!("change 1 file\n{title}{end}"));
+    assert_eq!(render(LIVE, &notifications), format!("\nchange 1 file\n{title}{live}{end}"));
+    assert_eq!(render(LOG, &notifications), format!("change 1 file\n{title}{end}"));
 }
 
 #[test]
 fn warnings_and_usage() {
     let usage = json!({"totalTokens": 3, "inputTokens": 2, "cachedInputTokens": 0,
         "outputTokens": 1, "reasoningOutputTokens": 0});
-    let told = [
+    let notifications = [
         ("warning", json!({"message": "disk nearly full"})),
         ("configWarning", json!({"summary": "unknown key `a`", "details": "config.toml"})),
         (
@@ -141,7 +141,7 @@ fn warnings_and_usage() {
     ];
     let expect = "warning: disk nearly full\nwarning: unknown key `a` (config.toml)\n\
                   warning: cut (trying again)\ntokens 2 in, 1 out\n";
-    assert_eq!(render(LOG, &told), expect);
+    assert_eq!(render(LOG, &notifications), expect);
 }
 
 #[test]

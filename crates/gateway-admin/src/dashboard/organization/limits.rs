@@ -116,8 +116,8 @@ impl Limits {
     async fn fill(&mut self, view: &View<'_>) {
         let cards = || self.models.cards.iter().chain(&self.groups.cards);
         let meters: Vec<Meter> = cards().flat_map(|card| card.meters.iter().cloned()).collect();
-        let told = live::read(view.services, &view.organization.id, meters, view.now).await;
-        let Ok(readings) = told else {
+        let readings = live::read(view.services, &view.organization.id, meters, view.now).await;
+        let Ok(readings) = readings else {
             self.is_away = true;
             return;
         };
@@ -130,8 +130,8 @@ impl Limits {
 
 /// The organization's meters of a model: the model's own, and its group's.
 fn of_model(view: &View<'_>, model: &Model) -> (Vec<Meter>, Vec<Meter>) {
-    let nobody = Arc::new(Project::default());
-    let mut meters = live::meters(view.organization, &nobody, model, view.settings);
+    let no_project = Arc::new(Project::default());
+    let mut meters = live::meters(view.organization, &no_project, model, view.settings);
     meters
         .retain(|meter| meter.scope == Scope::Organization && meter.dimension != Dimension::Spend);
     meters.into_iter().partition(|meter| meter.name.starts_with("m:"))

@@ -79,7 +79,9 @@ impl Spent {
         let meters = projects.iter().map(meter).collect();
         let known = projects.iter().map(|project| self.of_project(project));
         match live::read(services, organization, meters, now).await {
-            Ok(told) => known.zip(told).map(|(known, told)| known.max(told.state.used)).collect(),
+            Ok(readings) => {
+                known.zip(readings).map(|(known, reading)| known.max(reading.state.used)).collect()
+            }
             Err(_) => known.collect(),
         }
     }

@@ -198,7 +198,7 @@ impl Server {
         self.services.store.lease(id).await?;
         let store = self.services.store.get().await?;
         let written = store.commit(vec![write]).await.map_err(Error::from);
-        // A lease that stays ends with this server; of a deleted thread there is none.
+        // A remaining lease ends with this server; a deleted thread has none.
         let _ = store.release(id).await;
         written
     }
