@@ -44,7 +44,7 @@ pub use requirements::{
 pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};
 pub use table::{
-    Access, Agents, ApprovalPolicy, EnvironmentInherit, Granular, NetworkMode, NetworkPermissions,
-    Personality, ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier,
+    Access, Agents, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, Granular, NetworkMode,
+    NetworkPermissions, Personality, ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier,
     ShellEnvironmentPolicy, Verbosity, WebSearch, WorkspaceWrite,
 };

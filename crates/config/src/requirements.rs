@@ -15,8 +15,8 @@ use crate::layer::nested;
 use crate::layer_name::LayerName;
 use crate::requirements_layer::RequirementsLayer;
 use crate::table::{
-    AllowedApproval, AllowedServer, ApprovalPolicy, Granular, Identity, PrefixRule, SandboxMode,
-    WebSearch,
+    AllowedApproval, AllowedServer, ApprovalPolicy, ApprovalsReviewer, Granular, Identity,
+    PrefixRule, SandboxMode, WebSearch,
 };
 use crate::value::{Node, Table, Value, merge};
 
@@ -26,10 +26,14 @@ pub const REQUIREMENTS_FILE: &str = "requirements.toml";
 /// fetches them replaces the file atomically; they apply as long as the file exists.
 pub const FETCHED_REQUIREMENTS_FILE: &str = "cache/requirements.toml";
 
+/// The feature that makes a model the reviewer of approvals.
+const SMART_APPROVALS: &str = "smart_approvals";
+
 /// The combined requirements of all files.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Requirements {
     approvals: Option<Allowed<AllowedApproval>>,
+    reviewers: Option<Allowed<ApprovalsReviewer>>,
     sandbox: Option<Allowed<SandboxMode>>,
     web_search: Option<Allowed<WebSearch>>,
     features: BTreeMap<String, (bool, Origin)>,
@@ -94,6 +98,7 @@ impl Requirements {
                 joined.narrow(&layer)?;
             }
         }
+        joined.check_reviewers()?;
         Ok(joined)
     }
 
@@ -111,6 +116,15 @@ impl Requirements {
             "allowed_approval_policies",
             at("allowed_approval_policies"),
         )?;
+        if let Some(listed) = &file.allowed_approvals_reviewers {
+            let key = "allowed_approvals_reviewers";
+            let mut values = listed.clone();
+            if listed.iter().any(|reviewer| *reviewer != ApprovalsReviewer::User) {
+                // Two names of one reviewer.
+                values.extend([ApprovalsReviewer::AutoReview, ApprovalsReviewer::GuardianSubagent]);
+            }
+            join_allowed(&mut self.reviewers, Some(&values), key, at(key))?;
+        }
         join_allowed(
             &mut self.sandbox,
             file.allowed_sandbox_modes.as_deref(),
@@ -144,6 +158,34 @@ impl Requirements {
     /// The allowed approval policies; `None` allows all.
     pub fn allowed_approvals(&self) -> Option<&[AllowedApproval]> {
         self.approvals.as_ref().map(|allowed| allowed.values.as_slice())
+    }
+
+    /// A reviewer that is required, and a feature that switches it off.
+    fn check_reviewers(&self) -> Result<(), Error> {
+        let Some((false, origin)) = self.features.get(SMART_APPROVALS) else { return Ok(()) };
+        match &self.reviewers {
+            Some(allowed) if !allowed.values.contains(&ApprovalsReviewer::User) => {
+                let required = described("allowed_approvals_reviewers", &allowed.files[0].1);
+                let message = format!(
+                    "`features.{SMART_APPROVALS} = false` switches off every reviewer that {required} \
+                     allows; change one of them"
+                );
+                Err(Error::Requirements { origin: origin.clone(), message })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The allowed reviewers of approvals; `None` allows all.
+    pub fn allowed_reviewers(&self) -> Option<Vec<ApprovalsReviewer>> {
+        const ALL: [ApprovalsReviewer; 3] = [
+            ApprovalsReviewer::User,
+            ApprovalsReviewer::AutoReview,
+            ApprovalsReviewer::GuardianSubagent,
+        ];
+        let all = ALL.into_iter().filter(|reviewer| self.reviewer(*reviewer).is_none());
+        let all: Vec<ApprovalsReviewer> = all.collect();
+        (all.len() < ALL.len()).then_some(all)
     }
 
     /// The allowed sandbox modes; `None` allows all.
@@ -189,6 +231,24 @@ impl Requirements {
             }),
         };
         Some(replaced(by, "allowed_approval_policies", allowed.origin(&name)))
+    }
+
+    /// The replacement for a reviewer of approvals; `None` if `wanted` is allowed.
+    pub fn reviewer(&self, wanted: ApprovalsReviewer) -> Option<Replaced<ApprovalsReviewer>> {
+        const ORDER: [ApprovalsReviewer; 3] = [
+            ApprovalsReviewer::User,
+            ApprovalsReviewer::AutoReview,
+            ApprovalsReviewer::GuardianSubagent,
+        ];
+        if let (Some((false, origin)), true) =
+            (self.features.get(SMART_APPROVALS), wanted != ApprovalsReviewer::User)
+        {
+            let key = join(&["features", SMART_APPROVALS]);
+            return Some(replaced(ApprovalsReviewer::User, &key, origin));
+        }
+        let allowed = self.reviewers.as_ref()?;
+        let by = nearest(&ORDER, &allowed.values, wanted)?;
+        Some(replaced(by, "allowed_approvals_reviewers", allowed.origin(&wanted)))
     }
 
     /// The replacement for a sandbox mode; `None` if `wanted` is allowed.
@@ -256,8 +316,31 @@ impl Requirements {
             let json = (*on).into();
             warnings.extend(replace(root, &["features", name], &json, &requirement, origin));
         }
+        warnings.extend(self.constrain_reviewer(root, cx)?);
         self.constrain_servers(root, &mut warnings)?;
         Ok(warnings)
+    }
+
+    /// Replaces a forbidden reviewer of approvals. The default depends on a feature, which is within
+    /// the requirements already.
+    fn constrain_reviewer(
+        &self,
+        root: &mut Table,
+        cx: &ReadContext<'_>,
+    ) -> Result<Option<Warning>, Error> {
+        let key = "approvals_reviewer";
+        let features = match root.get("features").map(|node| &node.value) {
+            Some(Value::Table(features)) => features.get(SMART_APPROVALS),
+            _ => None,
+        };
+        let is_on = features.is_some_and(|node| node.value == Value::Boolean(true));
+        let wanted = match root.get(key) {
+            Some(node) if node.value != Value::Unset => ApprovalsReviewer::read(node, cx)?,
+            _ => ApprovalsReviewer::default_with(is_on),
+        };
+        let Some(replacement) = in_file_form(self.reviewer(wanted)) else { return Ok(None) };
+        let Replacement { json, requirement, origin } = replacement;
+        Ok(replace(root, &[key], &json, &requirement, &origin))
     }
 
     fn constrain_servers(

@@ -52,7 +52,9 @@ impl RequirementsLayer {
                 return Err(self.refused(&["rules", "prefix_rules"], message));
             }
         }
-        for key in ["allowed_approval_policies", "allowed_sandbox_modes"] {
+        for key in
+            ["allowed_approval_policies", "allowed_approvals_reviewers", "allowed_sandbox_modes"]
+        {
             if let Some(Node { value: Value::Array(all), origin }) = self.root.get(key)
                 && all.is_empty()
             {

@@ -19,7 +19,9 @@ use crate::provider::{Provider, Providers, providers};
 use crate::requirements::{Replaced, Requirements};
 use crate::stack::{Environment, Stack};
 use crate::suggest::closest;
-use crate::table::{Features, Keys, Stage, WebSearch, WebSearchTool, is_active_feature, maturity};
+use crate::table::{
+    ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool, is_active_feature, maturity,
+};
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
 /// The configuration of one thread, or of the server itself. Dereferences to [`Keys`], which has a
@@ -65,6 +67,12 @@ impl Deref for Config {
 }
 
 impl Config {
+    /// Who decides about approvals.
+    pub fn reviewer(&self) -> ApprovalsReviewer {
+        let by_feature = ApprovalsReviewer::default_with(self.keys.features.smart_approvals);
+        self.keys.approvals_reviewer.unwrap_or(by_feature)
+    }
+
     /// The web search mode of a thread, and how a requirement changed it.
     pub fn web_search_mode(&self, full_access: bool) -> (WebSearch, Option<Replaced<WebSearch>>) {
         let switched = match self.keys.tools.web_search {

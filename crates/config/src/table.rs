@@ -31,9 +31,9 @@ pub use requirements::{
 };
 pub use root::{DEPRECATED, Deprecated, Keys, RENAMED, Renamed};
 pub use sandbox::{
-    Access, ApprovalPolicy, EnvironmentInherit, FileAccess, Granular, GranularApproval,
-    NetworkMode, NetworkPermissions, Permissions, SandboxMode, ShellEnvironmentPolicy,
-    WorkspaceWrite,
+    Access, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, FileAccess, Granular,
+    GranularApproval, NetworkMode, NetworkPermissions, Permissions, SandboxMode,
+    ShellEnvironmentPolicy, WorkspaceWrite,
 };
 pub use tools::{
     Agents, ContextSize, Location, McpServer, Port, Project, TrustLevel, WebSearch,

@@ -151,7 +151,7 @@ methods! {
     /// Allows an action that the automatic reviewer denied.
     ThreadApproveGuardianDeniedAction = "thread/approveGuardianDeniedAction",
         thread_approve_guardian_denied_action(ThreadApproveGuardianDeniedActionParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Ordered, [];
 
     /// Pauses timeouts while a prompt outside the server is open.
     ThreadIncrementElicitation = "thread/increment_elicitation",

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 
 use config::{Config, SandboxMode};
 use session::{
-    Access, ApprovalPolicy, Configured, Context, ExecSpec, Granular, Limits, Offer, Overrides,
-    SandboxPolicy, Settings,
+    Access, ApprovalPolicy, ApprovalsReviewer, Configured, Context, ExecSpec, Granular, Limits,
+    Offer, Overrides, SandboxPolicy, Settings,
 };
 
-use crate::convert::policies::{approval_policy, confinement, mode_policy};
+use crate::convert::policies::{
+    approval_policy, approvals_reviewer, configured_reviewer, confinement, mode_policy,
+};
 use crate::error::Error;
 
 pub(crate) use machine::{LimitedMachine, MachineInput};
@@ -39,24 +41,40 @@ impl<T> Allowed<T> {
 /// What has policies that requirements limit.
 pub(crate) trait Limited {
     /// Those that are set.
-    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>);
+    fn policies(&mut self) -> LimitedPolicies<'_>;
+}
+
+/// The policies of a value that requirements limit; `None` where one is not set.
+#[derive(Default)]
+pub(crate) struct LimitedPolicies<'a> {
+    approval: Option<&'a mut ApprovalPolicy>,
+    reviewer: Option<&'a mut ApprovalsReviewer>,
+    sandbox: Option<&'a mut SandboxPolicy>,
 }
 
 impl Limited for Settings {
-    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>) {
-        (Some(&mut self.approval), Some(&mut self.sandbox))
+    fn policies(&mut self) -> LimitedPolicies<'_> {
+        LimitedPolicies {
+            approval: Some(&mut self.approval),
+            reviewer: Some(&mut self.reviewer),
+            sandbox: Some(&mut self.sandbox),
+        }
     }
 }
 
 impl Limited for Overrides {
-    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>) {
-        (self.approval.as_mut(), self.sandbox.as_mut())
+    fn policies(&mut self) -> LimitedPolicies<'_> {
+        LimitedPolicies {
+            approval: self.approval.as_mut(),
+            reviewer: self.reviewer.as_mut(),
+            sandbox: self.sandbox.as_mut(),
+        }
     }
 }
 
 impl Limited for SandboxPolicy {
-    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>) {
-        (None, Some(self))
+    fn policies(&mut self) -> LimitedPolicies<'_> {
+        LimitedPolicies { sandbox: Some(self), ..LimitedPolicies::default() }
     }
 }
 
@@ -65,7 +83,7 @@ impl<T: Limited> Allowed<T> {
     /// allow. Each replacement is one sentence for the client. `cwd` is where commands run.
     pub(crate) fn new(mut value: T, config: &Config, cwd: &Path) -> (Self, Vec<String>) {
         let mut replacements = Vec::new();
-        let (approval, sandbox) = value.policies();
+        let LimitedPolicies { approval, reviewer, sandbox } = value.policies();
         if let Some(approval) = approval
             && let Some(replaced) = config.requirements.approval(configured_approval(*approval))
         {
@@ -76,6 +94,17 @@ impl<T: Limited> Allowed<T> {
                 replaced.by.as_str(),
             ));
             *approval = approval_policy(replaced.by);
+        }
+        if let Some(reviewer) = reviewer
+            && let Some(replaced) = config.requirements.reviewer(configured_reviewer(*reviewer))
+        {
+            replacements.push(format!(
+                "the approvals reviewer `{}` is not allowed by {}; `{}` is used instead",
+                configured_reviewer(*reviewer).as_str(),
+                replaced.requirement,
+                replaced.by.as_str(),
+            ));
+            *reviewer = approvals_reviewer(replaced.by);
         }
         if let Some(sandbox) = sandbox
             && let Some(replaced) = config.requirements.sandbox(mode(sandbox))
@@ -116,6 +145,12 @@ impl Allowed<Settings> {
 }
 
 impl Allowed<SandboxPolicy> {
+    /// Whether a reviewer of approvals may let an action leave the sandbox: where full access is
+    /// forbidden, only the user may.
+    pub(crate) fn reviewer_leaves_sandbox(config: &Config) -> bool {
+        config.requirements.sandbox(SandboxMode::DangerFullAccess).is_none()
+    }
+
     /// Full access, for a command that a client runs outside the sandbox.
     ///
     /// # Errors

@@ -28,8 +28,8 @@ use crate::rules::CommandRules;
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
     Actor, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox, ModelStream,
-    Questions, Replies, RunningCommands, ThreadConfiguration, ThreadHandle, ToolInspector,
-    TurnHooks,
+    Questions, Replies, Reviewer, RunningCommands, ThreadConfiguration, ThreadHandle,
+    ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::ThreadDefaults;
 use crate::thread_loader::{LoadedThread, ThreadLoader};
@@ -292,7 +292,7 @@ fn start_actor(
             ),
             questions: Questions::new(id.clone(), sender.clone(), services.requests.clone()),
             commands: RunningCommands::new(commands.clone(), sender.clone()),
-            tools: ToolInspector::new(id.clone(), inspection.clone(), sender),
+            tools: ToolInspector::new(id.clone(), inspection.clone(), sender.clone()),
             configuration: ThreadConfiguration::new(
                 config,
                 origin,
@@ -301,6 +301,7 @@ fn start_actor(
                 services.defaults.clone(),
             ),
             model: ModelStream::new(id, services.client.clone(), services.models.clone(), options),
+            reviewer: Reviewer::new(sender),
             mailbox,
         };
         actor.spawn()

@@ -15,7 +15,9 @@ use session::{
 };
 
 use crate::allowed::Allowed;
-use crate::convert::policies::{approval_policy, configured_sandbox, profile_policy};
+use crate::convert::policies::{
+    approval_policy, approvals_reviewer, configured_sandbox, profile_policy,
+};
 use crate::error::Error;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
@@ -56,6 +58,7 @@ impl ThreadDefaults {
             model: model.unwrap_or_else(|| self.models.default_model(config, &provider)),
             provider,
             approval: approval_policy(config.approval_policy),
+            reviewer: approvals_reviewer(config.reviewer()),
             sandbox: configured_sandbox(config, cwd, self.options.tmpdir()),
             effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
             summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
@@ -255,6 +258,7 @@ fn limits(config: &Config, provider: &str, window: u64) -> Limits {
     if let Some(tokens) = config.tool_output_token_limit {
         limits.tool_output_tokens = *tokens;
     }
+    limits.reviewer_leaves_sandbox = Allowed::reviewer_leaves_sandbox(config);
     limits.max_poll_ms = *config.background_terminal_max_timeout;
     let configured = config.model_auto_compact_token_limit.map(|tokens| *tokens);
     limits.compact_at_tokens = Some(configured.unwrap_or(window / 100 * COMPACT_AT_PERCENT));

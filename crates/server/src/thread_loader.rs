@@ -19,7 +19,7 @@ use crate::connection::Peer;
 use crate::convert;
 use crate::convert::policies::mode_policy;
 use crate::convert::settings::{
-    check_model, check_service_tier, client_approval, client_mode, name,
+    check_model, check_service_tier, client_approval, client_mode, client_reviewer, name,
 };
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
@@ -383,9 +383,6 @@ impl ThreadLoader {
         if let Some(provider) = &client.model_provider {
             check_provider(config, provider)?;
         }
-        if client.approvals_reviewer.is_some_and(|reviewer| reviewer != ApprovalsReviewer::User) {
-            return Err(Error::not_implemented("an `approvalsReviewer` other than `user`"));
-        }
         let workspace = &config.sandbox_workspace_write;
         let sandbox = match (&client.permissions, client.sandbox) {
             (Some(_), Some(_)) => return Err(Error::exclusive("permissions", "sandbox")),
@@ -397,6 +394,7 @@ impl ThreadLoader {
             model: client.model.clone(),
             provider: client.model_provider.clone(),
             approval: client.approval_policy.as_ref().map(client_approval),
+            reviewer: client.approvals_reviewer.map(client_reviewer),
             sandbox,
             cwd: client.cwd.clone(),
             personality: client.personality.as_ref().map(name),

@@ -1,5 +1,7 @@
-//! What may run: the approval policy, the grants of the session, and open prompts about hosts.
+//! What may run: the approval policy, the grants of the session, open prompts about hosts, and
+//! reviews by a model in the user's place.
 
+mod auto_review;
 mod grants;
 mod network;
 mod policy;
@@ -10,12 +12,16 @@ use crate::Id;
 use crate::cx::Cx;
 use crate::plan_mode::Reach;
 use crate::port::approval::Decision;
+use crate::port::auto_review::{ApprovalReview, ReviewResponse, ReviewedAction};
 use crate::port::item::{Change, CommandItem};
+use crate::port::model::Failure;
 use crate::port::settings::{ApprovalPolicy, Settings};
 use crate::port::tool::PatchPlan;
+use auto_review::AutoReviews;
+pub(crate) use auto_review::{Action, ApprovalRequest, ReviewEnd, UserWords};
 use grants::Grants;
 use network::Prompts;
-pub(crate) use network::{Answered, Question};
+pub(crate) use network::{Answered, Question, Withdrawn};
 pub(crate) use policy::{CommandRequest, Verdict};
 
 /// See the module.
@@ -23,6 +29,7 @@ pub(crate) use policy::{CommandRequest, Verdict};
 pub(crate) struct Approvals {
     grants: Grants,
     prompts: Prompts,
+    reviews: AutoReviews,
 }
 
 impl Approvals {
@@ -46,48 +53,109 @@ impl Approvals {
         self.grants.allow_changes(changes);
     }
 
-    /// Whether a prompt about a host is open.
+    /// Whether clients are asked about a host.
     pub(crate) fn has_prompts(&self) -> bool {
-        !self.prompts.is_empty()
+        self.prompts.wait_for_clients()
     }
 
-    /// A running command wants to reach a host. `turn` and `command` are the running turn and the
-    /// command's item: without either, no approval can be requested. The caller reports a new prompt.
+    /// A running command wants to reach a host. `command` is its item: without one, or without a
+    /// running turn, no approval can be requested. Returns a new prompt, which the caller puts to who
+    /// decides.
     pub(crate) fn network_asked(
         &mut self,
         question: Question,
         policy: ApprovalPolicy,
-        turn: Option<&Id>,
+        has_turn: bool,
         command: Option<&CommandItem>,
         cx: &mut Cx,
-    ) {
+    ) -> Option<ApprovalRequest> {
         if self.grants.has_host(&question.target) {
-            return network::answer(question.key, true, cx);
+            network::answer(question.key, true, cx);
+            return None;
         }
         let may_ask = match policy {
             ApprovalPolicy::Never => false,
             ApprovalPolicy::Granular(granular) => granular.sandbox_approval,
             ApprovalPolicy::OnRequest | ApprovalPolicy::UnlessTrusted => true,
         };
-        match (turn, command) {
-            (Some(turn), Some(command)) if may_ask => {
-                self.prompts.ask(question, turn, command, cx);
+        match command {
+            Some(command) if may_ask && has_turn => self.prompts.ask(question, command, cx),
+            _ => {
+                network::answer(question.key, false, cx);
+                None
             }
-            _ => network::answer(question.key, false, cx),
         }
     }
 
-    /// The connection that asked is gone. Returns whether a prompt was withdrawn.
-    pub(crate) fn network_withdrawn(&mut self, key: u64, cx: &mut Cx) -> bool {
-        self.prompts.withdraw(|_, asked| asked == key, cx)
+    /// The connection that asked is gone.
+    pub(crate) fn network_withdrawn(&mut self, key: u64, cx: &mut Cx) -> Withdrawn {
+        let withdrawn = self.prompts.withdraw(|_, asked| asked == key, cx);
+        self.abort_reviews(withdrawn, cx)
     }
 
-    /// A command ended: no prompt shows it. Returns whether a prompt was withdrawn.
-    pub(crate) fn command_ended(&mut self, process: u64, cx: &mut Cx) -> bool {
-        self.prompts.withdraw(|asking, _| asking == process, cx)
+    /// A command ended: no prompt shows it.
+    pub(crate) fn command_ended(&mut self, process: u64, cx: &mut Cx) -> Withdrawn {
+        let withdrawn = self.prompts.withdraw(|asking, _| asking == process, cx);
+        self.abort_reviews(withdrawn, cx)
     }
 
-    /// A client answered; `None` when the request is not about a host.
+    fn abort_reviews(&mut self, withdrawn: Withdrawn, cx: &mut Cx) -> Withdrawn {
+        withdrawn.reviews.iter().for_each(|review| self.reviews.abort(*review, cx));
+        withdrawn
+    }
+
+    /// Has a reviewer decide in place of the clients. A refusal at once comes as its reason.
+    pub(crate) fn review(
+        &mut self,
+        request: ApprovalRequest,
+        turn: &Id,
+        settings: &Settings,
+        words: &UserWords,
+        cx: &mut Cx,
+    ) -> ReviewEnd {
+        self.prompts.set_reviewed(request.number);
+        self.reviews.begin(request, turn, settings, words, cx)
+    }
+
+    /// A reviewer's model answered, or did not. `None`: nothing waits for it.
+    pub(crate) fn reviewed(
+        &mut self,
+        review: u64,
+        outcome: Result<&ReviewResponse, &Failure>,
+        cx: &mut Cx,
+    ) -> Option<ReviewEnd> {
+        self.reviews.end(review, outcome, cx)
+    }
+
+    /// The time of a review is over. `None`: it goes on, or has ended.
+    pub(crate) fn review_overdue(&mut self, review: u64, cx: &mut Cx) -> Option<ReviewEnd> {
+        self.reviews.overdue(review, cx)
+    }
+
+    /// The reviews under way.
+    pub(crate) fn open_reviews(&self) -> impl Iterator<Item = &ApprovalReview> {
+        self.reviews.open()
+    }
+
+    /// The user lets an action that a review refused run once.
+    ///
+    /// # Errors
+    /// It is not known, or another one: a sentence for the client.
+    pub(crate) fn approve_denied(
+        &mut self,
+        review: &str,
+        action: &ReviewedAction,
+        cx: &Cx,
+    ) -> Result<(), String> {
+        self.reviews.approve_denied(review, action, cx.now)
+    }
+
+    /// Uses up the user's approval of exactly this action, if there is one.
+    pub(crate) fn take_approved(&mut self, action: &Action, cx: &Cx) -> bool {
+        self.reviews.take_approved(action, cx.now)
+    }
+
+    /// A client or a reviewer answered; `None` when the request is not about a host.
     pub(crate) fn network_decided(
         &mut self,
         request: u64,
@@ -101,8 +169,9 @@ impl Approvals {
         Some(answered)
     }
 
-    /// The turn ends: withdraws every prompt.
+    /// The turn ends: withdraws every prompt, and ends every review.
     pub(crate) fn close_prompts(&mut self, cx: &mut Cx) {
+        self.reviews.close(cx);
         self.prompts.close(cx);
     }
 }

@@ -36,9 +36,9 @@ enum State {
     Queued(Arc<dyn ToolCall>),
     /// The driver looks at it.
     Preparing(Arc<dyn ToolCall>),
-    /// The user is asked.
+    /// The user is asked, or a reviewer in the user's place.
     Asking(Asking),
-    /// The user allowed it; the next state follows within the same step.
+    /// It was allowed; the next state follows within the same step.
     Approved,
     /// A client runs its tool.
     AtClient { request: u64, since: Millis, item: DynamicCall },
@@ -54,8 +54,10 @@ enum State {
 
 /// A call that the user is asked about.
 pub(crate) struct Asking {
-    /// The request to the clients.
+    /// The request to the clients or the reviewer.
     pub(crate) request: u64,
+    /// Whether a reviewer decides in place of the clients.
+    pub(crate) is_reviewed: bool,
     /// Whether it leaves the sandbox.
     pub(crate) unsandboxed: bool,
     /// What it is about.
@@ -135,7 +137,9 @@ impl Calls {
 
     /// Whether the user is asked about any.
     pub(crate) fn are_asked_about(&self) -> bool {
-        self.0.iter().any(|call| matches!(call.state, State::Asking(_)))
+        let asks_user =
+            |call: &Call| matches!(&call.state, State::Asking(asking) if !asking.is_reviewed);
+        self.0.iter().any(asks_user)
     }
 
     /// Whether the user is asked questions.
@@ -377,8 +381,10 @@ impl Call {
             state @ (State::Applying(_) | State::Done(_)) => self.state = state,
             State::Queued(_) | State::Approved | State::Waiting { .. } => {}
             State::Preparing(_) => cx.push(Effect::Discard { call: self.number }),
-            State::Asking(Asking { request, about, .. }) => {
-                cx.emit(Event::RequestResolved { request });
+            State::Asking(Asking { request, is_reviewed, about, .. }) => {
+                if !is_reviewed {
+                    cx.emit(Event::RequestResolved { request });
+                }
                 cx.push(Effect::Discard { call: self.number });
                 let item = match status {
                     TurnStatus::Interrupted => about.item().closed(ItemStatus::Declined, None),

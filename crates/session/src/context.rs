@@ -118,7 +118,7 @@ fn permissions(settings: &Settings) -> String {
 const MANAGED_NETWORK: &str = "managed: only through the HTTP proxy that the environment names \
      (`HTTP_PROXY`, `HTTPS_PROXY`); hosts that are not allowed are refused or asked about";
 
-fn sandbox_text(settings: &Settings) -> String {
+pub(crate) fn sandbox_text(settings: &Settings) -> String {
     match &settings.sandbox {
         SandboxPolicy::DangerFullAccess => {
             "Sandbox: none. Commands have the user's full access; be careful.".to_owned()

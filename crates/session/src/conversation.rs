@@ -86,16 +86,13 @@ impl Conversation {
 
     /// How many introductions the history holds.
     pub(crate) fn introductions(&self) -> usize {
-        self.count_marked(Mark::Context)
+        let is_context = |fragment: &&Fragment| fragment.mark == Mark::Context;
+        self.history.fragments().iter().filter(is_context).count()
     }
 
     /// How many parts of the history a compaction keeps word for word.
     pub(crate) fn kept_fragments(&self) -> usize {
-        self.count_marked(Mark::Kept)
-    }
-
-    fn count_marked(&self, mark: Mark) -> usize {
-        self.history.fragments().iter().filter(|fragment| fragment.mark == mark).count()
+        self.history.fragments().iter().filter(|fragment| fragment.is_kept()).count()
     }
 
     /// Appends to the history, and stores it.

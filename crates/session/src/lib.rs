@@ -28,6 +28,10 @@ mod turn;
 pub use context::instructions;
 pub use machine::{Live, Machine};
 pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
+pub use port::auto_review::{
+    ApprovalReview, ApprovalsReviewer, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
+    UserAuthorization,
+};
 pub use port::effect::{Answer, Effect, NotSteerable, Prompt, Record, Refusal, RefusalCause};
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use port::fragment::{Fragment, Mark};

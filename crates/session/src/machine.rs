@@ -2,12 +2,13 @@
 
 mod requests;
 
-use crate::approvals::{Approvals, Question};
+use crate::approvals::{ApprovalRequest, Approvals, Question, ReviewEnd, Withdrawn};
 use crate::configuration::Configuration;
 use crate::conversation::Conversation;
 use crate::cx::Cx;
 use crate::goal::{self, GoalTracker};
 use crate::port::approval::{Decision, NetworkTarget};
+use crate::port::auto_review::{ApprovalReview, ReviewResponse};
 use crate::port::effect::Effect;
 use crate::port::event::{Status, TurnStatus, TurnView};
 use crate::port::fragment::Fragment;
@@ -20,7 +21,7 @@ use crate::port::thread::{Configured, Ids, Restored};
 use crate::port::tool::ProcessEnd;
 use crate::processes::{AfterExit, Exit, Processes};
 use crate::thread::{Phase, Thread};
-use crate::turn::{Beginning, Kind, Turn, user_command};
+use crate::turn::{Beginning, Kind, Put, Turn, user_command};
 use crate::{Id, Millis};
 
 /// One loaded thread.
@@ -128,6 +129,11 @@ impl Machine {
         }
     }
 
+    /// The reviews of approvals that are under way.
+    pub fn open_reviews(&self) -> impl Iterator<Item = &ApprovalReview> {
+        self.thread.approvals.open_reviews()
+    }
+
     /// See [`Live`].
     pub fn live(&self) -> Live {
         let Some(turn) = &self.turn else { return Live::default() };
@@ -181,10 +187,17 @@ impl Machine {
             Input::Exited { process, end } => self.process_exited(process, end),
             Input::Decided { request, decision } => self.decided(request, decision),
             Input::NetworkAsk { process, key, target } => self.network_ask(process, key, target),
+            Input::Reviewed { review, outcome } => self.reviewed(review, outcome),
+            Input::ReviewOverdue { review } => {
+                let end = self.thread.approvals.review_overdue(review, &mut self.thread.cx);
+                self.review_ended(review, end);
+            }
+            Input::ApproveDenied { reply, review, action } => {
+                self.approve_denied(reply, &review, &action);
+            }
             Input::NetworkWithdrawn { key } => {
-                if self.thread.approvals.network_withdrawn(key, &mut self.thread.cx) {
-                    self.show_waiting();
-                }
+                let withdrawn = self.thread.approvals.network_withdrawn(key, &mut self.thread.cx);
+                self.after_withdrawal(withdrawn);
             }
             Input::Drain => self.thread.phase = Phase::Draining,
             Input::Shutdown => self.shutdown(),
@@ -232,8 +245,21 @@ impl Machine {
         }
     }
 
-    fn show_waiting(&mut self) {
-        self.with_turn(|turn, thread| turn.show_waiting(thread));
+    /// Prompts were withdrawn; those that are left of them are put again.
+    fn after_withdrawal(&mut self, withdrawn: Withdrawn) {
+        if withdrawn.any {
+            withdrawn.again.into_iter().for_each(|request| self.put(request));
+            self.with_turn(|turn, thread| turn.show_waiting(thread));
+        }
+    }
+
+    /// Puts a prompt about a host to who decides.
+    fn put(&mut self, request: ApprovalRequest) {
+        let number = request.number;
+        let Some(turn) = &self.turn else { return };
+        if let Put::Refused(reason) = turn.put(request, &mut self.thread) {
+            self.decided(number, Decision::Undecided(reason));
+        }
     }
 
     /// Whether the thread takes no more turns.
@@ -270,9 +296,8 @@ impl Machine {
 
     /// A command ended by itself.
     fn process_exited(&mut self, process: u64, end: ProcessEnd) {
-        if self.thread.approvals.command_ended(process, &mut self.thread.cx) {
-            self.show_waiting();
-        }
+        let withdrawn = self.thread.approvals.command_ended(process, &mut self.thread.cx);
+        self.after_withdrawal(withdrawn);
         let active = self.turn.as_ref().map(Turn::id);
         let Thread { processes, cx, .. } = &mut self.thread;
         if let Some(exit) = processes.exited(process, end, active, cx) {
@@ -310,9 +335,8 @@ impl Machine {
     /// Ends these commands now.
     fn kill(&mut self, processes: Vec<u64>) {
         for process in processes {
-            if self.thread.approvals.command_ended(process, &mut self.thread.cx) {
-                self.show_waiting();
-            }
+            let withdrawn = self.thread.approvals.command_ended(process, &mut self.thread.cx);
+            self.after_withdrawal(withdrawn);
             let exit = self.thread.processes.kill(process, &mut self.thread.cx);
             if let Some(exit) = exit {
                 self.after_exit(process, exit);
@@ -323,11 +347,38 @@ impl Machine {
     /// A running command wants to reach a host.
     fn network_ask(&mut self, process: u64, key: u64, target: NetworkTarget) {
         // Between turns no client would wait for the answer.
-        let turn = self.turn.as_ref().filter(|turn| !turn.is_ending()).map(Turn::id);
+        let has_turn = self.turn.as_ref().is_some_and(|turn| !turn.is_ending());
         let Thread { approvals, configuration, processes, cx, .. } = &mut self.thread;
         let policy = configuration.settings().approval;
         let command = processes.item(process);
-        approvals.network_asked(Question { process, key, target }, policy, turn, command, cx);
+        let question = Question { process, key, target };
+        let request = approvals.network_asked(question, policy, has_turn, command, cx);
+        if let Some(request) = request {
+            self.put(request);
+        }
+    }
+
+    /// A reviewer's model answered, or did not. What it cost counts, also when it is too late.
+    fn reviewed(&mut self, review: u64, outcome: Result<ReviewResponse, Failure>) {
+        let usage = match &outcome {
+            Ok(response) => Some(response.usage),
+            Err(failure) => failure.usage,
+        };
+        if let Some(usage) = usage {
+            self.with_turn(|turn, thread| thread.account(turn.id(), usage));
+        }
+        let outcome = outcome.as_ref();
+        let end = self.thread.approvals.reviewed(review, outcome, &mut self.thread.cx);
+        self.review_ended(review, end);
+    }
+
+    /// What a reviewer decided has the effect of the same decision of a client.
+    fn review_ended(&mut self, review: u64, end: Option<ReviewEnd>) {
+        match end {
+            Some(Ok(())) => self.decided(review, Decision::Accept),
+            Some(Err(reason)) => self.decided(review, Decision::Undecided(reason)),
+            None => {}
+        }
     }
 
     /// A client answered a request: about a host, or about a call.

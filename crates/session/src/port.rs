@@ -2,6 +2,7 @@
 //! settings. Imports nothing else of this crate.
 
 pub(crate) mod approval;
+pub(crate) mod auto_review;
 pub(crate) mod effect;
 pub(crate) mod event;
 pub(crate) mod fragment;

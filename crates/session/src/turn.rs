@@ -3,6 +3,7 @@
 //!
 //! `response` reads what the model sends, `steps` carries tool calls out.
 
+mod approval;
 mod compaction;
 mod kind;
 mod questions;
@@ -26,6 +27,7 @@ use crate::processes::{AfterExit, Exit};
 use crate::sample::Sample;
 use crate::sample::retry::Attempts;
 use crate::thread::{Phase, Thread};
+pub(crate) use approval::Put;
 use compaction::Compaction;
 pub(crate) use kind::{Beginning, Kind};
 pub(crate) use review::Review;

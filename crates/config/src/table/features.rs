@@ -32,8 +32,9 @@ options! {
         shell_tool: bool = true, ANY | PINNABLE, Effect::Active;
         /// MCP servers that a skill depends on can be installed.
         skill_mcp_dependency_install: bool = true, ANY | PINNABLE, SKILLS;
-        /// Approvals go to a reviewing sub-agent first. Experimental.
-        smart_approvals: bool = false, ANY | PINNABLE, AGENTS;
+        /// A model reviews approvals in the user's place when `approvals_reviewer` is unset.
+        /// Experimental.
+        smart_approvals: bool = false, ANY | PINNABLE, Effect::Active;
         /// The changes of a turn can be undone.
         undo: bool = false, ANY | PINNABLE, Effect::Pending("undo");
         /// Commands run in terminals that outlive a call (`exec_command`, `write_stdin`); otherwise
@@ -111,7 +112,7 @@ const EXPERIMENTAL: &[(&str, Announcement)] = &[
         "smart_approvals",
         Announcement {
             display_name: "Smart approvals",
-            text: "Let a reviewing agent answer approval requests before you are asked.",
+            text: "Let a reviewing model decide about approvals in your place.",
         },
     ),
 ];

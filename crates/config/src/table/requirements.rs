@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::sandbox::SandboxMode;
+use super::sandbox::{ApprovalsReviewer, SandboxMode};
 use super::tools::WebSearch;
 use crate::kind::Effect;
 use crate::kind::scope::ANY;
@@ -27,6 +27,9 @@ options! {
     pub struct RequirementsFile {
         /// The values that `approval_policy` may have; `granular` allows every table.
         allowed_approval_policies: Option<Vec<AllowedApproval>>, ANY, Effect::Active;
+        /// The values that `approvals_reviewer` may have; `auto_review` and `guardian_subagent` are one
+        /// value.
+        allowed_approvals_reviewers: Option<Vec<ApprovalsReviewer>>, ANY, Effect::Active;
         /// The values that `sandbox_mode` may have.
         allowed_sandbox_modes: Option<Vec<SandboxMode>>, ANY, Effect::Active;
         /// The values that `web_search` may have; `disabled` is always allowed.

@@ -15,7 +15,8 @@ use super::model::{
 };
 use super::parts::{ACCOUNTS, MCP, TELEMETRY, TERMINAL, WINDOWS};
 use super::sandbox::{
-    ApprovalPolicy, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows, WorkspaceWrite,
+    ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
+    WorkspaceWrite,
 };
 use super::tools::{Agents, Apps, McpServer, Port, Project, Skills, Tools, WebSearch};
 use crate::error::Error;
@@ -31,6 +32,10 @@ options! {
         /// to be harmless, `on-request` asks when the sandbox is not enough, `never` refuses
         /// instead of asking. `on-failure` is deprecated and means `on-request`.
         approval_policy: ApprovalPolicy = ApprovalPolicy::OnRequest, ANY | PINNABLE, Effect::Active;
+        /// Who decides about approvals: the `user`, or a model that reviews each action in the user's
+        /// place (`auto_review`, and `guardian_subagent` as its earlier name). When unset, `user`, or
+        /// `auto_review` if `features.smart_approvals` is on.
+        approvals_reviewer: Option<ApprovalsReviewer>, ANY | PINNABLE, Effect::Active;
         /// What commands may do to files and the network: `read-only` writes nothing,
         /// `workspace-write` writes in the working folder, `danger-full-access` does not confine
         /// commands.

@@ -21,6 +21,15 @@ choices! {
     }
 }
 choices! {
+    /// `approvals_reviewer`: who decides about approvals.
+    ApprovalsReviewer {
+        User = "user",
+        AutoReview = "auto_review",
+        /// The earlier name of `auto_review`.
+        GuardianSubagent = "guardian_subagent",
+    }
+}
+choices! {
     /// `shell_environment_policy.inherit`: the variables that a command inherits.
     EnvironmentInherit {
         All = "all",
@@ -40,6 +49,13 @@ choices! {
 choices! {
     /// `windows.sandbox`.
     WindowsSandboxMode { Unelevated = "unelevated", Elevated = "elevated" }
+}
+
+impl ApprovalsReviewer {
+    /// The reviewer when none is set; `is_on`: the feature `smart_approvals`.
+    pub(crate) fn default_with(is_on: bool) -> Self {
+        if is_on { Self::AutoReview } else { Self::User }
+    }
 }
 
 /// `approval_policy`: when a turn pauses to ask for approval.

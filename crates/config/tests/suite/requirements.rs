@@ -139,6 +139,11 @@ fn invalid_requirements_are_errors() {
     for (rule, expected) in [
         ("allowed_sandbox_modes = []", "forbid every value"),
         ("allowed_approval_policies = []", "forbid every value"),
+        ("allowed_approvals_reviewers = []", "forbid every value"),
+        (
+            "allowed_approvals_reviewers = [\"me\"]",
+            "`allowed_approvals_reviewers.0` must be one of",
+        ),
         ("allowed_sandbox_mode = [\"read-only\"]", "did you mean `allowed_sandbox_modes`?"),
         ("allowed_sandbox_modes = [\"none\"]", "`allowed_sandbox_modes.0` must be one of"),
         ("features.shel_tool = true", "did you mean `shell_tool`?"),
@@ -180,4 +185,57 @@ fn invalid_requirements_are_errors() {
     );
     assert_eq!(home.config().requirements.prefix_rules().len(), 1);
     assert_eq!(home.config().approval_policy, ApprovalPolicy::OnRequest);
+}
+
+// Effect of requirement `allowed_approvals_reviewers`.
+#[test]
+fn reviewers() {
+    let on = "[features]\nsmart_approvals = true\n";
+    for (required, written, expected, warns) in [
+        ("", "", "user", false),
+        ("", on, "auto_review", false),
+        ("", "approvals_reviewer = \"guardian_subagent\"\n", "guardian_subagent", false),
+        ("allowed_approvals_reviewers = [\"user\"]\n", "", "user", false),
+        ("allowed_approvals_reviewers = [\"user\"]\n", on, "user", false),
+        (
+            "allowed_approvals_reviewers = [\"user\"]\n",
+            "approvals_reviewer = \"auto_review\"\n",
+            "user",
+            true,
+        ),
+        ("allowed_approvals_reviewers = [\"auto_review\"]\n", "", "auto_review", false),
+        (
+            "allowed_approvals_reviewers = [\"auto_review\"]\n",
+            "approvals_reviewer = \"user\"\n",
+            "auto_review",
+            true,
+        ),
+        (
+            "allowed_approvals_reviewers = [\"guardian_subagent\"]\n",
+            "approvals_reviewer = \"auto_review\"\n",
+            "auto_review",
+            false,
+        ),
+        (
+            "[features]\nsmart_approvals = false\n",
+            "approvals_reviewer = \"auto_review\"\n",
+            "user",
+            true,
+        ),
+    ] {
+        let home = home(required, written);
+        assert_eq!(home.config().reviewer().as_str(), expected, "{required} {written}");
+        let warnings = home.warnings();
+        assert_eq!(!warnings.is_empty(), warns, "{required} {written}: {warnings:?}");
+    }
+    let profile = "[profiles.p]\napprovals_reviewer = \"auto_review\"\n";
+    let profiled = home("", profile).flag("profile=p");
+    assert_eq!(profiled.config().reviewer().as_str(), "auto_review");
+    let allowed = home("allowed_approvals_reviewers = [\"user\"]\n", "");
+    let allowed = allowed.config().requirements.allowed_reviewers();
+    assert_eq!(allowed.unwrap().len(), 1);
+    let none =
+        "allowed_approvals_reviewers = [\"auto_review\"]\n[features]\nsmart_approvals = false\n";
+    let error = home(none, "").error();
+    assert!(error.contains("switches off every reviewer"), "{error}");
 }

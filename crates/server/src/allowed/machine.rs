@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use session::{
     Action, Configured, Decision, Effect, Failure, Fragment, GoalChange, Id, Ids, Input, Machine,
-    ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored, Settings, ToolAnswer,
-    ToolError, UserAnswers, UserContent,
+    ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored, ReviewResponse,
+    ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
 };
 
 use crate::allowed::Allowed;
@@ -53,6 +53,9 @@ machine_inputs! {
     NotTyped { process: u64 }
     Elapsed { call: u64 }
     Decided { request: u64, decision: Decision }
+    Reviewed { review: u64, outcome: Result<ReviewResponse, Failure> }
+    ReviewOverdue { review: u64 }
+    ApproveDenied { reply: u64, review: String, action: ReviewedAction }
     NetworkAsk { process: u64, key: u64, target: NetworkTarget }
     NetworkWithdrawn { key: u64 }
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use config::{PermissionBase, SandboxMode};
-use session::{ApprovalPolicy, Granular, ReadAccess, SandboxPolicy};
+use session::{ApprovalPolicy, ApprovalsReviewer, Granular, ReadAccess, SandboxPolicy};
 
 /// The approval policy of the configuration.
 pub(crate) fn approval_policy(policy: config::ApprovalPolicy) -> ApprovalPolicy {
@@ -19,6 +19,24 @@ pub(crate) fn approval_policy(policy: config::ApprovalPolicy) -> ApprovalPolicy 
             request_permissions: granular.request_permissions,
             skill_approval: granular.skill_approval,
         }),
+    }
+}
+
+/// The approvals reviewer of the configuration.
+pub(crate) fn approvals_reviewer(reviewer: config::ApprovalsReviewer) -> ApprovalsReviewer {
+    match reviewer {
+        config::ApprovalsReviewer::User => ApprovalsReviewer::User,
+        config::ApprovalsReviewer::AutoReview => ApprovalsReviewer::AutoReview,
+        config::ApprovalsReviewer::GuardianSubagent => ApprovalsReviewer::GuardianSubagent,
+    }
+}
+
+/// The approvals reviewer as the configuration names it.
+pub(crate) fn configured_reviewer(reviewer: ApprovalsReviewer) -> config::ApprovalsReviewer {
+    match reviewer {
+        ApprovalsReviewer::User => config::ApprovalsReviewer::User,
+        ApprovalsReviewer::AutoReview => config::ApprovalsReviewer::AutoReview,
+        ApprovalsReviewer::GuardianSubagent => config::ApprovalsReviewer::GuardianSubagent,
     }
 }
 

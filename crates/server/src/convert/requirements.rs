@@ -5,7 +5,8 @@ use config::table::AllowedApproval;
 use protocol::policy::{AskForApproval, GranularApproval, SandboxMode};
 use protocol::requirements::{ConfigRequirements, WebSearchMode};
 
-use crate::convert::settings::wire_mode;
+use crate::convert::policies::approvals_reviewer;
+use crate::convert::settings::{wire_mode, wire_reviewer};
 
 /// `None` when nothing is required.
 pub(crate) fn wire(requirements: &Requirements) -> Option<ConfigRequirements> {
@@ -18,6 +19,9 @@ pub(crate) fn wire(requirements: &Requirements) -> Option<ConfigRequirements> {
         allowed_approval_policies: requirements
             .allowed_approvals()
             .map(|all| all.iter().map(|one| approval(*one)).collect()),
+        allowed_approvals_reviewers: requirements
+            .allowed_reviewers()
+            .map(|all| all.into_iter().map(|one| wire_reviewer(approvals_reviewer(one))).collect()),
         allowed_sandbox_modes: requirements
             .allowed_sandbox_modes()
             .map(|all| all.iter().map(|mode| wire_mode(*mode)).collect::<Vec<SandboxMode>>()),

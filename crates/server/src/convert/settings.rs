@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use config::SandboxMode;
 use protocol::policy as wire;
-use session::{ApprovalPolicy, Granular, ReadAccess, SandboxPolicy};
+use session::{ApprovalPolicy, ApprovalsReviewer, Granular, ReadAccess, SandboxPolicy};
 
 use crate::error::{Error, start_of};
 use crate::folders::absolute;
@@ -43,6 +43,24 @@ pub(crate) fn wire_approval(policy: ApprovalPolicy) -> wire::AskForApproval {
                 skill_approval: granular.skill_approval,
             })
         }
+    }
+}
+
+/// The approvals reviewer that a client names.
+pub(crate) fn client_reviewer(reviewer: wire::ApprovalsReviewer) -> ApprovalsReviewer {
+    match reviewer {
+        wire::ApprovalsReviewer::User => ApprovalsReviewer::User,
+        wire::ApprovalsReviewer::AutoReview => ApprovalsReviewer::AutoReview,
+        wire::ApprovalsReviewer::GuardianSubagent => ApprovalsReviewer::GuardianSubagent,
+    }
+}
+
+/// The approvals reviewer as clients see it.
+pub(crate) fn wire_reviewer(reviewer: ApprovalsReviewer) -> wire::ApprovalsReviewer {
+    match reviewer {
+        ApprovalsReviewer::User => wire::ApprovalsReviewer::User,
+        ApprovalsReviewer::AutoReview => wire::ApprovalsReviewer::AutoReview,
+        ApprovalsReviewer::GuardianSubagent => wire::ApprovalsReviewer::GuardianSubagent,
     }
 }
 

@@ -225,7 +225,7 @@ fn readable(shown: Action) -> Action {
     }
 }
 
-fn network_protocol(protocol: NetworkProtocol) -> NetworkApprovalProtocol {
+pub(crate) fn network_protocol(protocol: NetworkProtocol) -> NetworkApprovalProtocol {
     match protocol {
         NetworkProtocol::Http => NetworkApprovalProtocol::Http,
         NetworkProtocol::Https => NetworkApprovalProtocol::Https,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::allowed::MachineInput;
 use crate::connection::{Caller, Gate, Peer};
-use crate::convert::settings::{wire_approval, wire_sandbox};
+use crate::convert::settings::{wire_approval, wire_reviewer, wire_sandbox};
 use crate::error::Error;
 use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
@@ -283,6 +283,18 @@ impl ThreadMethods<Caller> for Server {
         Ok(Empty {})
     }
 
+    async fn thread_approve_guardian_denied_action(
+        &self,
+        caller: Caller,
+        params: ThreadApproveGuardianDeniedActionParams,
+    ) -> Result<Empty, Error> {
+        let handle = self.loaded_thread(&params.thread_id).await?;
+        let (review, action) = convert::auto_review::refused(&params.thread_id, &params.event)?;
+        let approve = move |reply| MachineInput::ApproveDenied { reply, review, action };
+        ask(&handle, caller.gate(), approve).await?;
+        Ok(Empty {})
+    }
+
     async fn thread_compact_start(
         &self,
         caller: Caller,
@@ -429,7 +441,7 @@ fn response(
             .map(|path| path.display().to_string())
             .collect(),
         approval_policy: wire_approval(settings.approval),
-        approvals_reviewer: ApprovalsReviewer::User,
+        approvals_reviewer: wire_reviewer(settings.reviewer),
         sandbox: wire_sandbox(&settings.sandbox),
         reasoning_effort: effort.and_then(|effort| serde_json::from_value(effort).ok()),
         active_permission_profile,

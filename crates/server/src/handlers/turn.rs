@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use files::Pool;
-use protocol::ApprovalsReviewer;
 use protocol::input::{ByteRange, TextElement};
 use protocol::{
     Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
@@ -18,7 +17,7 @@ use crate::bounds;
 use crate::connection::{Caller, Gate};
 use crate::convert;
 use crate::convert::settings::{
-    check_model, check_service_tier, client_approval, client_sandbox, name,
+    check_model, check_service_tier, client_approval, client_reviewer, client_sandbox, name,
 };
 use crate::error::Error;
 use crate::folders;
@@ -118,10 +117,8 @@ pub(crate) async fn send(
     }
 }
 
-fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 3] {
-    let reviewer = params.approvals_reviewer;
+fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 2] {
     [
-        ("approvalsReviewer", reviewer.is_some_and(|reviewer| reviewer != ApprovalsReviewer::User)),
         ("environments", params.environments.is_some()),
         ("responsesapiClientMetadata", params.responsesapi_client_metadata.is_some()),
     ]
@@ -147,6 +144,7 @@ fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides
         provider: None,
         cwd,
         approval: params.approval_policy.as_ref().map(client_approval),
+        reviewer: params.approvals_reviewer.map(client_reviewer),
         sandbox: params.sandbox_policy.as_ref().map(client_sandbox).transpose()?,
         effort: effort.as_ref().map(name),
         summary: params.summary.as_ref().map(name),

@@ -20,6 +20,7 @@ use crate::thread::model_stream::{FromModel, ModelStream};
 use crate::thread::panics;
 use crate::thread::questions::Questions;
 use crate::thread::replies::Replies;
+use crate::thread::reviewer::Reviewer;
 use crate::thread::running_commands::RunningCommands;
 use crate::thread::step::{Step, append_steps};
 
@@ -43,6 +44,7 @@ pub(crate) struct Actor {
     pub(crate) tools: ToolInspector,
     pub(crate) configuration: ThreadConfiguration,
     pub(crate) model: ModelStream,
+    pub(crate) reviewer: Reviewer,
 }
 
 /// What the actor takes next.

@@ -153,6 +153,7 @@ fn followed(now: &Settings, before: Settings, after: Settings) -> Settings {
         provider: follow(&now.provider, before.provider, after.provider),
         cwd: now.cwd.clone(),
         approval: follow(&now.approval, before.approval, after.approval),
+        reviewer: follow(&now.reviewer, before.reviewer, after.reviewer),
         sandbox: follow(&now.sandbox, before.sandbox, after.sandbox),
         effort: follow(&now.effort, before.effort, after.effort),
         summary: follow(&now.summary, before.summary, after.summary),
@@ -166,7 +167,7 @@ fn followed(now: &Settings, before: Settings, after: Settings) -> Settings {
 
 #[cfg(test)]
 mod tests {
-    use session::{ApprovalPolicy, Mode, SandboxPolicy};
+    use session::{ApprovalPolicy, ApprovalsReviewer, Mode, SandboxPolicy};
 
     use super::*;
 
@@ -176,6 +177,7 @@ mod tests {
             provider: "p".to_owned(),
             cwd: "/w".into(),
             approval: ApprovalPolicy::Never,
+            reviewer: ApprovalsReviewer::User,
             sandbox: SandboxPolicy::DangerFullAccess,
             effort: effort.map(str::to_owned),
             summary: None,

@@ -9,8 +9,9 @@ use protocol::item_event as item_wire;
 use protocol::thread_record as record;
 use protocol::turn as wire;
 use serde_json::value::RawValue;
-use session::{Event, Id, Item};
+use session::{ApprovalReview, Event, Id, Item};
 
+use crate::convert::auto_review;
 use crate::convert::event::{self, DeltaParams, ItemCompleted, ItemStarted};
 use crate::convert::item;
 use crate::thread::event_log::{EventSubject, ItemPhase};
@@ -121,6 +122,12 @@ impl EventSender {
                 let params = record::ThreadIdNotification { thread_id };
                 to.notify::<protocol::ThreadGoalCleared>(&params);
             }
+            Event::ApprovalReview(review) => send_review(to, thread_id, review),
+            Event::ReviewerWarning { message } => {
+                let message = message.clone();
+                let params = protocol::guardian::GuardianWarningNotification { thread_id, message };
+                to.notify::<protocol::GuardianWarning>(&params);
+            }
             // Sent by `Questions`, which knows the request's wire id.
             Event::RequestResolved { .. } => {}
             // Sent above.
@@ -220,6 +227,17 @@ fn send_progress(to: &mut Subscribers, thread_id: String, window: Option<i64>, e
             to.notify::<protocol::TurnErrorEvent>(&params);
         }
         _ => {}
+    }
+}
+
+/// Sends the start or the end of the review of an approval.
+fn send_review(to: &mut Subscribers, thread_id: String, review: &ApprovalReview) {
+    match auto_review::completed(thread_id.clone(), review) {
+        Some(params) => to.notify::<protocol::ItemAutoApprovalReviewCompleted>(&params),
+        None => {
+            let params = auto_review::started(thread_id, review);
+            to.notify::<protocol::ItemAutoApprovalReviewStarted>(&params);
+        }
     }
 }
 

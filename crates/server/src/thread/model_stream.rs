@@ -23,15 +23,15 @@ pub(crate) struct ModelStream {
     client: model::Client,
     models: Arc<Models>,
     options: Arc<Options>,
-    current: Option<Response>,
+    /// The response that streams in.
+    current: Option<(u64, Response)>,
     /// Budgets that requests ask for, by the turns that they started and that have not begun here.
     requested: Vec<(Id, TurnBudget)>,
     running: Option<RunningTurn>,
 }
 
-/// The response that streams in.
-struct Response {
-    sample: u64,
+/// A response, within the budget of the turn.
+pub(super) struct Response {
     stream: ResponseStream,
     /// Reserves its tokens.
     _admission: Option<Admission>,
@@ -120,41 +120,71 @@ impl ModelStream {
         config: &Config,
         user_agent: Option<&str>,
     ) -> Option<MachineInput> {
+        let opened = self.admit(&prompt).and_then(|admission| {
+            let notice = admission.as_ref().and_then(|admission| admission.notice.as_deref());
+            notice.into_iter().for_each(|notice| prompt.add_notice(notice));
+            self.open(prompt, &self.thread, admission, (config, user_agent))
+        });
+        match opened {
+            Ok(response) => {
+                self.current = Some((sample, response));
+                None
+            }
+            Err(failure) => {
+                Some(MachineInput::Model { sample, events: vec![ModelEvent::Failed(failure)] })
+            }
+        }
+    }
+
+    /// Sends the prompt of an approvals reviewer, beside the current response.
+    ///
+    /// # Errors
+    /// The prompt cannot be sent.
+    pub(super) fn review(
+        &self,
+        prompt: Prompt,
+        config: &Config,
+        user_agent: Option<&str>,
+    ) -> Result<Response, Failure> {
+        let admission = self.admit(&prompt)?;
+        // Reviews share their instructions with each other and nothing with the thread.
+        let cache_key = format!("{}/approvals", self.thread);
+        self.open(prompt, &cache_key, admission, (config, user_agent))
+    }
+
+    /// Asks the budget of the running turn.
+    fn admit(&self, prompt: &Prompt) -> Result<Option<Admission>, Failure> {
+        let admit = |running: &RunningTurn| running.budget.admit(expected_tokens(prompt));
+        self.running.as_ref().map(admit).transpose()
+    }
+
+    fn open(
+        &self,
+        mut prompt: Prompt,
+        cache_key: &str,
+        admission: Option<Admission>,
+        (config, user_agent): (&Config, Option<&str>),
+    ) -> Result<Response, Failure> {
         let Some(configured) = config.providers.get(&prompt.provider) else {
             let message = format!(
                 "the provider `{}` is not in the configuration; add it to `model_providers`",
                 prompt.provider
             );
-            let failure = Failure::new(FailureKind::BadRequest, message);
-            return Some(MachineInput::Model { sample, events: vec![ModelEvent::Failed(failure)] });
+            return Err(Failure::new(FailureKind::BadRequest, message));
         };
-        let admission = match &self.running {
-            Some(running) => match running.budget.admit(expected_tokens(&prompt)) {
-                Ok(admission) => Some(admission),
-                Err(failure) => {
-                    let events = vec![ModelEvent::Failed(failure)];
-                    return Some(MachineInput::Model { sample, events });
-                }
-            },
-            None => None,
-        };
-        if let Some(notice) = admission.as_ref().and_then(|admission| admission.notice.as_deref()) {
-            prompt.add_notice(notice);
-        }
         let provider = provider(configured, user_agent);
         let info = self.models.info(config, &prompt.provider, &prompt.model);
         if !config.features.fast_mode {
             prompt.service_tier.take_if(|tier| tier == "fast");
         }
-        let prompt = convert::model::prompt(prompt, &self.thread, &info);
+        let prompt = convert::model::prompt(prompt, cache_key, &info);
         let stream = self.client.stream_prompt(&provider, &prompt);
-        self.current = Some(Response { sample, stream, _admission: admission });
-        None
+        Ok(Response { stream, _admission: admission })
     }
 
     /// Drops the response, if it is the current one.
     pub(super) fn cancel(&mut self, sample: u64) {
-        self.current.take_if(|current| current.sample == sample);
+        self.current.take_if(|(current, _)| *current == sample);
     }
 
     pub(super) fn clear(&mut self) {
@@ -179,6 +209,13 @@ impl ModelStream {
     }
 }
 
+impl Response {
+    /// The next batch of events; none after the last.
+    pub(super) async fn next(&mut self) -> Option<Vec<model::Event>> {
+        self.stream.next().await
+    }
+}
+
 /// A rough estimate of the tokens of a request, before its output.
 fn expected_tokens(prompt: &Prompt) -> i64 {
     let input: usize = prompt.input.iter().map(|fragment| fragment.len()).sum();
@@ -187,10 +224,10 @@ fn expected_tokens(prompt: &Prompt) -> i64 {
 }
 
 /// The next events of the response. Never resolves without a response.
-async fn next_events(current: &mut Option<Response>) -> (u64, Vec<model::Event>) {
-    let Some(response) = current else { return std::future::pending().await };
-    let sample = response.sample;
-    match response.stream.next().await {
+async fn next_events(current: &mut Option<(u64, Response)>) -> (u64, Vec<model::Event>) {
+    let Some((sample, response)) = current else { return std::future::pending().await };
+    let sample = *sample;
+    match response.next().await {
         Some(events) => (sample, events),
         None => {
             *current = None;

@@ -52,7 +52,12 @@ fn claim(event: &Event) -> Claim<'_> {
         Event::PlanUpdated { turn, .. }
         | Event::DiffUpdated { turn, .. }
         | Event::Error { turn, .. } => Claim::Nothing { turn: Some(turn), item: None },
-        Event::RequestResolved { .. } => Claim::Nothing { turn: None, item: None },
+        Event::ApprovalReview(review) => {
+            Claim::Nothing { turn: Some(&review.turn), item: Some(&review.item) }
+        }
+        Event::RequestResolved { .. } | Event::ReviewerWarning { .. } => {
+            Claim::Nothing { turn: None, item: None }
+        }
     }
 }
 
@@ -149,6 +154,8 @@ impl UnstoredBatch {
             | Effect::Write { .. }
             | Effect::Wait { .. }
             | Effect::Ask { .. }
+            | Effect::Review { .. }
+            | Effect::ReviewTimeout { .. }
             | Effect::CallTool { .. }
             | Effect::AskUser { .. } => UnstoredStep::Withhold,
             // The machine waits for a patch that is being applied.
@@ -157,6 +164,7 @@ impl UnstoredBatch {
                 UnstoredStep::Fail(MachineInput::Applied { call, outcome })
             }
             effect @ (Effect::CancelSample { .. }
+            | Effect::CancelReview { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }
             | Effect::NetworkAnswer { .. }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::auto_review::{Action, ApprovalRequest};
 use crate::Id;
 use crate::cx::Cx;
 use crate::port::approval::{Ask, Decision, NetworkTarget};
@@ -31,7 +32,8 @@ pub(super) struct Prompts(BTreeMap<u64, Prompt>);
 
 struct Prompt {
     target: NetworkTarget,
-    turn: Id,
+    /// Whether a reviewer decides in place of the clients.
+    is_reviewed: bool,
     /// The command that the prompt shows.
     shown: u64,
     waiting: Vec<Waiting>,
@@ -44,6 +46,17 @@ struct Waiting {
     item: Id,
     command: String,
     cwd: PathBuf,
+}
+
+/// What follows from the end of connections or commands.
+#[derive(Default)]
+pub(crate) struct Withdrawn {
+    /// Whether a prompt was withdrawn.
+    pub(crate) any: bool,
+    /// Reviews of prompts that were withdrawn.
+    pub(super) reviews: Vec<u64>,
+    /// Prompts for other commands, which the caller puts to who decides.
+    pub(crate) again: Vec<ApprovalRequest>,
 }
 
 /// What follows from an answer.
@@ -75,18 +88,25 @@ impl Answered {
 }
 
 impl Prompts {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether clients are asked.
+    pub(super) fn wait_for_clients(&self) -> bool {
+        self.0.values().any(|prompt| !prompt.is_reviewed)
     }
 
-    /// Asks the clients, or joins the prompt about the same target.
+    /// A reviewer decides about this request.
+    pub(super) fn set_reviewed(&mut self, request: u64) {
+        if let Some(prompt) = self.0.get_mut(&request) {
+            prompt.is_reviewed = true;
+        }
+    }
+
+    /// Opens a prompt, which the caller puts to who decides, or joins the one about the same target.
     pub(super) fn ask(
         &mut self,
         question: Question,
-        turn: &Id,
         command: &CommandItem,
         cx: &mut Cx,
-    ) {
+    ) -> Option<ApprovalRequest> {
         let Question { process, key, target } = question;
         let waiting = Waiting {
             process,
@@ -96,18 +116,20 @@ impl Prompts {
             cwd: command.cwd.clone(),
         };
         if let Some(prompt) = self.0.values_mut().find(|prompt| prompt.target == target) {
-            return prompt.waiting.push(waiting);
+            prompt.waiting.push(waiting);
+            return None;
         }
         if self.0.len() >= MAX_PROMPTS {
-            return answer(key, false, cx);
+            answer(key, false, cx);
+            return None;
         }
-        let turn = turn.clone();
-        self.show(Prompt { target, turn, shown: process, waiting: vec![waiting] }, cx);
+        let waiting = vec![waiting];
+        self.show(Prompt { target, is_reviewed: false, shown: process, waiting }, cx)
     }
 
-    /// Puts a prompt to the clients that shows the first command that waits, if any does.
-    fn show(&mut self, mut prompt: Prompt, cx: &mut Cx) {
-        let Some(first) = prompt.waiting.first() else { return };
+    /// Opens a prompt that shows the first command that waits, if any does.
+    fn show(&mut self, mut prompt: Prompt, cx: &mut Cx) -> Option<ApprovalRequest> {
+        let first = prompt.waiting.first()?;
         prompt.shown = first.process;
         let NetworkTarget { host, port, protocol } = &prompt.target;
         let ask = Ask::Network {
@@ -117,18 +139,20 @@ impl Prompts {
             command: first.command.clone(),
             cwd: first.cwd.clone(),
         };
-        let (turn, item) = (prompt.turn.clone(), first.item.clone());
-        let request = cx.number();
-        self.0.insert(request, prompt);
-        cx.show_approval();
-        let at = cx.now;
-        cx.push(Effect::Ask { request, turn, item, ask, at });
+        let action = Action::network(&prompt.target, &first.command, &first.cwd);
+        let (number, item) = (cx.number(), first.item.clone());
+        prompt.is_reviewed = false;
+        self.0.insert(number, prompt);
+        Some(ApprovalRequest { number, item, ask, action })
     }
 
     /// Refuses the questions that `is_gone` names by process and key. A prompt that showed their
-    /// command is withdrawn, and asked again for another one that waits. Returns whether one was
-    /// withdrawn.
-    pub(super) fn withdraw(&mut self, is_gone: impl Fn(u64, u64) -> bool, cx: &mut Cx) -> bool {
+    /// command is withdrawn, and opened again for another one that waits.
+    pub(super) fn withdraw(
+        &mut self,
+        is_gone: impl Fn(u64, u64) -> bool,
+        cx: &mut Cx,
+    ) -> Withdrawn {
         let gone = |waiting: &Waiting| is_gone(waiting.process, waiting.key);
         let concerned: Vec<u64> = self
             .0
@@ -136,7 +160,7 @@ impl Prompts {
             .filter(|(_, prompt)| prompt.waiting.iter().any(gone))
             .map(|(request, _)| *request)
             .collect();
-        let mut withdrawn = false;
+        let mut withdrawn = Withdrawn::default();
         for request in concerned {
             let Some(mut prompt) = self.0.remove(&request) else { continue };
             let (lost, kept) = prompt.waiting.into_iter().partition(gone);
@@ -149,9 +173,12 @@ impl Prompts {
                 self.0.insert(request, prompt);
                 continue;
             }
-            withdrawn = true;
-            cx.emit(Event::RequestResolved { request });
-            self.show(prompt, cx);
+            match prompt.is_reviewed {
+                true => withdrawn.reviews.push(request),
+                false => cx.emit(Event::RequestResolved { request }),
+            }
+            withdrawn.any = true;
+            withdrawn.again.extend(self.show(prompt, cx));
         }
         withdrawn
     }
@@ -163,8 +190,10 @@ impl Prompts {
         decision: &Decision,
         cx: &mut Cx,
     ) -> Option<(NetworkTarget, Answered)> {
-        let Prompt { target, waiting, .. } = self.0.remove(&request)?;
-        cx.emit(Event::RequestResolved { request });
+        let Prompt { target, is_reviewed, waiting, .. } = self.0.remove(&request)?;
+        if !is_reviewed {
+            cx.emit(Event::RequestResolved { request });
+        }
         let allowed = match decision {
             // No command prefix can be allowed permanently here, so an amendment is a plain acceptance.
             Decision::Accept | Decision::AcceptWithAmendment(_) | Decision::AcceptForSession => {
@@ -186,7 +215,9 @@ impl Prompts {
     /// Withdraws every prompt, and refuses what waits for them.
     pub(super) fn close(&mut self, cx: &mut Cx) {
         for (request, prompt) in std::mem::take(&mut self.0) {
-            cx.emit(Event::RequestResolved { request });
+            if !prompt.is_reviewed {
+                cx.emit(Event::RequestResolved { request });
+            }
             for waiting in prompt.waiting {
                 answer(waiting.key, false, cx);
             }

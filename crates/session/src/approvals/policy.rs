@@ -126,6 +126,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    use crate::port::auto_review::ApprovalsReviewer;
     use crate::port::item::{Change, ChangeKind};
     use crate::port::settings::{Granular, ReadAccess};
 
@@ -135,6 +136,7 @@ mod tests {
             provider: "p".into(),
             cwd: "/w".into(),
             approval,
+            reviewer: ApprovalsReviewer::User,
             sandbox,
             effort: None,
             summary: None,

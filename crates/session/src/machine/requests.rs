@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Machine;
+use crate::history;
+use crate::port::auto_review::ReviewedAction;
 use crate::port::effect::{Answer, Effect, Refusal};
 use crate::port::event::TurnStatus;
 use crate::port::fragment::Fragment;
@@ -194,6 +196,29 @@ impl Machine {
                 thread.conversation.remember(None, fragments, &mut thread.cx);
                 thread.cx.reply(reply, Answer::Done);
             }
+        }
+    }
+
+    /// `thread/approveGuardianDeniedAction`: the user lets an action that a review refused run once.
+    /// The model learns of it, because only its next attempt runs the action.
+    pub(super) fn approve_denied(&mut self, reply: u64, review: &str, action: &ReviewedAction) {
+        let Thread { approvals, conversation, cx, .. } = &mut self.thread;
+        if let Err(message) = approvals.approve_denied(review, action, cx) {
+            return cx.refuse(reply, message);
+        }
+        cx.reply(reply, Answer::Done);
+        let text = format!(
+            "<approval>\nThe user approved an action that the approvals reviewer had refused: {}. If it \
+             is still needed, ask for it again exactly as before; it may run once.\n</approval>",
+            action.described()
+        );
+        let fragment = Fragment::summarized(history::message("developer", &text));
+        match &mut self.turn {
+            Some(turn) if !turn.is_ending() => {
+                let id = turn.id().clone();
+                turn.add_pending(&id, vec![fragment], &mut self.thread);
+            }
+            _ => conversation.announce(fragment),
         }
     }
 

@@ -43,6 +43,16 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// Why it is asked.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Command { reason, .. } | Self::Patch { reason } => reason.as_deref(),
+            Self::Network { reason, .. } => Some(reason),
+        }
+    }
+}
+
 /// What a client answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {

@@ -49,6 +49,13 @@ pub enum Effect {
     Discard { call: u64 },
     /// Ask the clients; an answer comes as `Input::Decided`.
     Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
+    /// Ask the model of a reviewer, beside other requests; report `Input::Reviewed` unless the review
+    /// is cancelled.
+    Review { review: u64, prompt: Prompt },
+    /// Stop asking the reviewer.
+    CancelReview { review: u64 },
+    /// Report `Input::ReviewOverdue` after so many milliseconds.
+    ReviewTimeout { review: u64, ms: u64 },
     /// Whether the host of `Input::NetworkAsk` may be reached.
     NetworkAnswer { key: u64, allowed: bool },
     /// Ask the user; an answer comes as `Input::UserAnswered`, at once when no client can give one.

@@ -1,5 +1,6 @@
 //! Notifications about a thread for its subscribers (specification: Events).
 
+use super::auto_review::ApprovalReview;
 use super::goal::Goal;
 use super::item::Item;
 use super::model::{Failure, FailureKind, Usage};
@@ -128,6 +129,10 @@ pub enum Event {
     GoalUpdated { turn: Option<Id>, goal: Box<Goal> },
     /// The goal was removed.
     GoalCleared,
+    /// The review of an approval began, or ended.
+    ApprovalReview(Box<ApprovalReview>),
+    /// The reviewer of approvals could not be used, so that an action is refused.
+    ReviewerWarning { message: String },
     /// A request to the clients was answered or withdrawn.
     RequestResolved { request: u64 },
 }

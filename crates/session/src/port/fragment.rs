@@ -24,10 +24,12 @@ pub enum Mark {
     Unknown,
     /// Written again: settings and environment.
     Context,
-    /// Kept word for word: the user's messages, and what a client pinned.
+    /// Kept word for word: the user's messages.
     Kept,
     /// Summarized.
     Summarized,
+    /// Kept word for word: messages that a client added. They are not the user's own words.
+    Pinned,
 }
 
 impl Mark {
@@ -38,6 +40,7 @@ impl Mark {
             Self::Context => 1,
             Self::Kept => 2,
             Self::Summarized => 3,
+            Self::Pinned => 4,
         }
     }
 
@@ -47,6 +50,7 @@ impl Mark {
             1 => Self::Context,
             2 => Self::Kept,
             3 => Self::Summarized,
+            4 => Self::Pinned,
             _ => Self::Unknown,
         }
     }
@@ -70,6 +74,11 @@ impl Fragment {
     /// Something that a compaction keeps.
     pub(crate) fn kept(text: Arc<str>) -> Self {
         Self::new(text, Mark::Kept)
+    }
+
+    /// Whether a compaction keeps it word for word.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.effective_mark(), Mark::Kept | Mark::Pinned)
     }
 
     /// The mark, derived from the contents where none was stored.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::approval::{Decision, NetworkTarget};
+use super::auto_review::{ReviewResponse, ReviewedAction};
 use super::fragment::Fragment;
 use super::goal::GoalChange;
 use super::item::{Action, ToolAnswer, UserContent};
@@ -69,6 +70,12 @@ pub enum Input {
     Elapsed { call: u64 },
     /// A client answered a request.
     Decided { request: u64, decision: Decision },
+    /// A reviewer's model answered, or did not.
+    Reviewed { review: u64, outcome: Result<ReviewResponse, Failure> },
+    /// The time of a review is over.
+    ReviewOverdue { review: u64 },
+    /// A client approves the action that the review with this id refused.
+    ApproveDenied { reply: u64, review: String, action: ReviewedAction },
     /// A running command wants to reach a host that is on no list; `key` names the question.
     NetworkAsk { process: u64, key: u64, target: NetworkTarget },
     /// No connection waits for the answer to that question.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::auto_review::ApprovalsReviewer;
+
 /// When the agent pauses for approval (specification: Sandbox policy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -140,6 +142,9 @@ pub struct Settings {
     pub cwd: PathBuf,
     /// When to ask.
     pub approval: ApprovalPolicy,
+    /// Who decides about what is asked.
+    #[serde(default, skip_serializing_if = "ApprovalsReviewer::is_user")]
+    pub reviewer: ApprovalsReviewer,
     /// What may be touched.
     pub sandbox: SandboxPolicy,
     /// Reasoning effort.
@@ -176,6 +181,8 @@ pub struct Overrides {
     pub cwd: Option<PathBuf>,
     /// See [`Settings::approval`].
     pub approval: Option<ApprovalPolicy>,
+    /// See [`Settings::reviewer`].
+    pub reviewer: Option<ApprovalsReviewer>,
     /// See [`Settings::sandbox`].
     pub sandbox: Option<SandboxPolicy>,
     /// See [`Settings::effort`].
@@ -199,6 +206,7 @@ impl Settings {
         replace(&mut self.provider, provider);
         replace(&mut self.cwd, cwd);
         replace(&mut self.approval, approval);
+        replace(&mut self.reviewer, overrides.reviewer);
         replace(&mut self.sandbox, sandbox);
         replace(&mut self.effort, overrides.effort.map(Some));
         replace(&mut self.summary, overrides.summary.map(Some));

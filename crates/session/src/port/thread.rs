@@ -42,6 +42,9 @@ pub struct Limits {
     pub pending_inputs: usize,
     /// Tokens of history from which on it is compacted before the next request.
     pub compact_at_tokens: Option<u64>,
+    /// Whether a reviewer of approvals may let an action leave the sandbox. Off where full access is
+    /// forbidden: there only the user may.
+    pub reviewer_leaves_sandbox: bool,
 }
 
 impl Default for Limits {
@@ -58,6 +61,7 @@ impl Default for Limits {
             max_poll_ms: 300_000,
             pending_inputs: 1_000,
             compact_at_tokens: None,
+            reviewer_leaves_sandbox: true,
         }
     }
 }

@@ -73,7 +73,7 @@ impl Compaction {
     /// from before the turn; `None`: all of them.
     pub(crate) fn compacted(&self, finished: Option<usize>, thread: &Thread) -> Vec<Fragment> {
         let parts = thread.conversation.history().fragments().iter();
-        let kept = parts.filter(|part| part.effective_mark() == Mark::Kept);
+        let kept = parts.filter(|part| part.is_kept());
         let kept: Vec<Fragment> = kept.cloned().collect();
         // With no room for all of them the oldest are left to the summary, so that a thread of
         // very many messages still lives.
@@ -99,7 +99,8 @@ impl Compaction {
         let mut fragments =
             context::introduction(configuration.context(), configuration.settings());
         fragments.extend(thread.goal.introduction());
-        fragments.extend(kept.into_iter().skip(dropped).map(|part| Fragment::kept(part.text)));
+        let marked = |part: Fragment| Fragment { mark: part.effective_mark(), ..part };
+        fragments.extend(kept.into_iter().skip(dropped).map(marked));
         fragments.push(Fragment::summarized(history::message("user", &text)));
         fragments
     }

@@ -1,7 +1,8 @@
 //! Carries tool calls out: commands and patches are decided about, asked about, run and answered.
 
 use super::Turn;
-use crate::approvals::{CommandRequest, Verdict};
+use super::approval::Put;
+use crate::approvals::{Action, ApprovalRequest, CommandRequest, Verdict};
 use crate::calls::{AskedAbout, Asking, FileChange};
 use crate::history::CallOutput;
 use crate::plan_mode::{CHANGES_NOTHING, Reach};
@@ -189,19 +190,30 @@ impl Turn {
         ask: Ask,
         thread: &mut Thread,
     ) {
-        let request = thread.cx.number();
-        let (turn, item) = (self.view.id.clone(), about.item().id().clone());
-        self.calls.ask(number, Asking { request, unsandboxed, about });
-        thread.cx.show_approval();
-        let at = thread.cx.now;
-        thread.cx.push(Effect::Ask { request, turn, item, ask, at });
+        let action = reviewed_action(&about, unsandboxed, thread);
+        if thread.approvals.take_approved(&action, &thread.cx) {
+            return self.carry_out_approved(number, about, unsandboxed, thread);
+        }
+        let (request, item) = (thread.cx.number(), about.item());
+        let put = ApprovalRequest { number: request, item: item.id().clone(), ask, action };
+        let is_reviewed = match self.put(put, thread) {
+            Put::ToClients => false,
+            Put::ToReviewer => true,
+            Put::Refused(reason) => {
+                thread.cx.push(Effect::Discard { call: number });
+                return self.close_call(number, item, ItemStatus::Declined, reason, thread);
+            }
+        };
+        self.calls.ask(number, Asking { request, is_reviewed, unsandboxed, about });
     }
 
-    /// A client answered a request about a call; the first answer counts.
+    /// A client or a reviewer answered a request about a call; the first answer counts.
     pub(crate) fn decided(&mut self, request: u64, decision: Decision, thread: &mut Thread) {
         let Some((number, asking)) = self.calls.take_asked(request) else { return };
-        let Asking { unsandboxed, about, .. } = asking;
-        thread.cx.emit(Event::RequestResolved { request });
+        let Asking { is_reviewed, unsandboxed, about, .. } = asking;
+        if !is_reviewed {
+            thread.cx.emit(Event::RequestResolved { request });
+        }
         match decision {
             Decision::Accept => {}
             Decision::AcceptForSession => grant(&about, unsandboxed, thread),
@@ -217,13 +229,24 @@ impl Turn {
             }
         }
         self.show_waiting(thread);
+        self.carry_out_approved(number, about, unsandboxed, thread);
+        self.go_on(thread);
+    }
+
+    /// Runs a command or applies a patch that was approved.
+    fn carry_out_approved(
+        &mut self,
+        number: u64,
+        about: AskedAbout,
+        unsandboxed: bool,
+        thread: &mut Thread,
+    ) {
         match about {
             AskedAbout::Command(command, item) => {
                 self.run(number, *command, item, unsandboxed, thread);
             }
             AskedAbout::Patch(change) => self.apply(number, change, thread),
         }
-        self.go_on(thread);
     }
 
     /// Closes a call that was turned down. Without a reason it is the user's own no.
@@ -378,6 +401,21 @@ impl Turn {
         let mut cx = thread.call_cx(&self.view.id);
         cx.fail(write_stdin::NAME, &arguments, message.clone());
         self.answer(call, message, thread);
+    }
+}
+
+/// A call as a reviewer gets to see it.
+fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Action {
+    match about {
+        AskedAbout::Command(command, _) => {
+            let CommandCall { request, assessment, tty, .. } = &**command;
+            let (display, cwd) = (&assessment.display, &assessment.cwd);
+            Action::command(request, display, cwd, *tty, unsandboxed)
+        }
+        AskedAbout::Patch(change) => {
+            let cwd = &thread.configuration.settings().cwd;
+            Action::patch(&change.changes, cwd, unsandboxed)
+        }
     }
 }
 

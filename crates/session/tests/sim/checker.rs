@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use session::{
     Answer, CommandSource, Effect, Event, Id, Input, Item, ItemStatus, Machine, Mode, ModelEvent,
-    Record, SandboxPolicy, Status, TurnStatus, TurnView,
+    Record, ReviewStatus, SandboxPolicy, Status, TurnStatus, TurnView,
 };
 
 use crate::prompts::Prompts;
@@ -53,6 +53,10 @@ pub(crate) struct Checker {
     sample: Option<u64>,
     retry: Option<u64>,
     applying: BTreeSet<u64>,
+    /// Requests to the reviewer of approvals.
+    reviewing: BTreeSet<u64>,
+    /// Reviews of approvals that were reported to have begun.
+    reviews: BTreeSet<Id>,
     /// The turn that a client stopped: nothing new begins in it.
     stopped: bool,
     failed: bool,
@@ -80,6 +84,8 @@ impl Checker {
             sample: None,
             retry: None,
             applying: BTreeSet::new(),
+            reviewing: BTreeSet::new(),
+            reviews: BTreeSet::new(),
             stopped: false,
             failed: script.restored.failed,
             prompts: Prompts::new(script.restored.history.as_deref().unwrap_or_default()),
@@ -101,7 +107,8 @@ impl Checker {
             | Input::Inject { reply, .. }
             | Input::CleanTerminals { reply }
             | Input::SetGoal { reply, .. }
-            | Input::ClearGoal { reply } => {
+            | Input::ClearGoal { reply }
+            | Input::ApproveDenied { reply, .. } => {
                 assert!(self.replies.insert(*reply, false).is_none(), "reply {reply} used twice");
             }
             Input::NetworkAsk { key, .. } => {
@@ -114,6 +121,7 @@ impl Checker {
                 }
             }
             Input::Applied { call, .. } => drop(self.applying.remove(call)),
+            Input::Reviewed { review, .. } => drop(self.reviewing.remove(review)),
             Input::RetryDue { sample } if self.retry == Some(*sample) => self.retry = None,
             Input::Model { sample, events } if self.sample == Some(*sample) => {
                 let ends = |event: &ModelEvent| {
@@ -201,6 +209,7 @@ impl Checker {
                 | Effect::Run { .. }
                 | Effect::Apply { .. }
                 | Effect::Ask { .. }
+                | Effect::Review { .. }
                 | Effect::CallTool { .. }
                 | Effect::AskUser { .. }
                 | Effect::RetryAfter { .. }
@@ -218,7 +227,18 @@ impl Checker {
                     Err(refusal) => assert!(!refusal.message.is_empty()),
                 }
             }
-            Effect::Persist(_) | Effect::Wait { .. } | Effect::Discard { .. } => {}
+            Effect::Persist(_)
+            | Effect::Wait { .. }
+            | Effect::Discard { .. }
+            | Effect::ReviewTimeout { .. } => {}
+            Effect::Review { review, .. } => {
+                assert!(self.asked.insert(*review), "reviewed twice: {review}");
+                self.reviewing.insert(*review);
+                assert!(self.reviewing.len() <= 16, "too many reviews at once");
+            }
+            Effect::CancelReview { review } => {
+                assert!(self.reviewing.remove(review), "cancelled twice: {review}");
+            }
             Effect::NetworkAnswer { key, .. } => {
                 assert!(self.reaching.remove(key), "question {key} answered twice");
             }
@@ -320,6 +340,17 @@ impl Checker {
                 assert!(self.asks.remove(request).is_some(), "resolved twice: {request}");
                 self.questions.remove(request);
             }
+            Event::ApprovalReview(review) => {
+                self.assert_running(&review.turn);
+                assert!(!self.items[&review.item].completed, "a review of a final item");
+                if review.status == ReviewStatus::InProgress {
+                    assert!(self.reviews.insert(review.id.clone()), "{} began twice", review.id);
+                } else {
+                    assert!(self.reviews.remove(&review.id), "{} ended twice", review.id);
+                    assert!(review.completed_at.is_some());
+                }
+            }
+            Event::ReviewerWarning { message } => assert!(!message.is_empty()),
             Event::StatusChanged(_) | Event::GoalUpdated { .. } | Event::GoalCleared => {}
         }
     }
@@ -328,6 +359,8 @@ impl Checker {
         assert!(self.stored_ends.contains(&view.id), "reported before it is stored");
         assert!(view.completed_at.is_some());
         assert!(self.asks.is_empty(), "a turn ended with open requests");
+        assert!(self.reviews.is_empty(), "a turn ended with open reviews");
+        assert!(self.reviewing.is_empty(), "a turn ended with requests to the reviewer");
         let open = self
             .items
             .values()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use session::{
-    ApprovalPolicy, Decision, DynamicTool, Fragment, Limits, Mark, Mode, Overrides, ReadAccess,
-    Restored, SandboxPolicy, Settings, UserContent,
+    ApprovalPolicy, ApprovalsReviewer, Decision, DynamicTool, Fragment, Limits, Mark, Mode,
+    Overrides, ReadAccess, Restored, SandboxPolicy, Settings, UserContent,
 };
 
 use crate::response::{Output, Response, respond};
@@ -21,12 +21,39 @@ pub(crate) struct Script {
     pub(crate) responses: Vec<Response>,
     /// One an approval request; then everything is accepted.
     pub(crate) decisions: Vec<Decision>,
+    /// One a request to the reviewer of approvals; then everything is approved.
+    pub(crate) reviews: Vec<Review>,
     /// What a second client answers to every approval request.
     pub(crate) second_answer: Option<Decision>,
     /// Tools that a client runs, named after what they do: `works`, `fails`, `breaks`.
     pub(crate) tools: Vec<DynamicTool>,
     /// Whether deltas and final texts of the model agree.
     pub(crate) coherent: bool,
+}
+
+/// What the reviewer of approvals does.
+#[derive(Clone, Debug)]
+pub(crate) enum Review {
+    /// Answers with these messages, after so many milliseconds. `ID` stands for the review's id.
+    Says(i64, Vec<String>),
+    /// Calls a tool.
+    Calls,
+    /// The request fails.
+    Fails,
+    /// Never answers.
+    IsSilent,
+}
+
+/// A usable answer.
+pub(crate) fn verdict(verdict: &str, risk: &str, authorization: &str) -> String {
+    format!(
+        r#"{{"reviewId":"ID","verdict":"{verdict}","riskLevel":"{risk}","userAuthorization":"{authorization}","rationale":"because"}}"#
+    )
+}
+
+/// A reviewer that answers once.
+pub(crate) fn judged(answer: String) -> Review {
+    Review::Says(7, vec![answer])
 }
 
 /// A turn that a client starts.
@@ -47,6 +74,7 @@ impl Script {
             turns: vec![Start { text: "go".into(), ..Start::default() }],
             responses: responses.iter().map(|outputs| respond(outputs)).collect(),
             decisions: Vec::new(),
+            reviews: Vec::new(),
             second_answer: None,
             tools: ["works", "fails", "breaks"].map(tool).into(),
             coherent: true,
@@ -62,6 +90,13 @@ impl Script {
     /// With these answers to approval requests.
     pub(crate) fn deciding(mut self, decisions: &[Decision]) -> Self {
         self.decisions = decisions.to_vec();
+        self
+    }
+
+    /// With a reviewer of approvals that answers this.
+    pub(crate) fn reviewed(mut self, reviews: &[Review]) -> Self {
+        self.settings.reviewer = ApprovalsReviewer::AutoReview;
+        self.reviews = reviews.to_vec();
         self
     }
 
@@ -88,6 +123,7 @@ pub(crate) fn settings() -> Settings {
         provider: "p".into(),
         cwd: "/w".into(),
         approval: ApprovalPolicy::OnRequest,
+        reviewer: ApprovalsReviewer::User,
         sandbox: SandboxPolicy::WorkspaceWrite {
             writable_roots: Vec::new(),
             read: ReadAccess::Full,

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use session::{
-    Answer, Configured, Context, Effect, Event, Fragment, Id, Ids, Input, Item, Machine, Millis,
-    ModelEvent, Offer, ProcessEnd, Prompt, Record, Refusal, ToolError, ToolRequest, ToolSet,
-    TurnStatus,
+    Answer, Configured, Context, Effect, Event, Failure, FailureKind, Fragment, Id, Ids, Input,
+    Item, Machine, Millis, ModelEvent, Offer, ProcessEnd, Prompt, Record, Refusal, ReviewResponse,
+    ToolError, ToolRequest, ToolSet, TurnStatus, Usage,
 };
 
 use crate::checker::Checker;
 use crate::outside;
 use crate::response::{respond, say};
-use crate::script::{Script, text};
+use crate::script::{Review, Script, judged, text, verdict};
 
 /// The order in which what is ready is delivered.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,8 @@ enum Source {
     Timer(u64),
     Process(u64),
     Approver(u8, u64),
+    Reviewer(u64),
+    ReviewTimer(u64),
 }
 
 struct Pending {
@@ -48,6 +50,8 @@ pub(crate) struct Simulation {
     pub(crate) machine: Machine,
     pub(crate) events: Vec<Event>,
     pub(crate) prompts: Vec<Prompt>,
+    /// Requests to the reviewer of approvals.
+    pub(crate) reviews: Vec<Prompt>,
     pub(crate) records: Vec<Record>,
     pub(crate) replies: BTreeMap<u64, Result<Answer, Refusal>>,
     pub(crate) effects: Vec<Effect>,
@@ -63,6 +67,7 @@ pub(crate) struct Simulation {
     queues: BTreeMap<Source, VecDeque<Pending>>,
     responses: VecDeque<Vec<ModelEvent>>,
     decisions: VecDeque<session::Decision>,
+    answers: VecDeque<Review>,
     requests: BTreeMap<u64, ToolRequest>,
     checker: Checker,
 }
@@ -113,6 +118,7 @@ impl Simulation {
             machine,
             events: Vec::new(),
             prompts: Vec::new(),
+            reviews: Vec::new(),
             records: Vec::new(),
             replies: BTreeMap::new(),
             effects: Vec::new(),
@@ -127,6 +133,7 @@ impl Simulation {
             queues: BTreeMap::new(),
             responses: script.responses.iter().cloned().collect(),
             decisions: script.decisions.iter().cloned().collect(),
+            answers: script.reviews.iter().cloned().collect(),
             requests: BTreeMap::new(),
             checker: Checker::new(&script),
             script,
@@ -281,6 +288,12 @@ impl Simulation {
                 self.later(Source::Call(*call), 10, input);
             }
             Effect::Ask { request, .. } => self.decide(*request),
+            Effect::Review { review, prompt } => self.answer_review(*review, prompt),
+            Effect::ReviewTimeout { review, ms } => {
+                let delay = i64::try_from(*ms).unwrap();
+                let input = Input::ReviewOverdue { review: *review };
+                self.later(Source::ReviewTimer(*review), delay, input);
+            }
             Effect::CallTool { request, call, .. } => {
                 let outcome = match call.tool.as_str() {
                     "breaks" => Err(ToolError::new("it is broken")),
@@ -304,6 +317,7 @@ impl Simulation {
             Effect::TurnEnded { .. } => self.start_next_turn(),
             // What is already under way still arrives: a cancel or a kill cannot call it back.
             Effect::CancelSample { .. }
+            | Effect::CancelReview { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }
             | Effect::Write { .. }
@@ -320,6 +334,38 @@ impl Simulation {
             let input = Input::Model { sample, events: vec![event] };
             self.later(Source::Sample(sample), at as Millis, input);
         }
+    }
+
+    fn answer_review(&mut self, review: u64, prompt: &Prompt) {
+        self.reviews.push(prompt.clone());
+        let approval = || judged(verdict("approve", "low", "high"));
+        let answer = self.answers.pop_front().unwrap_or_else(approval);
+        let usage = Usage { input: 5, output: 2, total: 7, ..Usage::default() };
+        let (delay, outcome) = match answer {
+            Review::IsSilent => return,
+            Review::Fails => {
+                let failure = Failure::new(FailureKind::ServerOverloaded, "the provider is busy");
+                (7, Err(Failure { usage: Some(usage), ..failure }))
+            }
+            Review::Calls => {
+                let response = ReviewResponse { other_items: 1, usage, ..Default::default() };
+                (7, Ok(response))
+            }
+            Review::Says(delay, texts) => {
+                let id = self.review_id(prompt);
+                let messages = texts.iter().map(|text| text.replace("ID", &id).into()).collect();
+                (delay, Ok(ReviewResponse { messages, usage, ..Default::default() }))
+            }
+        };
+        self.later(Source::Reviewer(review), delay, Input::Reviewed { review, outcome });
+    }
+
+    /// The id that a reviewer's request names.
+    fn review_id(&self, prompt: &Prompt) -> String {
+        let message: serde_json::Value = serde_json::from_str(&prompt.input[0]).unwrap();
+        let text = message["content"][0]["text"].as_str().unwrap();
+        let request: serde_json::Value = serde_json::from_str(text).unwrap();
+        request["reviewId"].as_str().unwrap().to_owned()
     }
 
     fn start_program(&mut self, process: u64, program: &outside::Program) {

@@ -87,7 +87,7 @@ fn output_images(output: &FunctionCallOutputBody) -> impl Iterator<Item = &str> 
 fn message(role: &str, content: &[ContentItem]) -> Result<Mark, Error> {
     let said_by_model = role == "assistant";
     let mark = match role {
-        "user" | "developer" | "system" => Mark::Kept,
+        "user" | "developer" | "system" => Mark::Pinned,
         "assistant" => Mark::Summarized,
         _ => {
             return Err(Error::invalid_params(format!(
@@ -151,6 +151,6 @@ mod tests {
         let good = [call, output, said("user", "input_text"), said("assistant", "output_text")];
         let marks: Vec<Mark> =
             fragments("items", &good).unwrap().into_iter().map(|fragment| fragment.mark).collect();
-        assert_eq!(marks, [Mark::Summarized, Mark::Summarized, Mark::Kept, Mark::Summarized]);
+        assert_eq!(marks, [Mark::Summarized, Mark::Summarized, Mark::Pinned, Mark::Summarized]);
     }
 }

@@ -78,6 +78,18 @@ impl Actor {
                 let subscribers = self.broadcast.subscribers();
                 self.questions.ask(request, (&turn, &item), ask, at, subscribers);
             }
+            Effect::Review { review, prompt } => {
+                let (config, user_agent) =
+                    (self.configuration.config(), self.broadcast.user_agent());
+                let response = self.model.open(prompt, config, user_agent);
+                let failed = self.reviewer.start(review, response);
+                self.take_soon(failed);
+            }
+            Effect::CancelReview { review } => self.reviewer.cancel(review),
+            Effect::ReviewTimeout { review, ms } => {
+                let wait = Duration::from_millis(ms);
+                self.mailbox.deliver_after(wait, MachineInput::ReviewOverdue { review });
+            }
             Effect::CallTool { request, turn, call } => {
                 self.questions.call_tool(request, &turn, &call, self.broadcast.subscribers());
             }
@@ -162,6 +174,7 @@ impl Actor {
         let error = TurnError { message, kind, http_status: None, details: None };
         self.mailbox.clear();
         self.model.clear();
+        self.reviewer.clear();
         self.commands.clear();
         self.replies.clear();
         self.questions.resolve_all(self.broadcast.subscribers_mut());

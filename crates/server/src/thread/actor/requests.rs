@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::allowed::{Allowed, MachineInput};
 use crate::connection::{Gate, Peer};
+use crate::convert::auto_review;
 use crate::error::Error;
 use crate::thread::actor::Actor;
 use crate::thread::configuration::Reconfigured;
@@ -243,8 +244,16 @@ impl Actor {
             return;
         }
         gate.opened().await;
+        let is_replayed = matches!(replay, Some(Ok(_)));
         self.broadcast.subscribe(&peer, announce.then_some(&snapshot), replay);
         self.questions.send_open(&peer);
+        if !is_replayed {
+            let thread = self.journal.id();
+            for review in self.machine.open_reviews() {
+                let params = auto_review::started(thread.to_string(), review);
+                peer.notify::<protocol::ItemAutoApprovalReviewStarted>(&params);
+            }
+        }
     }
 
     async fn begin_event_log(&mut self) {

@@ -1,0 +1,153 @@
+//! An action as a reviewer gets to see it: exactly as it would run, with the sandbox that it leaves.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::document::{self, visible};
+use crate::context::sandbox_text;
+use crate::port::approval::NetworkTarget;
+use crate::port::auto_review::ReviewedAction;
+use crate::port::item::{Change, ChangeKind};
+use crate::port::settings::Settings;
+use crate::port::tool::ToolRequest;
+
+/// Bytes of an action as the reviewer gets it; one that is larger is refused, because a reviewer
+/// that sees a part cannot judge the whole.
+pub(super) const MAX_ACTION_BYTES: usize = 128 * 1024;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Action {
+    /// As clients see it.
+    pub(crate) shown: ReviewedAction,
+    /// What runs, as JSON. Two actions with one text are the same action.
+    pub(super) text: String,
+    /// Whether it leaves the sandbox.
+    pub(super) unsandboxed: bool,
+}
+
+/// What runs.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum Details<'a> {
+    Script {
+        script: &'a str,
+        /// `None`: the user's.
+        shell: Option<&'a str>,
+        login_shell: bool,
+        cwd: &'a str,
+        terminal: bool,
+        leaves_sandbox: bool,
+    },
+    Argv {
+        argv: &'a [String],
+        cwd: &'a str,
+        leaves_sandbox: bool,
+    },
+    Patch {
+        cwd: &'a str,
+        changes: Vec<ShownChange<'a>>,
+        leaves_sandbox: bool,
+    },
+    Network {
+        host: &'a str,
+        port: u16,
+        protocol: &'a str,
+        command: &'a str,
+        cwd: &'a str,
+    },
+}
+
+/// One file of a patch.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownChange<'a> {
+    path: &'a str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    move_to: Option<&'a str>,
+    diff: &'a str,
+}
+
+impl Action {
+    /// A command in the folder `cwd`.
+    pub(crate) fn command(
+        request: &ToolRequest,
+        display: &str,
+        cwd: &Path,
+        terminal: bool,
+        unsandboxed: bool,
+    ) -> Self {
+        let folder = cwd.display().to_string();
+        let (shown, text) = match request {
+            ToolRequest::Argv { argv, .. } => (
+                ReviewedAction::Argv {
+                    argv: argv.iter().map(|word| visible(word)).collect(),
+                    cwd: cwd.to_owned(),
+                },
+                document::json(&Details::Argv { argv, cwd: &folder, leaves_sandbox: unsandboxed }),
+            ),
+            other => {
+                let (script, shell, login_shell) = match other {
+                    ToolRequest::Script { script, shell, login, .. } => {
+                        (script.as_str(), shell.as_deref(), *login)
+                    }
+                    _ => (display, None, false),
+                };
+                let details = Details::Script {
+                    script,
+                    shell,
+                    login_shell,
+                    cwd: &folder,
+                    terminal,
+                    leaves_sandbox: unsandboxed,
+                };
+                let (script, cwd) = (visible(script), cwd.to_owned());
+                (ReviewedAction::Script { script, cwd }, document::json(&details))
+            }
+        };
+        Self { shown, text, unsandboxed }
+    }
+
+    /// A patch in a thread that works in `cwd`.
+    pub(crate) fn patch(changes: &[Change], cwd: &Path, unsandboxed: bool) -> Self {
+        let folder = cwd.display().to_string();
+        let mut files = Vec::new();
+        let shown = changes.iter().map(|change| {
+            files.push(visible(&change.path));
+            let (kind, move_to) = match &change.kind {
+                ChangeKind::Add => ("add", None),
+                ChangeKind::Delete => ("delete", None),
+                ChangeKind::Update { move_to } => ("update", move_to.as_deref()),
+            };
+            files.extend(move_to.map(visible));
+            ShownChange { path: &change.path, kind, move_to, diff: &change.diff }
+        });
+        let changes = shown.collect();
+        let details = Details::Patch { cwd: &folder, changes, leaves_sandbox: unsandboxed };
+        let text = document::json(&details);
+        Self { shown: ReviewedAction::Patch { cwd: cwd.to_owned(), files }, text, unsandboxed }
+    }
+
+    /// A host that `command`, which runs in `cwd`, wants to reach.
+    pub(crate) fn network(target: &NetworkTarget, command: &str, cwd: &Path) -> Self {
+        let NetworkTarget { host, port, protocol } = target;
+        let cwd = cwd.display().to_string();
+        let protocol = protocol.as_str();
+        let details = Details::Network { host, port: *port, protocol, command, cwd: &cwd };
+        let text = document::json(&details);
+        let shown = NetworkTarget { host: visible(host), ..target.clone() };
+        Self { shown: ReviewedAction::Network(shown), text, unsandboxed: false }
+    }
+
+    /// Whether it can be shown whole.
+    pub(super) fn fits(&self) -> bool {
+        self.text.len() <= MAX_ACTION_BYTES
+    }
+}
+
+/// The sandbox of a thread, in words.
+pub(super) fn sandbox(settings: &Settings) -> String {
+    sandbox_text(&settings.in_force())
+}

@@ -1,0 +1,159 @@
+//! Reviews of approvals by a model that decides in the user's place: what is reviewed, what the
+//! model answered, and how a review ends (wire: `item/autoApprovalReview/*`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::approval::NetworkTarget;
+use super::model::Usage;
+use crate::{Id, Millis};
+
+/// Who decides about approvals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ApprovalsReviewer {
+    /// The user: the clients are asked.
+    #[default]
+    User,
+    /// A model that reviews each action.
+    AutoReview,
+    /// The same under its earlier name.
+    GuardianSubagent,
+}
+
+impl ApprovalsReviewer {
+    /// Whether the clients are asked.
+    pub fn is_user(&self) -> bool {
+        *self == Self::User
+    }
+}
+
+/// What a review is about, as clients see it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReviewedAction {
+    /// A shell script.
+    Script {
+        /// The script.
+        script: String,
+        /// Where it would run.
+        cwd: PathBuf,
+    },
+    /// A program with its arguments.
+    Argv {
+        /// The program, then its arguments.
+        argv: Vec<String>,
+        /// Where it would run.
+        cwd: PathBuf,
+    },
+    /// A patch.
+    Patch {
+        /// The thread's working folder.
+        cwd: PathBuf,
+        /// Every path that it writes, new names included.
+        files: Vec<String>,
+    },
+    /// A host that a running command wants to reach.
+    Network(NetworkTarget),
+}
+
+/// Characters of a description.
+const MAX_DESCRIBED: usize = 500;
+
+impl ReviewedAction {
+    /// A short description. What comes from others stands in it as a JSON string.
+    pub(crate) fn described(&self) -> String {
+        let (what, text) = match self {
+            Self::Script { script, .. } => ("the command", script.clone()),
+            Self::Argv { argv, .. } => ("the command", argv.join(" ")),
+            Self::Patch { files, .. } => ("the patch of", files.join(", ")),
+            Self::Network(target) => ("to reach", format!("{}:{}", target.host, target.port)),
+        };
+        let mut text = text;
+        if let Some((end, _)) = text.char_indices().nth(MAX_DESCRIBED) {
+            text.truncate(end);
+            text.push('…');
+        }
+        format!("{what} {}", serde_json::Value::from(text))
+    }
+}
+
+/// State of a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewStatus {
+    /// The reviewer has not answered.
+    InProgress,
+    /// The action may run.
+    Approved,
+    /// The action is refused: by the reviewer, or because its answer cannot be used.
+    Denied,
+    /// The reviewer did not answer in time, so that the action is refused.
+    TimedOut,
+    /// The turn ended, or nothing waits for the answer any longer.
+    Aborted,
+}
+
+/// How risky the reviewer finds an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RiskLevel {
+    /// Harmless.
+    Low,
+    /// Its effects are limited and can be undone.
+    Medium,
+    /// It may cause lasting harm.
+    High,
+    /// It causes lasting harm, or gives secrets away.
+    Critical,
+}
+
+/// How clearly the user asked for an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UserAuthorization {
+    /// The user's words say nothing about it.
+    Unknown,
+    /// It is at most a far consequence of what the user asked for.
+    Low,
+    /// What the user asked for needs it.
+    Medium,
+    /// The user asked for it.
+    High,
+}
+
+/// A review, from its start to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApprovalReview {
+    /// Names the review; the reviewer's answer must repeat it.
+    pub id: Id,
+    /// The running turn.
+    pub turn: Id,
+    /// The item that shows the action.
+    pub item: Id,
+    /// What is reviewed.
+    pub action: ReviewedAction,
+    /// When it began.
+    pub started_at: Millis,
+    /// When it ended.
+    pub completed_at: Option<Millis>,
+    /// Its state.
+    pub status: ReviewStatus,
+    /// The reviewer's opinion; none where it gave no answer that can be used.
+    pub risk: Option<RiskLevel>,
+    /// See `risk`.
+    pub authorization: Option<UserAuthorization>,
+    /// Why it ended like this.
+    pub rationale: Option<String>,
+}
+
+/// What a reviewer's model answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReviewResponse {
+    /// The texts of its messages.
+    pub messages: Vec<Arc<str>>,
+    /// Items other than messages and reasoning, such as calls of tools.
+    pub other_items: usize,
+    /// What it cost.
+    pub usage: Usage,
+}
