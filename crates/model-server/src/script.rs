@@ -8,7 +8,8 @@
 //! refused with status 400 and does not count. The last 4096 conversations are remembered.
 //!
 //! In the texts of messages, `{{last_user_text}}` stands for the text of the last user message of
-//! the request and `{{last_tool_output}}` for the tool outputs that came after it.
+//! the request, `{{last_tool_output}}` for the tool outputs that came after it, and `{{review_id}}` for
+//! the id in a request to review an approval.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData, path::Path};
 

@@ -46,6 +46,7 @@ pub(crate) struct Player {
     written: usize,
     last_user_text: String,
     last_tool_output: String,
+    review_id: String,
     /// The response object as of now.
     response: Value,
     /// The finished items.
@@ -101,6 +102,7 @@ impl Player {
         };
         let last_user_text = fill(USER_TEXT, &|| request.last_user_text());
         let last_tool_output = fill(TOOL_OUTPUT, &|| request.tool_outputs());
+        let review_id = fill(REVIEW_ID, &|| request.review_id());
         let given = scripted.steps.iter().rev().find_map(|step| match step {
             Step::Usage(usage) => Some(*usage),
             _ => None,
@@ -132,6 +134,7 @@ impl Player {
             written: 0,
             last_user_text,
             last_tool_output,
+            review_id,
             response,
             output: Vec::new(),
         }
@@ -338,7 +341,9 @@ impl Player {
         if !text.contains("{{") {
             return text.to_owned();
         }
-        text.replace(TOOL_OUTPUT, &self.last_tool_output).replace(USER_TEXT, &self.last_user_text)
+        text.replace(REVIEW_ID, &self.review_id)
+            .replace(TOOL_OUTPUT, &self.last_tool_output)
+            .replace(USER_TEXT, &self.last_user_text)
     }
 }
 
@@ -372,6 +377,7 @@ impl Iterator for Player {
 
 const USER_TEXT: &str = "{{last_user_text}}";
 const TOOL_OUTPUT: &str = "{{last_tool_output}}";
+const REVIEW_ID: &str = "{{review_id}}";
 
 fn mentions(step: &Step, name: &str) -> bool {
     let Step::Message(message) = step else { return false };

@@ -49,6 +49,18 @@ impl<'a> RequestBody<'a> {
         user.map(|item| text_of(&item.content)).unwrap_or_default()
     }
 
+    /// The member `reviewId` of a last user message that is a JSON object, as in a request to review
+    /// an approval; empty when there is none.
+    pub(crate) fn review_id(&self) -> String {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Review {
+            review_id: String,
+        }
+        let review = serde_json::from_str::<Review>(&self.last_user_text());
+        review.map(|review| review.review_id).unwrap_or_default()
+    }
+
     /// Tool outputs after the last user message, joined by newlines.
     pub(crate) fn tool_outputs(&self) -> String {
         let after_user =
@@ -116,5 +128,9 @@ mod tests {
         check(json!([parts, {"role": "user", "content": "s"}, parts]), "s", "p");
         check(json!([1, "x"]), "", "");
         check(json!(null), "", "");
+        let review = json!({ "input": [user(r#"{"reviewId":"r1","data":{}}"#)] }).to_string();
+        assert_eq!(RequestBody::parse(review.as_bytes()).unwrap().review_id(), "r1");
+        let plain = json!({ "input": "reviewId" }).to_string();
+        assert_eq!(RequestBody::parse(plain.as_bytes()).unwrap().review_id(), "");
     }
 }

@@ -145,10 +145,10 @@ fn failure(failure: model::Failure) -> Failure {
     }
 }
 
-/// The request that a prompt stands for; `thread` keys the provider's prompt cache.
+/// The request that a prompt stands for; `cache_key` keys the provider's prompt cache.
 pub(crate) fn prompt(
     prompt: Prompt,
-    thread: &str,
+    cache_key: &str,
     info: &model::catalog::ModelInfo,
 ) -> model::Prompt {
     let effort = prompt.effort.filter(|_| info.supports_reasoning);
@@ -165,7 +165,7 @@ pub(crate) fn prompt(
             .then(|| model::Reasoning { effort: effort.map(arc), summary: summary.map(arc) }),
         verbosity: prompt.verbosity.map(arc),
         output_schema: prompt.output_schema,
-        cache_key: Some(arc(thread.to_owned())),
+        cache_key: Some(arc(cache_key.to_owned())),
         service_tier: prompt.service_tier.map(arc),
         include_encrypted_reasoning: info.supports_reasoning,
     }

@@ -6,6 +6,7 @@
 mod answers;
 mod approvals;
 mod archive;
+mod auto_review;
 mod background;
 mod budgets;
 mod client_processes;

@@ -81,7 +81,7 @@ impl Actor {
             Effect::Review { review, prompt } => {
                 let (config, user_agent) =
                     (self.configuration.config(), self.broadcast.user_agent());
-                let response = self.model.open(prompt, config, user_agent);
+                let response = self.model.review(prompt, config, user_agent);
                 let failed = self.reviewer.start(review, response);
                 self.take_soon(failed);
             }
