@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_says_what_was_skipped_and_why() {
+    fn the_last_line_lists_skipped_steps_and_reasons() {
         let mut total = Total::default();
         judge("tests", Ok(Done::Passed), &mut total);
         let summary = total.summary(Duration::from_secs(2));

@@ -64,7 +64,7 @@ fn the_proxy_forwards_a_conversation_unchanged() {
 }
 
 #[test]
-fn a_client_behind_the_proxy_comes_back_where_it_was() {
+fn a_client_behind_the_proxy_resumes_at_its_cursor() {
     let env = TestEnvironment::new();
     let _server = server(&env);
     let open = |env: &TestEnvironment| {

@@ -18,7 +18,7 @@ fn basic(secret: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("anybody:{secret}")))
 }
 
-async fn see(fixture: &Fixture, path: &str, secret: &str) -> Answer {
+async fn get_page(fixture: &Fixture, path: &str, secret: &str) -> Answer {
     fixture.get(path, &[("authorization", &basic(secret))]).await
 }
 
@@ -42,7 +42,7 @@ fn project(tenant: &Tenant) -> String {
 }
 
 #[track_caller]
-fn has(answer: &Answer, expected: &[&str]) {
+fn assert_contains(answer: &Answer, expected: &[&str]) {
     for expected in expected {
         assert!(answer.body.contains(expected), "{expected} is not in\n{}", answer.body);
     }
@@ -62,11 +62,14 @@ async fn every_page_loads_and_hostile_names_are_escaped() {
         project(&tenant),
     ];
     for path in &pages {
-        let answer = see(&fixture, path, TOKEN).await;
+        let answer = get_page(&fixture, path, TOKEN).await;
         assert_eq!(answer.status, 200, "{path}");
         assert!(!answer.body.contains("<script"), "{path}: {}", answer.body);
-        has(&answer, &["&lt;script&gt;alert('x')&lt;/script&gt; &amp; &quot;Söhne&quot;"]);
-        has(&answer, &["<main id=\"content\"", "Skip to the content", "<h1>"]);
+        assert_contains(
+            &answer,
+            &["&lt;script&gt;alert('x')&lt;/script&gt; &amp; &quot;Söhne&quot;"],
+        );
+        assert_contains(&answer, &["<main id=\"content\"", "Skip to the content", "<h1>"]);
         let policy = answer.header("content-security-policy").unwrap();
         assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -84,8 +87,8 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
     let fixture = Fixture::new().await;
     let tenant = fixture.tenant("Northwind").await;
     fixture.fill(&tenant).await;
-    let page = see(&fixture, &organization(&tenant), TOKEN).await;
-    has(
+    let page = get_page(&fixture, &organization(&tenant), TOKEN).await;
+    assert_contains(
         &page,
         &[
             // One limit of a model, of a group, and of each other kind.
@@ -108,8 +111,8 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
             "Last 30 days",
         ],
     );
-    let page = see(&fixture, &project(&tenant), TOKEN).await;
-    has(
+    let page = get_page(&fixture, &project(&tenant), TOKEN).await;
+    assert_contains(
         &page,
         &[
             "Requests a minute, atlas-2026-08-01: 192 of 200 used, 8 left",
@@ -120,8 +123,11 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
         ],
     );
     assert!(!page.body.contains(&tenant.key));
-    let page = see(&fixture, "/dashboard/deprecations", TOKEN).await;
-    has(&page, &["atlas-2026-02-10", "2027-02-26", "Northwind", "the last on 2026-11-19 16:04"]);
+    let page = get_page(&fixture, "/dashboard/deprecations", TOKEN).await;
+    assert_contains(
+        &page,
+        &["atlas-2026-02-10", "2027-02-26", "Northwind", "the last on 2026-11-19 16:04"],
+    );
 }
 
 #[tokio::test]
@@ -132,18 +138,21 @@ async fn organizations_are_searched_by_name_and_id_and_paged() {
     }
     let tenant = fixture.tenant("Ünïque").await;
     for query in ["%C3%9Cn%C3%AFQUE", &tenant.organization.id.to_uppercase()] {
-        let page = see(&fixture, &format!("/dashboard?q={query}"), TOKEN).await;
+        let page = get_page(&fixture, &format!("/dashboard?q={query}"), TOKEN).await;
         assert_eq!(page.body.matches("<th scope=\"row\">").count(), 1, "{query}");
     }
-    let page = see(&fixture, "/dashboard?q=100%25_07", TOKEN).await;
+    let page = get_page(&fixture, "/dashboard?q=100%25_07", TOKEN).await;
     assert_eq!(page.body.matches("<th scope=\"row\">").count(), 1, "no wildcards");
-    has(&see(&fixture, "/dashboard?q=nobody", TOKEN).await, &["No name or id contains “nobody”"]);
+    assert_contains(
+        &get_page(&fixture, "/dashboard?q=nobody", TOKEN).await,
+        &["No name or id contains “nobody”"],
+    );
 
     let mut seen = Vec::new();
     let mut path = "/dashboard".to_owned();
     let mut pages = 0;
     loop {
-        let page = see(&fixture, &path, TOKEN).await;
+        let page = get_page(&fixture, &path, TOKEN).await;
         let ids = page.body.split("<code class=\"id\">").skip(1);
         seen.extend(ids.map(|rest| rest.split('<').next().unwrap().to_owned()));
         pages += 1;
@@ -165,8 +174,8 @@ async fn an_admin_key_sees_only_its_own_organization() {
         let credential = &[credential];
         let home = fixture.get("/dashboard", credential).await;
         assert_eq!((home.status, home.header("location")), (303, Some(&*organization(&mine))));
-        has(&fixture.get(&organization(&mine), credential).await, &["Mine"]);
-        has(&fixture.get(&project(&mine), credential).await, &["Mine production"]);
+        assert_contains(&fixture.get(&organization(&mine), credential).await, &["Mine"]);
+        assert_contains(&fixture.get(&project(&mine), credential).await, &["Mine production"]);
         assert_eq!(fixture.get("/dashboard/deprecations", credential).await.status, 303);
         let mixed = format!("{}/projects/{}", organization(&mine), other.project.id);
         for path in [organization(&other), project(&other), mixed] {
@@ -189,7 +198,7 @@ async fn an_admin_key_sees_only_its_own_organization() {
     let answer = fixture.get(&organization(&mine), &[("cookie", &cookie)]).await;
     assert_eq!(answer.status, 303);
     // A project's key grants nothing.
-    assert_eq!(see(&fixture, "/dashboard", &other.key).await.status, 401);
+    assert_eq!(get_page(&fixture, "/dashboard", &other.key).await.status, 401);
 }
 
 #[tokio::test]
@@ -198,7 +207,10 @@ async fn sessions_start_persist_and_end() {
     let answer = fixture.get("/dashboard/deprecations?a=b", &[]).await;
     let next = "/dashboard/sign-in?next=%2Fdashboard%2Fdeprecations%3Fa%3Db";
     assert_eq!((answer.status, answer.header("location")), (303, Some(next)));
-    has(&fixture.get(next, &[]).await, &["name=\"next\" value=\"/dashboard/deprecations?a=b\""]);
+    assert_contains(
+        &fixture.get(next, &[]).await,
+        &["name=\"next\" value=\"/dashboard/deprecations?a=b\""],
+    );
     let filled = format!("secret={TOKEN}&next=%2Fdashboard%2Fdeprecations%3Fa%3Db");
     let answer = fixture.post("/dashboard/sign-in", &[], &filled).await;
     assert_eq!(answer.header("location"), Some("/dashboard/deprecations?a=b"));
@@ -235,30 +247,30 @@ async fn wrong_secrets_are_refused_and_after_twenty_not_compared() {
     let cookie = sign_in(&fixture, TOKEN).await;
     for round in 0..20 {
         if round % 2 == 0 {
-            let answer = see(&fixture, "/dashboard", &format!("{TOKEN}x")).await;
+            let answer = get_page(&fixture, "/dashboard", &format!("{TOKEN}x")).await;
             assert_eq!(answer.status, 401);
             assert!(answer.header("www-authenticate").unwrap().starts_with("Basic "));
         } else {
             let answer =
                 fixture.post("/dashboard/sign-in", &[], "secret=no&next=%2Fdashboard").await;
             assert_eq!(answer.status, 403);
-            has(&answer, &["role=\"alert\"", "Not accepted.", "value=\"/dashboard\""]);
+            assert_contains(&answer, &["role=\"alert\"", "Not accepted.", "value=\"/dashboard\""]);
         }
     }
-    let answer = see(&fixture, "/dashboard", TOKEN).await;
+    let answer = get_page(&fixture, "/dashboard", TOKEN).await;
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("3")));
     assert_eq!(fixture.get("/dashboard", &[("cookie", &cookie)]).await.status, 200, "it is open");
     fixture.advance(3_000_000);
-    assert_eq!(see(&fixture, "/dashboard", TOKEN).await.status, 200);
+    assert_eq!(get_page(&fixture, "/dashboard", TOKEN).await.status, 200);
 }
 
 #[tokio::test]
 async fn without_a_token_the_dashboard_explains_how_to_set_one() {
     let fixture = Fixture::with("", None).await;
     for path in ["/dashboard", "/dashboard/sign-in", "/dashboard/organizations/org-default"] {
-        let answer = see(&fixture, path, "").await;
+        let answer = get_page(&fixture, path, "").await;
         assert_eq!(answer.status, 503, "{path}");
-        has(&answer, &["The dashboard is disabled", "token_file"]);
+        assert_contains(&answer, &["The dashboard is disabled", "token_file"]);
     }
 }
 
@@ -266,9 +278,9 @@ async fn without_a_token_the_dashboard_explains_how_to_set_one() {
 async fn error_pages_state_the_error() {
     let fixture = Fixture::new().await;
     let check = async |path: &str, status: u16, words: &str| {
-        let answer = see(&fixture, path, TOKEN).await;
+        let answer = get_page(&fixture, path, TOKEN).await;
         assert_eq!(answer.status, status, "{path}");
-        has(&answer, &[words]);
+        assert_contains(&answer, &[words]);
         assert!(answer.header("content-security-policy").is_some(), "{path}");
     };
     check("/dashboard/nowhere", 404, "no such page").await;
@@ -279,8 +291,8 @@ async fn error_pages_state_the_error() {
     for query in ["models_after=zzz&groups_after=zzz&projects_after=zzz", "refresh=on", "x=%00"] {
         check(&format!("/dashboard/organizations/org-default?{query}"), 200, "Default").await;
     }
-    let refreshing = see(&fixture, "/dashboard?refresh=on&q=x", TOKEN).await;
-    has(&refreshing, &["http-equiv=\"refresh\"", "href=\"/dashboard?q=x\""]);
+    let refreshing = get_page(&fixture, "/dashboard?refresh=on&q=x", TOKEN).await;
+    assert_contains(&refreshing, &["http-equiv=\"refresh\"", "href=\"/dashboard?q=x\""]);
     let answer = fixture.post("/dashboard", &[("authorization", &basic(TOKEN))], "").await;
     assert_eq!(answer.status, 405);
     let long = format!("secret={}", "x".repeat(10_000));
@@ -294,17 +306,26 @@ async fn the_dashboard_works_on_postgres_and_redis_and_reports_unavailable_limit
     let fixture = Fixture::with(&more, Some(&postgres.url())).await;
     let tenant = fixture.tenant(HOSTILE).await;
     fixture.record(&tenant).await;
-    has(&see(&fixture, "/dashboard?q=%3CSCRIPT%3E", TOKEN).await, &["&lt;script&gt;"]);
-    has(&see(&fixture, "/dashboard/deprecations", TOKEN).await, &["&lt;script&gt;"]);
+    assert_contains(
+        &get_page(&fixture, "/dashboard?q=%3CSCRIPT%3E", TOKEN).await,
+        &["&lt;script&gt;"],
+    );
+    assert_contains(
+        &get_page(&fixture, "/dashboard/deprecations", TOKEN).await,
+        &["&lt;script&gt;"],
+    );
     let limit = "Requests a minute, atlas-2026-08-01: 0 of 600 used";
-    let page = see(&fixture, &organization(&tenant), TOKEN).await;
-    has(&page, &[limit, "By cost: atlas-2026-08-01, $"]);
+    let page = get_page(&fixture, &organization(&tenant), TOKEN).await;
+    assert_contains(&page, &[limit, "By cost: atlas-2026-08-01, $"]);
     redis.kill();
-    let page = see(&fixture, &organization(&tenant), TOKEN).await;
+    let page = get_page(&fixture, &organization(&tenant), TOKEN).await;
     assert_eq!(page.status, 200);
-    has(&page, &["The store of the limits does not answer", "By cost: atlas-2026-08-01, $"]);
+    assert_contains(
+        &page,
+        &["The store of the limits does not answer", "By cost: atlas-2026-08-01, $"],
+    );
     drop(postgres);
-    let page = see(&fixture, &organization(&tenant), TOKEN).await;
+    let page = get_page(&fixture, &organization(&tenant), TOKEN).await;
     assert_eq!(page.status, 503);
-    has(&page, &["The store does not answer"]);
+    assert_contains(&page, &["The store does not answer"]);
 }

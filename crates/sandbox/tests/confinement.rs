@@ -401,7 +401,7 @@ async fn a_program_in_the_working_folder_is_not_taken_for_bubblewrap() {
 }
 
 #[tokio::test]
-async fn a_program_that_the_sandbox_hides_is_told_from_a_failing_command() {
+async fn a_program_hidden_by_the_sandbox_is_distinguished_from_a_failing_command() {
     if !bubblewrap() {
         return;
     }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_within_the_bounds_is_taken_and_one_beyond_says_what_is() {
+    fn input_within_the_bounds_is_accepted_and_an_excess_is_named() {
         let text =
             |chars: usize| UserInput::Text { text: "ä".repeat(chars), text_elements: vec![] };
         assert!(check_text(&[text(INPUT_CHARS)]).is_ok());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_named() {
+    fn invalid_network_settings_are_named() {
         let none = NetworkPermissions::default;
         let one = |text: &str| vec![text.to_owned()];
         let bad = [

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where_what_and_what_to_do() {
+    fn an_error_states_the_place_the_problem_and_the_remedy() {
         let error = Error::exclusive("a", "b").within("`outer`");
         assert_eq!(error.to_string(), "`outer`: `a` and `b` exclude each other; give one");
     }

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_leaves_what_comes_before() {
+    fn a_cut_keeps_earlier_turns() {
         let mut cut = lineage(&[(0, 3), (6, 8)]);
         cut.cut(7);
         assert_eq!(cut.segments, lineage(&[(0, 3), (6, 7)]).segments);

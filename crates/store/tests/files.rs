@@ -114,7 +114,7 @@ fn another_programs_database_is_refused() {
 }
 
 /// Overwrites the root page of a table or an index, bypassing any process that has the file open.
-fn spoil(path: &Path, name: &str) {
+fn corrupt(path: &Path, name: &str) {
     let conn = Connection::open(path).unwrap();
     let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
     let page: u32 = conn.query_row(sql, [name], |row| row.get(0)).unwrap();
@@ -131,7 +131,7 @@ async fn damage_is_found_when_read_and_salvaged_at_the_next_start() {
     store.commit(listed(record("a", 1))).await.unwrap();
     store.close().await.unwrap();
     let store = open(dir.path());
-    spoil(&path, "sqlite_autoindex_thread_1");
+    corrupt(&path, "sqlite_autoindex_thread_1");
     let error = store.thread("a").await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
     // The file is not renamed while another process has it open.
@@ -158,7 +158,7 @@ async fn one_of_many_stores_salvages_and_all_use_the_result() {
         store.commit(listed(record(&format!("t{n}"), n))).await.unwrap();
     }
     store.close().await.unwrap();
-    spoil(&dir.path().join("threads.db"), "sqlite_autoindex_turn_1");
+    corrupt(&dir.path().join("threads.db"), "sqlite_autoindex_turn_1");
     let salvage = || {
         let dir = dir.path().to_owned();
         std::thread::spawn(move || {

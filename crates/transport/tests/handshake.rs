@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::{
-    ACCEPT, KEY, RawClient, SECRET, TOKEN, TestServer, anybody, capability, signed, upgrade,
+    ACCEPT, KEY, RawClient, SECRET, TOKEN, TestServer, capability, signed, upgrade, without_auth,
 };
 use jsonrpc::{Ingress, Limits};
 use transport::{Admission, Auth, Bounds, Claims};
@@ -146,7 +146,7 @@ impl BoundListener {
 }
 
 fn guarded() -> Admission {
-    Admission { auth: capability(), ..anybody() }
+    Admission { auth: capability(), ..without_auth() }
 }
 
 fn signature() -> Auth {
@@ -158,8 +158,8 @@ async fn bind(listener: &str) -> Option<BoundListener> {
     let loopback = Some(IpAddr::from([127, 0, 0, 1]));
     let server = |admission| TestServer::new(admission);
     match listener {
-        "open" => BoundListener::tcp(server(anybody()), "127.0.0.1:0", None).await,
-        "open6" => BoundListener::tcp(server(anybody()), "[::1]:0", None).await,
+        "open" => BoundListener::tcp(server(without_auth()), "127.0.0.1:0", None).await,
+        "open6" => BoundListener::tcp(server(without_auth()), "[::1]:0", None).await,
         "token" => {
             let origins = vec!["https://editor.example".into(), "http://127.0.0.1:8000".into()];
             let hosts = vec!["agents.example".into()];
@@ -167,7 +167,7 @@ async fn bind(listener: &str) -> Option<BoundListener> {
             BoundListener::tcp(server(admission), "127.0.0.1:0", None).await
         }
         "signed" => {
-            let admission = Admission { auth: signature(), ..anybody() };
+            let admission = Admission { auth: signature(), ..without_auth() };
             BoundListener::tcp(server(admission), "127.0.0.1:0", None).await
         }
         "wild" => BoundListener::tcp(server(guarded()), "0.0.0.0:0", loopback).await,
@@ -232,7 +232,7 @@ async fn every_row_of_the_handshake_table_holds() {
         if !listeners.contains_key(listener.as_str()) {
             listeners.insert(listener, (bind(listener).await, 0));
         }
-        let (bound, let_in) = listeners.get_mut(listener.as_str()).unwrap();
+        let (bound, admitted) = listeners.get_mut(listener.as_str()).unwrap();
         let Some(bound) = bound else { continue };
         let mut client = bound.connect().await;
         let bytes = request.bytes(&words(bound));
@@ -241,7 +241,7 @@ async fn every_row_of_the_handshake_table_holds() {
         let head = client.head().await;
         let found = head.as_ref().map_or(0, |head| head.status);
         if found == 101 {
-            *let_in += 1;
+            *admitted += 1;
             let accept = head.as_ref().and_then(|head| head.header("sec-websocket-accept"));
             assert_eq!(accept, Some(ACCEPT), "line {number}");
         }
@@ -250,11 +250,11 @@ async fn every_row_of_the_handshake_table_holds() {
         }
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    for (listener, (bound, let_in)) in &listeners {
+    for (listener, (bound, admitted)) in &listeners {
         match bound {
             Some(bound) => {
                 bound.server.until_serving(0).await;
-                assert_eq!(bound.server.served(), *let_in, "{listener}");
+                assert_eq!(bound.server.served(), *admitted, "{listener}");
             }
             None => eprintln!("skipped: there is no address for the listener {listener}"),
         }
@@ -263,7 +263,7 @@ async fn every_row_of_the_handshake_table_holds() {
 
 #[tokio::test]
 async fn refusals_name_the_remedy() {
-    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let mut server = TestServer::new(Admission { auth: capability(), ..without_auth() });
     let address = server.tcp("127.0.0.1:0").await.unwrap();
     let request = async |lines: &str| {
         let request = lines.replace('|', "\r\n").replace("$HOST", &address.to_string());
@@ -287,7 +287,7 @@ async fn refusals_name_the_remedy() {
 
 #[tokio::test]
 async fn one_subprotocol_is_selected_and_never_the_token() {
-    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let mut server = TestServer::new(Admission { auth: capability(), ..without_auth() });
     let address = server.tcp("127.0.0.1:0").await.unwrap();
     let secret = format!("agentd.bearer.{}", URL_SAFE_NO_PAD.encode(TOKEN));
     for (offered, chosen) in [
@@ -306,7 +306,7 @@ async fn one_subprotocol_is_selected_and_never_the_token() {
 
 #[tokio::test]
 async fn an_oversized_head_is_refused() {
-    let mut server = TestServer::new(anybody());
+    let mut server = TestServer::new(without_auth());
     let address = server.tcp("127.0.0.1:0").await.unwrap();
     for (what, headers) in [
         ("one long header", format!("X: {}\r\n", "x".repeat(64 << 10))),
@@ -326,7 +326,7 @@ async fn an_oversized_head_is_refused() {
 
 #[tokio::test]
 async fn bytes_after_the_handshake_are_not_lost() {
-    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let mut server = TestServer::new(Admission { auth: capability(), ..without_auth() });
     let address = server.tcp("127.0.0.1:0").await.unwrap();
     let mut client = RawClient::tcp(address).await;
     let mut all = upgrade(address, TOKEN);
@@ -338,7 +338,7 @@ async fn bytes_after_the_handshake_are_not_lost() {
 
 #[tokio::test]
 async fn a_second_request_on_a_connection_is_not_read() {
-    let mut server = TestServer::new(Admission { auth: capability(), ..anybody() });
+    let mut server = TestServer::new(Admission { auth: capability(), ..without_auth() });
     let address = server.tcp("127.0.0.1:0").await.unwrap();
     let mut client = RawClient::tcp(address).await;
     let mut both = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes();

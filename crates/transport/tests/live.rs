@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use common::{
-    BINARY, CLOSE, PING, PONG, RawClient, TEXT, TOKEN, TestServer, anybody, frame, head_of, upgrade,
+    BINARY, CLOSE, PING, PONG, RawClient, TEXT, TOKEN, TestServer, frame, head_of, upgrade,
+    without_auth,
 };
 use jsonrpc::{Ingress, Limits};
 use serde_json::json;
@@ -27,7 +28,7 @@ fn limits() -> Limits {
 }
 
 async fn server(limits: Limits, bounds: Bounds) -> (TestServer, SocketAddr) {
-    let mut server = TestServer::bounded(anybody(), limits, Ingress::default(), bounds);
+    let mut server = TestServer::bounded(without_auth(), limits, Ingress::default(), bounds);
     let address = server.tcp("127.0.0.1:0").await.unwrap();
     (server, address)
 }
@@ -321,7 +322,7 @@ async fn pings_are_answered_and_a_flood_of_them_is_bounded() {
 
 #[tokio::test]
 async fn a_flood_of_connections_does_not_block_a_client() {
-    let admission = transport::Admission { auth: common::capability(), ..anybody() };
+    let admission = transport::Admission { auth: common::capability(), ..without_auth() };
     let mut server = TestServer::new(admission);
     let address = server.tcp("127.0.0.1:0").await.unwrap();
     let mut good = RawClient::initialized(address).await;

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use common::{RawClient, TOKEN, TestServer, anybody, upgrade};
+use common::{RawClient, TOKEN, TestServer, upgrade, without_auth};
 use serde_json::json;
 use tempfile::TempDir;
 use transport::{Error, ErrorKind, Listener, UnixSocket};
@@ -34,7 +34,7 @@ fn refused(path: &Path) -> Error {
 }
 
 fn server(path: &Path) -> TestServer {
-    let mut server = TestServer::new(anybody());
+    let mut server = TestServer::new(without_auth());
     server.listen(Listener::Unix(UnixSocket::bind(path).unwrap()));
     server
 }

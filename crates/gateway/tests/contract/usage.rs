@@ -26,7 +26,7 @@ async fn used(gateway: &TestGateway, tenant: &Tenant) -> u64 {
 
 #[tokio::test]
 async fn implausible_upstream_usage_is_ignored() {
-    let lies = [
+    let usage_objects = [
         (json!({ "prompt_tokens": -5, "completion_tokens": 1 }), true),
         (json!({ "prompt_tokens": 1, "completion_tokens": 1e9 as u64 }), true),
         (json!({ "prompt_tokens": "7", "completion_tokens": 1 }), true),
@@ -43,16 +43,16 @@ async fn implausible_upstream_usage_is_ignored() {
         (json!("many"), true),
         (json!([1]), true),
     ];
-    for (lie, is_lie) in lies {
+    for (usage_object, is_implausible) in usage_objects {
         let (gateway, upstream, tenant) = limited().await;
-        upstream.script([Script::json(&chat(&lie))]);
+        upstream.script([Script::json(&chat(&usage_object))]);
         let answer = gateway.post(&tenant, CHAT, &chat_with(json!({ "max_tokens": 40 }))).await;
         assert_eq!(answer.status, 200);
-        assert_eq!(used(&gateway, &tenant).await, 40, "{lie}");
+        assert_eq!(used(&gateway, &tenant).await, 40, "{usage_object}");
         // The estimate is charged, also as spend.
-        assert_eq!(gateway.cost(&tenant.organization).await, 401, "{lie}");
+        assert_eq!(gateway.cost(&tenant.organization).await, 401, "{usage_object}");
         let reported = gateway.metric("gateway_usage_invalid_total").await;
-        assert_eq!(reported, u64::from(is_lie), "{lie}");
+        assert_eq!(reported, u64::from(is_implausible), "{usage_object}");
     }
 }
 

@@ -81,7 +81,7 @@ fn reason(item: &Value) -> String {
 }
 
 #[tokio::test]
-async fn the_sender_is_warned_and_the_item_says_why() {
+async fn the_sender_is_warned_and_the_item_states_the_reason() {
     let answers = [
         ("result", json!("approved"), "\"approved\""),
         ("result", json!({}), "{}"),
@@ -218,7 +218,7 @@ async fn two_invalid_answers_decline() {
 }
 
 #[tokio::test]
-async fn ids_that_come_back_as_text_are_recognised() {
+async fn ids_returned_as_text_are_recognised() {
     for case in cases() {
         let env = env(&case.first).await;
         let server = env.start();

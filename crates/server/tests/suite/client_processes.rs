@@ -237,7 +237,7 @@ async fn processes_belong_to_their_connection_and_end_with_it() {
 }
 
 #[tokio::test]
-async fn a_process_says_how_it_ended() {
+async fn the_exit_status_of_a_process_is_reported() {
     let env = env().await;
     let server = env.start();
     let mut peer = server.connect_with(experimental()).await;

@@ -197,7 +197,7 @@ async fn compaction_item(peer: &mut testkit::Peer, thread: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_compaction_that_fails_says_so_in_its_item_and_its_turn() {
+async fn a_failed_compaction_is_reported_in_its_item_and_turn() {
     let broken = json!({ "steps": [{ "error": { "code": "server_error", "message": "Oops." } }] });
     let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "SUMMARY" }] });
     for (answer, status, reason) in [

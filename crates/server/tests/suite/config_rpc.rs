@@ -169,7 +169,7 @@ async fn a_file_that_breaks_keeps_its_last_good_content() {
 }
 
 #[tokio::test]
-async fn a_key_that_needs_a_restart_says_so() {
+async fn a_key_that_needs_a_restart_is_reported() {
     let env = env().await;
     let server = env.start();
     let mut peer = server.connect().await;

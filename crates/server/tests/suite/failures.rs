@@ -11,7 +11,7 @@ fn refused(status: u16, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_missing_key_fails_the_first_turn_and_says_how_to_set_it() {
+async fn a_missing_key_fails_the_first_turn_with_advice() {
     let mut env = TestEnvironment::with_responses(json!([says("Never.")])).await;
     env.config_overrides.extend([
         "model_providers.scripted.env_key=\"SCRIPTED_KEY\"".to_owned(),
@@ -183,7 +183,7 @@ async fn a_failure_after_a_command_keeps_its_item() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_why_a_malformed_call_fails() {
+async fn the_model_learns_why_a_malformed_call_fails() {
     let odd = json!({ "steps": [
         { "function_call": { "name": "fly", "arguments": {} } },
         { "function_call": { "name": "exec_command", "arguments": "{not json" } },

@@ -69,7 +69,7 @@ fn limits() -> Limits {
 }
 
 /// A response of the model with this many bytes of text, in deltas of a kilobyte.
-fn much(bytes: usize) -> Value {
+fn message_of_bytes(bytes: usize) -> Value {
     let piece = "0123456789abcdef".repeat(64);
     json!({ "steps": [{ "message": { "chunks": [piece], "repeat": bytes / KIB } }] })
 }
@@ -82,7 +82,7 @@ async fn round_trips(peer: &mut Peer, count: usize) {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_for_a_turn_delays_no_other_and_misses_nothing() {
-    let env = TestEnvironment::with_responses(json!([much(4 * MIB)])).await;
+    let env = TestEnvironment::with_responses(json!([message_of_bytes(4 * MIB)])).await;
     let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
@@ -115,7 +115,7 @@ async fn a_client_that_reads_nothing_for_a_turn_delays_no_other_and_misses_nothi
 #[tokio::test]
 async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
     // One more request, for the compaction.
-    let responses = json!([much(MIB), says("Much was said."), says("Still here.")]);
+    let responses = json!([message_of_bytes(MIB), says("Much was said."), says("Still here.")]);
     let env = TestEnvironment::with_responses(responses).await;
     let (server, _guard) = env.start_logged();
     let mut quick = server.connect().await;
@@ -139,7 +139,8 @@ async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
 
 #[tokio::test]
 async fn an_answer_longer_than_the_budget_arrives_whole() {
-    let env = TestEnvironment::with_responses(json!([much(3 * MIB), says("Short.")])).await;
+    let env =
+        TestEnvironment::with_responses(json!([message_of_bytes(3 * MIB), says("Short.")])).await;
     let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
@@ -161,7 +162,7 @@ async fn an_answer_longer_than_the_budget_arrives_whole() {
 #[tokio::test]
 async fn a_client_that_leaves_answers_unread_is_not_read() {
     const ASKED: i64 = 200;
-    let env = TestEnvironment::with_responses(json!([much(MIB)])).await;
+    let env = TestEnvironment::with_responses(json!([message_of_bytes(MIB)])).await;
     let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
@@ -218,7 +219,8 @@ async fn output_of_a_command_waits_with_the_client_that_runs_it() {
 async fn a_client_with_a_full_outbox_can_interrupt_a_turn() {
     let slow_message = json!({ "steps": [{ "message": { "chunks": ["0123456789abcdef"],
         "repeat": 400_000, "chunk_delay_ms": 1 } }] });
-    let env = TestEnvironment::with_responses(json!([much(4 * MIB), slow_message])).await;
+    let env =
+        TestEnvironment::with_responses(json!([message_of_bytes(4 * MIB), slow_message])).await;
     let server = env.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;

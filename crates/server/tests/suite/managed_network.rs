@@ -278,7 +278,7 @@ async fn client_commands_go_through_the_proxy() {
 }
 
 #[tokio::test]
-async fn an_answer_about_a_host_that_cannot_be_used_refuses_it_and_says_so() {
+async fn an_invalid_answer_about_a_host_refuses_it_with_a_warning() {
     let amendment = json!({ "acceptWithExecpolicyAmendment": {
         "execpolicy_amendment": ["cat"] } });
     let host = json!({ "applyNetworkPolicyAmendment": { "network_policy_amendment": {

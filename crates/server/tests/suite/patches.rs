@@ -262,7 +262,7 @@ async fn a_move_onto_a_file_replaces_it_and_shows_both() {
 }
 
 #[tokio::test]
-async fn a_patch_that_does_not_fit_says_which_line_and_what_the_file_has() {
+async fn a_patch_mismatch_names_the_line_and_the_content_of_the_file() {
     let body = "*** Update File: a.txt\n@@\n one\n-too\n+2";
     let env = TestEnvironment::with_responses(json!([patches(body), says("Done.")])).await;
     std::fs::write(env.workspace().join("a.txt"), "one\ntwo\n").unwrap();

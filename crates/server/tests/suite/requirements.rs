@@ -157,7 +157,7 @@ async fn settings_are_constrained_once_the_requirements_forbid_them() {
 }
 
 #[tokio::test]
-async fn a_reason_names_the_file_that_it_comes_from() {
+async fn a_reason_names_its_file() {
     let env = TestEnvironment::with_responses(json!([
         runs("touch made"),
         runs("rm made"),

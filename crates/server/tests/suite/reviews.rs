@@ -118,7 +118,7 @@ async fn structured_findings_are_rendered_as_text() {
 }
 
 #[tokio::test]
-async fn a_review_without_a_result_says_why() {
+async fn a_review_without_a_result_states_the_reason() {
     let looking = json!({ "message": "Looking around." });
     let broken = json!({ "error": { "code": "server_error", "message": "Oops." } });
     for (steps, expected) in [

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_to_change() {
+    fn errors_name_the_correction() {
         let twin = one(&json!({}))["questions"][0].clone();
         let options = |labels: &[&str]| {
             let option = |label: &&str| json!({ "label": label, "description": "" });

@@ -58,7 +58,7 @@ fn without_an_answer_the_model_learns_why_at_once() {
     }
 }
 
-fn meddled(input: impl Fn(&mut Simulation) -> Input) -> Simulation {
+fn run_with_input(input: impl Fn(&mut Simulation) -> Input) -> Simulation {
     let script = Script::new(&[&[ask("a", &[("x", false)]), exec("b", "print:b after:30")]]);
     let mut done = false;
     Simulation::run_with(&script, Order::Timely, |sim| {
@@ -72,7 +72,7 @@ fn meddled(input: impl Fn(&mut Simulation) -> Input) -> Simulation {
 
 #[test]
 fn a_turn_that_starts_withdraws_the_questions() {
-    let sim = meddled(|sim| Input::Start {
+    let sim = run_with_input(|sim| Input::Start {
         reply: sim.reply(),
         content: text("Never mind."),
         overrides: session::Overrides::default(),
@@ -87,7 +87,7 @@ fn a_turn_that_starts_withdraws_the_questions() {
 
 #[test]
 fn an_interrupted_question_is_answered_as_interrupted() {
-    let sim = meddled(|sim| Input::Interrupt {
+    let sim = run_with_input(|sim| Input::Interrupt {
         reply: sim.reply(),
         turn: sim.machine.active_turn().unwrap().to_string(),
     });

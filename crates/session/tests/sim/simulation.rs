@@ -147,15 +147,15 @@ impl Simulation {
         Self::run_with(script, order, |_| {})
     }
 
-    /// Runs `script` to its end; `meddle` sees the simulation before each step.
+    /// Runs `script` to its end; `intervene` sees the simulation before each step.
     pub(crate) fn run_with(
         script: &Script,
         order: Order,
-        mut meddle: impl FnMut(&mut Self),
+        mut intervene: impl FnMut(&mut Self),
     ) -> Self {
         let mut sim = Self::new(script, order);
         loop {
-            meddle(&mut sim);
+            intervene(&mut sim);
             let Some(input) = sim.next_input() else { break };
             sim.step(input);
         }

@@ -31,7 +31,7 @@ pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 pub const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 /// Admits clients without credentials, and no additional origins or host names.
-pub fn anybody() -> Admission {
+pub fn without_auth() -> Admission {
     Admission { auth: Auth::None, origins: Vec::new(), hosts: Vec::new() }
 }
 
