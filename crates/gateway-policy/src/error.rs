@@ -1,5 +1,6 @@
 //! Errors as clients see them: a status, headers, and the body
 //! `{"error":{"message","type","param","code"}}`. All errors of the gateway become responses here.
+//! This is data of the wire; the error of this crate is [`crate::Error`].
 
 use std::borrow::Cow;
 

@@ -12,3 +12,5 @@ pub mod plan;
 pub mod refusal;
 pub mod settings;
 pub mod tenants;
+
+pub use settings::{Error, ErrorKind};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use batches::Batches;
 pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSettings};
-pub use error::SettingsError;
+pub use error::{Error, ErrorKind};
 use hyper::Uri;
 use hyper::header::HeaderValue;
 pub use resolve::LoadContext;

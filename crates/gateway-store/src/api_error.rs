@@ -3,10 +3,10 @@
 use gateway_policy::error::ApiError;
 use hyper::StatusCode;
 
-use crate::database::DatabaseError;
+use crate::Error;
 
-impl From<DatabaseError> for ApiError {
-    fn from(error: DatabaseError) -> Self {
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
         if error.is_unavailable() {
             return Self::store_unavailable();
         }

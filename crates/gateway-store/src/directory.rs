@@ -21,7 +21,8 @@ use shard::Shard;
 use slots::{KeySlot, Slots};
 use tokio::sync::OnceCell;
 
-use crate::database::{Database, DatabaseError};
+use crate::Error;
+use crate::database::Database;
 use crate::records::{key_text, keys};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Clock;
@@ -39,18 +40,6 @@ const UNKNOWN: (Micros, usize) = (1_000_000, 4096);
 const UPKEEP_EVERY: u32 = 240;
 const SHARDS: usize = 64;
 
-/// Why a key is refused.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Refusal {
-    /// The key does not exist, was revoked or has expired, or its project or organization has
-    /// ended.
-    #[error("the key is not valid")]
-    Unknown,
-    /// The store is unreachable, and the key is not cached.
-    #[error("the key cannot be checked now: {0}")]
-    Unavailable(DatabaseError),
-}
-
 /// The directory of keys.
 pub struct Directory {
     database: Arc<Database>,
@@ -65,7 +54,7 @@ pub struct Directory {
     in_touch: AtomicBool,
 }
 
-type Loading = OnceCell<Result<Arc<Caller>, Refusal>>;
+type Loading = OnceCell<Result<Arc<Caller>, Error>>;
 
 impl Directory {
     /// Opens an empty directory and follows the store's changes in a task of the current runtime
@@ -77,7 +66,7 @@ impl Directory {
         database: Arc<Database>,
         clock: Arc<dyn Clock>,
         capacity: usize,
-    ) -> Result<Arc<Self>, DatabaseError> {
+    ) -> Result<Arc<Self>, Error> {
         let last = crate::records::changes::behind(&database, u64::MAX, 1).await?.last;
         let shard = |_| Mutex::new(Shard::new(capacity.div_ceil(SHARDS).max(1)));
         let directory = Arc::new(Self {
@@ -99,25 +88,25 @@ impl Directory {
     ///
     /// # Errors
     /// Inside: the key was cached, and has ended since.
-    pub fn cached(&self, text: &str) -> Option<Result<Arc<Caller>, Refusal>> {
+    pub fn cached(&self, text: &str) -> Option<Result<Arc<Caller>, Error>> {
         self.cached_hash(&key_text::hash(text), self.clock.now())
     }
 
     /// The caller with that key.
     ///
     /// # Errors
-    /// See [`Refusal`].
-    pub async fn caller(&self, text: &str) -> Result<Arc<Caller>, Refusal> {
+    /// The key is not valid, or the store is unreachable and the key is not cached.
+    pub async fn caller(&self, text: &str) -> Result<Arc<Caller>, Error> {
         let hash = key_text::hash(text);
         if let Some(known) = self.cached_hash(&hash, self.clock.now()) {
             return known;
         }
         match key_text::kind(text) {
             Some(key_text::Kind::Project | key_text::Kind::ServiceAccount) => {}
-            Some(key_text::Kind::Admin) | None => return Err(Refusal::Unknown),
+            Some(key_text::Kind::Admin) | None => return Err(Error::unknown_key()),
         }
         if self.is_unknown(&hash) {
-            return Err(Refusal::Unknown);
+            return Err(Error::unknown_key());
         }
         self.load_once(hash).await
     }
@@ -126,9 +115,9 @@ impl Directory {
     ///
     /// # Errors
     /// The project is archived, its organization has ended, or the store is unreachable.
-    pub async fn on_behalf(&self, key: &str, project: &str) -> Result<Arc<Caller>, Refusal> {
+    pub async fn on_behalf(&self, key: &str, project: &str) -> Result<Arc<Caller>, Error> {
         let slot = self.project(project).await?;
-        let (organization, project) = slot.now().ok_or(Refusal::Unknown)?;
+        let (organization, project) = slot.now().ok_or_else(Error::unknown_key)?;
         let derived = Default::default();
         Ok(Arc::new(Caller { key: key.into(), organization, project, derived }))
     }
@@ -138,7 +127,7 @@ impl Directory {
     ///
     /// # Errors
     /// The store is unreachable; the changes are applied when it is back.
-    pub async fn catch_up(&self) -> Result<(), DatabaseError> {
+    pub async fn catch_up(&self) -> Result<(), Error> {
         let result = self.apply_changes().await;
         self.in_touch.store(result.is_ok(), Ordering::Relaxed);
         result
@@ -166,7 +155,7 @@ impl Directory {
     ///
     /// # Errors
     /// The store is unreachable; the next call writes what was not written.
-    pub async fn write_last_used(&self) -> Result<(), DatabaseError> {
+    pub async fn write_last_used(&self) -> Result<(), Error> {
         let mut used = Vec::new();
         for shard in &self.shards {
             used.extend(lock(shard).used());
@@ -180,14 +169,14 @@ impl Directory {
     }
 
     /// Runs the upkeep of every minute: persists last uses and prunes old rows.
-    async fn keep_up(&self) -> Result<(), DatabaseError> {
+    async fn keep_up(&self) -> Result<(), Error> {
         self.write_last_used().await?;
         crate::records::prune(&self.database, self.clock.now()).await
     }
 
-    fn cached_hash(&self, hash: &[u8; 32], now: Micros) -> Option<Result<Arc<Caller>, Refusal>> {
+    fn cached_hash(&self, hash: &[u8; 32], now: Micros) -> Option<Result<Arc<Caller>, Error>> {
         let key = lock(self.shard(hash)).get(hash)?;
-        Some(key.caller(now, seconds(now)).ok_or(Refusal::Unknown))
+        Some(key.caller(now, seconds(now)).ok_or_else(Error::unknown_key))
     }
 
     fn shard(&self, hash: &[u8; 32]) -> &Mutex<Shard> {

@@ -25,7 +25,8 @@ pub use spend::{MonthSpend, month_spend, month_spend_by, month_spend_of};
 use tokio::sync::{Notify, watch};
 pub use usage::{GroupBy, MAX_SUMS, ModelUse, Sum, TooMany, UsageQuery, sums, users_of};
 
-use crate::database::{Database, DatabaseError};
+use crate::Error;
+use crate::database::Database;
 
 /// The ledger. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -115,9 +116,9 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, error: Option<&DatabaseError>) {
-        let mut last_error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        *last_error = error.map(ToString::to_string);
+    fn tell(&self, error: Option<&Error>) {
+        let mut told = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = error.map(ToString::to_string);
     }
 }
 

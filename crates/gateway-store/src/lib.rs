@@ -7,3 +7,6 @@ pub mod ledger;
 pub mod records;
 
 mod api_error;
+mod error;
+
+pub use error::{Error, ErrorKind};

@@ -25,7 +25,8 @@ pub use page::{Listed, Page};
 
 use ratelimit::Micros;
 
-use crate::database::{Database, DatabaseError, Statement};
+use crate::database::{Database, Statement};
+use crate::{Error, ErrorKind};
 use gateway_policy::dates::seconds;
 
 /// The default organization, which exists from the first start.
@@ -35,8 +36,8 @@ pub const DEFAULT_ORGANIZATION: &str = "org-default";
 /// ago. Deletes few rows per call; call it about once a minute, on any node.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn prune(database: &Database, now: Micros) -> Result<(), DatabaseError> {
+/// See [`Error`].
+pub async fn prune(database: &Database, now: Micros) -> Result<(), Error> {
     let now = seconds(now);
     responses::prune(database, now).await?;
     files::prune(database, now).await?;
@@ -46,10 +47,10 @@ pub async fn prune(database: &Database, now: Micros) -> Result<(), DatabaseError
 }
 
 /// Turns the error "the statement affected no row" into `None`.
-fn found<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
+fn found<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(DatabaseError::Unmet(_)) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::Unmet { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -89,7 +89,7 @@ async fn round(
     phase: &watch::Receiver<Phase>,
     running: &mut JoinSet<()>,
     polls: u32,
-) -> Result<(), gateway_store::database::DatabaseError> {
+) -> Result<(), gateway_store::Error> {
     let database = &gateway.database;
     while running.len() < MAX_BATCHES {
         let now = gateway.clock.now();

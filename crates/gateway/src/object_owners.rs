@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use gateway_store::database::{Database, DatabaseError};
+use gateway_store::database::Database;
 use gateway_store::records::responses::ObjectOwner;
 use gateway_store::records::{owned_objects, responses};
 
@@ -95,7 +95,7 @@ impl ObjectOwners {
         kind: ObjectKind,
         id: &str,
         now: i64,
-    ) -> Result<Option<ObjectOwner>, DatabaseError> {
+    ) -> Result<Option<ObjectOwner>, gateway_store::Error> {
         match (self.recent(id), kind) {
             (Some(known), _) => Ok(known),
             (None, ObjectKind::Response) => responses::find(&self.database, id, now).await,

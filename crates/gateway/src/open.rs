@@ -18,7 +18,7 @@ use crate::upstream::{self, SecretMask};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::{Clock, Environment};
 use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
-use gateway_store::database::{Database, DatabaseError};
+use gateway_store::database::Database;
 use gateway_store::directory::{self, Directory};
 use gateway_store::ledger::Ledger;
 use gateway_store::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
@@ -33,7 +33,7 @@ const FLUSH: Duration = Duration::from_secs(10);
 pub enum OpenError {
     /// The store.
     #[error("store: {0}")]
-    Store(DatabaseError),
+    Store(gateway_store::Error),
     /// A missing folder that cannot be created.
     #[error("the folder {} cannot be created: {error}; create it, or change its permissions", path.display())]
     Folder {
@@ -50,8 +50,8 @@ pub enum OpenError {
     Tls(http_client::TlsError),
 }
 
-impl From<DatabaseError> for OpenError {
-    fn from(error: DatabaseError) -> Self {
+impl From<gateway_store::Error> for OpenError {
+    fn from(error: gateway_store::Error) -> Self {
         Self::Store(error)
     }
 }
@@ -168,7 +168,7 @@ impl Gateway {
     ///
     /// # Errors
     /// The store's.
-    pub async fn first_key(&self) -> Result<Option<String>, DatabaseError> {
+    pub async fn first_key(&self) -> Result<Option<String>, gateway_store::Error> {
         let (database, random) = (&self.database, &*self.random);
         let now = self.clock.now();
         let organization = DEFAULT_ORGANIZATION;

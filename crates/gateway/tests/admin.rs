@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use gateway_policy::tenants::Tier;
-use gateway_store::directory::Refusal;
+use gateway_store::ErrorKind;
 use node::{NOW, Node, TOKEN, text};
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ async fn projects_are_made_changed_and_archived(node: &Node) {
 
     let archived = node.ask(&format!("POST {path}/archive"), Value::Null).await;
     assert_eq!((&archived["status"], &archived["archived_at"]), (&json!("archived"), &json!(NOW)));
-    assert_eq!(node.directory.caller(&key).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.directory.caller(&key).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     node.refused(&format!("POST {path}"), json!({ "name": "x" }), (400, "project_archived", None))
         .await;
     node.refused(
@@ -126,17 +126,17 @@ async fn keys_are_shown_once_rotated_and_revoked(node: &Node) {
     assert_eq!((&rotated["name"], &rotated["expires_at"]), (&json!("k"), &json!(NOW + 100)));
     node.directory.caller(&value).await.unwrap();
     node.sources.0.fetch_add(10_000_000, Ordering::Relaxed);
-    assert_eq!(node.directory.caller(&value).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.directory.caller(&value).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     node.directory.caller(&new).await.unwrap();
     let at_once =
         node.ask(&format!("POST {path}/{}/rotate", text(&rotated["id"])), Value::Null).await;
-    assert_eq!(node.directory.caller(&new).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.directory.caller(&new).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     let (id, value) = (text(&at_once["id"]), text(&at_once["value"]));
     node.directory.caller(&value).await.unwrap();
     node.ask(&format!("POST {path}/{id}"), json!({ "expires_in_seconds": 500 })).await;
     let deleted = node.ask(&format!("DELETE {path}/{id}"), Value::Null).await;
     assert_eq!(deleted["object"], "organization.project.api_key.deleted");
-    assert_eq!(node.directory.caller(&value).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.directory.caller(&value).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     node.refused(&format!("DELETE {path}/{id}"), Value::Null, (404, "not_found", None)).await;
     let other = node.project().await;
     let (id, _) = node.key(&other).await;
@@ -161,7 +161,7 @@ async fn service_accounts_own_keys(node: &Node) {
     let deleted = node.ask(&format!("DELETE {path}/{id}"), Value::Null).await;
     assert_eq!(deleted["deleted"], true);
     for text in [value, second] {
-        assert_eq!(node.directory.caller(&text).await.unwrap_err(), Refusal::Unknown);
+        assert_eq!(node.directory.caller(&text).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     }
     let body = json!({ "name": "only", "create_service_account_only": true });
     let only = node.ask(&format!("POST {path}"), body).await;
@@ -487,7 +487,7 @@ async fn a_change_holds_on_other_nodes_within_a_second(node: &Node) {
     .await;
     node.ask(&format!("DELETE {PROJECTS}/{project}/api_keys/{id}"), Value::Null).await;
     soon(|| other.directory.cached(&key).is_none()).await;
-    assert_eq!(other.directory.caller(&key).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(other.directory.caller(&key).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     node.ask(&format!("POST {PROJECTS}/{project}/archive"), Value::Null).await;
     soon(|| other.directory.cached(&lasting).is_some_and(|caller| caller.is_err())).await;
 }

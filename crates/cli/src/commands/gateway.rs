@@ -118,7 +118,7 @@ struct Source {
 }
 
 impl Source {
-    fn read(&self) -> Result<Settings, gateway_policy::settings::SettingsError> {
+    fn read(&self) -> Result<Settings, gateway_policy::Error> {
         let environment = |name: &str| self.environment.variable(name);
         let folder = self.folder();
         let around =

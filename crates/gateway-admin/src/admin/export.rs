@@ -68,7 +68,7 @@ type Export = (Arc<Services>, Box<str>, Next);
 async fn next(
     (context, organization, next): Export,
     format: Format,
-) -> Result<Option<(Bytes, Export)>, gateway_store::database::DatabaseError> {
+) -> Result<Option<(Bytes, Export)>, gateway_store::Error> {
     let (head, (rows, cursor)) = match next {
         Next::End => return Ok(None),
         Next::Rows(part) => (true, part),

@@ -13,7 +13,6 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::access::Access;
 use super::text::query_value;
-use gateway_store::database::DatabaseError;
 
 /// A page's query, which may be unreadable.
 pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
@@ -255,8 +254,8 @@ impl IntoResponse for Failure {
     }
 }
 
-impl From<DatabaseError> for Failure {
-    fn from(error: DatabaseError) -> Self {
+impl From<gateway_store::Error> for Failure {
+    fn from(error: gateway_store::Error) -> Self {
         if error.is_unavailable() {
             return Self::Unavailable;
         }

@@ -1,14 +1,33 @@
-//! Errors of a configuration file: the file, the line, the key, and the remedy.
+//! The error of this crate: its kind, the file, the line and the key, the cause, and what to do next.
+//! Responses to clients are [`crate::error::ApiError`], which is data of the wire.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// The complete error, in one line.
-#[derive(Debug, thiserror::Error)]
-#[error("{}{}: {message}", file.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
-pub struct SettingsError {
+/// Why a configuration is refused, in one line.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
     file: PathBuf,
     line: Option<usize>,
-    message: String,
+    message: Cow<'static, str>,
+    next_step: Option<&'static str>,
+    source: Option<Arc<io::Error>>,
+}
+
+/// What an [`Error`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The file cannot be read.
+    Unreadable,
+    /// The file is not TOML, or has an unknown key or a value of the wrong type.
+    Syntax,
+    /// A value is not possible, or contradicts another one.
+    InvalidValue,
 }
 
 /// An error before its line is located.
@@ -26,21 +45,57 @@ impl Fault {
     }
 }
 
-impl SettingsError {
-    pub(super) fn unreadable(file: &Path, error: &std::io::Error) -> Self {
-        let message = format!("cannot be read: {error}");
-        Self { file: file.to_owned(), line: None, message }
+impl Error {
+    pub(super) fn unreadable(file: &Path, source: io::Error) -> Self {
+        let next_step = Some("check the path and its permissions");
+        let source = Some(Arc::new(source));
+        Self { next_step, source, ..Self::new(ErrorKind::Unreadable, file, "cannot be read") }
     }
 
     pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Self {
         let line = error.span().map(|span| line_of(text, span.start));
         let message = error.message().replace('\n', " ");
-        Self { file: file.to_owned(), line, message }
+        Self { line, ..Self::new(ErrorKind::Syntax, file, message) }
     }
 
     pub(super) fn fault(file: &Path, text: &str, fault: &Fault) -> Self {
         let message = format!("{}: {}", dotted(&fault.key), fault.message);
-        Self { file: file.to_owned(), line: find(text, &fault.key), message }
+        let line = find(text, &fault.key);
+        Self { line, ..Self::new(ErrorKind::InvalidValue, file, message) }
+    }
+
+    fn new(kind: ErrorKind, file: &Path, message: impl Into<Cow<'static, str>>) -> Self {
+        let (file, message) = (file.to_owned(), message.into());
+        Self { kind, file, line: None, message, next_step: None, source: None }
+    }
+
+    /// What it is about.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+/// `FILE:LINE: `, the message, the cause, and what to do next.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        self.next_step.map_or(Ok(()), |step| write!(f, "; {step}"))
+    }
+}
+
+impl std::error::Error for Error {
+    /// What caused the cause: the cause itself is part of the message.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source: &dyn std::error::Error = self.source.as_deref()?;
+        source.source()
     }
 }
 

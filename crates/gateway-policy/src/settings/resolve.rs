@@ -10,7 +10,7 @@ use files::{SecretFile, read_secret};
 use hyper::Uri;
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 
-use super::error::{Fault, SettingsError};
+use super::error::{Error, Fault};
 use super::file::{self, File};
 use super::models;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
@@ -36,9 +36,9 @@ impl Settings {
     ///
     /// # Errors
     /// One line that names the file, the line and the key.
-    pub fn load(path: &Path, around: LoadContext<'_>) -> Result<Self, SettingsError> {
+    pub fn load(path: &Path, around: LoadContext<'_>) -> Result<Self, Error> {
         let text = files::read_text(path, MAX_FILE_BYTES)
-            .map_err(|error| SettingsError::unreadable(path, &error.into_io()))?;
+            .map_err(|error| Error::unreadable(path, error.into_io()))?;
         Self::read(&text, path, around)
     }
 
@@ -46,12 +46,10 @@ impl Settings {
     ///
     /// # Errors
     /// See [`Settings::load`].
-    pub fn read(text: &str, path: &Path, around: LoadContext<'_>) -> Result<Self, SettingsError> {
-        let file: File =
-            toml::from_str(text).map_err(|error| SettingsError::syntax(path, text, &error))?;
+    pub fn read(text: &str, path: &Path, around: LoadContext<'_>) -> Result<Self, Error> {
+        let file: File = toml::from_str(text).map_err(|error| Error::syntax(path, text, &error))?;
         let first = first_upstream(text);
-        resolve(file, first.as_deref(), around)
-            .map_err(|fault| SettingsError::fault(path, text, &fault))
+        resolve(file, first.as_deref(), around).map_err(|fault| Error::fault(path, text, &fault))
     }
 }
 

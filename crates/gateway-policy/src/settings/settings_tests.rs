@@ -7,13 +7,17 @@ use super::*;
 pub(crate) const OFFLINE: &str = "http://127.0.0.1:9/v1";
 
 fn read(text: &str) -> Result<Settings, String> {
+    read_file(text).map_err(|error| error.to_string())
+}
+
+fn read_file(text: &str) -> Result<Settings, Error> {
     let environment = |name: &str| (name == "UPSTREAM_KEY").then(|| "secret-key".to_owned());
     let around = LoadContext {
         environment: &environment,
         folder: Path::new("/etc/gateway"),
         offline: OFFLINE,
     };
-    Settings::read(text, Path::new("g.toml"), around).map_err(|error| error.to_string())
+    Settings::read(text, Path::new("g.toml"), around)
 }
 
 const FULL: &str = r#"
@@ -48,6 +52,18 @@ tpm = 100000
 [tiers.2]
 paid_usd = 60
 "#;
+
+#[test]
+fn the_kind_of_an_error_tells_syntax_from_values() {
+    assert_eq!(read_file("listen = 1").unwrap_err().kind(), ErrorKind::Syntax);
+    let contradiction = "[models.a]\nupstream = \"b\"";
+    assert_eq!(read_file(contradiction).unwrap_err().kind(), ErrorKind::InvalidValue);
+    let around = LoadContext { environment: &|_| None, folder: Path::new("/"), offline: OFFLINE };
+    let missing = Settings::load(Path::new("/nowhere/g.toml"), around).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::Unreadable);
+    let text = missing.to_string();
+    assert!(text.starts_with("/nowhere/g.toml: cannot be read: ") && text.ends_with("permissions"));
+}
 
 #[test]
 fn a_whole_file() {

@@ -7,8 +7,9 @@
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::Client;
 
-use super::error::{DatabaseError, sqlite_error};
 use super::postgres_error::postgres_error;
+use super::sqlite_error::sqlite_error;
+use crate::Error;
 
 /// The steps, oldest first.
 const STEPS: &[&str] =
@@ -20,7 +21,7 @@ const PATIENCE: &str = "SET LOCAL statement_timeout = 60000";
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 const FIND: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_version";
 
-pub(super) fn sqlite(connection: &mut Connection) -> Result<(), DatabaseError> {
+pub(super) fn sqlite(connection: &mut Connection) -> Result<(), Error> {
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(sqlite_error)?;
@@ -34,7 +35,7 @@ pub(super) fn sqlite(connection: &mut Connection) -> Result<(), DatabaseError> {
     transaction.commit().map_err(sqlite_error)
 }
 
-pub(super) async fn postgres(client: &mut Client) -> Result<(), DatabaseError> {
+pub(super) async fn postgres(client: &mut Client) -> Result<(), Error> {
     let serial = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
     let transaction = client.transaction().await.map_err(postgres_error)?;
     let run = async |sql: &str| transaction.batch_execute(sql).await.map_err(postgres_error);
@@ -49,10 +50,10 @@ pub(super) async fn postgres(client: &mut Client) -> Result<(), DatabaseError> {
     transaction.commit().await.map_err(postgres_error)
 }
 
-fn missing(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, DatabaseError> {
+fn missing(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, Error> {
     let done = usize::try_from(found).unwrap_or(0);
     if done > STEPS.len() {
-        return Err(DatabaseError::Newer { found, known: STEPS.len() as i64 });
+        return Err(Error::newer_schema(found, STEPS.len() as i64));
     }
     Ok(STEPS.iter().enumerate().skip(done).map(|(index, step)| (index + 1, *step)))
 }

@@ -16,12 +16,12 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Config, NoTls};
 
-use super::error::DatabaseError;
 use super::lane::{ATTEMPTS, Lane, MAX_WAITING, PATIENCE};
 use super::postgres_error::Failure;
 use super::statement::{Statement, StatementResult};
 use super::value::{Row, Value};
 use super::{migrations, tls};
+use crate::{Error, ErrorKind};
 
 /// Connections per node.
 const CONNECTIONS: usize = 8;
@@ -38,8 +38,8 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    pub(super) async fn open(url: &str) -> Result<Self, DatabaseError> {
-        let invalid = |error| DatabaseError::Failed(format!("[store] url is not usable: {error}"));
+    pub(super) async fn open(url: &str) -> Result<Self, Error> {
+        let invalid = |error| Error::failed("[store] url is not usable").caused_by(error);
         let mut config: Config = url.parse().map_err(invalid)?;
         config.connect_timeout(CONNECT).tcp_user_timeout(PATIENCE);
         if config.get_application_name().is_none() {
@@ -63,7 +63,7 @@ impl Postgres {
                 })
             }))
             .build()
-            .map_err(|error| DatabaseError::Failed(error.to_string()))?;
+            .map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))?;
         let (waiting, reports) = (Semaphore::new(MAX_WAITING), Semaphore::new(REPORTS));
         let postgres = Self { pool, waiting, reports };
         let mut client = postgres.client().await?;
@@ -75,8 +75,8 @@ impl Postgres {
         &self,
         lane: Lane,
         statements: Vec<Statement>,
-    ) -> Result<Vec<StatementResult>, DatabaseError> {
-        let too_many = |_| DatabaseError::Unavailable("too many calls are waiting".into());
+    ) -> Result<Vec<StatementResult>, Error> {
+        let too_many = |_| Error::unavailable("too many calls are waiting");
         let _place = self.waiting.try_acquire().map_err(too_many)?;
         let calls = async {
             let _turn = match lane {
@@ -93,7 +93,7 @@ impl Postgres {
         };
         match tokio::time::timeout(lane.patience(), calls).await {
             Ok(result) => result.map_err(Into::into),
-            Err(_) => Err(DatabaseError::Unavailable("it took too long".into())),
+            Err(_) => Err(Error::unavailable("it took too long")),
         }
     }
 
@@ -112,10 +112,10 @@ impl Postgres {
         result
     }
 
-    async fn client(&self) -> Result<Object, DatabaseError> {
+    async fn client(&self) -> Result<Object, Error> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => Failure::from(error).into(),
-            other => DatabaseError::Unavailable(other.to_string()),
+            other => Error::new(ErrorKind::Unavailable).caused_by(other),
         })
     }
 }
@@ -157,7 +157,7 @@ async fn transact(
         let done = execute(&transaction, statement).await?;
         if !statement.is_met(&done) {
             transaction.rollback().await?;
-            return Err(DatabaseError::Unmet(index).into());
+            return Err(Error::unmet(index).into());
         }
         results.push(done);
     }
@@ -194,7 +194,7 @@ fn read(row: &tokio_postgres::Row) -> Result<Row, Failure> {
             Type::BYTEA => row.try_get::<_, Option<&[u8]>>(index)?.into(),
             ref other => {
                 let why = format!("column {index} has the type {other}, which no record has");
-                return Err(DatabaseError::Failed(why).into());
+                return Err(Error::failed(why).into());
             }
         };
         values.push(value);

@@ -2,24 +2,24 @@
 
 use tokio_postgres::error::SqlState;
 
-use super::error::DatabaseError;
+use crate::Error;
 
 pub(super) enum Failure {
     /// A conflict with another transaction: the whole transaction may be retried.
     Conflict(String),
-    Other(DatabaseError),
+    Other(Error),
 }
 
-impl From<DatabaseError> for Failure {
-    fn from(error: DatabaseError) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         Self::Other(error)
     }
 }
 
-impl From<Failure> for DatabaseError {
+impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Conflict(why) => Self::Unavailable(why),
+            Failure::Conflict(why) => Self::unavailable(why),
             Failure::Other(error) => error,
         }
     }
@@ -28,15 +28,16 @@ impl From<Failure> for DatabaseError {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(reported) = error.as_db_error() else {
-            let reported = std::error::Error::source(&error).map(ToString::to_string);
-            let why = reported
-                .map_or_else(|| error.to_string(), |reported| format!("{error}: {reported}"));
+            let why = match std::error::Error::source(&error) {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            };
             // A value of the wrong type is a bug of this program; all other errors concern the
             // connection.
             let is_ours = why.contains("serializing parameter") || why.contains("deserializing");
             return Self::Other(match is_ours {
-                true => DatabaseError::Failed(why),
-                false => DatabaseError::Unavailable(why),
+                true => Error::failed(why),
+                false => Error::unavailable(why),
             });
         };
         let why = format!("{} ({})", reported.message(), reported.code().code());
@@ -48,17 +49,17 @@ impl From<tokio_postgres::Error> for Failure {
         // Classes: 08 connection, 23 constraint, 53 resources, 55 object not in the required state,
         // 57 operator intervention, 58 I/O; code 25006: the server is a standby.
         Self::Other(match reported.code().code() {
-            "25006" => DatabaseError::Unavailable(why),
+            "25006" => Error::unavailable(why),
             code => match &code[..2] {
-                "23" => DatabaseError::Conflict(why),
-                "08" | "53" | "55" | "57" | "58" => DatabaseError::Unavailable(why),
-                _ => DatabaseError::Failed(why),
+                "23" => Error::conflict(why),
+                "08" | "53" | "55" | "57" | "58" => Error::unavailable(why),
+                _ => Error::failed(why),
             },
         })
     }
 }
 
 /// Classifies an error outside of a transaction.
-pub(super) fn postgres_error(error: tokio_postgres::Error) -> DatabaseError {
+pub(super) fn postgres_error(error: tokio_postgres::Error) -> Error {
     Failure::from(error).into()
 }

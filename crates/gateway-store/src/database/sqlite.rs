@@ -12,11 +12,12 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, InterruptHandle, ToSql};
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::{DatabaseError, sqlite_error};
 use super::lane::{Lane, MAX_WAITING};
 use super::migrations;
+use super::sqlite_error::sqlite_error;
 use super::statement::{Statement, StatementResult};
 use super::value::{Row, Value};
+use crate::{Error, ErrorKind};
 
 /// Longest wait for a lock of another process: below the time limit of a call.
 const BUSY: Duration = Duration::from_millis(1500);
@@ -56,19 +57,19 @@ struct Job {
     /// Identifies the job.
     identity: Arc<()>,
     statements: Vec<Statement>,
-    reply: oneshot::Sender<Result<Vec<StatementResult>, DatabaseError>>,
+    reply: oneshot::Sender<Result<Vec<StatementResult>, Error>>,
 }
 
 impl Sqlite {
-    pub(super) async fn open(file: &Path) -> Result<Self, DatabaseError> {
+    pub(super) async fn open(file: &Path) -> Result<Self, Error> {
         if rusqlite::version_number() < OLDEST {
             let found = rusqlite::version();
-            return Err(DatabaseError::Failed(format!("SQLite {found} is too old")));
+            return Err(Error::failed(format!("SQLite {found} is too old")));
         }
         let path = file.to_owned();
         let migrated =
             tokio::task::spawn_blocking(move || migrations::sqlite(&mut connect(&path)?));
-        migrated.await.map_err(|error| DatabaseError::Failed(error.to_string()))??;
+        migrated.await.map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))??;
         Ok(Self {
             read: Worker::start(file, Lane::Read)?,
             report: Worker::start(file, Lane::Report)?,
@@ -80,7 +81,7 @@ impl Sqlite {
         &self,
         lane: Lane,
         statements: Vec<Statement>,
-    ) -> Result<Vec<StatementResult>, DatabaseError> {
+    ) -> Result<Vec<StatementResult>, Error> {
         let worker = match lane {
             Lane::Read => &self.read,
             Lane::Report => &self.report,
@@ -90,22 +91,22 @@ impl Sqlite {
         let identity = Arc::new(());
         let job = Job { identity: Arc::clone(&identity), statements, reply };
         worker.jobs.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => unavailable("too many calls are waiting"),
-            mpsc::error::TrySendError::Closed(_) => unavailable("its thread has stopped"),
+            mpsc::error::TrySendError::Full(_) => Error::unavailable("too many calls are waiting"),
+            mpsc::error::TrySendError::Closed(_) => Error::unavailable("its thread has stopped"),
         })?;
         match tokio::time::timeout(lane.patience(), answer).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(unavailable("its thread has stopped")),
+            Ok(Err(_)) => Err(Error::unavailable("its thread has stopped")),
             Err(_) => {
                 worker.interrupt(&identity);
-                Err(unavailable("it took too long"))
+                Err(Error::unavailable("it took too long"))
             }
         }
     }
 }
 
 impl Worker {
-    fn start(file: &Path, lane: Lane) -> Result<Self, DatabaseError> {
+    fn start(file: &Path, lane: Lane) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel(MAX_WAITING);
         let current = Arc::new(Mutex::new(Current::default()));
         let (file, shown) = (file.to_owned(), Arc::clone(&current));
@@ -113,7 +114,7 @@ impl Worker {
             .name(format!("sqlite-{lane:?}").to_lowercase())
             .stack_size(512 << 10)
             .spawn(move || work(&file, lane, queue, &shown))
-            .map_err(unavailable)?;
+            .map_err(|error| Error::new(ErrorKind::Unavailable).caused_by(error))?;
         Ok(Self { jobs, current })
     }
 
@@ -149,7 +150,7 @@ fn work(file: &Path, lane: Lane, mut queue: mpsc::Receiver<Job>, current: &Mutex
         };
         show(None, None);
         // Reopening the file may repair failures below SQL.
-        if result.as_ref().is_err_and(DatabaseError::is_unavailable) {
+        if result.as_ref().is_err_and(Error::is_unavailable) {
             connection = None;
         }
         // The caller may be gone already.
@@ -157,7 +158,7 @@ fn work(file: &Path, lane: Lane, mut queue: mpsc::Receiver<Job>, current: &Mutex
     }
 }
 
-fn connect(file: &Path) -> Result<Connection, DatabaseError> {
+fn connect(file: &Path) -> Result<Connection, Error> {
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open(file)?;
         connection.busy_timeout(BUSY)?;
@@ -169,11 +170,7 @@ fn connect(file: &Path) -> Result<Connection, DatabaseError> {
         connection.pragma_update(None, "temp_store", "FILE")?;
         Ok(connection)
     };
-    open().map_err(|error| match sqlite_error(error) {
-        DatabaseError::Unavailable(why) => unavailable(format!("{}: {why}", file.display())),
-        DatabaseError::Failed(why) => DatabaseError::Failed(format!("{}: {why}", file.display())),
-        other => other,
-    })
+    open().map_err(|error| sqlite_error(error).at(file))
 }
 
 /// Changes a new file to WAL mode. SQLite does not wait for the lock here when another process
@@ -199,7 +196,7 @@ fn run(
     texts: &mut Texts,
     lane: Lane,
     statements: &[Statement],
-) -> Result<Vec<StatementResult>, DatabaseError> {
+) -> Result<Vec<StatementResult>, Error> {
     if lane != Lane::Write {
         let read = |statement| execute(connection, texts, statement).map_err(sqlite_error);
         return statements.iter().map(read).collect();
@@ -210,7 +207,7 @@ fn run(
     for (index, statement) in statements.iter().enumerate() {
         let done = execute(&transaction, texts, statement).map_err(sqlite_error)?;
         if !statement.is_met(&done) {
-            return Err(DatabaseError::Unmet(index));
+            return Err(Error::unmet(index));
         }
         results.push(done);
     }
@@ -281,8 +278,4 @@ impl ToSql for Value {
             Self::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }
-}
-
-fn unavailable(why: impl ToString) -> DatabaseError {
-    DatabaseError::Unavailable(why.to_string())
 }

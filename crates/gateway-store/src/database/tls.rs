@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::client;
 
-use super::error::DatabaseError;
+use crate::{Error, ErrorKind};
 
 /// Opens TLS connections with one configuration.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<ClientConfig>);
 
 impl Connector {
-    pub(super) fn new() -> Result<Self, DatabaseError> {
+    pub(super) fn new() -> Result<Self, Error> {
         let config = http_client::tls_config(None)
-            .map_err(|error| DatabaseError::Failed(error.to_string()))?;
+            .map_err(|error| Error::new(ErrorKind::Failed).caused_by(error))?;
         Ok(Self(Arc::new(config)))
     }
 }

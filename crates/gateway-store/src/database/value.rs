@@ -1,7 +1,7 @@
 //! Values of statements and rows. Booleans are 0 and 1; moments are microseconds or seconds, as the
 //! column's name says.
 
-use super::error::DatabaseError;
+use crate::Error;
 
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing, null or of another type.
-    pub fn integer(&self, column: usize) -> Result<i64, DatabaseError> {
+    pub fn integer(&self, column: usize) -> Result<i64, Error> {
         self.optional_integer(column)?.ok_or_else(|| wrong(column, "a number"))
     }
 
@@ -100,7 +100,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing or of another type.
-    pub fn optional_integer(&self, column: usize) -> Result<Option<i64>, DatabaseError> {
+    pub fn optional_integer(&self, column: usize) -> Result<Option<i64>, Error> {
         match self.0.get(column) {
             Some(Value::Integer(value)) => Ok(Some(*value)),
             Some(Value::Null) => Ok(None),
@@ -112,7 +112,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing, null or of another type.
-    pub fn count(&self, column: usize) -> Result<u64, DatabaseError> {
+    pub fn count(&self, column: usize) -> Result<u64, Error> {
         Ok(u64::try_from(self.integer(column)?).unwrap_or(0))
     }
 
@@ -120,7 +120,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing or of another type.
-    pub fn optional_count(&self, column: usize) -> Result<Option<u64>, DatabaseError> {
+    pub fn optional_count(&self, column: usize) -> Result<Option<u64>, Error> {
         Ok(self.optional_integer(column)?.map(|value| u64::try_from(value).unwrap_or(0)))
     }
 
@@ -128,7 +128,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing, null or of another type.
-    pub fn boolean(&self, column: usize) -> Result<bool, DatabaseError> {
+    pub fn boolean(&self, column: usize) -> Result<bool, Error> {
         Ok(self.integer(column)? != 0)
     }
 
@@ -136,7 +136,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing, null or of another type.
-    pub fn text(&self, column: usize) -> Result<Box<str>, DatabaseError> {
+    pub fn text(&self, column: usize) -> Result<Box<str>, Error> {
         self.optional_text(column)?.ok_or_else(|| wrong(column, "a text"))
     }
 
@@ -144,7 +144,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing or of another type.
-    pub fn optional_text(&self, column: usize) -> Result<Option<Box<str>>, DatabaseError> {
+    pub fn optional_text(&self, column: usize) -> Result<Option<Box<str>>, Error> {
         match self.0.get(column) {
             Some(Value::Text(text)) => Ok(Some(text.clone())),
             Some(Value::Null) => Ok(None),
@@ -156,7 +156,7 @@ impl Row {
     ///
     /// # Errors
     /// The column is missing, null or of another type.
-    pub fn bytes(&self, column: usize) -> Result<Box<[u8]>, DatabaseError> {
+    pub fn bytes(&self, column: usize) -> Result<Box<[u8]>, Error> {
         match self.0.get(column) {
             Some(Value::Bytes(bytes)) => Ok(bytes.clone()),
             _ => Err(wrong(column, "bytes")),
@@ -164,6 +164,6 @@ impl Row {
     }
 }
 
-fn wrong(column: usize, expected: &str) -> DatabaseError {
-    DatabaseError::Failed(format!("column {column} of a row is not {expected}"))
+fn wrong(column: usize, expected: &str) -> Error {
+    Error::failed(format!("column {column} of a row is not {expected}"))
 }

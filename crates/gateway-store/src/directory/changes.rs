@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
 use super::{Directory, lock};
-use crate::database::DatabaseError;
+use crate::Error;
 use crate::records::changes::{self, Change};
 use crate::records::{ids, organizations, projects};
 use gateway_policy::dates::seconds;
@@ -16,7 +16,7 @@ const PART: u32 = 1000;
 const PRUNE_EVERY: u64 = 256;
 
 impl Directory {
-    pub(super) async fn apply_changes(&self) -> Result<(), DatabaseError> {
+    pub(super) async fn apply_changes(&self) -> Result<(), Error> {
         let mut applied = self.applied.lock().await;
         loop {
             let behind = changes::behind(&self.database, *applied, PART).await?;
@@ -47,7 +47,7 @@ impl Directory {
         }
     }
 
-    async fn apply(&self, change: &Change) -> Result<(), DatabaseError> {
+    async fn apply(&self, change: &Change) -> Result<(), Error> {
         let (organization, project) = {
             let mut slots = lock(&self.slots);
             slots.epoch += 1;

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicU64;
 
 use super::*;
+use crate::ErrorKind;
 use crate::records::keys::NewKey;
 use crate::records::{organizations, projects, spend};
 use gateway_policy::environment::Random;
@@ -91,7 +92,7 @@ async fn changes_reach_other_nodes_within_a_second() {
     assert!(!Arc::ptr_eq(&before, &after) && Arc::ptr_eq(&before.project, &after.project));
     keys::revoke(&fixture.database, &fixture.project, &key.id, now).await.unwrap().unwrap();
     within_a_second(|| node.cached(text).is_none().then_some(())).await;
-    assert_eq!(node.caller(text).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.caller(text).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     let (_, text) = fixture.key().await;
     node.caller(text.reveal()).await.unwrap();
     projects::archive(&fixture.database, "org-default", &fixture.project, now).await.unwrap();
@@ -124,7 +125,7 @@ async fn grace_and_expiry_of_a_key_need_no_store() {
     sources.0.fetch_add(4_999_999, Ordering::Relaxed);
     node.caller(text.reveal()).await.unwrap();
     sources.0.fetch_add(1, Ordering::Relaxed);
-    assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.caller(text.reveal()).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     node.caller(new.reveal()).await.unwrap();
 }
 
@@ -138,7 +139,7 @@ async fn without_the_store_known_keys_work_and_others_are_unavailable() {
     let take_away = crate::database::Statement::new("ALTER TABLE keys RENAME TO gone", []);
     away.transact(vec![take_away]).await.unwrap();
     let refused = node.caller(other.reveal()).await.unwrap_err();
-    assert!(matches!(refused, Refusal::Unavailable(_)));
+    assert_eq!(refused.kind(), ErrorKind::Failed, "the key is not called unknown: {refused}");
     node.caller(text.reveal()).await.unwrap();
     let back = crate::database::Statement::new("ALTER TABLE gone RENAME TO keys", []);
     away.transact(vec![back]).await.unwrap();
@@ -150,16 +151,16 @@ async fn unknown_keys_are_cached_for_a_second_and_malformed_keys_are_not_looked_
     let fixture = Fixture::new().await;
     let node = fixture.node().await;
     let text = key_text::new(key_text::Kind::Project, &*fixture.sources);
-    assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.caller(text.reveal()).await.unwrap_err().kind(), ErrorKind::UnknownKey);
     assert!(node.is_unknown(&key_text::hash(text.reveal())));
     fixture.sources.0.fetch_add(1_000_000, Ordering::Relaxed);
     assert!(!node.is_unknown(&key_text::hash(text.reveal())));
     for nonsense in ["", "sk-proj-", "sk-proj-abc", "Bearer x", "\u{e9}"] {
-        assert_eq!(node.caller(nonsense).await.unwrap_err(), Refusal::Unknown);
+        assert_eq!(node.caller(nonsense).await.unwrap_err().kind(), ErrorKind::UnknownKey);
         assert!(!node.is_unknown(&key_text::hash(nonsense)));
     }
     let admin = key_text::new(key_text::Kind::Admin, &*fixture.sources);
-    assert_eq!(node.caller(admin.reveal()).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.caller(admin.reveal()).await.unwrap_err().kind(), ErrorKind::UnknownKey);
 }
 
 #[tokio::test]
@@ -196,5 +197,5 @@ async fn a_node_that_missed_changes_clears_its_cache() {
     drop(guard);
     node.catch_up().await.unwrap();
     assert!(node.is_empty());
-    assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
+    assert_eq!(node.caller(text.reveal()).await.unwrap_err().kind(), ErrorKind::UnknownKey);
 }

@@ -7,8 +7,8 @@ use std::sync::Weak;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::slots::{OrganizationSlot, ProjectSlot};
-use super::{Directory, KeySlot, MAX_LOADING, Refusal, lock};
-use crate::database::DatabaseError;
+use super::{Directory, KeySlot, MAX_LOADING, lock};
+use crate::Error;
 use crate::records::{keys, organizations, projects};
 use gateway_policy::dates::seconds;
 use gateway_policy::tenants::Caller;
@@ -16,15 +16,17 @@ use gateway_policy::tenants::Caller;
 /// Most reloads because of concurrent changes, before the key is refused for now.
 const ATTEMPTS: u32 = 16;
 
+const CHANGES_TOO_QUICKLY: &str = "the key or its project changes too quickly";
+
 impl Directory {
     /// Runs one query for all concurrent requests for that key.
-    pub(super) async fn load_once(&self, hash: [u8; 32]) -> Result<Arc<Caller>, Refusal> {
+    pub(super) async fn load_once(&self, hash: [u8; 32]) -> Result<Arc<Caller>, Error> {
         let loading = {
             let mut loading = lock(&self.loading);
             if let Some(same) = loading.get(&hash) {
                 Arc::clone(same)
             } else if loading.len() >= MAX_LOADING {
-                return Err(unavailable("too many keys are being looked up"));
+                return Err(Error::unavailable("too many keys are being looked up"));
             } else {
                 Arc::clone(loading.entry(hash).or_default())
             }
@@ -34,13 +36,13 @@ impl Directory {
         loading.get_or_init(|| self.load(hash)).await.clone()
     }
 
-    async fn load(&self, hash: [u8; 32]) -> Result<Arc<Caller>, Refusal> {
+    async fn load(&self, hash: [u8; 32]) -> Result<Arc<Caller>, Error> {
         for _ in 0..ATTEMPTS {
             let epoch = lock(&self.slots).epoch;
-            let found = keys::by_hash(&self.database, &hash).await.map_err(Refusal::Unavailable)?;
+            let found = keys::by_hash(&self.database, &hash).await?;
             let Some(key) = found else {
                 self.remember_unknown(hash);
-                return Err(Refusal::Unknown);
+                return Err(Error::unknown_key());
             };
             let project = self.project(&key.project).await?;
             let slot = KeySlot::new(hash, key.id, key.expires_at, project).map(Arc::new);
@@ -51,18 +53,18 @@ impl Directory {
             let Some(slot) = slot else {
                 drop(slots);
                 self.remember_unknown(hash);
-                return Err(Refusal::Unknown);
+                return Err(Error::unknown_key());
             };
             lock(self.shard(&hash)).insert(Arc::clone(&slot));
             drop(slots);
             let now = self.clock.now();
-            return slot.caller(now, seconds(now)).ok_or(Refusal::Unknown);
+            return slot.caller(now, seconds(now)).ok_or_else(Error::unknown_key);
         }
-        Err(unavailable("it changes too quickly"))
+        Err(Error::unavailable(CHANGES_TOO_QUICKLY))
     }
 
     /// The slot of a project.
-    pub(super) async fn project(&self, id: &str) -> Result<Arc<ProjectSlot>, Refusal> {
+    pub(super) async fn project(&self, id: &str) -> Result<Arc<ProjectSlot>, Error> {
         for _ in 0..ATTEMPTS {
             let epoch = {
                 let slots = lock(&self.slots);
@@ -71,8 +73,8 @@ impl Directory {
                 }
                 slots.epoch
             };
-            let found = projects::get(&self.database, id).await.map_err(Refusal::Unavailable)?;
-            let found = found.ok_or(Refusal::Unknown)?;
+            let found = projects::get(&self.database, id).await?;
+            let found = found.ok_or_else(Error::unknown_key)?;
             let organization = self.organization(&found.organization).await?;
             let mut slots = lock(&self.slots);
             if let Some(slot) = slots.projects.get(id).and_then(Weak::upgrade) {
@@ -87,10 +89,10 @@ impl Directory {
             slots.sweep();
             return Ok(slot);
         }
-        Err(unavailable("it changes too quickly"))
+        Err(Error::unavailable(CHANGES_TOO_QUICKLY))
     }
 
-    async fn organization(&self, id: &str) -> Result<Arc<OrganizationSlot>, Refusal> {
+    async fn organization(&self, id: &str) -> Result<Arc<OrganizationSlot>, Error> {
         for _ in 0..ATTEMPTS {
             let epoch = {
                 let slots = lock(&self.slots);
@@ -99,8 +101,7 @@ impl Directory {
                 }
                 slots.epoch
             };
-            let found = organizations::get(&self.database, id).await;
-            let found = found.map_err(Refusal::Unavailable)?;
+            let found = organizations::get(&self.database, id).await?;
             let mut slots = lock(&self.slots);
             if let Some(slot) = slots.organizations.get(id).and_then(Weak::upgrade) {
                 return Ok(slot);
@@ -114,7 +115,7 @@ impl Directory {
             slots.sweep();
             return Ok(slot);
         }
-        Err(unavailable("it changes too quickly"))
+        Err(Error::unavailable(CHANGES_TOO_QUICKLY))
     }
 }
 
@@ -136,8 +137,4 @@ impl Drop for Forget<'_> {
             loading.remove(&self.hash);
         }
     }
-}
-
-fn unavailable(why: &str) -> Refusal {
-    Refusal::Unavailable(DatabaseError::Unavailable(why.into()))
 }

@@ -1,7 +1,8 @@
 //! Reads the ledger row by row, in parts, so that an export holds only one part in memory.
 
 use super::entry::{Endpoint, Entry};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 
 /// Rows per part.
 const PART: u32 = 1000;
@@ -35,12 +36,12 @@ pub struct Exported {
 /// The next rows, by time, and the cursor behind them. No rows: the export is complete.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn export(
     database: &Database,
     organization: &str,
     cursor: Cursor,
-) -> Result<(Vec<Exported>, Cursor), DatabaseError> {
+) -> Result<(Vec<Exported>, Cursor), Error> {
     let sql = "SELECT id, at, request, project, api_key, model, endpoint, status, batch, \
                requests, input_tokens, cached_tokens, output_tokens, images, \
                audio_milliseconds, cost FROM ledger \
@@ -57,7 +58,7 @@ pub async fn export(
     Ok((rows, next))
 }
 
-fn read(row: &Row, organization: &str) -> Result<Exported, DatabaseError> {
+fn read(row: &Row, organization: &str) -> Result<Exported, Error> {
     let endpoint = usize::try_from(row.integer(6)?).ok();
     let endpoint = endpoint.and_then(|number| Endpoint::ALL.get(number).copied());
     let entry = Entry {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::database::{Database, DatabaseError, Row, Statement, Value};
+use crate::Error;
+use crate::database::{Database, Row, Statement, Value};
 use gateway_policy::tenants::MicroDollars;
 
 /// Spend of one month.
@@ -20,12 +21,12 @@ pub struct MonthSpend {
 /// They seed the spend limits. At most 100,000 projects, after the organization's sum.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn month_spend(
     database: &Database,
     organization: &str,
     month: u32,
-) -> Result<Vec<MonthSpend>, DatabaseError> {
+) -> Result<Vec<MonthSpend>, Error> {
     let sql = "SELECT project, cost, requests FROM spend_months \
                WHERE organization = $1 AND month = $2 ORDER BY project LIMIT 100000";
     let rows = database.query(Statement::new(sql, [organization.into(), month.into()])).await?;
@@ -35,13 +36,13 @@ pub async fn month_spend(
 /// The sum of an organization, or of one of its projects.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn month_spend_of(
     database: &Database,
     organization: &str,
     project: Option<&str>,
     month: u32,
-) -> Result<MicroDollars, DatabaseError> {
+) -> Result<MicroDollars, Error> {
     let sql = "SELECT project, cost, requests FROM spend_months \
                WHERE organization = $1 AND month = $2 AND project = $3";
     let values = [organization.into(), month.into(), project.unwrap_or("").into()];
@@ -52,12 +53,12 @@ pub async fn month_spend_of(
 /// The sums of several organizations; those without spend are omitted.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn month_spend_by(
     database: &Database,
     organizations: &[&str],
     month: u32,
-) -> Result<HashMap<Box<str>, MicroDollars>, DatabaseError> {
+) -> Result<HashMap<Box<str>, MicroDollars>, Error> {
     if organizations.is_empty() {
         return Ok(HashMap::new());
     }
@@ -73,7 +74,7 @@ pub async fn month_spend_by(
     rows.iter().map(|row| Ok((row.text(0)?, row.count(1)?))).collect()
 }
 
-fn read(row: &Row) -> Result<MonthSpend, DatabaseError> {
+fn read(row: &Row) -> Result<MonthSpend, Error> {
     let project = Some(row.text(0)?).filter(|project| !project.is_empty());
     Ok(MonthSpend { project, cost: row.count(1)?, requests: row.count(2)? })
 }

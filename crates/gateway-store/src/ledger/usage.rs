@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use super::entry::Endpoint;
 use super::writer::number;
-use crate::database::{Database, DatabaseError, Row, Statement, Value};
+use crate::Error;
+use crate::database::{Database, Row, Statement, Value};
 
 /// Most sums in the result of a query.
 pub const MAX_SUMS: usize = 20_000;
@@ -74,11 +75,11 @@ pub struct TooMany;
 /// Computes the sums, in the order of buckets.
 ///
 /// # Errors
-/// See [`DatabaseError`]. The inner error: there are too many sums.
+/// See [`Error`]. The inner error: there are too many sums.
 pub async fn sums(
     database: &Database,
     query: &UsageQuery,
-) -> Result<Result<Vec<Sum>, TooMany>, DatabaseError> {
+) -> Result<Result<Vec<Sum>, TooMany>, Error> {
     let rows = database.report(statement(query)).await?;
     if rows.len() > MAX_SUMS {
         return Ok(Err(TooMany));
@@ -103,13 +104,13 @@ pub struct ModelUse {
 /// `limit`. Reads the ledger of all organizations, which may take long.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn users_of(
     database: &Database,
     model: &str,
     start: u64,
     limit: u32,
-) -> Result<Vec<ModelUse>, DatabaseError> {
+) -> Result<Vec<ModelUse>, Error> {
     let sql = "SELECT used.organization, organizations.name, used.requests, used.last FROM \
                (SELECT organization, CAST(SUM(requests) AS BIGINT) AS requests, \
                MAX(at) / 1000000 AS last FROM ledger WHERE at >= $1 AND model = $2 \
@@ -182,7 +183,7 @@ const SUMS: &str = "CAST(SUM(requests) AS BIGINT), CAST(SUM(input_tokens) AS BIG
     CAST(SUM(images) AS BIGINT), CAST(SUM(audio_milliseconds) AS BIGINT), \
     CAST(SUM(cost) AS BIGINT)";
 
-fn read(row: &Row, group: GroupBy) -> Result<Sum, DatabaseError> {
+fn read(row: &Row, group: GroupBy) -> Result<Sum, Error> {
     let text = |wanted: bool, column| if wanted { row.text(column).map(Some) } else { Ok(None) };
     let endpoint = match group.endpoint {
         true => usize::try_from(row.integer(5)?).ok().and_then(|at| Endpoint::ALL.get(at).copied()),

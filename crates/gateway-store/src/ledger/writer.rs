@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::Shared;
 use super::entry::Endpoint;
 use super::queue::Row;
-use crate::database::{Database, DatabaseError, Statement, Value};
+use crate::database::{Database, Statement, Value};
+use crate::{Error, ErrorKind};
 use gateway_policy::dates::{month, seconds};
 
 /// Most rows per group.
@@ -57,13 +58,13 @@ async fn write(
     sequence: u64,
     rows: &[Row],
     ledger: &Shared,
-) -> Result<(), DatabaseError> {
+) -> Result<(), Error> {
     let statements = statements(writer, sequence, rows);
     let mut pause = RETRY.0;
     loop {
         let result = match database.transact(statements.clone()).await {
             // The group was written, and the response was lost.
-            Err(DatabaseError::Unmet(0)) => Ok(()),
+            Err(error) if error.kind() == (ErrorKind::Unmet { statement: 0 }) => Ok(()),
             other => other.map(drop),
         };
         ledger.tell(result.as_ref().err());
@@ -78,7 +79,7 @@ async fn write(
 }
 
 /// Halves a group that the store rejects, down to the rejected row.
-fn give_up(ledger: &Shared, mut rows: Vec<Row>, error: &DatabaseError) -> Vec<Vec<Row>> {
+fn give_up(ledger: &Shared, mut rows: Vec<Row>, error: &Error) -> Vec<Vec<Row>> {
     if rows.len() > 1 {
         let rest = rows.split_off(rows.len() / 2);
         return vec![rest, rows];

@@ -5,7 +5,8 @@ use ratelimit::Micros;
 
 use super::page::{self, Listed, Page, Source};
 use super::{found, ids, key_text};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
@@ -35,7 +36,7 @@ pub struct AdminKey {
 /// organization does not exist.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn create(
     database: &Database,
     organization: &str,
@@ -43,7 +44,7 @@ pub async fn create(
     expires_at: Option<Micros>,
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<(AdminKey, Secret)>, DatabaseError> {
+) -> Result<Option<(AdminKey, Secret)>, Error> {
     let text = key_text::new(key_text::Kind::Admin, random);
     let key = AdminKey {
         id: ids::new("key_", now, random),
@@ -74,12 +75,8 @@ pub async fn create(
 /// The admin key with that text, if it is valid now. Its use is recorded at most once a minute.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn open(
-    database: &Database,
-    text: &str,
-    now: Micros,
-) -> Result<Option<AdminKey>, DatabaseError> {
+/// See [`Error`].
+pub async fn open(database: &Database, text: &str, now: Micros) -> Result<Option<AdminKey>, Error> {
     if key_text::kind(text) != Some(key_text::Kind::Admin) {
         return Ok(None);
     }
@@ -102,12 +99,12 @@ pub async fn open(
 /// An organization's admin key of that id.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn get(
     database: &Database,
     organization: &str,
     id: &str,
-) -> Result<Option<AdminKey>, DatabaseError> {
+) -> Result<Option<AdminKey>, Error> {
     let sql = "SELECT id, organization, name, redacted, created_at, expires_at, last_used_at \
                FROM admin_keys WHERE id = $1 AND organization = $2";
     let rows = database.query(Statement::new(sql, [id.into(), organization.into()])).await?;
@@ -117,12 +114,12 @@ pub async fn get(
 /// A page of an organization's admin keys.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn list(
     database: &Database,
     organization: &str,
     page: &Page,
-) -> Result<Listed<AdminKey>, DatabaseError> {
+) -> Result<Listed<AdminKey>, Error> {
     let (value, condition) = (organization.into(), "organization = $1");
     let source = Source { columns: COLUMNS, table: "admin_keys", condition, key: "id", value };
     page::list(database, source, page, read).await
@@ -131,18 +128,18 @@ pub async fn list(
 /// Revokes an admin key. Returns `None` if the organization has no such key.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn revoke(
     database: &Database,
     organization: &str,
     id: &str,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let sql = "DELETE FROM admin_keys WHERE id = $1 AND organization = $2";
     let delete = Statement::new(sql, [id.into(), organization.into()]).expecting(1);
     found(database.transact(vec![delete]).await.map(drop))
 }
 
-fn read(row: &Row) -> Result<AdminKey, DatabaseError> {
+fn read(row: &Row) -> Result<AdminKey, Error> {
     Ok(AdminKey {
         id: row.text(0)?,
         organization: row.text(1)?,

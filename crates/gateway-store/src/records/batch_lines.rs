@@ -5,7 +5,8 @@ use ratelimit::Micros;
 
 use super::batches::Usage;
 use super::found;
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 
 /// A line of a batch's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +35,8 @@ pub struct Outcome {
 /// Inserts lines of a batch, at most 1000 per call. Idempotent.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn insert(database: &Database, batch: &str, lines: &[Line]) -> Result<(), DatabaseError> {
+/// See [`Error`].
+pub async fn insert(database: &Database, batch: &str, lines: &[Line]) -> Result<(), Error> {
     let insert = |line: &Line| {
         Statement::new(
             "INSERT INTO batch_lines (batch, line, custom_id, body, tokens, state, lease_until, \
@@ -55,7 +56,7 @@ pub async fn insert(database: &Database, batch: &str, lines: &[Line]) -> Result<
 /// Leases at most `limit` lines that no node holds, until that moment.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn claim(
     database: &Database,
     batch: &str,
@@ -63,7 +64,7 @@ pub async fn claim(
     limit: u32,
     until: Micros,
     now: Micros,
-) -> Result<Vec<Line>, DatabaseError> {
+) -> Result<Vec<Line>, Error> {
     // The outer condition is checked again under the row's lock, which excludes lines that another
     // node has claimed in the meantime.
     let update = Statement::new(
@@ -83,13 +84,13 @@ pub async fn claim(
 /// Releases a line that was not run. Returns `None` if the owner does not hold it.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn release(
     database: &Database,
     batch: &str,
     line: u64,
     owner: &str,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE batch_lines SET state = 0, lease_until = 0 \
          WHERE batch = $1 AND line = $2 AND lease_owner = $3 AND state = 1",
@@ -101,13 +102,13 @@ pub async fn release(
 /// Extends the leases of all lines that a node holds.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn renew(
     database: &Database,
     batch: &str,
     owner: &str,
     until: Micros,
-) -> Result<(), DatabaseError> {
+) -> Result<(), Error> {
     let update = Statement::new(
         "UPDATE batch_lines SET lease_until = $1 \
          WHERE batch = $2 AND lease_owner = $3 AND state = 1",
@@ -119,12 +120,8 @@ pub async fn renew(
 /// Releases all lines that a node holds; the node must run none of them. Returns their number.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn release_all(
-    database: &Database,
-    batch: &str,
-    owner: &str,
-) -> Result<u64, DatabaseError> {
+/// See [`Error`].
+pub async fn release_all(database: &Database, batch: &str, owner: &str) -> Result<u64, Error> {
     let update = Statement::new(
         "UPDATE batch_lines SET state = 0, lease_until = 0 \
          WHERE batch = $1 AND lease_owner = $2 AND state = 1",
@@ -138,14 +135,14 @@ pub async fn release_all(
 /// line: the result is then another node's.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn finish(
     database: &Database,
     batch: &str,
     line: u64,
     owner: &str,
     outcome: &Outcome,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let statements = vec![
         Statement::new(
             "UPDATE batch_lines SET state = 2, failed = $1, result = $2 \
@@ -170,7 +167,7 @@ pub async fn finish(
 /// `custom_id`. Returns the number of lines; 0 means that all lines are finished or running.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn end_rest(
     database: &Database,
     batch: &str,
@@ -178,7 +175,7 @@ pub async fn end_rest(
     until: Micros,
     now: Micros,
     text: impl Fn(u64, &str) -> Box<str>,
-) -> Result<usize, DatabaseError> {
+) -> Result<usize, Error> {
     let lines = claim(database, batch, owner, 100, until, now).await?;
     let mut statements: Vec<Statement> = lines
         .iter()
@@ -206,8 +203,8 @@ pub async fn end_rest(
 /// Number of unfinished lines.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn left(database: &Database, batch: &str) -> Result<u64, DatabaseError> {
+/// See [`Error`].
+pub async fn left(database: &Database, batch: &str) -> Result<u64, Error> {
     let sql = "SELECT COUNT(*) FROM batch_lines WHERE batch = $1 AND state < 2";
     let rows = database.query(Statement::new(sql, [batch.into()])).await?;
     rows.first().map_or(Ok(0), |row| row.count(0))
@@ -216,14 +213,14 @@ pub async fn left(database: &Database, batch: &str) -> Result<u64, DatabaseError
 /// Results behind line `after` (-1: from the first line), for the output or the error file.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn results(
     database: &Database,
     batch: &str,
     failed: bool,
     after: i64,
     limit: u32,
-) -> Result<Vec<(i64, Box<str>)>, DatabaseError> {
+) -> Result<Vec<(i64, Box<str>)>, Error> {
     let sql = "SELECT line, result FROM batch_lines WHERE batch = $1 AND line > $2 \
                AND state = 2 AND failed = $3 ORDER BY line LIMIT $4";
     let values = [batch.into(), after.into(), failed.into(), limit.into()];
@@ -235,8 +232,8 @@ pub async fn results(
 /// are left.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn forget(database: &Database, batch: &str) -> Result<bool, DatabaseError> {
+/// See [`Error`].
+pub async fn forget(database: &Database, batch: &str) -> Result<bool, Error> {
     let delete = Statement::new(
         "DELETE FROM batch_lines WHERE batch = $1 AND line IN \
          (SELECT line FROM batch_lines WHERE batch = $1 ORDER BY line LIMIT 5000)",
@@ -269,7 +266,7 @@ fn add(batch: &str, usage: Usage) -> Statement {
     )
 }
 
-fn read(row: &Row) -> Result<Line, DatabaseError> {
+fn read(row: &Row) -> Result<Line, Error> {
     Ok(Line {
         number: row.count(0)?,
         custom_id: row.text(1)?,

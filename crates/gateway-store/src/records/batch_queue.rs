@@ -4,7 +4,8 @@
 //! does, item 4).
 
 use super::found;
-use crate::database::{Database, DatabaseError, Statement, Value};
+use crate::Error;
+use crate::database::{Database, Statement, Value};
 
 /// A limit of queued tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,13 +56,13 @@ pub enum Admission {
 /// Queues a batch if it fits into all limits, atomically.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn admit(
     database: &Database,
     batch: &Checked<'_>,
     limits: &[Limit],
     now: i64,
-) -> Result<Admission, DatabaseError> {
+) -> Result<Admission, Error> {
     // A batch of another node that ends between the two reads makes room: then it is tried again.
     for _ in 0..4 {
         if try_admit(database, batch, limits, now).await?.is_some() {
@@ -77,19 +78,19 @@ pub async fn admit(
             }
         }
     }
-    Err(DatabaseError::Unavailable("the queue of batches changes too quickly".to_owned()))
+    Err(Error::unavailable("the queue of batches changes too quickly"))
 }
 
 /// The tokens that count towards a limit.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn used(
     database: &Database,
     organization: &str,
     project: &str,
     scope: &Scope,
-) -> Result<u64, DatabaseError> {
+) -> Result<u64, Error> {
     let mut values = Vec::new();
     let sql = sum(organization, project, scope, &mut values);
     let rows = database.query(Statement::composed(sql, values)).await?;
@@ -101,7 +102,7 @@ async fn try_admit(
     batch: &Checked<'_>,
     limits: &[Limit],
     now: i64,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     // Serializes the admissions of one organization.
     let lock = "UPDATE organizations SET name = name WHERE id = $1";
     let lock = Statement::new(lock, [batch.organization.into()]).expecting(1);
@@ -124,7 +125,7 @@ async fn try_admit(
     found(database.transact(vec![lock, update]).await.map(drop))
 }
 
-async fn is_validating(database: &Database, id: &str) -> Result<bool, DatabaseError> {
+async fn is_validating(database: &Database, id: &str) -> Result<bool, Error> {
     let sql = "SELECT 1 FROM batches WHERE id = $1 AND status = 'validating'";
     Ok(!database.query(Statement::new(sql, [id.into()])).await?.is_empty())
 }

@@ -5,7 +5,8 @@ use ratelimit::Micros;
 
 use super::page::{self, Listed, Page, Source};
 use super::{batch_lines, found};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 
 const COLUMNS: &str = "id, organization, project, api_key, endpoint, model, input_file, \
     output_file, error_file, status, metadata, errors, queued_tokens, total, completed, failed, \
@@ -125,13 +126,13 @@ pub struct Usage {
 /// Inserts a batch, leased to `owner` until that moment.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn insert(
     database: &Database,
     batch: &Batch,
     owner: &str,
     until: Micros,
-) -> Result<(), DatabaseError> {
+) -> Result<(), Error> {
     let sql = "INSERT INTO batches (id, organization, project, api_key, endpoint, model, \
                input_file, status, metadata, errors, queued_tokens, total, completed, failed, \
                created_at, expires_at, ended_at, output_expires_after, lease_owner, lease_until) \
@@ -165,12 +166,8 @@ pub async fn insert(
 /// A project's batch of that id.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn get(
-    database: &Database,
-    project: &str,
-    id: &str,
-) -> Result<Option<Batch>, DatabaseError> {
+/// See [`Error`].
+pub async fn get(database: &Database, project: &str, id: &str) -> Result<Option<Batch>, Error> {
     let sql = format!("SELECT {COLUMNS} FROM batches WHERE id = $1 AND project = $2");
     let statement = Statement::composed(sql, vec![id.into(), project.into()]);
     database.query(statement).await?.first().map(read).transpose()
@@ -179,12 +176,8 @@ pub async fn get(
 /// A page of a project's batches.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn list(
-    database: &Database,
-    project: &str,
-    page: &Page,
-) -> Result<Listed<Batch>, DatabaseError> {
+/// See [`Error`].
+pub async fn list(database: &Database, project: &str, page: &Page) -> Result<Listed<Batch>, Error> {
     let (value, condition) = (project.into(), "project = $1");
     let source = Source { columns: COLUMNS, table: "batches", condition, key: "id", value };
     page::list(database, source, page, read).await
@@ -193,8 +186,8 @@ pub async fn list(
 /// The batch of that id, in any project.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn find(database: &Database, id: &str) -> Result<Option<Batch>, DatabaseError> {
+/// See [`Error`].
+pub async fn find(database: &Database, id: &str) -> Result<Option<Batch>, Error> {
     let sql = format!("SELECT {COLUMNS} FROM batches WHERE id = $1");
     let rows = database.query(Statement::composed(sql, vec![id.into()])).await?;
     rows.first().map(read).transpose()
@@ -203,8 +196,8 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<Batch>, Databa
 /// Whether there is an unfinished batch that no node holds.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn waits(database: &Database, now: Micros) -> Result<bool, DatabaseError> {
+/// See [`Error`].
+pub async fn waits(database: &Database, now: Micros) -> Result<bool, Error> {
     let sql = "SELECT 1 FROM batches WHERE ended_at IS NULL AND lease_until < $1 LIMIT 1";
     Ok(!database.query(Statement::new(sql, [now.into()])).await?.is_empty())
 }
@@ -213,8 +206,8 @@ pub async fn waits(database: &Database, now: Micros) -> Result<bool, DatabaseErr
 /// is not in progress.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn expire(database: &Database, id: &str, at: i64) -> Result<Option<()>, DatabaseError> {
+/// See [`Error`].
+pub async fn expire(database: &Database, id: &str, at: i64) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE batches SET expiring_at = COALESCE(expiring_at, $1) \
          WHERE id = $2 AND status = 'in_progress'",
@@ -227,8 +220,8 @@ pub async fn expire(database: &Database, id: &str, at: i64) -> Result<Option<()>
 /// call; returns whether there may be more.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn tidy(database: &Database) -> Result<bool, DatabaseError> {
+/// See [`Error`].
+pub async fn tidy(database: &Database) -> Result<bool, Error> {
     let sql = "SELECT id FROM batches WHERE ended_at IS NOT NULL AND lines_kept = 1 \
                ORDER BY id LIMIT 1";
     let rows = database.query(Statement::new(sql, [])).await?;
@@ -245,8 +238,8 @@ pub async fn tidy(database: &Database) -> Result<bool, DatabaseError> {
 /// tokens first, at most a thousand.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn queued(database: &Database, organization: &str) -> Result<Vec<Queued>, DatabaseError> {
+/// See [`Error`].
+pub async fn queued(database: &Database, organization: &str) -> Result<Vec<Queued>, Error> {
     let sql = "SELECT model, CAST(SUM(queued_tokens) AS BIGINT) AS tokens, COUNT(*) FROM batches \
                WHERE ended_at IS NULL AND organization = $1 \
                GROUP BY model ORDER BY tokens DESC, model LIMIT 1000";
@@ -270,13 +263,13 @@ pub struct Queued {
 /// the lease before it expires.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn claim(
     database: &Database,
     owner: &str,
     until: Micros,
     now: Micros,
-) -> Result<Option<Batch>, DatabaseError> {
+) -> Result<Option<Batch>, Error> {
     let sql = format!(
         "UPDATE batches SET lease_owner = $1, lease_until = $2 WHERE id = \
          (SELECT id FROM batches WHERE ended_at IS NULL AND lease_until < $3 \
@@ -291,13 +284,13 @@ pub async fn claim(
 /// holds the batch, or it has ended.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn renew(
     database: &Database,
     id: &str,
     owner: &str,
     until: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE batches SET lease_until = $1 \
          WHERE id = $2 AND lease_owner = $3 AND ended_at IS NULL",
@@ -320,7 +313,7 @@ pub struct Outcome<'a> {
 /// Moves a batch from one of the states `from` to `to`. Returns `None` if it is in another state.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn advance(
     database: &Database,
     id: &str,
@@ -328,7 +321,7 @@ pub async fn advance(
     to: Status,
     outcome: &Outcome<'_>,
     at: i64,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let from: Vec<String> = from.iter().map(|status| format!("'{}'", status.name())).collect();
     let moment = to.moment().map(|column| format!(", {column} = $2")).unwrap_or_default();
     let sql = format!(
@@ -349,10 +342,10 @@ pub async fn advance(
     found(database.transact(vec![update]).await.map(drop))
 }
 
-fn read(row: &Row) -> Result<Batch, DatabaseError> {
+fn read(row: &Row) -> Result<Batch, Error> {
     let status = row.text(9)?;
     let status = Status::ALL.into_iter().find(|known| known.name() == &*status);
-    let unknown = || DatabaseError::Failed("a batch is in an unknown state".into());
+    let unknown = || Error::failed("a batch is in an unknown state");
     Ok(Batch {
         id: row.text(0)?,
         organization: row.text(1)?,

@@ -2,7 +2,8 @@
 //! under the counter's row lock: numbers have no gaps and become visible in order, on both
 //! backends.
 
-use crate::database::{Database, DatabaseError, Statement};
+use crate::Error;
+use crate::database::{Database, Statement};
 
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,12 +61,8 @@ pub struct Behind {
 /// The number of the latest change, and at most `limit` changes behind `sequence`.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn behind(
-    database: &Database,
-    sequence: u64,
-    limit: u32,
-) -> Result<Behind, DatabaseError> {
+/// See [`Error`].
+pub async fn behind(database: &Database, sequence: u64, limit: u32) -> Result<Behind, Error> {
     let statement = Statement::new(
         "SELECT change_counter.value, changes.sequence, changes.kind, changes.id \
          FROM change_counter LEFT JOIN changes ON changes.sequence > $1 \
@@ -92,8 +89,8 @@ pub async fn behind(
 /// Deletes changes from before that second.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn prune(database: &Database, before: i64) -> Result<(), DatabaseError> {
+/// See [`Error`].
+pub async fn prune(database: &Database, before: i64) -> Result<(), Error> {
     let delete = Statement::new("DELETE FROM changes WHERE at < $1", [before.into()]);
     database.transact(vec![delete]).await.map(drop)
 }

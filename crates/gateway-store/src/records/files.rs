@@ -3,7 +3,8 @@
 
 use super::found;
 use super::page::{self, Listed, Page, Source};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 
 const COLUMNS: &str = "id, project, purpose, filename, bytes, created_at, expires_at";
 /// Largest chunk, in bytes.
@@ -31,8 +32,8 @@ pub struct File {
 /// Creates an incomplete, empty file.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn insert(database: &Database, file: &File) -> Result<(), DatabaseError> {
+/// See [`Error`].
+pub async fn insert(database: &Database, file: &File) -> Result<(), Error> {
     let insert = Statement::new(
         "INSERT INTO files (id, project, purpose, filename, bytes, complete, created_at, \
          expires_at) VALUES ($1, $2, $3, $4, 0, 0, $5, $6)",
@@ -52,13 +53,13 @@ pub async fn insert(database: &Database, file: &File) -> Result<(), DatabaseErro
 /// deleted or complete.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn append(
     database: &Database,
     id: &str,
     start: u64,
     data: &[u8],
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let size = start.saturating_add(data.len() as u64);
     let statements = vec![
         Statement::new(
@@ -78,8 +79,8 @@ pub async fn append(
 /// Marks the file as complete. Returns `None` if it is deleted.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn complete(database: &Database, id: &str) -> Result<Option<()>, DatabaseError> {
+/// See [`Error`].
+pub async fn complete(database: &Database, id: &str) -> Result<Option<()>, Error> {
     let update = Statement::new("UPDATE files SET complete = 1 WHERE id = $1", [id.into()]);
     found(database.transact(vec![update.expecting(1)]).await.map(drop))
 }
@@ -87,13 +88,13 @@ pub async fn complete(database: &Database, id: &str) -> Result<Option<()>, Datab
 /// A project's complete file of that id.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn get(
     database: &Database,
     project: &str,
     id: &str,
     now: i64,
-) -> Result<Option<File>, DatabaseError> {
+) -> Result<Option<File>, Error> {
     let sql = "SELECT id, project, purpose, filename, bytes, created_at, expires_at FROM files \
                WHERE id = $1 AND project = $2 AND complete = 1 AND COALESCE(expires_at, $3) >= $3";
     let values = [id.into(), project.into(), now.into()];
@@ -104,13 +105,13 @@ pub async fn get(
 /// A page of a project's complete files, of one purpose if given.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn list(
     database: &Database,
     project: &str,
     purpose: Option<Purpose>,
     page: &Page,
-) -> Result<Listed<File>, DatabaseError> {
+) -> Result<Listed<File>, Error> {
     let condition = match purpose {
         None => "project = $1 AND complete = 1",
         Some(Purpose::Batch) => "project = $1 AND complete = 1 AND purpose = 'batch'",
@@ -144,12 +145,12 @@ impl Purpose {
 /// The chunk with the byte at `start`, from that byte on. Returns `None` at the end of the file.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn read_at(
     database: &Database,
     id: &str,
     start: u64,
-) -> Result<Option<Box<[u8]>>, DatabaseError> {
+) -> Result<Option<Box<[u8]>>, Error> {
     let sql = "SELECT start, data FROM file_chunks WHERE file = $1 AND start <= $2 \
                ORDER BY start DESC LIMIT 1";
     let rows = database.query(Statement::new(sql, [id.into(), start.into()])).await?;
@@ -161,12 +162,8 @@ pub async fn read_at(
 /// Deletes a project's file. Returns `None` if no file has that id.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn delete(
-    database: &Database,
-    project: &str,
-    id: &str,
-) -> Result<Option<()>, DatabaseError> {
+/// See [`Error`].
+pub async fn delete(database: &Database, project: &str, id: &str) -> Result<Option<()>, Error> {
     let sql = "DELETE FROM files WHERE id = $1 AND project = $2";
     let statements = vec![
         Statement::new(sql, [id.into(), project.into()]).expecting(1),
@@ -179,8 +176,8 @@ pub async fn delete(
 /// their number.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn prune(database: &Database, now: i64) -> Result<usize, DatabaseError> {
+/// See [`Error`].
+pub async fn prune(database: &Database, now: i64) -> Result<usize, Error> {
     let expired = "SELECT id, project FROM files WHERE expires_at < $1 LIMIT 16";
     let torn = "SELECT id, project FROM files WHERE complete = 0 AND created_at < $1 LIMIT 16";
     let mut pruned = 0;
@@ -198,14 +195,14 @@ pub async fn prune(database: &Database, now: i64) -> Result<usize, DatabaseError
 /// deleted.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn progress(database: &Database, id: &str) -> Result<Option<(u64, bool)>, DatabaseError> {
+/// See [`Error`].
+pub async fn progress(database: &Database, id: &str) -> Result<Option<(u64, bool)>, Error> {
     let sql = "SELECT bytes, complete FROM files WHERE id = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
     rows.first().map(|row| Ok((row.count(0)?, row.boolean(1)?))).transpose()
 }
 
-fn read(row: &Row) -> Result<File, DatabaseError> {
+fn read(row: &Row) -> Result<File, Error> {
     Ok(File {
         id: row.text(0)?,
         project: row.text(1)?,

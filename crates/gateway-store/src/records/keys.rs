@@ -6,7 +6,8 @@ use ratelimit::Micros;
 use super::changes::{Change, announce};
 use super::page::{self, Listed, Page, Source};
 use super::{found, ids, key_text};
-use crate::database::{Database, DatabaseError, Row, Statement, Value};
+use crate::Error;
+use crate::database::{Database, Row, Statement, Value};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
@@ -56,13 +57,13 @@ pub struct NewKey<'a> {
 /// not exist or is archived.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn create(
     database: &Database,
     new: NewKey<'_>,
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<(Key, Secret)>, DatabaseError> {
+) -> Result<Option<(Key, Secret)>, Error> {
     let (key, text) = make(new, now, random);
     let made = found(database.transact(vec![insert(&key).expecting(1)]).await)?;
     Ok(made.map(|_| (key, text)))
@@ -111,8 +112,8 @@ pub(super) fn insert(key: &Key) -> Statement {
 /// The key with that hash. The directory calls it for keys that are not cached.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn by_hash(database: &Database, hash: &[u8; 32]) -> Result<Option<Key>, DatabaseError> {
+/// See [`Error`].
+pub async fn by_hash(database: &Database, hash: &[u8; 32]) -> Result<Option<Key>, Error> {
     let sql = "SELECT id, project, service_account, name, redacted, created_at, expires_at, \
                last_used_at, hash FROM keys WHERE hash = $1";
     let rows = database.query(Statement::new(sql, [hash.as_slice().into()])).await?;
@@ -122,12 +123,8 @@ pub async fn by_hash(database: &Database, hash: &[u8; 32]) -> Result<Option<Key>
 /// A project's key of that id.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn get(
-    database: &Database,
-    project: &str,
-    id: &str,
-) -> Result<Option<Key>, DatabaseError> {
+/// See [`Error`].
+pub async fn get(database: &Database, project: &str, id: &str) -> Result<Option<Key>, Error> {
     let sql = "SELECT id, project, service_account, name, redacted, created_at, expires_at, \
                last_used_at, hash FROM keys WHERE id = $1 AND project = $2";
     let rows = database.query(Statement::new(sql, [id.into(), project.into()])).await?;
@@ -137,12 +134,8 @@ pub async fn get(
 /// A page of a project's keys.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn list(
-    database: &Database,
-    project: &str,
-    page: &Page,
-) -> Result<Listed<Key>, DatabaseError> {
+/// See [`Error`].
+pub async fn list(database: &Database, project: &str, page: &Page) -> Result<Listed<Key>, Error> {
     let value = project.into();
     let condition = "project = $1";
     let source = Source { columns: COLUMNS, table: "keys", condition, key: "id", value };
@@ -152,13 +145,13 @@ pub async fn list(
 /// Revokes a key. Returns `None` if the project has no such key.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn revoke(
     database: &Database,
     project: &str,
     id: &str,
     now: Micros,
-) -> Result<Option<Key>, DatabaseError> {
+) -> Result<Option<Key>, Error> {
     let Some(key) = get(database, project, id).await? else { return Ok(None) };
     let delete = Statement::new("DELETE FROM keys WHERE hash = $1", [(&*key.hash).into()]);
     let mut statements = vec![delete.expecting(1)];
@@ -169,14 +162,14 @@ pub async fn revoke(
 /// Sets when a key expires. Returns `None` if the project has no such key, or it has expired.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn expire(
     database: &Database,
     project: &str,
     id: &str,
     expires_at: Option<Micros>,
     now: Micros,
-) -> Result<Option<Key>, DatabaseError> {
+) -> Result<Option<Key>, Error> {
     let Some(mut key) = get(database, project, id).await? else { return Ok(None) };
     let mut statements = vec![
         Statement::new(
@@ -195,7 +188,7 @@ pub async fn expire(
 /// has expired, or the project is archived.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn rotate(
     database: &Database,
     project: &str,
@@ -203,7 +196,7 @@ pub async fn rotate(
     grace: Micros,
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<(Key, Secret)>, DatabaseError> {
+) -> Result<Option<(Key, Secret)>, Error> {
     let Some(old) = get(database, project, id).await? else { return Ok(None) };
     let new = NewKey {
         project,
@@ -225,8 +218,8 @@ pub async fn rotate(
 /// Records when keys were last used, in seconds. Skips deleted keys.
 ///
 /// # Errors
-/// See [`DatabaseError`]. Earlier transactions of the call stay committed.
-pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), DatabaseError> {
+/// See [`Error`]. Earlier transactions of the call stay committed.
+pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), Error> {
     for part in used.chunks(TOUCHED) {
         let update = |(id, at): &(Box<str>, i64)| {
             Statement::new(
@@ -241,7 +234,7 @@ pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), 
 }
 
 /// Reads a key from the first columns of a row, [`COLUMNS`].
-pub(super) fn read(row: &Row) -> Result<Key, DatabaseError> {
+pub(super) fn read(row: &Row) -> Result<Key, Error> {
     Ok(Key {
         id: row.text(0)?,
         project: row.text(1)?,

@@ -6,7 +6,8 @@ use ratelimit::Micros;
 use super::changes::{Change, announce};
 use super::page::{self, Listed, Page, Source};
 use super::{DEFAULT_ORGANIZATION, found, ids, spend};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::{Organization, SpendLimits, Tier};
@@ -20,8 +21,8 @@ pub const ZERO_DATA_RETENTION: &str = "zero_data_retention";
 /// Creates the default organization, unless it exists.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn ensure_default(database: &Database, now: Micros) -> Result<(), DatabaseError> {
+/// See [`Error`].
+pub async fn ensure_default(database: &Database, now: Micros) -> Result<(), Error> {
     let insert = Statement::new(
         "INSERT INTO organizations (id, name, tier_set, tier_paid, paid_cents, created_at) \
          VALUES ($1, 'Default', 0, 0, 0, $2) ON CONFLICT (id) DO NOTHING",
@@ -33,14 +34,14 @@ pub async fn ensure_default(database: &Database, now: Micros) -> Result<(), Data
 /// Creates an organization.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn create(
     database: &Database,
     name: &str,
     tier: Tier,
     now: Micros,
     random: &dyn Random,
-) -> Result<Organization, DatabaseError> {
+) -> Result<Organization, Error> {
     let (id, created_at) = (ids::new("org-", now, random), seconds(now));
     let insert = Statement::new(
         "INSERT INTO organizations (id, name, tier_set, tier_paid, paid_cents, created_at) \
@@ -54,8 +55,8 @@ pub async fn create(
 /// The organization of that id with its limits, unless it has ended.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn get(database: &Database, id: &str) -> Result<Option<Organization>, DatabaseError> {
+/// See [`Error`].
+pub async fn get(database: &Database, id: &str) -> Result<Option<Organization>, Error> {
     let sql = "SELECT id, name, tier_set, tier_paid, paid_cents, created_at, retention, \
                hard_limit_cents FROM organizations WHERE id = $1 AND deleted_at IS NULL";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
@@ -68,8 +69,8 @@ pub async fn get(database: &Database, id: &str) -> Result<Option<Organization>, 
 /// A page of all organizations, without their alerts.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn list(database: &Database, page: &Page) -> Result<Listed<Organization>, DatabaseError> {
+/// See [`Error`].
+pub async fn list(database: &Database, page: &Page) -> Result<Listed<Organization>, Error> {
     let source = Source {
         columns: COLUMNS,
         table: "organizations",
@@ -84,12 +85,12 @@ pub async fn list(database: &Database, page: &Page) -> Result<Listed<Organizatio
 /// all organizations.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn search(
     database: &Database,
     text: &str,
     page: &Page,
-) -> Result<Listed<Organization>, DatabaseError> {
+) -> Result<Listed<Organization>, Error> {
     let mut pattern = String::from("%");
     for c in text.chars() {
         if matches!(c, '%' | '_' | '!') {
@@ -109,14 +110,14 @@ pub async fn search(
 /// organization.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn update(
     database: &Database,
     id: &str,
     name: Option<&str>,
     tier: Option<Tier>,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE organizations SET name = COALESCE($1, name), tier_set = COALESCE($2, tier_set) \
          WHERE id = $3 AND deleted_at IS NULL",
@@ -128,13 +129,13 @@ pub async fn update(
 /// Sets the data retention: [`ZERO_DATA_RETENTION`], or `None` for the default.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn retain(
     database: &Database,
     id: &str,
     retention: Option<&str>,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let sql = "UPDATE organizations SET retention = $1 WHERE id = $2 AND deleted_at IS NULL";
     change(database, id, Statement::new(sql, [retention.into(), id.into()]), now).await
 }
@@ -142,12 +143,8 @@ pub async fn retain(
 /// Ends an organization: all its keys are refused from now on.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn delete(
-    database: &Database,
-    id: &str,
-    now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+/// See [`Error`].
+pub async fn delete(database: &Database, id: &str, now: Micros) -> Result<Option<()>, Error> {
     let sql = "UPDATE organizations SET deleted_at = $1 WHERE id = $2 AND deleted_at IS NULL";
     change(database, id, Statement::new(sql, [seconds(now).into(), id.into()]), now).await
 }
@@ -157,7 +154,7 @@ async fn change(
     id: &str,
     update: Statement,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let [count, line] = announce(&Change::Organization(id.into()), seconds(now));
     found(database.transact(vec![update.expecting(1), count, line]).await.map(drop))
 }
@@ -167,12 +164,12 @@ pub(super) fn number(tier: Tier) -> i64 {
     tier as i64
 }
 
-fn tier(number: i64) -> Result<Tier, DatabaseError> {
+fn tier(number: i64) -> Result<Tier, Error> {
     let known = usize::try_from(number).ok().and_then(|number| Tier::ALL.get(number));
-    known.copied().ok_or_else(|| DatabaseError::Failed(format!("there is no tier {number}")))
+    known.copied().ok_or_else(|| Error::failed(format!("there is no tier {number}")))
 }
 
-fn read(row: &Row) -> Result<Organization, DatabaseError> {
+fn read(row: &Row) -> Result<Organization, Error> {
     Ok(Organization {
         id: row.text(0)?,
         name: row.text(1)?,

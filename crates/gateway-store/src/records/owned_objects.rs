@@ -2,18 +2,19 @@
 //! others. Rows are kept until the object is deleted.
 
 use super::responses::ObjectOwner;
-use crate::database::{Database, DatabaseError, Statement};
+use crate::Error;
+use crate::database::{Database, Statement};
 
 /// Records an object. A known id keeps its first project.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn insert(
     database: &Database,
     id: &str,
     owner: &ObjectOwner,
     at: i64,
-) -> Result<(), DatabaseError> {
+) -> Result<(), Error> {
     database.transact(vec![remembering(id, owner, at)]).await.map(drop)
 }
 
@@ -30,8 +31,8 @@ pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
 /// The project and upstream of an object.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, DatabaseError> {
+/// See [`Error`].
+pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, Error> {
     let sql = "SELECT project, upstream FROM owned_objects WHERE id = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
     let read =
@@ -43,8 +44,8 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, 
 /// upstream chooses the format of ids.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn has_any(database: &Database, project: &str) -> Result<bool, DatabaseError> {
+/// See [`Error`].
+pub async fn has_any(database: &Database, project: &str) -> Result<bool, Error> {
     let sql = "SELECT 1 FROM owned_objects WHERE project = $1 LIMIT 1";
     Ok(!database.query(Statement::new(sql, [project.into()])).await?.is_empty())
 }
@@ -53,12 +54,12 @@ pub async fn has_any(database: &Database, project: &str) -> Result<bool, Databas
 /// upstream.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn owned(
     database: &Database,
     project: &str,
     ids: &[&str],
-) -> Result<Vec<Box<str>>, DatabaseError> {
+) -> Result<Vec<Box<str>>, Error> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -73,8 +74,8 @@ pub async fn owned(
 /// Deletes the record of an object.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn delete(database: &Database, id: &str) -> Result<(), DatabaseError> {
+/// See [`Error`].
+pub async fn delete(database: &Database, id: &str) -> Result<(), Error> {
     database.transact(vec![forgetting(id)]).await.map(drop)
 }
 

@@ -1,6 +1,7 @@
 //! Pagination: lists in the order of ids, behind a cursor.
 
-use crate::database::{Database, DatabaseError, Row, Statement, Value};
+use crate::Error;
+use crate::database::{Database, Row, Statement, Value};
 
 /// The requested part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +48,8 @@ pub(super) async fn list<T>(
     database: &Database,
     source: Source<'_>,
     page: &Page,
-    read: impl Fn(&Row) -> Result<T, DatabaseError>,
-) -> Result<Listed<T>, DatabaseError> {
+    read: impl Fn(&Row) -> Result<T, Error>,
+) -> Result<Listed<T>, Error> {
     let Source { columns, table, condition, key, value } = source;
     let backward = page.before.is_some();
     let descending = page.descending != backward;

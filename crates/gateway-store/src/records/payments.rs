@@ -6,7 +6,8 @@ use ratelimit::Micros;
 use super::changes::{Change, announce};
 use super::page::{self, Listed, Page, Source};
 use super::{found, ids, organizations};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::Tier;
@@ -26,7 +27,7 @@ pub struct Payment {
 /// `None` if there is no such organization.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn create(
     database: &Database,
     organization: &str,
@@ -34,7 +35,7 @@ pub async fn create(
     thresholds: &[(Tier, u64)],
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<Payment>, DatabaseError> {
+) -> Result<Option<Payment>, Error> {
     let payment =
         Payment { id: ids::new("pay_", now, random), amount_cents, created_at: seconds(now) };
     let mut statements = vec![
@@ -69,12 +70,12 @@ pub async fn create(
 /// A page of an organization's payments.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn list(
     database: &Database,
     organization: &str,
     page: &Page,
-) -> Result<Listed<Payment>, DatabaseError> {
+) -> Result<Listed<Payment>, Error> {
     let source = Source {
         columns: "id, amount_cents, created_at",
         table: "payments",
@@ -85,6 +86,6 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-fn read(row: &Row) -> Result<Payment, DatabaseError> {
+fn read(row: &Row) -> Result<Payment, Error> {
     Ok(Payment { id: row.text(0)?, amount_cents: row.count(1)?, created_at: row.integer(2)? })
 }

@@ -4,18 +4,19 @@ use ratelimit::Micros;
 
 use super::changes::{Change, announce};
 use super::found;
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::tenants::ProjectLimits;
 
 /// All limits of a project, ordered by model. At most one entry per model of the configuration.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn all(
     database: &Database,
     project: &str,
-) -> Result<Vec<(Box<str>, ProjectLimits)>, DatabaseError> {
+) -> Result<Vec<(Box<str>, ProjectLimits)>, Error> {
     let sql = "SELECT model, requests_minute, requests_day, tokens_minute, images_minute, \
                audio_minutes_minute, audio_megabytes_minute, batch_tokens_day \
                FROM project_limits WHERE project = $1 ORDER BY model";
@@ -26,14 +27,14 @@ pub async fn all(
 /// Sets the given limits and keeps the others. Returns `None` if there is no such project.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn set(
     database: &Database,
     project: &str,
     model: &str,
     limits: &ProjectLimits,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let upsert = Statement::new(
         "INSERT INTO project_limits (project, model, requests_minute, requests_day, \
          tokens_minute, images_minute, audio_minutes_minute, audio_megabytes_minute, \
@@ -64,7 +65,7 @@ pub async fn set(
     found(database.transact(vec![upsert.expecting(1), count, line]).await.map(drop))
 }
 
-fn read(row: &Row) -> Result<ProjectLimits, DatabaseError> {
+fn read(row: &Row) -> Result<ProjectLimits, Error> {
     Ok(ProjectLimits {
         max_requests_per_1_minute: row.optional_count(1)?,
         max_requests_per_1_day: row.optional_count(2)?,

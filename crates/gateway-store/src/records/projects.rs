@@ -6,7 +6,8 @@ use ratelimit::Micros;
 use super::changes::{Change, announce};
 use super::page::{self, Listed, Page, Source};
 use super::{found, ids, project_limits, spend};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::{Project, SpendLimits};
@@ -28,7 +29,7 @@ pub struct Stored {
 /// Creates a project. Returns `None` if there is no such organization.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn create(
     database: &Database,
     organization: &str,
@@ -36,7 +37,7 @@ pub async fn create(
     geography: Option<&str>,
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<Stored>, DatabaseError> {
+) -> Result<Option<Stored>, Error> {
     let (id, created_at) = (ids::new("proj_", now, random), seconds(now));
     let insert = Statement::new(
         "INSERT INTO projects (id, organization, name, geography, created_at) \
@@ -52,8 +53,8 @@ pub async fn create(
 /// The project of that id, in any organization, with all its limits.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn get(database: &Database, id: &str) -> Result<Option<Stored>, DatabaseError> {
+/// See [`Error`].
+pub async fn get(database: &Database, id: &str) -> Result<Option<Stored>, Error> {
     let sql = "SELECT id, name, geography, created_at, archived_at, hard_limit_cents, \
                organization FROM projects WHERE id = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
@@ -67,13 +68,13 @@ pub async fn get(database: &Database, id: &str) -> Result<Option<Stored>, Databa
 /// A page of an organization's projects, without their model limits and alerts.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn list(
     database: &Database,
     organization: &str,
     with_archived: bool,
     page: &Page,
-) -> Result<Listed<Stored>, DatabaseError> {
+) -> Result<Listed<Stored>, Error> {
     let condition = match with_archived {
         true => "organization = $1",
         false => "organization = $1 AND archived_at IS NULL",
@@ -87,7 +88,7 @@ pub async fn list(
 /// project, or it is archived.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn update(
     database: &Database,
     organization: &str,
@@ -95,7 +96,7 @@ pub async fn update(
     name: Option<&str>,
     geography: Option<Option<&str>>,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE projects SET name = COALESCE($1, name), \
          geography = CASE WHEN $2 = 1 THEN $3 ELSE geography END \
@@ -115,13 +116,13 @@ pub async fn update(
 /// already.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn archive(
     database: &Database,
     organization: &str,
     id: &str,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE projects SET archived_at = $1 \
          WHERE id = $2 AND organization = $3 AND archived_at IS NULL",
@@ -135,12 +136,12 @@ async fn change(
     id: &str,
     update: Statement,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let [count, line] = announce(&Change::Project(id.into()), seconds(now));
     found(database.transact(vec![update.expecting(1), count, line]).await.map(drop))
 }
 
-fn read(row: &Row) -> Result<Stored, DatabaseError> {
+fn read(row: &Row) -> Result<Stored, Error> {
     let archived_at = row.optional_integer(4)?;
     let project = Project {
         id: row.text(0)?,

@@ -1,6 +1,7 @@
 //! The project and upstream of each response, kept for 30 days. Contents are not stored.
 
-use crate::database::{Database, DatabaseError, Statement};
+use crate::Error;
+use crate::database::{Database, Statement};
 
 /// How long rows are kept, in seconds.
 pub const KEPT: i64 = 30 * 86_400;
@@ -20,13 +21,13 @@ pub struct ObjectOwner {
 /// one's response.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn insert(
     database: &Database,
     id: &str,
     owner: &ObjectOwner,
     at: i64,
-) -> Result<(), DatabaseError> {
+) -> Result<(), Error> {
     database.transact(vec![remembering(id, owner, at)]).await.map(drop)
 }
 
@@ -43,12 +44,8 @@ pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
 /// The project and upstream of a response, unless its row has expired.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn find(
-    database: &Database,
-    id: &str,
-    now: i64,
-) -> Result<Option<ObjectOwner>, DatabaseError> {
+/// See [`Error`].
+pub async fn find(database: &Database, id: &str, now: i64) -> Result<Option<ObjectOwner>, Error> {
     let sql = "SELECT project, upstream FROM responses WHERE id = $1 AND created_at > $2";
     let rows = database.query(Statement::new(sql, [id.into(), (now - KEPT).into()])).await?;
     let read =
@@ -59,8 +56,8 @@ pub async fn find(
 /// Deletes the record of a response.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn delete(database: &Database, id: &str) -> Result<(), DatabaseError> {
+/// See [`Error`].
+pub async fn delete(database: &Database, id: &str) -> Result<(), Error> {
     database.transact(vec![forgetting(id)]).await.map(drop)
 }
 
@@ -73,8 +70,8 @@ pub fn forgetting(id: &str) -> Statement {
 /// Deletes some expired rows. Returns whether there may be more.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn prune(database: &Database, now: i64) -> Result<bool, DatabaseError> {
+/// See [`Error`].
+pub async fn prune(database: &Database, now: i64) -> Result<bool, Error> {
     let delete = Statement::new(
         "DELETE FROM responses WHERE id IN \
          (SELECT id FROM responses WHERE created_at <= $1 ORDER BY created_at LIMIT $2)",

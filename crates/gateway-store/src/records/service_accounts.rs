@@ -6,7 +6,8 @@ use super::changes::{Change, announce};
 use super::keys::{self, Key, NewKey};
 use super::page::{self, Listed, Page, Source};
 use super::{found, ids};
-use crate::database::{Database, DatabaseError, Row, Statement};
+use crate::Error;
+use crate::database::{Database, Row, Statement};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
@@ -32,7 +33,7 @@ pub struct ServiceAccount {
 /// project does not exist or is archived.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn create(
     database: &Database,
     project: &str,
@@ -40,7 +41,7 @@ pub async fn create(
     key: Option<Option<Micros>>,
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<(ServiceAccount, Option<(Key, Secret)>)>, DatabaseError> {
+) -> Result<Option<(ServiceAccount, Option<(Key, Secret)>)>, Error> {
     let account = ServiceAccount {
         id: ids::new("svc_", now, random),
         name: name.into(),
@@ -71,7 +72,7 @@ pub async fn create(
 /// project, or it has [`MAX_KEYS`].
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn create_key(
     database: &Database,
     project: &str,
@@ -80,7 +81,7 @@ pub async fn create_key(
     expires_at: Option<Micros>,
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<(Key, Secret)>, DatabaseError> {
+) -> Result<Option<(Key, Secret)>, Error> {
     let Some(account) = get(database, project, id).await? else { return Ok(None) };
     let name = name.unwrap_or(&account.name);
     let new = NewKey { project, service_account: Some(id), name, expires_at };
@@ -98,12 +99,12 @@ pub async fn create_key(
 /// A project's account of that id.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn get(
     database: &Database,
     project: &str,
     id: &str,
-) -> Result<Option<ServiceAccount>, DatabaseError> {
+) -> Result<Option<ServiceAccount>, Error> {
     let sql = "SELECT id, name, role, created_at FROM service_accounts \
                WHERE id = $1 AND project = $2";
     let rows = database.query(Statement::new(sql, [id.into(), project.into()])).await?;
@@ -113,12 +114,12 @@ pub async fn get(
 /// A page of a project's accounts.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn list(
     database: &Database,
     project: &str,
     page: &Page,
-) -> Result<Listed<ServiceAccount>, DatabaseError> {
+) -> Result<Listed<ServiceAccount>, Error> {
     let (value, condition) = (project.into(), "project = $1");
     let source =
         Source { columns: COLUMNS, table: "service_accounts", condition, key: "id", value };
@@ -128,12 +129,12 @@ pub async fn list(
 /// A page of a project's keys, each with the account that owns it, in one query.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn list_keys(
     database: &Database,
     project: &str,
     page: &Page,
-) -> Result<Listed<(Key, Option<ServiceAccount>)>, DatabaseError> {
+) -> Result<Listed<(Key, Option<ServiceAccount>)>, Error> {
     let source = Source {
         columns: "k.id, k.project, k.service_account, k.name, k.redacted, k.created_at, \
                   k.expires_at, k.last_used_at, k.hash, a.id, a.name, a.role, a.created_at",
@@ -153,14 +154,14 @@ pub async fn list_keys(
 /// Changes the given values of name and role. Returns `None` if the project has no such account.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn update(
     database: &Database,
     project: &str,
     id: &str,
     name: Option<&str>,
     role: Option<&str>,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE service_accounts SET name = COALESCE($1, name), role = COALESCE($2, role) \
          WHERE id = $3 AND project = $4",
@@ -173,13 +174,13 @@ pub async fn update(
 /// key was added to it concurrently.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn delete(
     database: &Database,
     project: &str,
     id: &str,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let sql = "SELECT hash FROM keys WHERE service_account = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
     let delete = Statement::new(
@@ -196,12 +197,12 @@ pub async fn delete(
     found(database.transact(statements).await.map(drop))
 }
 
-fn read(row: &Row) -> Result<ServiceAccount, DatabaseError> {
+fn read(row: &Row) -> Result<ServiceAccount, Error> {
     read_at(row, 0)
 }
 
 /// Reads an account whose columns begin at `first`.
-fn read_at(row: &Row, first: usize) -> Result<ServiceAccount, DatabaseError> {
+fn read_at(row: &Row, first: usize) -> Result<ServiceAccount, Error> {
     Ok(ServiceAccount {
         id: row.text(first)?,
         name: row.text(first + 1)?,

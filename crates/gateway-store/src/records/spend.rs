@@ -6,7 +6,8 @@ use ratelimit::Micros;
 use super::changes::{Change, announce};
 use super::page::{self, Listed, Page, Source};
 use super::{found, ids};
-use crate::database::{Database, DatabaseError, Row, Statement, Value};
+use crate::Error;
+use crate::database::{Database, Row, Statement, Value};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::Random;
 use gateway_policy::tenants::{MicroDollars, SpendAlert};
@@ -64,13 +65,13 @@ pub fn from_cents(cents: u64) -> MicroDollars {
 /// Sets or removes the hard limit. Returns `None` if there is no such organization or project.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn set_hard(
     database: &Database,
     scope: Scope<'_>,
     cents: Option<u64>,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let sql = match scope {
         Scope::Organization(_) => {
             "UPDATE organizations SET hard_limit_cents = $1 WHERE id = $2 AND deleted_at IS NULL"
@@ -86,8 +87,8 @@ pub async fn set_hard(
 /// The alerts that a cache keeps, lowest threshold first.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn alerts_of(database: &Database, scope: &str) -> Result<Vec<SpendAlert>, DatabaseError> {
+/// See [`Error`].
+pub async fn alerts_of(database: &Database, scope: &str) -> Result<Vec<SpendAlert>, Error> {
     let sql = "SELECT id, threshold_cents FROM spend_alerts WHERE scope = $1 \
                ORDER BY threshold_cents, id LIMIT $2";
     let values = [Value::from(scope), MAX_ALERTS.into()];
@@ -101,7 +102,7 @@ pub async fn alerts_of(database: &Database, scope: &str) -> Result<Vec<SpendAler
 /// [`MAX_ALERTS`].
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn add_alert(
     database: &Database,
     scope: Scope<'_>,
@@ -109,7 +110,7 @@ pub async fn add_alert(
     channel: &str,
     now: Micros,
     random: &dyn Random,
-) -> Result<Option<Alert>, DatabaseError> {
+) -> Result<Option<Alert>, Error> {
     let id = ids::new("alert_", now, random);
     let sql = format!(
         "INSERT INTO spend_alerts (id, scope, threshold_cents, channel) \
@@ -132,13 +133,13 @@ pub async fn add_alert(
 /// Replaces an alert. Returns `None` if it does not exist.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn set_alert(
     database: &Database,
     scope: Scope<'_>,
     alert: &Alert,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let update = Statement::new(
         "UPDATE spend_alerts SET threshold_cents = $1, channel = $2 WHERE id = $3 AND scope = $4",
         [
@@ -154,13 +155,13 @@ pub async fn set_alert(
 /// Deletes an alert. Returns `None` if it does not exist.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn delete_alert(
     database: &Database,
     scope: Scope<'_>,
     id: &str,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     let sql = "DELETE FROM spend_alerts WHERE id = $1 AND scope = $2";
     let delete = Statement::new(sql, [id.into(), scope.id().into()]).expecting(1);
     change(database, scope, vec![delete], now).await
@@ -169,12 +170,8 @@ pub async fn delete_alert(
 /// Returns one alert.
 ///
 /// # Errors
-/// See [`DatabaseError`].
-pub async fn alert(
-    database: &Database,
-    scope: &str,
-    id: &str,
-) -> Result<Option<Alert>, DatabaseError> {
+/// See [`Error`].
+pub async fn alert(database: &Database, scope: &str, id: &str) -> Result<Option<Alert>, Error> {
     let sql = "SELECT id, threshold_cents, channel FROM spend_alerts WHERE id = $1 AND scope = $2";
     let rows = database.query(Statement::new(sql, [id.into(), scope.into()])).await?;
     rows.first().map(read).transpose()
@@ -183,12 +180,12 @@ pub async fn alert(
 /// A page of the alerts of an organization or a project.
 ///
 /// # Errors
-/// See [`DatabaseError`].
+/// See [`Error`].
 pub async fn list_alerts(
     database: &Database,
     scope: &str,
     page: &Page,
-) -> Result<Listed<Alert>, DatabaseError> {
+) -> Result<Listed<Alert>, Error> {
     let source = Source {
         columns: "id, threshold_cents, channel",
         table: "spend_alerts",
@@ -204,11 +201,11 @@ async fn change(
     scope: Scope<'_>,
     mut statements: Vec<Statement>,
     now: Micros,
-) -> Result<Option<()>, DatabaseError> {
+) -> Result<Option<()>, Error> {
     statements.extend(announce(&scope.change(), seconds(now)));
     found(database.transact(statements).await.map(drop))
 }
 
-fn read(row: &Row) -> Result<Alert, DatabaseError> {
+fn read(row: &Row) -> Result<Alert, Error> {
     Ok(Alert { id: row.text(0)?, threshold_cents: row.count(1)?, channel: row.text(2)? })
 }

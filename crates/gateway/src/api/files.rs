@@ -14,7 +14,6 @@ use crate::serve::answer::AnswerBody;
 use crate::serve::router::Api;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
-use gateway_store::database::DatabaseError;
 use gateway_store::records::files::{self, File, Purpose};
 
 const LIMITS: (u32, u32) = (10_000, 10_000);
@@ -149,7 +148,7 @@ fn content(exchange: &Exchange, file: File) -> Response<AnswerBody> {
                     let next = at + chunk.len() as u64;
                     Ok(Some((Bytes::from(chunk), next)))
                 }
-                None => Err(DatabaseError::Failed("a file was deleted while it was read".into())),
+                None => Err(gateway_store::Error::failed("a file was deleted while it was read")),
             }
         }
     });

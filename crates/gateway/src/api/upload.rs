@@ -17,7 +17,6 @@ use crate::upstream::{OutBody, too_large, too_slow};
 use gateway_body::{FormError, Upload, boundary, purpose_so_far};
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
-use gateway_store::database::DatabaseError;
 use gateway_store::records::files::{self as records, CHUNK, File, Purpose};
 use gateway_store::records::ids;
 
@@ -160,10 +159,14 @@ fn stays(upload: &Upload) -> Result<i64, ApiError> {
     }
 }
 
-async fn write(exchange: &Exchange, file: &File, content: &[u8]) -> Result<(), DatabaseError> {
+async fn write(
+    exchange: &Exchange,
+    file: &File,
+    content: &[u8],
+) -> Result<(), gateway_store::Error> {
     let database = &exchange.gateway.database;
     records::insert(database, file).await?;
-    let gone = || DatabaseError::Failed("the file was deleted while it was written".to_owned());
+    let gone = || gateway_store::Error::failed("the file was deleted while it was written");
     let mut start = 0;
     for chunk in content.chunks(CHUNK) {
         let mut writes = 1;

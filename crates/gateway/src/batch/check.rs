@@ -17,8 +17,6 @@ use gateway_policy::error::ApiError;
 use gateway_policy::refusal::{queue_full, queue_full_today};
 use gateway_policy::settings::{Model, Settings};
 use gateway_policy::tenants::Caller;
-use gateway_store::database::DatabaseError;
-use gateway_store::directory::Refusal;
 use gateway_store::records::batch_lines::{self, Line};
 use gateway_store::records::batch_queue::{self, Admission, Checked, Limit, Scope};
 use gateway_store::records::batches::{self, Batch, Outcome, Status};
@@ -38,16 +36,19 @@ const DAY_SECONDS: i64 = 86_400;
 ///
 /// # Errors
 /// The store's; the call may be repeated.
-pub(crate) async fn check(gateway: &Arc<Gateway>, batch: &Batch) -> Result<(), DatabaseError> {
+pub(crate) async fn check(
+    gateway: &Arc<Gateway>,
+    batch: &Batch,
+) -> Result<(), gateway_store::Error> {
     let _place = gateway.batches.checks.acquire().await;
     let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
     let caller = match gateway.directory.on_behalf(&batch.key, &batch.project).await {
         Ok(caller) => caller,
-        Err(Refusal::Unknown) => {
+        Err(error) if error.kind() == gateway_store::ErrorKind::UnknownKey => {
             let error = Fault::new("project_archived", "The project of the batch is archived.");
             return fail(gateway, batch, &[error]).await;
         }
-        Err(Refusal::Unavailable(error)) => return Err(error),
+        Err(error) => return Err(error),
     };
     let file = files::get(database, &batch.project, &batch.input_file, now).await?;
     let Some(file) = file else {
@@ -87,7 +88,7 @@ async fn queue(
     caller: &Caller,
     batch: &Batch,
     found: &Found,
-) -> Result<(), DatabaseError> {
+) -> Result<(), gateway_store::Error> {
     let now = seconds(gateway.clock.now());
     let limits = limits(settings, caller, &found.model, now);
     let checked = Checked {
@@ -134,7 +135,11 @@ fn limits(settings: &Settings, caller: &Caller, model: &Model, now: i64) -> Vec<
     limits
 }
 
-async fn fail(gateway: &Gateway, batch: &Batch, errors: &[Fault]) -> Result<(), DatabaseError> {
+async fn fail(
+    gateway: &Gateway,
+    batch: &Batch,
+    errors: &[Fault],
+) -> Result<(), gateway_store::Error> {
     let errors = serde_json::to_string(errors).unwrap_or_default();
     let outcome = Outcome { errors: Some(&errors), ..Outcome::default() };
     let (from, to) = (&[Status::Validating], Status::Failed);
@@ -204,7 +209,7 @@ impl<'a> Checking<'a> {
         }
     }
 
-    async fn line(&mut self, number: u64, text: Bytes) -> Result<(), DatabaseError> {
+    async fn line(&mut self, number: u64, text: Bytes) -> Result<(), gateway_store::Error> {
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(());
         }
@@ -224,7 +229,7 @@ impl<'a> Checking<'a> {
     }
 
     /// Stores the pending lines, unless the batch has failed.
-    async fn store(&mut self) -> Result<(), DatabaseError> {
+    async fn store(&mut self) -> Result<(), gateway_store::Error> {
         let (lines, _) = std::mem::take(&mut self.ready);
         if lines.is_empty() || !self.errors.is_empty() {
             return Ok(());

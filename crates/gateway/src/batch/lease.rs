@@ -7,7 +7,6 @@ use ratelimit::Micros;
 
 use super::runner::LEASE;
 use crate::state::Gateway;
-use gateway_store::database::DatabaseError;
 use gateway_store::records::{batch_lines, batches};
 
 /// Interval of renewals.
@@ -44,7 +43,7 @@ impl Lease {
         }
     }
 
-    async fn renew(&self, until: Micros) -> Result<bool, DatabaseError> {
+    async fn renew(&self, until: Micros) -> Result<bool, gateway_store::Error> {
         let database = &self.gateway.database;
         if batches::renew(database, &self.batch, &self.owner, until).await?.is_none() {
             return Ok(false);

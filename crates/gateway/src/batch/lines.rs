@@ -16,10 +16,9 @@ use crate::state::Gateway;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::Caller;
-use gateway_store::database::DatabaseError;
-use gateway_store::directory::Refusal;
 use gateway_store::records::batches::{self, Batch, Status};
 use gateway_store::records::{batch_lines, ids};
+use gateway_store::{Error, ErrorKind};
 
 /// Interval at which the states of the batch and its project are read.
 const TICK: Duration = Duration::from_secs(1);
@@ -44,7 +43,7 @@ pub(super) async fn run(
     batch: &Batch,
     phase: watch::Receiver<Phase>,
     cut: watch::Receiver<bool>,
-) -> Result<Ended, DatabaseError> {
+) -> Result<Ended, Error> {
     let mut lines = Lines {
         gateway: &lease.gateway,
         owner: &lease.owner,
@@ -94,7 +93,7 @@ impl Lines<'_> {
         &mut self,
         mut phase: watch::Receiver<Phase>,
         mut cut: watch::Receiver<bool>,
-    ) -> Result<Ended, DatabaseError> {
+    ) -> Result<Ended, Error> {
         let permits = Arc::clone(&self.gateway.batches.lines);
         let mut tick = tokio::time::interval(TICK);
         loop {
@@ -139,7 +138,7 @@ impl Lines<'_> {
         &mut self,
         first: OwnedSemaphorePermit,
         permits: &Arc<Semaphore>,
-    ) -> Result<(), DatabaseError> {
+    ) -> Result<(), Error> {
         let Some(caller) = self.caller.clone() else { return Ok(()) };
         let settings = self.gateway.settings.load().batches;
         let most = if self.alone { 1 } else { settings.lines_at_once as usize };
@@ -191,7 +190,7 @@ impl Lines<'_> {
     }
 
     /// Reads what may have changed: the batch's state, its project, the time.
-    async fn look(&mut self, stops: bool) -> Result<(), DatabaseError> {
+    async fn look(&mut self, stops: bool) -> Result<(), Error> {
         let database = &self.gateway.database;
         // Leases of a dead node expire eventually.
         self.is_claimable = true;
@@ -238,17 +237,17 @@ impl Lines<'_> {
                     self.caller = Some(now);
                 }
             }
-            Err(Refusal::Unknown) => {
+            Err(error) if error.kind() == ErrorKind::UnknownKey => {
                 let message = "The project of the batch is archived.";
                 self.rest.get_or_insert_with(|| SkipReason::new("project_archived", message));
             }
             // Retried at the next tick; running lines continue.
-            Err(Refusal::Unavailable(_)) => {}
+            Err(_) => {}
         }
     }
 
     /// Ends all lines that no node holds.
-    async fn end_rest(&mut self) -> Result<(), DatabaseError> {
+    async fn end_rest(&mut self) -> Result<(), Error> {
         let Some(rest) = &self.rest else { return Ok(()) };
         let (gateway, batch) = (self.gateway, &self.batch);
         let text = |_, custom_id: &str| {
@@ -268,7 +267,7 @@ impl Lines<'_> {
     }
 
     /// Whether all lines are finished; those of another node may not be.
-    async fn is_done(&mut self) -> Result<bool, DatabaseError> {
+    async fn is_done(&mut self) -> Result<bool, Error> {
         let database = &self.gateway.database;
         if batch_lines::left(database, &self.batch.id).await? == 0 {
             return Ok(true);
@@ -282,10 +281,12 @@ impl Lines<'_> {
 
 /// Turns unavailability into `None`, because the next tick retries: running lines continue until
 /// the lease expires. The same for changes that another node has made already.
-fn patient<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
+fn patient<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(DatabaseError::Unavailable(_) | DatabaseError::Unmet(_)) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unmet { .. }) => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use memchr::memchr;
 
-use gateway_store::database::{Database, DatabaseError};
+use gateway_store::database::Database;
 use gateway_store::records::files::{self, File};
 
 /// An iterator over lines.
@@ -26,7 +26,7 @@ impl<'a> Lines<'a> {
     ///
     /// # Errors
     /// The store's; also when the file was deleted meanwhile.
-    pub(super) async fn next(&mut self) -> Result<Option<BytesMut>, DatabaseError> {
+    pub(super) async fn next(&mut self) -> Result<Option<BytesMut>, gateway_store::Error> {
         loop {
             if let Some(end) = memchr(b'\n', &self.buffer[self.searched..]) {
                 let mut line = self.buffer.split_to(self.searched + end + 1);
@@ -40,7 +40,7 @@ impl<'a> Lines<'a> {
                 return Ok(Some(self.buffer.split()).filter(|rest| !rest.is_empty()));
             }
             let Some(chunk) = files::read_at(self.database, &self.file.id, self.at).await? else {
-                return Err(DatabaseError::Failed("a file was deleted while it was read".into()));
+                return Err(gateway_store::Error::failed("a file was deleted while it was read"));
             };
             self.at += chunk.len() as u64;
             self.buffer.extend_from_slice(&chunk);

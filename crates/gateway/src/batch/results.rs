@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use gateway_store::database::{Database, DatabaseError};
+use gateway_store::database::Database;
 use gateway_store::records::batches::Batch;
 use gateway_store::records::files::{self, CHUNK, File, Purpose};
 use gateway_store::records::{batch_lines, ids};
@@ -21,7 +21,7 @@ pub(super) async fn write(
     batch: &Batch,
     failed: bool,
     now: i64,
-) -> Result<Option<Box<str>>, DatabaseError> {
+) -> Result<Option<Box<str>>, gateway_store::Error> {
     let first = batch_lines::results(database, &batch.id, failed, -1, 1).await?;
     if first.is_empty() {
         return Ok(None);
@@ -33,7 +33,7 @@ pub(super) async fn write(
     };
     if !complete {
         fill(database, batch, failed, &id, written).await?;
-        let gone = || DatabaseError::Unavailable("a file of a batch was deleted".to_owned());
+        let gone = || gateway_store::Error::unavailable("a file of a batch was deleted");
         files::complete(database, &id).await?.ok_or_else(gone)?;
     }
     Ok(Some(id))
@@ -53,7 +53,7 @@ async fn begin(
     id: &str,
     failed: bool,
     now: i64,
-) -> Result<(u64, bool), DatabaseError> {
+) -> Result<(u64, bool), gateway_store::Error> {
     let kind = if failed { "error" } else { "output" };
     let file = File {
         id: id.into(),
@@ -75,7 +75,7 @@ async fn fill(
     failed: bool,
     id: &str,
     written: u64,
-) -> Result<(), DatabaseError> {
+) -> Result<(), gateway_store::Error> {
     let (mut buffer, mut start, mut after) = (Vec::new(), 0, -1);
     loop {
         let results = batch_lines::results(database, &batch.id, failed, after, AT_ONCE).await?;
@@ -90,7 +90,7 @@ async fn fill(
             let chunk = &buffer[from..buffer.len().min(from + CHUNK)];
             let end = start + chunk.len() as u64;
             if end > written {
-                let moved = || DatabaseError::Unavailable("another node writes a file".to_owned());
+                let moved = || gateway_store::Error::unavailable("another node writes a file");
                 files::append(database, id, start, chunk).await?.ok_or_else(moved)?;
             }
             (start, from) = (end, from + chunk.len());

@@ -12,7 +12,6 @@ use super::runner::{GRACE, Phase};
 use super::{lines, results};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
-use gateway_store::database::DatabaseError;
 use gateway_store::records::batches::{self, Batch, Outcome, Status};
 
 /// Delay after a failed call to the store.
@@ -68,7 +67,7 @@ async fn step(
     lease: &Lease,
     phase: &watch::Receiver<Phase>,
     cut: &watch::Receiver<bool>,
-) -> Result<Next, DatabaseError> {
+) -> Result<Next, gateway_store::Error> {
     let (gateway, id) = (&lease.gateway, &*lease.batch);
     let stops = || *cut.borrow() || *phase.borrow() != Phase::Run;
     let Some(batch) = batches::find(&gateway.database, id).await? else { return Ok(Next::End) };
@@ -89,7 +88,7 @@ async fn step(
 }
 
 /// Advances a batch whose lines are all finished, depending on why they are.
-async fn after_lines(gateway: &Arc<Gateway>, id: &str) -> Result<(), DatabaseError> {
+async fn after_lines(gateway: &Arc<Gateway>, id: &str) -> Result<(), gateway_store::Error> {
     let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
     let Some(batch) = batches::find(database, id).await? else { return Ok(()) };
     match batch.status {
@@ -106,7 +105,11 @@ async fn after_lines(gateway: &Arc<Gateway>, id: &str) -> Result<(), DatabaseErr
 }
 
 /// Writes the files, and ends the batch with them.
-async fn end(gateway: &Arc<Gateway>, batch: &Batch, to: Status) -> Result<(), DatabaseError> {
+async fn end(
+    gateway: &Arc<Gateway>,
+    batch: &Batch,
+    to: Status,
+) -> Result<(), gateway_store::Error> {
     let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
     let output = results::write(database, batch, false, now).await?;
     let error = results::write(database, batch, true, now).await?;

@@ -11,7 +11,7 @@ use crate::state::Gateway;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Settings;
 use gateway_policy::tenants::Caller;
-use gateway_store::directory::Refusal;
+use gateway_store::ErrorKind;
 
 /// The caller of a request.
 ///
@@ -26,13 +26,13 @@ pub(super) async fn caller(
                        `Authorization: Bearer YOUR_KEY`.";
         return Err(ApiError::unauthorized("invalid_api_key", message));
     };
-    let caller = gateway.directory.caller(key).await.map_err(|refusal| match refusal {
-        Refusal::Unknown => {
+    let caller = gateway.directory.caller(key).await.map_err(|error| match error.kind() {
+        ErrorKind::UnknownKey => {
             let message = "Incorrect API key provided. It may have been revoked; please ask an \
                            administrator for another one.";
             ApiError::unauthorized("invalid_api_key", message)
         }
-        Refusal::Unavailable(_) => ApiError::store_unavailable(),
+        _ => ApiError::store_unavailable(),
     })?;
     contradicts(
         headers,

@@ -9,7 +9,6 @@ use super::limits::shown;
 use super::view::View;
 use gateway_policy::dates::seconds;
 use gateway_policy::settings::NO_MODEL;
-use gateway_store::database::DatabaseError;
 use gateway_store::ledger::{GroupBy, Sum, UsageQuery, sums};
 
 const HOUR: u64 = 3600;
@@ -55,7 +54,7 @@ async fn series(
     now: u64,
     width: u64,
     buckets: u64,
-) -> Result<Vec<Sum>, DatabaseError> {
+) -> Result<Vec<Sum>, gateway_store::Error> {
     let last = now / width;
     let first = (last + 1).saturating_sub(buckets);
     let query = UsageQuery { start: first * width, end: now + 1, width, ..of(view) };
