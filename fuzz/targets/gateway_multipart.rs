@@ -15,13 +15,13 @@ fuzz_target!(|body: &[u8]| {
     let Ok(form) = Form::read(body, BOUNDARY) else { return };
     let texts = [&form.model, &form.response_format, &form.background, &form.output_format];
     for text in texts.into_iter().flatten() {
-        assert_eq!(text.span.of(body), text.text.as_bytes());
+        assert_eq!(text.span.bytes_in(body), text.text.as_bytes());
     }
     let mut end = 0;
     for file in &form.files {
         assert!(file.span.start >= end && file.span.end <= body.len());
         end = file.span.end;
         assert!(file.duration_ms >= 1000);
-        assert!(!file.span.of(body).windows(5).any(|bytes| bytes == b"\r\n--b"));
+        assert!(!file.span.bytes_in(body).windows(5).any(|bytes| bytes == b"\r\n--b"));
     }
 });

@@ -25,7 +25,7 @@ pub struct Span {
 
 impl Span {
     /// The bytes of the range; empty when `body` is too short.
-    pub fn of(self, body: &[u8]) -> &[u8] {
+    pub fn bytes_in(self, body: &[u8]) -> &[u8] {
         body.get(self.start..self.end).unwrap_or_default()
     }
 }
@@ -253,7 +253,7 @@ impl<'a> Cursor<'a> {
         }
         let span = Span { start, end: self.at };
         let long = exponent || span.end - span.start > SAFE_DIGITS;
-        if long && serde_json::from_slice::<f64>(span.of(self.bytes)).is_err() {
+        if long && serde_json::from_slice::<f64>(span.bytes_in(self.bytes)).is_err() {
             return Err(Malformed { at: start, reason: "a number out of range" });
         }
         Ok(Number { span, integer })
@@ -294,7 +294,7 @@ impl<'a> Cursor<'a> {
             return Cow::Borrowed(&self.bytes[start + 1..end - 1]);
         }
         // It was read before, so it is valid.
-        let text = serde_json::from_slice::<String>(string.span.of(self.bytes));
+        let text = serde_json::from_slice::<String>(string.span.bytes_in(self.bytes));
         Cow::Owned(text.unwrap_or_default().into_bytes())
     }
 

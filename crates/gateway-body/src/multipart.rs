@@ -169,7 +169,7 @@ impl Form {
         span: Span,
         fields: &mut Fields,
     ) -> Result<(), FormError> {
-        let content = span.of(body);
+        let content = span.bytes_in(body);
         let known = FIELDS.iter().position(|known| *known == head.name);
         if let Some(known) = known {
             let name = FIELDS[known];

@@ -56,13 +56,13 @@ fn a_transcription() {
     ]);
     let read = Form::read(&body, BOUNDARY).unwrap();
     let model = read.model.unwrap();
-    assert_eq!((model.text.as_str(), model.span.of(&body)), ("whisper-1", &b"whisper-1"[..]));
+    assert_eq!((model.text.as_str(), model.span.bytes_in(&body)), ("whisper-1", &b"whisper-1"[..]));
     assert_eq!(read.response_format.unwrap().text, "verbose_json");
     assert!(read.stream);
     assert_eq!((read.prompt_chars, read.n), (5, None));
     let [file] = &read.files[..] else { panic!() };
     assert_eq!((file.name.as_str(), file.length(), file.duration_ms), ("file", sound.len(), 2500));
-    assert_eq!(file.span.of(&body), sound);
+    assert_eq!(file.span.bytes_in(&body), sound);
 }
 
 #[test]
@@ -213,7 +213,7 @@ proptest! {
         let body = form(&parts);
         let read = Form::read(&body, BOUNDARY).unwrap();
         prop_assert_eq!(read.model.unwrap().text, model);
-        let found: Vec<_> = read.files.iter().map(|file| file.span.of(&body).to_vec()).collect();
+        let found: Vec<_> = read.files.iter().map(|file| file.span.bytes_in(&body).to_vec()).collect();
         prop_assert_eq!(found, contents);
     }
 }

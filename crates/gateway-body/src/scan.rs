@@ -183,7 +183,7 @@ impl<'a> Scan<'a> {
             return Ok(None);
         }
         let number = cursor.number()?;
-        let digits = std::str::from_utf8(number.span.of(self.body)).unwrap_or_default();
+        let digits = std::str::from_utf8(number.span.bytes_in(self.body)).unwrap_or_default();
         Ok(if number.integer { digits.parse().ok() } else { None })
     }
 

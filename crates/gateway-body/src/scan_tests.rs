@@ -109,7 +109,7 @@ fn fields_are_found() {
         "stream_options": {"include_usage" : true}, "file_id": "file-1" }"#;
     let scanned = scan(body, Kind::Chat).unwrap();
     assert_eq!(scanned.model.unwrap().read(body), "big");
-    assert_eq!(scanned.model.unwrap().span.of(body), br#""b\u0069g""#);
+    assert_eq!(scanned.model.unwrap().span.bytes_in(body), br#""b\u0069g""#);
     assert!(scanned.stream && scanned.stream_options.wants_usage);
     let max = MaxTokens { param: "max_completion_tokens", tokens: 70 };
     assert_eq!(scanned.max_tokens(), Some(max));
@@ -118,7 +118,7 @@ fn fields_are_found() {
     assert_eq!(scanned.service_tier.unwrap().read(body), "priority");
     assert_eq!(scanned.prompt_cache_retention, None);
     let Member::Null(span) = scanned.prompt_cache_retention_member else { panic!() };
-    assert_eq!(span.of(body), b"null");
+    assert_eq!(span.bytes_in(body), b"null");
     assert_eq!(scanned.previous_response_id.unwrap().read(body), "resp_1");
     assert_eq!(scanned.file_ids[0].read(body), "file-1");
     assert_eq!(body[scanned.end.unwrap().at], b'}');

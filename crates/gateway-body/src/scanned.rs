@@ -56,7 +56,7 @@ pub struct Text {
 impl Text {
     /// The decoded string. `body` must be the scanned one.
     pub fn read(self, body: &[u8]) -> Cow<'_, str> {
-        let quoted = self.span.of(body);
+        let quoted = self.span.bytes_in(body);
         let plain = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
         if !self.escaped {
             return std::str::from_utf8(plain).map_or(Cow::Borrowed(""), Cow::Borrowed);

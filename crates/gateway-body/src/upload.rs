@@ -70,7 +70,7 @@ impl Upload {
 }
 
 fn text(head: &Head, span: Span, body: &[u8], name: &'static str) -> Result<String, FormError> {
-    let text = std::str::from_utf8(span.of(body)).ok();
+    let text = std::str::from_utf8(span.bytes_in(body)).ok();
     let is_plain = !head.is_file() && !head.charset;
     let text = text.filter(|text| is_plain && text.len() <= MAX_VALUE);
     text.map(|text| Cow::Borrowed(text).into_owned())
@@ -99,7 +99,7 @@ mod tests {
             let body = form(&parts);
             let upload = Upload::read(body.as_bytes(), "b").unwrap();
             assert_eq!((&*upload.purpose, &*upload.filename), ("batch", "a.jsonl"));
-            assert_eq!(upload.file.of(body.as_bytes()), b"{}\n");
+            assert_eq!(upload.file.bytes_in(body.as_bytes()), b"{}\n");
             assert_eq!((upload.anchor, upload.seconds), (None, None));
         }
         let first = form(&[PURPOSE, FILE]);

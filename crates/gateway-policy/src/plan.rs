@@ -138,7 +138,7 @@ impl Plan {
     /// The plan of a caller's requests for `model`, made once per caller and version of the
     /// settings.
     #[must_use]
-    pub fn of(caller: &Caller, model: &Model, settings: &Settings) -> Arc<Self> {
+    pub fn for_caller(caller: &Caller, model: &Model, settings: &Settings) -> Arc<Self> {
         let key = DerivedKey::Plan { settings: settings.version, model: model.number };
         caller.derived.get(key, || Self::new(caller, model, settings))
     }

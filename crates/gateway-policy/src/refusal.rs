@@ -45,7 +45,7 @@ fn reached(
     demand: &Demand,
     wait: Micros,
 ) -> ApiError {
-    let Facts { whose, words, kind, unit } = Facts::of(caller, meter);
+    let Facts { whose, words, kind, unit } = Facts::of_meter(caller, meter);
     let message = format!(
         "Rate limit reached for {model} in {whose} on {words}: Limit {}, Used {}, Requested {}. \
          Please try again in {}.",
@@ -61,7 +61,7 @@ fn reached(
 }
 
 fn too_large(caller: &Caller, model: &str, meter: &Meter, demand: &Demand) -> ApiError {
-    let Facts { whose, words, kind, unit } = Facts::of(caller, meter);
+    let Facts { whose, words, kind, unit } = Facts::of_meter(caller, meter);
     let message = format!(
         "Request too large for {model} in {whose} on {words}: Limit {}, Requested {}.",
         meter.limit / unit,
@@ -147,7 +147,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(caller: &Caller, meter: &Meter) -> Self {
+    fn of_meter(caller: &Caller, meter: &Meter) -> Self {
         use Dimension as D;
         let whose = match meter.scope {
             Scope::Organization => format!("organization {}", caller.organization.id),

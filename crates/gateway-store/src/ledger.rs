@@ -117,8 +117,8 @@ impl Shared {
     }
 
     fn tell(&self, error: Option<&Error>) {
-        let mut told = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        *told = error.map(ToString::to_string);
+        let mut last_error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        *last_error = error.map(ToString::to_string);
     }
 }
 

@@ -224,7 +224,7 @@ impl Facts {
     ) -> Bill {
         let (input, cached) = (usage.input_tokens.into(), usage.cached_input_tokens.into());
         let output = usage.output_tokens.into();
-        let cost = self.price.map_or(0, |price| price.of(input, cached, output));
+        let cost = self.price.map_or(0, |price| price.cost_of(input, cached, output));
         let taken = Consumed {
             tokens: Some(usage.total_tokens.into()),
             images,
@@ -264,7 +264,7 @@ impl Facts {
         let output = output_chars.div_ceil(4);
         let tokens = self.input_estimate.saturating_add(output).min(self.demand.tokens);
         let input = self.input_estimate.min(tokens);
-        let cost = self.price.map_or(0, |price| price.of(self.input_estimate, 0, output));
+        let cost = self.price.map_or(0, |price| price.cost_of(self.input_estimate, 0, output));
         let cost = cost.min(self.demand.cost);
         let taken = Consumed { tokens: Some(tokens), cost: Some(cost), ..Consumed::default() };
         Bill {

@@ -76,8 +76,11 @@ impl Client {
         let timeout = outgoing.upstream.timeout;
         let request = request(outgoing)?;
         let answered = async {
-            let mut response =
-                self.http.request(request).await.map_err(|error| Failure::of(&error))?;
+            let mut response = self
+                .http
+                .request(request)
+                .await
+                .map_err(|error| Failure::from_http_error(&error))?;
             let first = loop {
                 match response.body_mut().frame().await {
                     None => break None,
@@ -124,7 +127,7 @@ impl Client {
             Request::post(url).header(header::CONTENT_TYPE, json).body(OutBody::whole(body))?;
         let answered = async {
             let answer = self.http.request(request).await;
-            let answer = answer.map_err(|error| Failure::of(&error))?;
+            let answer = answer.map_err(|error| Failure::from_http_error(&error))?;
             let status = answer.status();
             // Read to the end, so that the connection can be reused; the content does not matter.
             let _ = http_body_util::Limited::new(answer.into_body(), 64 << 10).collect().await;

@@ -161,12 +161,12 @@ impl Meter {
         match (self, bound) {
             (Self::Rate { bucket, limit }, _) => State {
                 until_full: bucket.until_full(*limit).unwrap_or(Micros::MAX),
-                ..State::of(bucket.used(*limit), limit.amount)
+                ..State::with_usage(bucket.used(*limit), limit.amount)
             },
             (Self::Spend { amount, .. }, Bound::Spend { most, .. }) => {
-                State::of(*amount, most.unwrap_or(u64::MAX))
+                State::with_usage(*amount, most.unwrap_or(u64::MAX))
             }
-            (Self::Held { amount }, Bound::Held { most }) => State::of(*amount, most),
+            (Self::Held { amount }, Bound::Held { most }) => State::with_usage(*amount, most),
             _ => State::default(),
         }
     }
@@ -175,13 +175,13 @@ impl Meter {
 impl State {
     pub(crate) fn unused(bound: Bound) -> Self {
         match bound {
-            Bound::Rate { limit, .. } => Self::of(0, limit.amount),
-            Bound::Spend { most, .. } => Self::of(0, most.unwrap_or(u64::MAX)),
-            Bound::Held { most } => Self::of(0, most),
+            Bound::Rate { limit, .. } => Self::with_usage(0, limit.amount),
+            Bound::Spend { most, .. } => Self::with_usage(0, most.unwrap_or(u64::MAX)),
+            Bound::Held { most } => Self::with_usage(0, most),
         }
     }
 
-    fn of(used: u64, most: u64) -> Self {
+    fn with_usage(used: u64, most: u64) -> Self {
         Self { used, remaining: most.saturating_sub(used), until_full: 0 }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn run(
     environment.cwd = scratch.path().to_owned();
     // What the demo asks was not typed by anybody.
     environment.overrides.push("history.persistence=\"none\"".to_owned());
-    let palette = Palette::of(&environment, io::stdout().is_terminal());
+    let palette = Palette::for_terminal(&environment, io::stdout().is_terminal());
     let screen = Transcript::new(io::stdout(), palette, DETAIL, environment.cwd.clone());
     let is_asking = arguments.ask && io::stdin().is_terminal();
     let mut show = Show { screen, answers: Answers { is_asking } };

@@ -110,7 +110,7 @@ pub(crate) async fn run(
     let input = Input::read(&arguments, &environment.cwd)?;
     let mut signals = Signals::catch()?;
     let is_terminal = io::stderr().is_terminal();
-    let palette = Palette::of(&environment, is_terminal);
+    let palette = Palette::for_terminal(&environment, is_terminal);
     let detail = Detail {
         is_live: false,
         output_lines: OUTPUT_LINES,

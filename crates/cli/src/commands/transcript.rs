@@ -289,7 +289,7 @@ impl<W: Write> Transcript<W> {
             let style = match kind {
                 Kind::Added => Some(Style::Good),
                 Kind::Removed => Some(Style::Bad),
-                Kind::Place => Some(Style::Mark),
+                Kind::HunkHeader => Some(Style::Mark),
                 Kind::Context => None,
             };
             match style {

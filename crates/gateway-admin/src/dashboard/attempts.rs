@@ -30,7 +30,7 @@ impl Attempts {
     /// The limit is reached: seconds until the next attempt, rounded up.
     pub(super) fn begin(&self, from: IpAddr, now: Micros) -> Result<(), u64> {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = buckets.of(from, now);
+        let bucket = buckets.for_address(from, now);
         bucket.advance(LIMIT, now);
         if !bucket.fits(LIMIT, 1) {
             let wait = bucket.wait(LIMIT, 1).unwrap_or(MINUTE);
@@ -43,12 +43,12 @@ impl Attempts {
     /// Returns the attempt to the bucket.
     pub(super) fn succeeded(&self, from: IpAddr, now: Micros) {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.of(from, now).refund(LIMIT, 1, now);
+        buckets.for_address(from, now).refund(LIMIT, 1, now);
     }
 }
 
 impl Buckets {
-    fn of(&mut self, from: IpAddr, now: Micros) -> &mut Bucket {
+    fn for_address(&mut self, from: IpAddr, now: Micros) -> &mut Bucket {
         let network = network(from);
         if self.by_address.len() >= MOST && !self.by_address.contains_key(&network) {
             self.by_address.retain(|_, bucket| {

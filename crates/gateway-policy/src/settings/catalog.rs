@@ -95,7 +95,7 @@ pub struct Price {
 impl Price {
     /// The price of these tokens, rounded up. `cached` is part of `input`.
     #[must_use]
-    pub fn of(&self, input: u64, cached: u64, output: u64) -> MicroDollars {
+    pub fn cost_of(&self, input: u64, cached: u64, output: u64) -> MicroDollars {
         let cached = cached.min(input);
         let sum = u128::from(input - cached) * u128::from(self.input)
             + u128::from(cached) * u128::from(self.cached_input)

@@ -8,58 +8,58 @@ use super::slots::KeySlot;
 
 #[derive(Debug)]
 pub(super) struct Shard {
-    places: HashMap<[u8; 32], usize>,
-    ring: Vec<Place>,
+    positions: HashMap<[u8; 32], usize>,
+    ring: Vec<CachedKey>,
     hand: usize,
     capacity: usize,
 }
 
 #[derive(Debug)]
-struct Place {
+struct CachedKey {
     key: Arc<KeySlot>,
     used: bool,
 }
 
 impl Shard {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { places: HashMap::new(), ring: Vec::new(), hand: 0, capacity }
+        Self { positions: HashMap::new(), ring: Vec::new(), hand: 0, capacity }
     }
 
     pub(super) fn get(&mut self, hash: &[u8; 32]) -> Option<Arc<KeySlot>> {
-        let place = &mut self.ring[*self.places.get(hash)?];
-        place.used = true;
-        Some(Arc::clone(&place.key))
+        let cached = &mut self.ring[*self.positions.get(hash)?];
+        cached.used = true;
+        Some(Arc::clone(&cached.key))
     }
 
     pub(super) fn insert(&mut self, key: Arc<KeySlot>) {
         let hash = key.hash;
-        let place = Place { key, used: true };
-        if let Some(at) = self.places.get(&hash) {
-            self.ring[*at] = place;
+        let cached = CachedKey { key, used: true };
+        if let Some(at) = self.positions.get(&hash) {
+            self.ring[*at] = cached;
             return;
         }
         let at = if self.ring.len() < self.capacity {
-            self.ring.push(place);
+            self.ring.push(cached);
             self.ring.len() - 1
         } else {
             let at = self.victim();
-            self.places.remove(&self.ring[at].key.hash);
-            self.ring[at] = place;
+            self.positions.remove(&self.ring[at].key.hash);
+            self.ring[at] = cached;
             at
         };
-        self.places.insert(hash, at);
+        self.positions.insert(hash, at);
     }
 
     pub(super) fn remove(&mut self, hash: &[u8; 32]) {
-        let Some(at) = self.places.remove(hash) else { return };
+        let Some(at) = self.positions.remove(hash) else { return };
         self.ring.swap_remove(at);
         if let Some(moved) = self.ring.get(at) {
-            self.places.insert(moved.key.hash, at);
+            self.positions.insert(moved.key.hash, at);
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.places.clear();
+        self.positions.clear();
         self.ring.clear();
         self.hand = 0;
     }
@@ -70,7 +70,8 @@ impl Shard {
 
     /// Keys whose last use is not persisted, with that use.
     pub(super) fn used(&self) -> Vec<(Arc<KeySlot>, i64)> {
-        let unwritten = |place: &Place| Some((Arc::clone(&place.key), place.key.unwritten()?));
+        let unwritten =
+            |cached: &CachedKey| Some((Arc::clone(&cached.key), cached.key.unwritten()?));
         self.ring.iter().filter_map(unwritten).collect()
     }
 
@@ -78,8 +79,8 @@ impl Shard {
     fn victim(&mut self) -> usize {
         loop {
             self.hand = (self.hand + 1) % self.ring.len();
-            let place = &mut self.ring[self.hand];
-            if !std::mem::take(&mut place.used) {
+            let cached = &mut self.ring[self.hand];
+            if !std::mem::take(&mut cached.used) {
                 return self.hand;
             }
         }

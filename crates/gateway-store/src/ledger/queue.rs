@@ -51,7 +51,7 @@ impl Queue {
             self.rows.push_back(Row { entry, requests: 1 });
             return Ok(());
         }
-        let fold = Fold::of(&entry);
+        let fold = Fold::of_entry(&entry);
         if let Some(row) = self.folded.get_mut(&fold) {
             row.add(&entry);
         } else if self.folded.len() < MAX_FOLDED {
@@ -131,7 +131,7 @@ impl Row {
 }
 
 impl Fold {
-    fn of(entry: &Entry) -> Self {
+    fn of_entry(entry: &Entry) -> Self {
         Self {
             minute: entry.at / MINUTE,
             organization: entry.organization.clone(),

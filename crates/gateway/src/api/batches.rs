@@ -182,14 +182,14 @@ async fn list(exchange: &Exchange, query: &str) -> Answered {
     let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);
     let listed = batches::list(database, project, &paging.page()).await;
     let listed = listed.map_err(|_| ApiError::store_unavailable())?;
-    let entries: Vec<BatchObject<'_>> = listed.items.iter().map(BatchObject::of).collect();
+    let entries: Vec<BatchObject<'_>> = listed.items.iter().map(BatchObject::from_batch).collect();
     let ids = listed.items.iter().map(|batch| &*batch.id);
     Ok(listing::page(&entries, ids, listed.has_more))
 }
 
 async fn show(exchange: &Exchange, id: &str) -> Answered {
     let batch = find(exchange, id).await?;
-    Ok(listing::json(&BatchObject::of(&batch)))
+    Ok(listing::json(&BatchObject::from_batch(&batch)))
 }
 
 async fn find(exchange: &Exchange, id: &str) -> Result<Batch, ApiError> {
@@ -275,7 +275,7 @@ struct OutputDetails {
 }
 
 impl<'a> BatchObject<'a> {
-    fn of(batch: &'a Batch) -> Self {
+    fn from_batch(batch: &'a Batch) -> Self {
         let raw = |text: &Option<Box<str>>| {
             text.as_deref().and_then(|text| RawValue::from_string(text.to_owned()).ok())
         };
@@ -305,14 +305,14 @@ impl<'a> BatchObject<'a> {
                 completed: batch.completed,
                 failed: batch.failed,
             },
-            usage: ShownUsage::of(batch.usage),
+            usage: ShownUsage::from_usage(batch.usage),
             metadata: raw(&batch.metadata),
         }
     }
 }
 
 impl ShownUsage {
-    fn of(usage: Usage) -> Self {
+    fn from_usage(usage: Usage) -> Self {
         Self {
             input_tokens: usage.input_tokens,
             input_tokens_details: InputDetails { cached_tokens: usage.cached_tokens },

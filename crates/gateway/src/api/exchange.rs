@@ -89,7 +89,7 @@ impl Exchange {
             return Err(announce::gone(name, shutdown));
         }
         announce::add(&mut self.headers, &model, self.now);
-        let mut plan = Plan::of(&self.caller, &model, &self.settings);
+        let mut plan = Plan::for_caller(&self.caller, &model, &self.settings);
         let mut price = model.price;
         if self.batch {
             plan = Arc::new(plan.money_alone());

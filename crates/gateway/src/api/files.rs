@@ -41,7 +41,7 @@ pub(crate) async fn answer(
     };
     exchange.count_request().await?;
     match (request.method(), below) {
-        (&Method::GET, []) => Ok(listing::json(&FileObject::of(&file))),
+        (&Method::GET, []) => Ok(listing::json(&FileObject::from_file(&file))),
         (&Method::GET, ["content"]) => Ok(content(exchange, file)),
         (&Method::DELETE, []) => delete(exchange, &file).await,
         (method, _) => Err(listing::nothing_at(method, request.uri().path())),
@@ -76,7 +76,7 @@ pub(super) struct FileObject<'a> {
 }
 
 impl<'a> FileObject<'a> {
-    pub(super) fn of(file: &'a File) -> Self {
+    pub(super) fn from_file(file: &'a File) -> Self {
         Self {
             id: &file.id,
             object: "file",
@@ -129,7 +129,7 @@ async fn list(exchange: &mut Exchange, paging: &Paging) -> Answered {
 }
 
 fn entry(file: &File) -> Option<(Box<str>, Box<RawValue>)> {
-    let shown = serde_json::value::to_raw_value(&FileObject::of(file)).ok()?;
+    let shown = serde_json::value::to_raw_value(&FileObject::from_file(file)).ok()?;
     Some((file.id.clone(), shown))
 }
 

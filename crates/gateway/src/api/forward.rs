@@ -88,7 +88,7 @@ pub(super) async fn pass(
     if let (&Method::DELETE, Some(id)) = (&head.method, touched.whole) {
         exchange.forget(touched.what, id);
     }
-    let collection = Collection::of(&segments);
+    let collection = Collection::of_path(&segments);
     let is_list = head.method == Method::GET && segments.len() == collection.depth;
     if is_list && (is_json(&relayed) || collection.is_strict) {
         return narrowed(exchange, relayed, collection.is_strict).await;
@@ -143,7 +143,7 @@ async fn touched<'a>(
     let what =
         if matches!(api, Api::Response(_)) { ObjectKind::Response } else { ObjectKind::Object };
     let mut touched = Touched { what, whole: None, upstream: None };
-    let collection = Collection::of(segments);
+    let collection = Collection::of_path(segments);
     // `/v1/{collection}/{id}/…`: an unknown segment may be a word such as `search`.
     for (at, segment) in segments.iter().enumerate().skip(collection.depth) {
         let place = exchange.owner(what, segment).await?;
@@ -170,7 +170,7 @@ struct Collection {
 }
 
 impl Collection {
-    fn of(segments: &[&str]) -> Self {
+    fn of_path(segments: &[&str]) -> Self {
         let (depth, is_strict) = match segments {
             ["chat", "completions", ..] | ["fine_tuning", "jobs", ..] => (2, true),
             ["responses" | "files" | "vector_stores" | "conversations", ..] => (1, true),

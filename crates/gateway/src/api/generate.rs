@@ -156,7 +156,7 @@ fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
     let capped = input.min(plan.most_tokens(long_context));
     let cost = resolved.price.map_or(0, |price| {
         let output = asked.most_output(model.max_output_tokens);
-        price.of(input, 0, output)
+        price.cost_of(input, 0, output)
     });
     Demand {
         tokens: capped.max(explicit.unwrap_or(0)).max(1),

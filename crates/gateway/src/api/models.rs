@@ -19,8 +19,8 @@ pub(crate) fn list(exchange: &Exchange) -> Response<AnswerBody> {
     let served = exchange.settings.catalog.models().filter(|model| model.is_served(now));
     let mut data = Vec::new();
     for model in served {
-        data.push(Entry::of(model, &model.name));
-        data.extend(model.aliases.iter().map(|alias| Entry::of(model, alias)));
+        data.push(Entry::of_model(model, &model.name));
+        data.extend(model.aliases.iter().map(|alias| Entry::of_model(model, alias)));
     }
     json(&List { object: "list", data })
 }
@@ -30,7 +30,7 @@ pub(crate) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     let name = decoded(&name.join("/"));
     let resolved = exchange.resolve_model(&name)?;
     exchange.show_limits(&resolved).await;
-    Ok(json(&Entry::of(&resolved.model, &name)))
+    Ok(json(&Entry::of_model(&resolved.model, &name)))
 }
 
 /// Decodes the percent escapes of a path segment or a query value; `+` stays unchanged.
@@ -58,7 +58,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn of(model: &'a Arc<Model>, name: &'a str) -> Self {
+    fn of_model(model: &'a Arc<Model>, name: &'a str) -> Self {
         let shutdown = model.shutdown.as_ref();
         Self {
             id: name,
@@ -78,7 +78,7 @@ impl<'a> Entry<'a> {
 pub(crate) fn fine_tuning_limits(exchange: &Exchange) -> Response<AnswerBody> {
     let tier = exchange.caller.organization.tier;
     let served = exchange.settings.catalog.models().filter(|model| model.is_served(exchange.now));
-    let data = served.map(|model| FineTuning::of(model, tier)).collect();
+    let data = served.map(|model| FineTuning::of_model(model, tier)).collect();
     json(&List { object: "list", data })
 }
 
@@ -95,7 +95,7 @@ struct FineTuning<'a> {
 }
 
 impl<'a> FineTuning<'a> {
-    fn of(model: &'a Arc<Model>, tier: Tier) -> Self {
+    fn of_model(model: &'a Arc<Model>, tier: Tier) -> Self {
         let (own, group) = (model.limits(tier), model.group_limits(tier));
         let least = |get: fn(&LimitSet) -> Option<u64>| match (get(&own), get(&group)) {
             (Some(own), Some(group)) => Some(own.min(group)),

@@ -120,7 +120,7 @@ async fn store(exchange: &Exchange, body: &Bytes, boundary: &str) -> Answered {
         let message = "Only batches create files with the purpose `batch_output`.";
         return Err(ApiError::invalid_value("purpose", message));
     }
-    let content = upload.file.of(body);
+    let content = upload.file.bytes_in(body);
     if content.is_empty() {
         return Err(ApiError::invalid_value("file", "The file is empty."));
     }
@@ -139,7 +139,7 @@ async fn store(exchange: &Exchange, body: &Bytes, boundary: &str) -> Answered {
         tracing::warn!("{}: {error}", file.id);
         ApiError::store_unavailable()
     })?;
-    Ok(listing::json(&files::FileObject::of(&file)))
+    Ok(listing::json(&files::FileObject::from_file(&file)))
 }
 
 fn stays(upload: &Upload) -> Result<i64, ApiError> {

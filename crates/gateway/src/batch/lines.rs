@@ -179,7 +179,7 @@ impl Lines<'_> {
                 self.is_claimable = true;
                 self.alone = true;
                 if alone && self.rest.is_none() {
-                    self.rest = Some(SkipReason::of(&error));
+                    self.rest = Some(SkipReason::from_error(&error));
                 }
             }
             // The line is released when its lease expires.
@@ -296,7 +296,7 @@ impl SkipReason {
         Self { code, message: message.to_owned() }
     }
 
-    fn of(error: &ApiError) -> Self {
+    fn from_error(error: &ApiError) -> Self {
         Self::new(error.code().unwrap_or("insufficient_quota"), error.message())
     }
 }

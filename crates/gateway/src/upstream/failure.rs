@@ -40,7 +40,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn of(error: &legacy::Error) -> Self {
+    pub(super) fn from_http_error(error: &legacy::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {

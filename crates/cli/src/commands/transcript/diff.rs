@@ -9,8 +9,8 @@ use protocol::{FileUpdateChange, PatchChangeKind};
 pub(crate) enum Kind {
     Added,
     Removed,
-    /// The place of a hunk.
-    Place,
+    /// The header of a hunk.
+    HunkHeader,
     Context,
 }
 
@@ -71,7 +71,7 @@ fn kind(line: &str) -> Kind {
     match line.bytes().next() {
         Some(b'+') => Kind::Added,
         Some(b'-') => Kind::Removed,
-        Some(b'@') => Kind::Place,
+        Some(b'@') => Kind::HunkHeader,
         _ => Kind::Context,
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Painted<T> {
 
 impl Palette {
     /// Colours for a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
-    pub(crate) fn of(environment: &Environment, is_terminal: bool) -> Self {
+    pub(crate) fn for_terminal(environment: &Environment, is_terminal: bool) -> Self {
         let unwanted = environment.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = environment.variable("TERM").is_some_and(|term| term == "dumb");
         Self { is_on: is_terminal && !unwanted && !is_dumb }

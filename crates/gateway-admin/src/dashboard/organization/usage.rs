@@ -34,7 +34,7 @@ pub(super) async fn read(view: &View<'_>) -> Result<Usage, Failure> {
         // So wide that there is only one bucket.
         width: 1_000_000_000_000,
         group_by: GroupBy { model: true, ..GroupBy::default() },
-        ..of(view)
+        ..query_of_organization(view)
     };
     Ok(Usage {
         hours: series(view, now, HOUR, 24).await?,
@@ -44,7 +44,7 @@ pub(super) async fn read(view: &View<'_>) -> Result<Usage, Failure> {
     })
 }
 
-fn of(view: &View<'_>) -> UsageQuery {
+fn query_of_organization(view: &View<'_>) -> UsageQuery {
     UsageQuery { organization: view.organization.id.clone(), ..UsageQuery::default() }
 }
 
@@ -57,7 +57,8 @@ async fn series(
 ) -> Result<Vec<Sum>, gateway_store::Error> {
     let last = now / width;
     let first = (last + 1).saturating_sub(buckets);
-    let query = UsageQuery { start: first * width, end: now + 1, width, ..of(view) };
+    let query =
+        UsageQuery { start: first * width, end: now + 1, width, ..query_of_organization(view) };
     let found = sums(&view.services.database, &query).await?.unwrap_or_default();
     let bucket = |bucket| {
         let known = found.iter().find(|sum| sum.bucket == bucket).cloned();
