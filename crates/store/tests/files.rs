@@ -6,6 +6,8 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
 
 use common::{append, create, finish, listed, open, options, record, start};
 use rusqlite::Connection;
@@ -42,6 +44,46 @@ async fn everything_is_private() {
     store.close().await.unwrap();
     assert!(!home.join("threads.db-wal").exists());
     assert_eq!(fs::read_dir(home.join("owners")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_database_that_another_process_is_creating_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    // As a process that has not yet changed the file to WAL mode. SQLite itself would not wait here.
+    let lock = fs::File::create(dir.path().join("threads.lock")).unwrap();
+    lock.lock().unwrap();
+    let other = Connection::open(dir.path().join("threads.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (opened, wait) = mpsc::channel();
+    let path = dir.path().to_owned();
+    let opening = std::thread::spawn(move || opened.send(Store::open(&path, options())).unwrap());
+    let early = wait.recv_timeout(Duration::from_millis(100));
+    assert!(matches!(early, Err(mpsc::RecvTimeoutError::Timeout)));
+    other.execute_batch("COMMIT").unwrap();
+    drop((other, lock));
+    let store = wait.recv().unwrap().unwrap();
+    opening.join().unwrap();
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn processes_that_create_a_database_at_once_share_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let together = Arc::new(Barrier::new(4));
+    let open = || {
+        let (path, together) = (dir.path().to_owned(), Arc::clone(&together));
+        std::thread::spawn(move || {
+            together.wait();
+            Store::open(&path, options()).unwrap()
+        })
+    };
+    let stores = [open(), open(), open(), open()].map(|opening| opening.join().unwrap());
+    for (n, store) in (0..).zip(&stores) {
+        store.commit(listed(record(&format!("t{n}"), n))).await.unwrap();
+    }
+    for n in 0..4 {
+        stores[0].thread(&format!("t{n}")).await.unwrap();
+    }
 }
 
 /// Expects an error that names the file and contains `expected`.
