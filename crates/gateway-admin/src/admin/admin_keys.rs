@@ -33,9 +33,7 @@ pub(super) async fn create(
     let (id, random) = (&organization.id, &*context.random);
     let made = admin_keys::create(&context.database, id, &name, end, now, random).await?;
     let (key, text) = made.ok_or_else(|| authority::missing(id))?;
-    let mut shown = show(&key);
-    shown["value"] = text.reveal().into();
-    Ok(Json(shown))
+    Ok(Json(output::with_key_text(show(&key), &text)))
 }
 
 pub(super) async fn get(

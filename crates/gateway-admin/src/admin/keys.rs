@@ -48,9 +48,7 @@ pub(super) async fn create(
     let new = NewKey { project: &project, service_account: None, name: &name, expires_at };
     let made = keys::create(&context.database, new, now, &*context.random).await?;
     let (key, text) = made.ok_or_else(|| projects::missing(&project))?;
-    let mut shown = show(&context, &key).await?;
-    shown["value"] = text.reveal().into();
-    Ok(Json(shown))
+    Ok(Json(output::with_key_text(show(&context, &key).await?, &text)))
 }
 
 pub(super) async fn get(
@@ -59,8 +57,7 @@ pub(super) async fn get(
     Path((project, id)): Path<(String, String)>,
 ) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
-    let found = keys::get(&context.database, &project, &id).await?;
-    Ok(Json(show(&context, &found.ok_or_else(|| missing(&id))?).await?))
+    show_found(&context, keys::get(&context.database, &project, &id).await?, &id).await
 }
 
 /// Changes when a key expires.
@@ -79,7 +76,7 @@ pub(super) async fn update(
         end => keys::expire(&context.database, &project, &id, end, now).await?,
     };
     context.apply_changes().await;
-    Ok(Json(show(&context, &found.ok_or_else(|| missing(&id))?).await?))
+    show_found(&context, found, &id).await
 }
 
 pub(super) async fn revoke(
@@ -89,9 +86,8 @@ pub(super) async fn revoke(
 ) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
     let done = keys::revoke(&context.database, &project, &id, context.clock.now()).await?;
-    done.ok_or_else(|| missing(&id))?;
-    context.apply_changes().await;
-    output::deleted("organization.project.api_key.deleted", &id)
+    let object = "organization.project.api_key.deleted";
+    output::finish_deletion(&context, done, missing, object, &id).await
 }
 
 pub(super) async fn rotate(
@@ -107,9 +103,12 @@ pub(super) async fn rotate(
     let made = keys::rotate(&context.database, &project, &id, grace, now, random).await?;
     let (key, text) = made.ok_or_else(|| missing(&id))?;
     context.apply_changes().await;
-    let mut shown = show(&context, &key).await?;
-    shown["value"] = text.reveal().into();
-    Ok(Json(shown))
+    Ok(Json(output::with_key_text(show(&context, &key).await?, &text)))
+}
+
+async fn show_found(context: &Services, found: Option<Key>, id: &str) -> JsonResult {
+    let key = found.ok_or_else(|| missing(id))?;
+    Ok(Json(show(context, &key).await?))
 }
 
 async fn show(context: &Services, key: &Key) -> Result<Value, ApiError> {

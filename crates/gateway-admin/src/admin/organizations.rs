@@ -78,9 +78,7 @@ pub(super) async fn delete(
         return Err(ApiError::bad_request("default_organization", message));
     }
     let done = organizations::delete(&context.database, &id, context.clock.now()).await?;
-    done.ok_or_else(|| missing(&id))?;
-    context.apply_changes().await;
-    output::deleted("organization.deleted", &id)
+    output::finish_deletion(&context, done, missing, "organization.deleted", &id).await
 }
 
 pub(super) async fn payments(

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::Services;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
+use gateway_policy::settings::Secret;
 use gateway_store::records::Listed;
 
 /// The state of a handler.
@@ -34,7 +35,27 @@ pub(super) fn list_of(data: Vec<Value>, has_more: bool) -> Value {
     })
 }
 
-/// The response to a deletion.
+/// A new key with its text, which no other response contains.
+pub(super) fn with_key_text(mut shown: Value, text: &Secret) -> Value {
+    shown["value"] = text.reveal().into();
+    shown
+}
+
+/// The response to a deletion, after which it is in effect at this node. `done` is `None` when there
+/// is no such resource; `missing` is the error then.
+pub(super) async fn finish_deletion<T>(
+    context: &Services,
+    done: Option<T>,
+    missing: impl FnOnce(&str) -> ApiError,
+    object: &str,
+    id: &str,
+) -> JsonResult {
+    done.ok_or_else(|| missing(id))?;
+    context.apply_changes().await;
+    deleted(object, id)
+}
+
+/// The response to a deletion that needs nothing else.
 pub(super) fn deleted(object: &str, id: &str) -> JsonResult {
     Ok(Json(json!({ "object": object, "id": id, "deleted": true })))
 }

@@ -8,7 +8,7 @@ use super::authority::Subject;
 use super::input::{self, Fields, Parameters, invalid};
 use super::output::{self, JsonResult, Shared};
 use super::projects;
-
+use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Secret;
 use gateway_store::records::keys::Key;
@@ -57,8 +57,7 @@ pub(super) async fn get(
     Path((project, id)): Path<(String, String)>,
 ) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
-    let found = service_accounts::get(&context.database, &project, &id).await?;
-    Ok(Json(show(&found.ok_or_else(|| missing(&id))?)))
+    Ok(Json(show(&find(&context, &project, &id).await?)))
 }
 
 pub(super) async fn update(
@@ -76,8 +75,7 @@ pub(super) async fn update(
     let (name, role) = (name.as_deref(), role.as_deref());
     let done = service_accounts::update(&context.database, &project, &id, name, role).await?;
     done.ok_or_else(|| missing(&id))?;
-    let found = service_accounts::get(&context.database, &project, &id).await?;
-    Ok(Json(show(&found.ok_or_else(|| missing(&id))?)))
+    Ok(Json(show(&find(&context, &project, &id).await?)))
 }
 
 pub(super) async fn delete(
@@ -88,9 +86,8 @@ pub(super) async fn delete(
     projects::any(&context, &organization, &project).await?;
     let now = context.clock.now();
     let done = service_accounts::delete(&context.database, &project, &id, now).await?;
-    done.ok_or_else(|| missing(&id))?;
-    context.apply_changes().await;
-    output::deleted("organization.project.service_account.deleted", &id)
+    let object = "organization.project.service_account.deleted";
+    output::finish_deletion(&context, done, missing, object, &id).await
 }
 
 pub(super) async fn create_key(
@@ -103,9 +100,8 @@ pub(super) async fn create_key(
     let (name, end) = (fields.name("name")?, input::end_of(&mut fields, now)?);
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
+    find(&context, &project, &id).await?;
     let (database, random) = (&context.database, &*context.random);
-    let found = service_accounts::get(database, &project, &id).await?;
-    found.ok_or_else(|| missing(&id))?;
     let name = name.as_deref();
     let made = service_accounts::create_key(database, &project, &id, name, end, now, random);
     let (key, text) = made.await?.ok_or_else(|| {
@@ -114,6 +110,11 @@ pub(super) async fn create_key(
         ApiError::bad_request("too_many_keys", message)
     })?;
     Ok(Json(show_key(&key, &text)))
+}
+
+async fn find(context: &Services, project: &str, id: &str) -> Result<ServiceAccount, ApiError> {
+    let found = service_accounts::get(&context.database, project, id).await?;
+    found.ok_or_else(|| missing(id))
 }
 
 pub(super) fn show(account: &ServiceAccount) -> Value {
@@ -127,14 +128,14 @@ pub(super) fn show(account: &ServiceAccount) -> Value {
 }
 
 fn show_key(key: &Key, text: &Secret) -> Value {
-    json!({
+    let shown = json!({
         "object": "organization.project.service_account.api_key",
         "id": key.id,
         "name": key.name,
-        "value": text.reveal(),
         "created_at": key.created_at,
         "expires_at": output::moment(key.expires_at),
-    })
+    });
+    output::with_key_text(shown, text)
 }
 
 fn missing(id: &str) -> ApiError {

@@ -177,9 +177,8 @@ pub(super) async fn delete_alert(
     let id = &names["id"];
     let now = context.clock.now();
     let done = spend::delete_alert(&context.database, target.scope(), id, now).await?;
-    done.ok_or_else(|| no_alert(id))?;
-    context.apply_changes().await;
-    output::deleted(&target.object("spend_alert.deleted"), id)
+    let object = target.object("spend_alert.deleted");
+    output::finish_deletion(&context, done, no_alert, &object, id).await
 }
 
 async fn set(context: &Services, target: &Target, cents: Option<u64>) -> Result<(), ApiError> {
