@@ -157,7 +157,7 @@ mod tests {
         check(&[("choice", &["a"]), ("text", &["anything"])], Ok(()));
         check(&[("choice", &["a", "b\\u{202e}"])], Ok(()));
         check(&[("other", &["a", "b", "and more"])], Ok(()));
-        check(&[("choice", &["b\u{202e}"])], Err("none of its options"));
+        check(&[("choice", &["b\u{202e}"])], Err("is not one of its options"));
         check(&[("choice", &["c"])], Err("`choice` is not one of its options"));
         check(&[("choice", &["a", "a"])], Err("names an option twice"));
         check(&[("other", &["x", "y"])], Err("more than one text"));

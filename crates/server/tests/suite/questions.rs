@@ -126,7 +126,7 @@ async fn the_first_answer_that_fits_counts_and_the_others_learn_of_it() {
 async fn an_answer_that_does_not_fit_is_refused_to_its_sender() {
     let long = "x".repeat(65_537);
     for (answers, why) in [
-        (json!({ "answers": { "db": { "answers": ["Oracle"] } } }), "none of its options"),
+        (json!({ "answers": { "db": { "answers": ["Oracle"] } } }), "not one of its options"),
         (json!({ "answers": { "dB": { "answers": [] } } }), "no question `dB`"),
         (json!({ "answers": { "db": { "answers": "SQLite" } } }), "invalid type"),
         (json!({ "answers": { "db": "SQLite" } }), "invalid type"),
