@@ -36,6 +36,6 @@ pub use sandbox::{
     ShellEnvironmentPolicy, WorkspaceWrite,
 };
 pub use tools::{
-    Agents, ContextSize, Location, McpServer, Port, Project, TrustLevel, WebSearch,
+    AgentRole, Agents, ContextSize, Location, McpServer, Port, Project, TrustLevel, WebSearch,
     WebSearchSettings, WebSearchTool,
 };

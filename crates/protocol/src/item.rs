@@ -1,5 +1,7 @@
 //! Items, the parts of a turn. Their streamed deltas are in `item_event`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -338,12 +340,32 @@ pub struct CollabToolCallItem {
     pub new_thread_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// State of the agent, when the call is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_status: Option<CollabAgentStatus>,
+    /// Threads of the agents that the call is about. While it runs, as the model named them: by id or
+    /// nickname.
+    #[serde(default)]
+    pub receiver_thread_ids: Vec<String>,
+    /// State of each of them, by thread id.
+    #[serde(default)]
+    pub agents_states: BTreeMap<String, CollabAgentState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// Why it failed; absent if it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// State of an agent, with its final message or the reason for its failure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CollabAgentState {
+    pub status: CollabAgentStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// Tool that one agent uses on another.

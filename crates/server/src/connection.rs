@@ -24,7 +24,7 @@ use crate::server::Server;
 use crate::thread::Command;
 use crate::{salvage_report, warnings};
 
-pub(crate) use caller::{Caller, Gate};
+pub(crate) use caller::{Caller, Gate, held_gate};
 pub(crate) use peer::{ConnectionId, Peer};
 
 /// Requests of one connection that may be handled concurrently. At the bound the connection is not

@@ -1,5 +1,6 @@
 //! Between the wire's types, the session's and the leaves': the one place that knows both sides.
 
+pub(crate) mod agent;
 pub(crate) mod auto_review;
 pub(crate) mod event;
 pub(crate) mod item;

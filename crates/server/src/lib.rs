@@ -3,6 +3,7 @@
 //!
 //! It reads no environment, no command line and no clock by itself: see [`Options`].
 
+mod agents;
 mod allowed;
 mod bounds;
 mod client_processes;

@@ -80,6 +80,11 @@ impl LoadedThreads {
     /// Unloads a thread and notifies every client.
     pub(crate) fn unload(&self, thread: &str) {
         self.lock().remove(thread);
+        self.notify_closed(thread);
+    }
+
+    /// Notifies every client that a thread has been closed.
+    pub(crate) fn notify_closed(&self, thread: &str) {
         self.notify_unloaded(thread);
         let params = ThreadIdNotification { thread_id: thread.to_owned() };
         self.connections.notify_all::<ThreadClosed>(&params);

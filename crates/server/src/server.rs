@@ -11,6 +11,7 @@ use jsonrpc::{CloseReason, Spool};
 use sandbox::Sandbox;
 use tokio::sync::Semaphore;
 
+use crate::agents::Agents;
 use crate::client_processes::ClientProcesses;
 use crate::command_runner::CommandRunner;
 use crate::config_source::ConfigSource;
@@ -27,8 +28,8 @@ use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
-    Actor, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox, ModelStream,
-    Questions, Replies, Reviewer, RunningCommands, ThreadConfiguration, ThreadHandle,
+    Actor, AgentCalls, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox,
+    ModelStream, Questions, Replies, Reviewer, RunningCommands, ThreadConfiguration, ThreadHandle,
     ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::ThreadDefaults;
@@ -55,7 +56,8 @@ pub(crate) struct Services {
     pub(crate) runner: CommandRunner,
     pub(crate) store: Arc<ThreadStore>,
     pub(crate) threads: Arc<LoadedThreads>,
-    pub(crate) loader: ThreadLoader,
+    pub(crate) loader: Arc<ThreadLoader>,
+    pub(crate) agents: Arc<Agents>,
     pub(crate) requests: Arc<ClientRequests>,
     pub(crate) processes: Arc<ClientProcesses>,
     pub(crate) connections: Arc<Connections>,
@@ -195,30 +197,29 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     };
     let inspection =
         InspectionServices { files: files.clone(), rules: rules.clone(), options: options.clone() };
-    let start = start_actor(
-        ActorServices {
-            client: model_server::ScriptedTransport::client(),
-            models: models.clone(),
-            store: store.clone(),
-            threads: threads.clone(),
-            requests: requests.clone(),
-            connections: connections.clone(),
-            configurations: configurations.clone(),
-            defaults: defaults.clone(),
-            notifier,
-        },
-        commands,
-        inspection,
-    );
-    let loader = ThreadLoader {
+    let agents = Arc::new(Agents::new(threads.clone(), store.clone()));
+    let actor_services = ActorServices {
+        client: model_server::ScriptedTransport::client(),
+        models: models.clone(),
+        store: store.clone(),
+        threads: threads.clone(),
+        requests: requests.clone(),
+        connections: connections.clone(),
+        configurations: configurations.clone(),
+        defaults: defaults.clone(),
+        notifier,
+        agents: agents.clone(),
+    };
+    let loader = Arc::new(ThreadLoader {
         options: options.clone(),
         files: files.clone(),
         configurations: configurations.clone(),
         defaults: defaults.clone(),
         store: store.clone(),
         threads: threads.clone(),
-        start: Box::new(start),
-    };
+        start: Box::new(start_actor(actor_services, commands, inspection)),
+    });
+    agents.set_loader(Arc::downgrade(&loader));
     Services {
         spool: spool(options.home.clone()),
         processes: Arc::new(ClientProcesses::new(runner.clone(), connections.clone())),
@@ -231,6 +232,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         runner,
         store,
         threads,
+        agents,
         loader,
         requests,
         connections,
@@ -251,6 +253,7 @@ struct ActorServices {
     configurations: Arc<Configurations>,
     defaults: Arc<ThreadDefaults>,
     notifier: Arc<Notifier>,
+    agents: Arc<Agents>,
 }
 
 /// Builds the owners of a loaded thread's state, each with the services that it needs, and starts
@@ -279,6 +282,7 @@ fn start_actor(
         let sender = mailbox.sender();
         let notifier = services.notifier.clone();
         let hooks = TurnHooks::new(id.clone(), ephemeral, options.clone(), notifier);
+        let (agent, agent_sender) = (extra.agent.clone(), mailbox.sender());
         let journal = (record, extra, ephemeral);
         let actor = Actor {
             machine,
@@ -299,6 +303,12 @@ fn start_actor(
                 instruction_sources,
                 services.configurations.clone(),
                 services.defaults.clone(),
+            ),
+            agents: AgentCalls::new(
+                id.clone(),
+                services.agents.clone(),
+                agent_sender,
+                agent.as_ref(),
             ),
             model: ModelStream::new(id, services.client.clone(), services.models.clone(), options),
             reviewer: Reviewer::new(sender),

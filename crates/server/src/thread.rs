@@ -1,6 +1,7 @@
 //! Loaded threads: one actor each, which owns the session's machine and carries its effects out.
 
 mod actor;
+mod agent_calls;
 mod broadcast;
 mod budget;
 mod configuration;
@@ -24,6 +25,7 @@ mod turn_hooks;
 mod unstored;
 
 pub(crate) use actor::Actor;
+pub(crate) use agent_calls::AgentCalls;
 pub(crate) use broadcast::Broadcast;
 pub(crate) use configuration::ThreadConfiguration;
 pub(crate) use event_log::{EventPosition, ReplayGap};

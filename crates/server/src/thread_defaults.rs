@@ -10,8 +10,8 @@ use model::catalog::ModelInfo;
 use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::json;
 use session::{
-    CommandTool, Configured, Context, Limits, Mode, OfferCache, PatchTool, SandboxPolicy, Settings,
-    ToolSet,
+    AgentRole, AgentTools, CommandTool, Configured, Context, Limits, Mode, OfferCache, PatchTool,
+    SandboxPolicy, Settings, ToolSet,
 };
 
 use crate::allowed::Allowed;
@@ -134,7 +134,11 @@ fn read_parts(
     let info = models.info(config, &settings.provider, &settings.model);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
     let context = context(options, config, extra, &doc, &info)?;
-    let tools = ToolSet { dynamic: extra.dynamic_tools.clone().into(), ..tools(config, &info) };
+    let tools = ToolSet {
+        dynamic: extra.dynamic_tools.clone().into(),
+        agents: agent_tools(config, extra),
+        ..tools(config, &info)
+    };
     let offer = offers.lock().unwrap_or_else(PoisonError::into_inner).offer(tools);
     let limits = limits(config, &settings.provider, window);
     let plan_effort = config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned());
@@ -164,9 +168,26 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
         user_input: true,
         login_shell: config.allow_login_shell,
         web_search: [false, true].map(|full_access| web_search(config, full_access)),
+        agents: None,
         dynamic: Arc::default(),
         reads_only: false,
     }
+}
+
+/// The tools for agents: of a thread that is above the largest depth.
+fn agent_tools(config: &Config, extra: &Extra) -> Option<Arc<AgentTools>> {
+    if !config.features.multi_agent {
+        return None;
+    }
+    let depth = extra.agent.as_ref().map_or(0, |agent| agent.depth);
+    let role = |(name, role): (&String, &config::table::AgentRole)| AgentRole {
+        name: name.clone(),
+        description: role.description.clone(),
+    };
+    Some(Arc::new(AgentTools {
+        may_spawn: u64::from(depth) < *config.agents.max_depth,
+        roles: config.agents.roles.iter().map(role).collect(),
+    }))
 }
 
 /// The provider's own search, as the JSON that offers it. The offline model has none.

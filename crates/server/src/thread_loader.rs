@@ -1,6 +1,8 @@
 //! Loads threads: new ones from the configuration and the client's overrides, stored ones from their
 //! record, forks from another thread.
 
+mod agents;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,6 +30,11 @@ use crate::thread::{Extra, ThreadHandle};
 use crate::thread_defaults::{Parts, ThreadDefaults};
 use crate::thread_store::{NewThread, ThreadStore};
 use crate::{git, warnings};
+
+pub(crate) use agents::AgentThread;
+
+/// The clients that are sent what is wrong with a thread's configuration.
+pub(crate) type Clients<'a> = &'a [Arc<Peer>];
 
 /// See the module.
 pub(crate) struct ThreadLoader {
@@ -85,15 +92,15 @@ impl ThreadLoader {
     /// Makes a new thread: stored before a client can see it, unless it is ephemeral.
     pub(crate) async fn new_thread(
         &self,
-        peer: &Peer,
+        clients: Clients<'_>,
         client: ClientOverrides,
         ephemeral: bool,
         mut extra: Extra,
     ) -> Result<ThreadHandle, Error> {
         let options = &self.options;
         let cwd = client.cwd.clone().unwrap_or_else(|| options.cwd.clone());
-        let (config, origin) = self.configuration(peer, &cwd, &client).await?;
-        let settings = self.new_settings(&config, &client, cwd, peer)?;
+        let (config, origin) = self.configuration(clients, &cwd, &client).await?;
+        let settings = self.new_settings(&config, &client, cwd, clients)?;
         extra.base_instructions = client.base_instructions;
         extra.developer_instructions = client.developer_instructions;
         let id = options.ids.next();
@@ -111,7 +118,7 @@ impl ThreadLoader {
             ..ThreadRecord::default()
         };
         let new = NewThread::new(record, &settings);
-        let parts = self.parts(peer, &config, &extra, settings).await?;
+        let parts = self.parts(clients, &config, &extra, settings).await?;
         if !ephemeral {
             self.store.create(&new).await?;
         }
@@ -124,20 +131,20 @@ impl ThreadLoader {
     /// reads the thread's row only: its history is read with the first turn.
     pub(crate) async fn resume_thread(
         &self,
-        peer: &Peer,
+        clients: Clients<'_>,
         id: &str,
         client: &ClientOverrides,
     ) -> Result<(ThreadHandle, Overrides), Error> {
         loop {
             let Some(loaded) = self.threads.get(id).filter(ThreadHandle::is_alive) else {
-                match self.load_thread(peer, id, client).await? {
+                match self.load_thread(clients, id, client).await? {
                     Some(loaded) => return Ok(loaded),
                     // Another request has loaded or changed it meanwhile.
                     None => continue,
                 }
             };
             let cwd = client.cwd.clone().unwrap_or_else(|| self.options.cwd.clone());
-            let (config, _) = self.configuration(peer, &cwd, client).await?;
+            let (config, _) = self.configuration(clients, &cwd, client).await?;
             if !loaded.is_alive() {
                 continue;
             }
@@ -149,7 +156,7 @@ impl ThreadLoader {
     /// without the lock: a file system that does not answer delays no other thread.
     async fn load_thread(
         &self,
-        peer: &Peer,
+        clients: Clients<'_>,
         id: &str,
         client: &ClientOverrides,
     ) -> Result<Option<(ThreadHandle, Overrides)>, Error> {
@@ -164,8 +171,8 @@ impl ThreadLoader {
         }
         let settings = self.stored_settings(&record).await?;
         let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
-        let (config, origin) = self.configuration(peer, &cwd, client).await?;
-        let settings = limit(peer, settings, &config);
+        let (config, origin) = self.configuration(clients, &cwd, client).await?;
+        let settings = limit(clients, settings, &config);
         let overrides = self.overrides(&config, client, &cwd)?;
         let mut extra = Extra::read(&record);
         let introduced = extra.introduced.clone();
@@ -176,7 +183,7 @@ impl ThreadLoader {
         if let Some(instructions) = &client.developer_instructions {
             extra.developer_instructions = Some(instructions.clone());
         }
-        let parts = self.parts(peer, &config, &extra, settings).await?;
+        let parts = self.parts(clients, &config, &extra, settings).await?;
         // A thread has one actor, and none while it is archived or deleted.
         let _loading = self.threads.lock_loading().await;
         if let Some(ending) = self.threads.get(id).filter(|handle| !handle.is_alive()) {
@@ -197,6 +204,7 @@ impl ThreadLoader {
             failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
             previewed: !record.preview.is_empty(),
             goal,
+            ..Restored::default()
         };
         let stored = (record, extra, false);
         let handle = self.start_actor((config, origin), parts, stored, restored);
@@ -206,7 +214,7 @@ impl ThreadLoader {
     /// Makes a thread that begins with the turns of another one, and loads it.
     pub(crate) async fn fork_thread(
         &self,
-        peer: &Peer,
+        clients: Clients<'_>,
         fork: Fork<'_>,
         client: ClientOverrides,
     ) -> Result<ThreadHandle, Error> {
@@ -221,9 +229,9 @@ impl ThreadLoader {
         };
         let mut settings = self.stored_settings(&parent).await?;
         let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
-        let (config, origin) = self.configuration(peer, &cwd, &client).await?;
+        let (config, origin) = self.configuration(clients, &cwd, &client).await?;
         settings.apply(self.overrides(&config, &client, &cwd)?);
-        let settings = limit(peer, settings, &config);
+        let settings = limit(clients, settings, &config);
         let inherited = Extra::read(&parent);
         let extra = Extra {
             base_instructions: client.base_instructions.or(inherited.base_instructions),
@@ -258,7 +266,7 @@ impl ThreadLoader {
             ..ThreadRecord::default()
         };
         let new = NewThread::new(record, &settings);
-        let parts = self.parts(peer, &config, &extra, settings).await?;
+        let parts = self.parts(clients, &config, &extra, settings).await?;
         let mut restored = Restored {
             introduced: extra.introduced.clone(),
             usage: parent.token_usage.as_deref().map(total_usage).unwrap_or_default(),
@@ -299,27 +307,31 @@ impl ThreadLoader {
     /// What the thread takes from its configuration; the client is sent what cannot be read.
     async fn parts(
         &self,
-        peer: &Peer,
+        clients: Clients<'_>,
         config: &Arc<Config>,
         extra: &Extra,
         settings: Allowed<Settings>,
     ) -> Result<Parts, Error> {
         let parts = self.defaults.parts(config, extra, settings).await?;
-        parts.problems.iter().for_each(|problem| warnings::send_plain(peer, problem.clone()));
+        for (peer, problem) in to_each(clients, &parts.problems) {
+            warnings::send_plain(peer, problem.clone());
+        }
         Ok(parts)
     }
 
     /// The configuration of a thread; the client is sent its warnings.
     async fn configuration(
         &self,
-        peer: &Peer,
+        clients: Clients<'_>,
         cwd: &Path,
         client: &ClientOverrides,
     ) -> Result<(Arc<Config>, ConfigurationOrigin), Error> {
         let read = self.configurations.in_folder_with_rules(cwd, client.config.as_ref());
         let (loaded, problems) = read.await?;
-        warnings::send(peer, &loaded.resolved.warnings);
-        problems.into_iter().for_each(|problem| warnings::send_plain(peer, problem));
+        clients.iter().for_each(|peer| warnings::send(peer, &loaded.resolved.warnings));
+        for (peer, problem) in to_each(clients, &problems) {
+            warnings::send_plain(peer, problem.clone());
+        }
         let origin = ConfigurationOrigin {
             cwd: cwd.to_owned(),
             files: loaded.files,
@@ -336,6 +348,7 @@ impl ThreadLoader {
         (record, extra, ephemeral): (ThreadRecord, Extra, bool),
         restored: Restored,
     ) -> ThreadHandle {
+        let restored = Restored { thread: record.id.as_str().into(), ..restored };
         let Parts { configured, instruction_sources, context_window, .. } = parts;
         let ids = Box::new(SessionIds(self.options.clone()));
         let clock = self.options.clock.clone();
@@ -360,7 +373,7 @@ impl ThreadLoader {
         config: &Config,
         client: &ClientOverrides,
         cwd: PathBuf,
-        peer: &Peer,
+        clients: Clients<'_>,
     ) -> Result<Allowed<Settings>, Error> {
         let mut settings = self.defaults.settings(config, &cwd);
         let overrides = self.overrides(config, client, &cwd)?;
@@ -369,7 +382,7 @@ impl ThreadLoader {
         if !is_chosen {
             settings.model = self.defaults.model(config, &settings.provider);
         }
-        Ok(limit(peer, settings, config))
+        Ok(limit(clients, settings, config))
     }
 
     fn overrides(
@@ -405,11 +418,21 @@ impl ThreadLoader {
 }
 
 /// The settings within the requirements; the client is sent what was replaced.
-fn limit(peer: &Peer, settings: Settings, config: &Config) -> Allowed<Settings> {
+fn limit(clients: Clients<'_>, settings: Settings, config: &Config) -> Allowed<Settings> {
     let cwd = settings.cwd.clone();
     let (allowed, replacements) = Allowed::new(settings, config, &cwd);
-    replacements.into_iter().for_each(|replaced| warnings::send_plain(peer, replaced));
+    for (peer, replaced) in to_each(clients, &replacements) {
+        warnings::send_plain(peer, replaced.clone());
+    }
     allowed
+}
+
+/// Every client with every text.
+fn to_each<'a>(
+    clients: Clients<'a>,
+    texts: &'a [String],
+) -> impl Iterator<Item = (&'a Arc<Peer>, &'a String)> {
+    clients.iter().flat_map(move |peer| texts.iter().map(move |text| (peer, text)))
 }
 
 fn check_provider(config: &Config, provider: &str) -> Result<(), Error> {

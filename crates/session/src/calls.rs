@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::cx::Cx;
 use crate::history::{self, ABORTED, CallKind, CallOutput};
+use crate::port::agents::AgentCall;
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::Fragment;
@@ -44,6 +45,8 @@ enum State {
     AtClient { request: u64, since: Millis, item: DynamicCall },
     /// The user is asked questions.
     AtUser { request: u64, since: Millis, item: DynamicCall, questions: Arc<[UserQuestion]> },
+    /// The driver carries out what the call asks of other agents.
+    AtAgents { request: u64, item: Box<AgentCall> },
     /// A patch is being applied.
     Applying(FileChange),
     /// Its command runs.
@@ -243,6 +246,11 @@ impl Calls {
         self.set(number, State::AtUser { request, since, item, questions });
     }
 
+    /// The driver carries out what a call asks of other agents.
+    pub(crate) fn call_agents(&mut self, number: u64, request: u64, item: AgentCall) {
+        self.set(number, State::AtAgents { request, item: Box::new(item) });
+    }
+
     /// The patch of a call is being applied.
     pub(crate) fn apply(&mut self, number: u64, change: FileChange) {
         self.set(number, State::Applying(change));
@@ -311,6 +319,16 @@ impl Calls {
         }
     }
 
+    /// Takes out the call whose request to other agents was carried out.
+    pub(crate) fn take_agent_call(&mut self, request: u64) -> Option<(u64, AgentCall)> {
+        let is_it =
+            |state: &State| matches!(state, State::AtAgents { request: it, .. } if *it == request);
+        match self.take_if(is_it)? {
+            (number, State::AtAgents { item, .. }) => Some((number, *item)),
+            _ => None,
+        }
+    }
+
     /// Takes out the patch that a call applied.
     pub(crate) fn take_applied(&mut self, number: u64) -> Option<FileChange> {
         let call = self.0.iter_mut().find(|call| call.number == number)?;
@@ -331,6 +349,7 @@ impl Calls {
             State::AtClient { item, .. } | State::AtUser { item, .. } => {
                 Some(Item::DynamicCall(item.clone()))
             }
+            State::AtAgents { item, .. } => Some(Item::AgentCall(item.clone())),
             State::Applying(change) => Some(change.item()),
             State::Queued(_)
             | State::Preparing(_)
@@ -398,6 +417,11 @@ impl Call {
             }
             State::AtClient { request, since, item } => {
                 close_at_client(request, since, item, turn, why, cx);
+            }
+            State::AtAgents { request, item } => {
+                cx.push(Effect::CancelAgents { request });
+                let item = Item::AgentCall(item).closed(ItemStatus::Failed, Some(why));
+                cx.item_completed(turn, item);
             }
         }
     }

@@ -202,6 +202,20 @@ pub(crate) fn call_output(call_id: &str, kind: &CallKind, output: &CallOutput) -
     }
 }
 
+/// What the model was last asked with: `fragments` without the response that is being worked on,
+/// which ends in calls without outputs.
+pub(crate) fn before_last_response(fragments: &[Fragment]) -> &[Fragment] {
+    let is_input = |fragment: &Fragment| {
+        let head = serde_json::from_str::<Head<'_>>(&fragment.text);
+        head.is_ok_and(|head| {
+            is_output(&head.kind)
+                || (head.kind == "message" && head.role.as_deref() != Some("assistant"))
+        })
+    };
+    let end = fragments.iter().rposition(is_input).map_or(0, |last| last + 1);
+    &fragments[..end]
+}
+
 /// What a call gave.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CallOutput {

@@ -27,6 +27,7 @@ mod turn;
 
 pub use context::instructions;
 pub use machine::{Live, Machine};
+pub use port::agents::{AgentCall, AgentOutcome, AgentRequest, AgentState, AgentTool, SpawnAgent};
 pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
 pub use port::auto_review::{
     ApprovalReview, ApprovalsReviewer, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
@@ -51,7 +52,9 @@ pub use port::tool::{
     Assessment, Attempted, ExecSpec, ImageData, PatchPlan, Prepared, ProcessEnd, RuleDecision,
     ToolError, ToolRequest,
 };
-pub use port::tool_set::{CommandTool, DynamicTool, Offer, PatchTool, ToolSet};
+pub use port::tool_set::{
+    AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, ToolSet,
+};
 pub use tools::{OfferCache, is_reserved_tool};
 
 /// A thread, turn or item id. Shared, because every event about it carries it.

@@ -53,6 +53,7 @@ impl Machine {
             approvals: Approvals::default(),
             usage: restored.usage,
             phase: Phase::Open,
+            id: restored.thread,
         };
         if let Some(history) = restored.history {
             thread.conversation.restore(history, &mut thread.cx);
@@ -231,6 +232,9 @@ impl Machine {
             }
             Input::UserAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.user_answered(request, outcome, thread));
+            }
+            Input::AgentsAnswered { request, outcome } => {
+                self.with_turn(|turn, thread| turn.agents_answered(request, *outcome, thread));
             }
             Input::ToolAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.tool_answered(request, outcome, thread));

@@ -1,6 +1,7 @@
 //! What crosses the border of the session, as plain data: inputs, effects, events, items and
 //! settings. Imports nothing else of this crate.
 
+pub(crate) mod agents;
 pub(crate) mod approval;
 pub(crate) mod auto_review;
 pub(crate) mod effect;

@@ -16,6 +16,8 @@ use crate::tools::CallCx;
 
 /// See the module.
 pub(crate) struct Thread {
+    /// The thread's own id, for items that name it.
+    pub(crate) id: Id,
     pub(crate) cx: Cx,
     pub(crate) configuration: Configuration,
     pub(crate) conversation: Conversation,

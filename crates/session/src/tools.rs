@@ -4,21 +4,27 @@
 //! [`Step`] comes next. `turn` carries the steps out and knows no tool. Tools that come from
 //! elsewhere, such as those that clients run, implement the same trait with data in place of code.
 
+mod agents;
 mod apply_patch;
 mod arguments;
+mod close_agent;
 mod command;
 mod dynamic;
 mod exec_command;
 mod get_goal;
 mod offer;
 mod request_user_input;
+mod resume_agent;
+mod send_input;
 mod shell;
+mod spawn_agent;
 #[cfg(test)]
 mod tests;
 mod tool;
 mod update_goal;
 mod update_plan;
 mod view_image;
+mod wait_agent;
 mod web_search;
 pub(crate) mod write_stdin;
 
@@ -42,15 +48,16 @@ const BUILT_IN: &[&dyn Tool] = &[
     &update_goal::UpdateGoal,
     &view_image::ViewImage,
     &request_user_input::RequestUserInput,
+    &spawn_agent::Spawn,
+    &send_input::Send,
+    &resume_agent::Resume,
+    &wait_agent::Wait,
+    &close_agent::Close,
 ];
 
-/// Names of tools that are planned: a client's tool cannot take them.
-const RESERVED: [&str; 5] =
-    ["close_agent", "resume_agent", "send_input", "spawn_agent", "wait_agent"];
-
-/// Whether a built-in tool has this name, or may get it.
+/// Whether a built-in tool has this name.
 pub fn is_reserved_tool(name: &str) -> bool {
-    RESERVED.contains(&name) || BUILT_IN.iter().any(|tool| tool.name() == name)
+    BUILT_IN.iter().any(|tool| tool.name() == name)
 }
 
 /// Reads a function call; the error is for the model.

@@ -3,6 +3,7 @@
 //!
 //! `response` reads what the model sends, `steps` carries tool calls out.
 
+mod agent_calls;
 mod approval;
 mod compaction;
 mod kind;

@@ -326,6 +326,12 @@ export interface ClientInfo {
   version: string;
 }
 
+/** State of an agent, with its final message or the reason for its failure. */
+export interface CollabAgentState {
+  message?: string | null;
+  status: CollabAgentStatus;
+}
+
 /** State of the other agent. */
 export type CollabAgentStatus = "pendingInit" | "running" | "interrupted" | "completed" | "errored" | "shutdown" | "notFound";
 
@@ -334,14 +340,24 @@ export type CollabAgentTool = "spawnAgent" | "sendInput" | "resumeAgent" | "wait
 
 /** A tool call between agents. */
 export interface CollabToolCallItem {
+  /** State of the agent, when the call is about one. */
   agentStatus?: CollabAgentStatus | null;
+  /** State of each of them, by thread id. */
+  agentsStates: { [key: string]: CollabAgentState };
   id: string;
   model?: string | null;
   /** Thread of a spawned agent. */
   newThreadId?: string | null;
   prompt?: string | null;
+  /** Why it failed; absent if it succeeded. */
+  reason?: string | null;
   reasoningEffort?: ReasoningEffort | null;
   receiverThreadId?: string | null;
+  /**
+   * Threads of the agents that the call is about. While it runs, as the model named them: by id or
+   * nickname.
+   */
+  receiverThreadIds: Array<string>;
   senderThreadId: string;
   status: CollabToolCallStatus;
   tool: CollabAgentTool;

@@ -20,7 +20,7 @@ options! {
         /// Threads can have goals (`thread/goal/*`). Experimental.
         goals: bool = false, ANY | PINNABLE, Effect::Active;
         /// The model can start sub-agents.
-        multi_agent: bool = true, ANY | PINNABLE, AGENTS;
+        multi_agent: bool = true, ANY | PINNABLE, Effect::Active;
         /// `personality` is sent to the model.
         personality: bool = true, ANY | PINNABLE, Effect::Active;
         /// The machine does not sleep while a turn runs. Experimental.
@@ -170,7 +170,8 @@ mod tests {
         }
         assert_eq!(stage("goals"), Stage::Experimental);
         assert_eq!(stage("shell_tool"), Stage::Stable);
-        assert_eq!(stage("multi_agent"), Stage::UnderDevelopment);
+        assert_eq!(stage("multi_agent"), Stage::Stable);
+        assert_eq!(stage("undo"), Stage::UnderDevelopment);
         assert_eq!(stage("web_search"), Stage::Deprecated);
     }
 

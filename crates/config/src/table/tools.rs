@@ -146,11 +146,12 @@ options! {
     /// `agents`.
     pub struct Agents {
         /// Largest number of concurrent sub-agents.
-        max_threads: Whole<1, 1000> = Whole::new(6), ANY, AGENTS;
+        max_threads: Whole<1, 1000> = Whole::new(6), ANY, Effect::Active;
         /// Largest nesting depth of sub-agents; the thread itself has depth 0.
-        max_depth: Whole<0, 100> = Whole::new(1), ANY, AGENTS;
+        max_depth: Whole<0, 100> = Whole::new(1), ANY, Effect::Active;
         /// Time limit of one worker of a CSV job, in seconds.
-        job_max_runtime_seconds: Whole<1, 604_800> = Whole::new(1800), ANY, AGENTS;
+        job_max_runtime_seconds: Whole<1, 604_800> = Whole::new(1800), ANY,
+            Effect::Pending("`spawn_agents_on_csv`");
         /// Most tokens, input and output, that a turn and all agents that it starts may use
         /// together.
         max_total_tokens: Option<Whole<1, 1_000_000_000_000>>, ANY, Effect::Active;
@@ -168,9 +169,9 @@ options! {
         /// A configuration file that overrides this one for the role.
         config_file: Option<PathBuf>, ANY, AGENTS;
         /// Purpose of the role.
-        description: Option<String>, ANY, AGENTS;
+        description: Option<String>, ANY, Effect::Active;
         /// Names for agents of the role.
-        nickname_candidates: Vec<String>, ANY, AGENTS;
+        nickname_candidates: Vec<String>, ANY, Effect::Active;
     }
 }
 

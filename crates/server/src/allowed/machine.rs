@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use session::{
-    Action, Configured, Decision, Effect, Failure, Fragment, GoalChange, Id, Ids, Input, Machine,
-    ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored, ReviewResponse,
-    ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
+    Action, AgentOutcome, Configured, Decision, Effect, Failure, Fragment, GoalChange, Id, Ids,
+    Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored,
+    ReviewResponse, ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
 };
 
 use crate::allowed::Allowed;
@@ -60,6 +60,7 @@ machine_inputs! {
     NetworkWithdrawn { key: u64 }
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> }
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> }
+    AgentsAnswered { request: u64, outcome: Box<AgentOutcome> }
     StoreFailed { message: String }
     FailTurn { turn: Id, failure: Failure }
     Drain {}

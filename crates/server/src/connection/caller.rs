@@ -18,6 +18,15 @@ pub(crate) struct Caller {
 /// Opens when the response to a request is queued: notifications that follow the response wait here.
 pub(crate) struct Gate(oneshot::Receiver<()>);
 
+/// Keeps a gate closed; dropped, it opens the gate.
+pub(crate) struct GateHold(#[expect(dead_code)] oneshot::Sender<()>);
+
+/// A gate that opens when its hold is dropped.
+pub(crate) fn held_gate() -> (GateHold, Gate) {
+    let (sender, receiver) = oneshot::channel();
+    (GateHold(sender), Gate(receiver))
+}
+
 impl Gate {
     /// A gate that is open: notifications may precede the response.
     pub(crate) fn open() -> Self {
@@ -49,6 +58,11 @@ impl Caller {
     /// From now on the connection's next request may be handled ([`protocol::Ordering::Begins`]).
     pub(crate) fn begun(&self) {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// The caller alone, as the audience of what its request leads to.
+    pub(crate) fn clients(&self) -> &[Arc<Peer>] {
+        std::slice::from_ref(&self.peer)
     }
 
     /// A gate for this request's response.

@@ -50,6 +50,7 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             })
         }
         Item::DynamicCall(call) => wire::ThreadItem::DynamicToolCall(dynamic_call(call)),
+        Item::AgentCall(call) => wire::ThreadItem::CollabToolCall(super::agent::item(call)),
         Item::EnteredReviewMode { id, review } => {
             wire::ThreadItem::EnteredReviewMode(wire::ReviewModeItem {
                 id: id.to_string(),
@@ -92,6 +93,7 @@ pub(crate) fn kind(item: &Item) -> &'static str {
         Item::FileChange { .. } => "fileChange",
         Item::WebSearch { .. } => "webSearch",
         Item::DynamicCall(_) => "dynamicToolCall",
+        Item::AgentCall(_) => "collabToolCall",
         Item::EnteredReviewMode { .. } => "enteredReviewMode",
         Item::ExitedReviewMode { .. } => "exitedReviewMode",
         Item::ContextCompaction { .. } => "contextCompaction",

@@ -28,7 +28,14 @@ pub(crate) fn stored(stored: &StoredThread, status: ThreadStatus, turns: Vec<Tur
     thread(&stored.record, status, turns)
 }
 
+/// A thread that has just been made.
+pub(crate) fn new(record: &ThreadRecord, ephemeral: bool) -> Thread {
+    Thread { ephemeral, ..thread(record, ThreadStatus::Idle, Vec::new()) }
+}
+
 fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thread {
+    let source = source(&record.source);
+    let (agent_nickname, agent_role) = convert::agent::names(&source);
     Thread {
         id: record.id.clone(),
         session_id: record.session_id.clone(),
@@ -41,10 +48,10 @@ fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thre
         path: None,
         cwd: record.cwd.clone(),
         cli_version: record.cli_version.clone(),
-        source: source(&record.source),
+        source,
         thread_source: Extra::read(record).thread_source,
-        agent_nickname: None,
-        agent_role: None,
+        agent_nickname,
+        agent_role,
         forked_from_id: record.forked_from_id.clone(),
         name: record.name.clone(),
         git_info: record.git_info.as_deref().and_then(git_info),

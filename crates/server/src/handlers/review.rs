@@ -54,7 +54,7 @@ impl ReviewMethods<Caller> for Server {
                 session_source: Some(convert::thread::review_source()),
             };
             let overrides = ClientOverrides::default();
-            let fork = self.services.loader.fork_thread(&caller.peer, fork, overrides).await?;
+            let fork = self.services.loader.fork_thread(caller.clients(), fork, overrides).await?;
             // The review's events follow the response, so the thread is announced before it.
             let gate = Gate::open();
             let (overrides, since) = (Overrides::default(), None);

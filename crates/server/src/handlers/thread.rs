@@ -62,7 +62,7 @@ impl ThreadMethods<Caller> for Server {
         };
         let ephemeral = params.ephemeral.unwrap_or(false);
         let handle =
-            self.services.loader.new_thread(&caller.peer, overrides, ephemeral, extra).await?;
+            self.services.loader.new_thread(caller.clients(), overrides, ephemeral, extra).await?;
         self.attach(&caller, &handle, Overrides::default(), true).await
     }
 
@@ -98,7 +98,7 @@ impl ThreadMethods<Caller> for Server {
                     Some(path) => self.of_file(&path).await?,
                     None => params.thread_id,
                 };
-                self.services.loader.resume_thread(&caller.peer, &id, &overrides).await?
+                self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?
             }
         };
         let attaching = Attaching { overrides, since, announce: false, gate: caller.gate() };
@@ -137,7 +137,7 @@ impl ThreadMethods<Caller> for Server {
         if let Some(path) = params.path {
             let id = self.copy_of_file(&path, params.thread_source).await?;
             let (handle, overrides) =
-                self.services.loader.resume_thread(&caller.peer, &id, &overrides).await?;
+                self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?;
             return self.attach(&caller, &handle, overrides, true).await;
         }
         let fork = Fork {
@@ -147,7 +147,7 @@ impl ThreadMethods<Caller> for Server {
             source: params.thread_source,
             session_source: None,
         };
-        let handle = self.services.loader.fork_thread(&caller.peer, fork, overrides).await?;
+        let handle = self.services.loader.fork_thread(caller.clients(), fork, overrides).await?;
         self.attach(&caller, &handle, Overrides::default(), true).await
     }
 

@@ -99,8 +99,7 @@ pub(crate) async fn ask(
     gate: Gate,
     input: impl FnOnce(u64) -> MachineInput + Send + 'static,
 ) -> Result<Answer, Error> {
-    let input = Box::new(input);
-    send(handle, gate, |answer, gate| Command::Ask { input, answer, gate }).await
+    handle.ask(gate, input).await
 }
 
 /// Sends a command to the thread and waits for the session's answer.

@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use crate::allowed::{LimitedMachine, MachineInput};
 use crate::convert;
+use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
 use crate::thread::handle::{Command, ThreadHandle};
@@ -45,6 +46,7 @@ pub(crate) struct Actor {
     pub(crate) configuration: ThreadConfiguration,
     pub(crate) model: ModelStream,
     pub(crate) reviewer: Reviewer,
+    pub(crate) agents: AgentCalls,
 }
 
 /// What the actor takes next.
@@ -59,13 +61,15 @@ enum Next {
 impl Actor {
     /// Runs the actor in a task of its own, until the thread is unloaded.
     pub(crate) fn spawn(self) -> ThreadHandle {
-        let (handle, at_end) = (self.mailbox.handle(), self.mailbox.at_end());
+        let handle = self.mailbox.handle(self.broadcast.subscribers().shown());
+        let (at_end, agents_at_end) = (self.mailbox.at_end(), self.agents.at_end());
         // A thread outlives the request that loads it.
         let span = tracing::error_span!(parent: None, "thread", thread = %self.journal.id());
         let running = tokio::spawn(self.run().instrument(span));
         tokio::spawn(async move {
             // However the actor ended.
             let _ = running.await;
+            agents_at_end();
             at_end();
         });
         handle
@@ -90,6 +94,10 @@ impl Actor {
                     self.step(MachineInput::Model { sample, events }, &mut steps);
                 }
                 Next::Unload => {
+                    if self.agents.are_working() {
+                        // Their results are for this thread.
+                        continue;
+                    }
                     let threads = self.mailbox.threads().clone();
                     // Another request may be loading or archiving the thread: then it stays.
                     let Some(_loading) = threads.try_lock_loading() else { continue };

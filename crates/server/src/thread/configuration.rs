@@ -45,6 +45,11 @@ impl ThreadConfiguration {
         &self.config
     }
 
+    /// Where the configuration comes from.
+    pub(super) fn origin(&self) -> &ConfigurationOrigin {
+        &self.origin
+    }
+
     /// The documents that the thread's instructions came from.
     pub(super) fn instruction_sources(&self) -> &[PathBuf] {
         &self.instruction_sources

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use session::{DynamicTool, Settings};
 use store::ThreadRecord;
 
+use crate::agents::AgentIdentity;
+
 /// See the module.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -25,6 +27,9 @@ pub(crate) struct Extra {
     /// Tools that the client runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dynamic_tools: Vec<DynamicTool>,
+    /// What makes the thread an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<AgentIdentity>,
 }
 
 impl Extra {

@@ -59,6 +59,8 @@ pub(crate) enum Command {
         snapshot: oneshot::Sender<Snapshot>,
         gate: Gate,
     },
+    /// A client is sent the requests that have no answer yet, unless it subscribes.
+    ShowQuestions { peer: Arc<Peer> },
     /// Every client is sent a notification, in the order of the thread's events.
     Announce { method: &'static str, message: Bytes },
     /// Returns the current state of the thread.
@@ -111,14 +113,17 @@ pub(crate) struct ThreadHandle {
     sender: mpsc::Sender<Command>,
     /// `None` once the actor has ended.
     status: watch::Receiver<Option<Status>>,
+    /// Its subscribers.
+    clients: watch::Receiver<Vec<Arc<Peer>>>,
 }
 
 impl ThreadHandle {
     pub(super) fn new(
         sender: mpsc::Sender<Command>,
         status: watch::Receiver<Option<Status>>,
+        clients: watch::Receiver<Vec<Arc<Peer>>>,
     ) -> Self {
-        Self { sender, status }
+        Self { sender, status, clients }
     }
 
     /// Whether the actor has not ended.
@@ -129,6 +134,22 @@ impl ThreadHandle {
     /// Sends a command; returns `false` when the thread has ended.
     pub(crate) async fn send(&self, command: Command) -> bool {
         self.sender.send(command).await.is_ok()
+    }
+
+    /// Sends the session an input and waits for its answer.
+    pub(crate) async fn ask(
+        &self,
+        gate: Gate,
+        input: impl FnOnce(u64) -> MachineInput + Send + 'static,
+    ) -> Result<Answer, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::Ask { input: Box::new(input), answer, gate }).await;
+        answered.await.map_err(|_| Error::unloaded())?
+    }
+
+    /// The clients that subscribe to the thread.
+    pub(crate) fn clients(&self) -> Vec<Arc<Peer>> {
+        self.clients.borrow().clone()
     }
 
     /// The runtime status; `None` when the thread has ended.

@@ -9,6 +9,7 @@ use session::Status;
 use tokio::sync::{mpsc, watch};
 
 use crate::allowed::MachineInput;
+use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
 use crate::thread::handle::{Command, ThreadHandle};
 
@@ -41,8 +42,8 @@ impl Mailbox {
         self.sender.clone()
     }
 
-    pub(super) fn handle(&self) -> ThreadHandle {
-        ThreadHandle::new(self.sender.clone(), self.status.subscribe())
+    pub(super) fn handle(&self, clients: watch::Receiver<Vec<Arc<Peer>>>) -> ThreadHandle {
+        ThreadHandle::new(self.sender.clone(), self.status.subscribe(), clients)
     }
 
     /// What to do when the actor has ended, in whatever way: waiting callers are woken, and the next

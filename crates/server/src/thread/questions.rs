@@ -59,7 +59,7 @@ impl Questions {
         (turn, item): (&Id, &Id),
         ask: Ask,
         at: Millis,
-        subscribers: &Subscribers,
+        clients: &[Arc<Peer>],
     ) {
         let question = match &ask {
             Ask::Command { amendment, amendable, .. } => Question::Command(Amendable {
@@ -75,7 +75,7 @@ impl Questions {
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("an approval is made of strings and numbers");
         let question = OpenQuestion { wire_id, message, experimental: false, asks_user: false };
-        self.send(request, question, subscribers);
+        self.send(request, question, clients);
     }
 
     /// Has a client run its tool.
@@ -84,7 +84,7 @@ impl Questions {
         request: u64,
         turn: &Id,
         call: &DynamicCall,
-        subscribers: &Subscribers,
+        clients: &[Arc<Peer>],
     ) {
         let wire_id = self.register(Question::Tool, request);
         let params = DynamicToolCallParams {
@@ -98,7 +98,7 @@ impl Questions {
         let message = encode_request(&wire_id.into(), Question::Tool.method(), &params)
             .expect("a tool call is made of strings and JSON");
         let question = OpenQuestion { wire_id, message, experimental: true, asks_user: false };
-        self.send(request, question, subscribers);
+        self.send(request, question, clients);
     }
 
     /// Asks the user. Returns what follows when no client can answer.
@@ -107,7 +107,7 @@ impl Questions {
         request: u64,
         (turn, item): (&Id, &Id),
         questions: Arc<[UserQuestion]>,
-        subscribers: &Subscribers,
+        clients: &[Arc<Peer>],
     ) -> Option<MachineInput> {
         let params = user_input::params(&self.thread, turn, item, &questions);
         let question = Question::UserInput(questions);
@@ -117,29 +117,35 @@ impl Questions {
             .expect("questions are made of strings");
         let asks_user = true;
         let question = OpenQuestion { wire_id, message, experimental: true, asks_user };
-        self.send(request, question, subscribers);
-        self.unattended(subscribers)
+        self.send(request, question, clients);
+        self.unattended(clients)
             .contains(&request)
             .then(|| unattended_input(request, "no client that can answer is connected"))
     }
 
-    /// The session's numbers of the questions to the user that no subscriber can answer.
-    pub(super) fn unattended(&self, subscribers: &Subscribers) -> Vec<u64> {
+    /// The session's numbers of the questions to the user that none of the clients can answer.
+    pub(super) fn unattended(&self, clients: &[Arc<Peer>]) -> Vec<u64> {
         let has_client =
-            |question: &OpenQuestion| subscribers.iter().any(|peer| question.is_for(peer));
+            |question: &OpenQuestion| clients.iter().any(|peer| question.is_for(peer));
         let open = self.open.iter().filter(|(_, question)| question.asks_user);
         open.filter(|(_, question)| !has_client(question)).map(|(request, _)| *request).collect()
     }
 
     /// What follows when `request` has waited for a client without success.
-    pub(super) fn give_up(&self, request: u64, subscribers: &Subscribers) -> Option<MachineInput> {
-        self.unattended(subscribers)
+    pub(super) fn give_up(&self, request: u64, clients: &[Arc<Peer>]) -> Option<MachineInput> {
+        self.unattended(clients)
             .contains(&request)
             .then(|| unattended_input(request, "every client that could answer has disconnected"))
     }
 
-    /// The request needs no answer any longer: its subscribers are notified.
-    pub(super) fn resolve(&mut self, request: u64, subscribers: &mut Subscribers) {
+    /// The request needs no answer any longer: the subscribers are notified, and the clients above
+    /// them that were asked.
+    pub(super) fn resolve(
+        &mut self,
+        request: u64,
+        subscribers: &mut Subscribers,
+        above: &[Arc<Peer>],
+    ) {
         let Some(question) = self.open.remove(&request) else { return };
         self.requests.close(question.wire_id);
         let params = protocol::connection::ServerRequestResolvedNotification {
@@ -147,13 +153,16 @@ impl Questions {
             request_id: question.wire_id.into(),
         };
         subscribers.notify::<protocol::ServerRequestResolved>(&params);
+        for peer in above.iter().filter(|peer| subscribers.iter().all(|one| one.id != peer.id)) {
+            peer.notify::<protocol::ServerRequestResolved>(&params);
+        }
     }
 
     /// See [`Questions::resolve`], for all of them.
-    pub(super) fn resolve_all(&mut self, subscribers: &mut Subscribers) {
+    pub(super) fn resolve_all(&mut self, subscribers: &mut Subscribers, above: &[Arc<Peer>]) {
         let open: Vec<u64> = self.open.keys().copied().collect();
         for request in open {
-            self.resolve(request, subscribers);
+            self.resolve(request, subscribers, above);
         }
     }
 
@@ -184,8 +193,8 @@ impl Questions {
         self.requests.open(question, request, self.thread.clone(), self.sender.clone())
     }
 
-    fn send(&mut self, request: u64, question: OpenQuestion, subscribers: &Subscribers) {
-        for peer in subscribers.iter() {
+    fn send(&mut self, request: u64, question: OpenQuestion, clients: &[Arc<Peer>]) {
+        for peer in clients {
             self.send_to(&question, peer);
         }
         self.open.insert(request, question);

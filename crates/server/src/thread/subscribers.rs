@@ -9,6 +9,7 @@ use bytes::Bytes;
 use jsonrpc::{Notification, Outgoing, encode_notification};
 use protocol::MessageInfo;
 use serde::Serialize;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -18,6 +19,8 @@ use crate::thread::event_log::{EventLog, EventSubject};
 #[derive(Default)]
 pub(crate) struct Subscribers {
     peers: Vec<Arc<Peer>>,
+    /// The same, for others to see.
+    shown: watch::Sender<Vec<Arc<Peer>>>,
     /// Slow clients that read nothing when they were last waited for, and how many bytes each had
     /// read.
     stuck: HashMap<ConnectionId, u64>,
@@ -37,6 +40,7 @@ impl Subscribers {
     pub(crate) fn add(&mut self, peer: Arc<Peer>) {
         self.remove(peer.id);
         self.peers.push(peer);
+        self.shown.send_replace(self.peers.clone());
     }
 
     /// Removes a connection; returns whether it was subscribed.
@@ -44,7 +48,16 @@ impl Subscribers {
         let before = self.peers.len();
         self.stuck.remove(&connection);
         self.peers.retain(|peer| peer.id != connection);
-        self.peers.len() != before
+        let was_subscribed = self.peers.len() != before;
+        if was_subscribed {
+            self.shown.send_replace(self.peers.clone());
+        }
+        was_subscribed
+    }
+
+    /// The connections, for others to see.
+    pub(super) fn shown(&self) -> watch::Receiver<Vec<Arc<Peer>>> {
+        self.shown.subscribe()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Peer>> {

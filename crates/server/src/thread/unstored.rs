@@ -157,7 +157,8 @@ impl UnstoredBatch {
             | Effect::Review { .. }
             | Effect::ReviewTimeout { .. }
             | Effect::CallTool { .. }
-            | Effect::AskUser { .. } => UnstoredStep::Withhold,
+            | Effect::AskUser { .. }
+            | Effect::CallAgents { .. } => UnstoredStep::Withhold,
             // The machine waits for a patch that is being applied.
             Effect::Apply { call, .. } => {
                 let outcome = Err(ToolError::new(self.message.clone()));
@@ -167,6 +168,7 @@ impl UnstoredBatch {
             | Effect::CancelReview { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }
+            | Effect::CancelAgents { .. }
             | Effect::NetworkAnswer { .. }
             | Effect::Allow { .. }
             | Effect::TurnEnded { .. }) => UnstoredStep::Perform(Step { effect, json }),

@@ -207,7 +207,7 @@ async fn features_are_listed_and_switched() {
         }
     }
     assert_eq!(names.len(), 17, "{names:?}");
-    for name in ["apps", "codex_hooks", "multi_agent", "undo"] {
+    for name in ["apps", "codex_hooks", "skill_mcp_dependency_install", "undo"] {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
     }
@@ -242,16 +242,16 @@ async fn pending_features_are_shown_as_off() {
     let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     env.write_config(&format!(
         "check_for_update_on_startup = true\n{file}\n\
-         [features]\nmulti_agent = true\nundo = false\ngoals = true\n"
+         [features]\nskill_mcp_dependency_install = true\nundo = false\ngoals = true\n"
     ));
     let server = env.start();
     let mut peer = server.connect().await;
-    let agents = "has no effect yet: it requires sub-agents";
+    let skills = "has no effect yet: it requires skills";
     let updates = "has no effect yet: it requires updates";
     for defaults in [false, true] {
         let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;
         for (key, value, layer, held_off) in [
-            ("features.multi_agent", json!(false), "user", json!(agents)),
+            ("features.skill_mcp_dependency_install", json!(false), "user", json!(skills)),
             ("features.undo", json!(false), "user", Value::Null),
             ("features.goals", json!(true), "user", Value::Null),
             ("check_for_update_on_startup", json!(true), "user", json!(updates)),
@@ -272,7 +272,11 @@ async fn pending_features_are_shown_as_off() {
         assert_eq!(smart["heldOff"], expected);
     }
     let list = peer.call("experimentalFeature/list", json!({})).await;
-    let listed = list["data"].as_array().unwrap().iter().find(|one| one["name"] == "multi_agent");
+    let listed = list["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "skill_mcp_dependency_install");
     assert_eq!(listed.unwrap()["enabled"], false);
     let written = peer.call("config/value/write", write("features.apps", json!(true))).await;
     assert_eq!(written["status"], "okOverridden", "{written}");
@@ -392,7 +396,8 @@ async fn effective_values_are_read_with_their_defaults() {
         ("shell_environment_policy.inherit", json!("all"), "default"),
         ("features.shell_tool", json!(true), "default"),
         // Features that are not implemented are off, whatever the key says.
-        ("features.multi_agent", json!(false), "default"),
+        ("features.multi_agent", json!(true), "default"),
+        ("features.skill_mcp_dependency_install", json!(false), "default"),
         ("features.undo", json!(false), "sessionFlags"),
     ] {
         let found = key.split('.').fold(&read["config"], |table, part| &table[part]);

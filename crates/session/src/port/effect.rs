@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::agents::AgentRequest;
 use super::approval::Ask;
 use super::event::{Event, TurnStatus, TurnView};
 use super::fragment::Fragment;
@@ -62,6 +63,10 @@ pub enum Effect {
     AskUser { request: u64, turn: Id, item: Id, questions: Arc<[UserQuestion]> },
     /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
     CallTool { request: u64, turn: Id, call: DynamicCall },
+    /// Carry out a call that concerns other agents; report `Input::AgentsAnswered`.
+    CallAgents { request: u64, call: Box<AgentRequest> },
+    /// The answer to that call is no longer wanted: stop, with what it waits for.
+    CancelAgents { request: u64 },
     /// Let this command prefix run without asking from now on.
     Allow { cwd: PathBuf, prefix: Vec<String> },
     /// The turn is over: what the driver keeps for it can go.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::agents::AgentOutcome;
 use super::approval::{Decision, NetworkTarget};
 use super::auto_review::{ReviewResponse, ReviewedAction};
 use super::fragment::Fragment;
@@ -84,6 +85,8 @@ pub enum Input {
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> },
     /// The user answered, or no client could, with the reason.
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> },
+    /// What came of a call that concerns other agents.
+    AgentsAnswered { request: u64, outcome: Box<AgentOutcome> },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.
     StoreFailed { message: String },
     /// This turn cannot go on, if it still runs.

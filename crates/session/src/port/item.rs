@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::agents::AgentCall;
 use crate::Id;
 
 /// One part of a user's message.
@@ -285,6 +286,8 @@ pub enum Item {
     },
     /// A call of a tool that the client runs.
     DynamicCall(DynamicCall),
+    /// A call that concerns other agents.
+    AgentCall(Box<AgentCall>),
     /// A review began.
     EnteredReviewMode {
         /// Item id.
@@ -333,6 +336,7 @@ impl Item {
             | Self::ImageView { id, .. } => id,
             Self::Command(command) => &command.id,
             Self::DynamicCall(call) => &call.id,
+            Self::AgentCall(call) => &call.id,
         }
     }
 
@@ -342,6 +346,7 @@ impl Item {
             Self::Command(command) => Some(command.status),
             Self::FileChange { status, .. } => Some(*status),
             Self::DynamicCall(call) => Some(call.status),
+            Self::AgentCall(call) => Some(call.status),
             _ => None,
         }
     }
@@ -359,6 +364,9 @@ impl Item {
             }
             Self::DynamicCall(call) => {
                 Self::DynamicCall(DynamicCall { status, reason: why(), ..call })
+            }
+            Self::AgentCall(call) => {
+                Self::AgentCall(Box::new(AgentCall { status, reason: why(), ..*call }))
             }
             Self::WebSearch { id, query, action, .. } => {
                 Self::WebSearch { id, query, action, reason: why() }

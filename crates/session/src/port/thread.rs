@@ -69,6 +69,8 @@ impl Default for Limits {
 /// The state of a stored thread.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
+    /// The thread's id.
+    pub thread: Id,
     /// The model's history; `None`: it comes later, by [`Machine::restore`].
     pub history: Option<Vec<Fragment>>,
     /// The settings that the model was last introduced to; `None` for a thread without a turn.

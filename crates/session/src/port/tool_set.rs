@@ -46,6 +46,8 @@ pub struct ToolSet {
     /// The provider's own web search, as the JSON that offers it: while commands are confined, and
     /// while they are not.
     pub web_search: [Option<Arc<str>>; 2],
+    /// Tools for other agents; `None`: there are none.
+    pub agents: Option<Arc<AgentTools>>,
     /// Tools that the client runs. It knows the mode, so that they are its own business.
     pub dynamic: Arc<[DynamicTool]>,
     /// Plan mode: what changes something is not offered. A call of it is understood, to be refused
@@ -63,10 +65,30 @@ impl Default for ToolSet {
             user_input: true,
             login_shell: true,
             web_search: [None, None],
+            agents: None,
             dynamic: Arc::default(),
             reads_only: false,
         }
     }
+}
+
+/// What the tools for other agents offer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentTools {
+    /// Whether the thread may start agents. Otherwise nothing is offered, and calls are refused
+    /// with the reason.
+    pub may_spawn: bool,
+    /// The roles that the configuration describes.
+    pub roles: Vec<AgentRole>,
+}
+
+/// A role for agents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentRole {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
 }
 
 /// A tool that the client runs.

@@ -103,6 +103,17 @@ impl<'n> Arguments<'n> {
         }
     }
 
+    /// As [`Arguments::objects`]; `None` when absent.
+    pub(crate) fn optional_objects(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<Vec<Arguments<'n>>>, ToolError> {
+        match self.members.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(_) => self.objects(name).map(Some),
+        }
+    }
+
     /// A list of objects, which may be written as a string.
     pub(crate) fn objects(&mut self, name: &str) -> Result<Vec<Arguments<'n>>, ToolError> {
         let Some(mut value) = self.take(name) else {
@@ -160,16 +171,33 @@ impl<'n> Arguments<'n> {
         }
     }
 
+    /// Refuses members that are not among `known`: a misspelt name must not pass for an absent
+    /// member.
+    pub(crate) fn check_names(&self, known: &[&str]) -> Result<(), ToolError> {
+        let unknown = self.members.keys().find(|name| !known.contains(&name.as_str()));
+        let Some(name) = unknown else { return Ok(()) };
+        Err(self.fault(&format!(
+            "there is no member {}; the members are {}",
+            shown(&Value::from(name.as_str())),
+            known.join(", ")
+        )))
+    }
+
+    /// An error with this message.
+    pub(crate) fn fault(&self, message: &str) -> ToolError {
+        ToolError::new(format!("{}: {message}", self.tool))
+    }
+
     /// A member; `null` counts as absent.
     fn take(&mut self, name: &str) -> Option<Value> {
         self.members.remove(name).filter(|value| !value.is_null())
     }
 
-    fn missing(&self, name: &str, wanted: &str) -> ToolError {
+    pub(crate) fn missing(&self, name: &str, wanted: &str) -> ToolError {
         ToolError::new(format!("{}: `{name}` is missing; give {wanted}", self.tool))
     }
 
-    fn wrong(&self, name: &str, value: &Value, wanted: &str) -> ToolError {
+    pub(crate) fn wrong(&self, name: &str, value: &Value, wanted: &str) -> ToolError {
         ToolError::new(format!("{}: `{name}` is {}; give {wanted}", self.tool, shown(value)))
     }
 }

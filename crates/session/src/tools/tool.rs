@@ -12,6 +12,7 @@ use crate::Id;
 use crate::cx::Cx;
 use crate::goal::GoalTracker;
 use crate::history::CallOutput;
+use crate::port::agents::AgentRequest;
 use crate::port::item::{DynamicCall, Item, ItemStatus};
 use crate::port::question::UserQuestion;
 use crate::port::settings::{Mode, Settings};
@@ -88,6 +89,8 @@ pub(crate) enum Step {
         /// What is asked.
         questions: Arc<[UserQuestion]>,
     },
+    /// The driver carries out what the call asks of other agents.
+    Agents(AgentRequest),
     /// A running command is given time to answer.
     Await {
         /// The command.
@@ -144,6 +147,8 @@ pub(crate) struct RejectedCall<'a> {
     pub(crate) arguments: Option<Value>,
     /// The working folder.
     pub(crate) cwd: &'a Path,
+    /// The thread.
+    pub(crate) thread: &'a Id,
 }
 
 impl RejectedCall<'_> {

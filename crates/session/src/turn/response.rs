@@ -196,7 +196,7 @@ impl Turn {
         let is_json = called.kind != CallKind::Custom;
         let arguments = is_json.then(|| serde_json::from_str(&called.input).ok()).flatten();
         let cwd = &thread.configuration.settings().cwd;
-        let rejected = RejectedCall { input: &called.input, arguments, cwd };
+        let rejected = RejectedCall { input: &called.input, arguments, cwd, thread: &thread.id };
         let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
         let item = tools::rejected_item(&tools, &called.name, thread.cx.item_id(), &rejected);
         thread.cx.failed_item(&self.view.id, item, &message);

@@ -40,6 +40,7 @@ impl Turn {
             Step::AskUser { tool, arguments, questions } => {
                 self.ask_user(number, tool, arguments, questions, thread);
             }
+            Step::Agents(request) => self.call_agents(number, request, thread),
             Step::Await { process, wait_ms } => {
                 self.calls.wait_for(number, process);
                 thread.cx.push(Effect::Wait { call: number, ms: wait_ms });

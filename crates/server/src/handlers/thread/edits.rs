@@ -35,6 +35,7 @@ impl Server {
             )));
         }
         let was_loaded = self.services.threads.end(id).await;
+        self.services.agents.close_children(id).await;
         let written = self.write_unloaded(id, archived(id, true)).await;
         let (params, done) = (named(id), written.is_ok());
         self.after_response(caller, move |threads, connections| {
@@ -83,6 +84,7 @@ impl Server {
             self.services.store.lease(id).await?;
         }
         let was_loaded = self.services.threads.end(id).await;
+        self.services.agents.close_children(id).await;
         let written = match found {
             Some(_) => self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await,
             None => Ok(()),

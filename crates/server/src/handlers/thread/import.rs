@@ -50,7 +50,8 @@ impl Server {
         let items = items.map_err(|error| Error::invalid_params(error.to_string()))?;
         let fragments = inject::fragments("history", &items)?;
         let extra = Extra::default();
-        let handle = self.services.loader.new_thread(&caller.peer, overrides, false, extra).await?;
+        let handle =
+            self.services.loader.new_thread(caller.clients(), overrides, false, extra).await?;
         ask(&handle, Gate::open(), move |reply| MachineInput::Inject { reply, fragments }).await?;
         Ok(handle)
     }

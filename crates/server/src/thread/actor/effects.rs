@@ -1,11 +1,14 @@
 //! Carries the machine's effects out, each through the owner of what it concerns; also those of a
 //! batch that could not be stored, and the end after a panic.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use session::{Effect, Event, FailureKind, TurnError};
 
+use crate::agents::AgentCaller;
 use crate::allowed::MachineInput;
+use crate::connection::Peer;
 use crate::error::Error;
 use crate::thread::actor::Actor;
 use crate::thread::budget::BudgetLimits;
@@ -20,7 +23,8 @@ impl Actor {
         match effect {
             Effect::Persist(_) => {}
             Effect::Emit(Event::RequestResolved { request }) => {
-                self.questions.resolve(request, self.broadcast.subscribers_mut());
+                let above = self.agents.root_clients();
+                self.questions.resolve(request, self.broadcast.subscribers_mut(), &above);
             }
             Effect::Emit(event) => {
                 if let Event::StatusChanged(status) = &event {
@@ -36,6 +40,7 @@ impl Actor {
                 }
                 let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
                 self.broadcast.emit(&event, json.as_deref(), config, cwd);
+                self.agents.observe(&event);
             }
             Effect::Reply { reply, result } => self.replies.send(reply, result).await,
             Effect::Sample { sample, prompt } => {
@@ -75,8 +80,8 @@ impl Actor {
             }
             Effect::Discard { call } => self.tools.discard_patch(call),
             Effect::Ask { request, turn, item, ask, at } => {
-                let subscribers = self.broadcast.subscribers();
-                self.questions.ask(request, (&turn, &item), ask, at, subscribers);
+                let clients = self.asked_clients();
+                self.questions.ask(request, (&turn, &item), ask, at, &clients);
             }
             Effect::Review { review, prompt } => {
                 let (config, user_agent) =
@@ -91,14 +96,20 @@ impl Actor {
                 self.mailbox.deliver_after(wait, MachineInput::ReviewOverdue { review });
             }
             Effect::CallTool { request, turn, call } => {
-                self.questions.call_tool(request, &turn, &call, self.broadcast.subscribers());
+                let clients = self.asked_clients();
+                self.questions.call_tool(request, &turn, &call, &clients);
             }
             Effect::AskUser { request, turn, item, questions } => {
-                let subscribers = self.broadcast.subscribers();
+                let clients = self.asked_clients();
                 let unanswered =
-                    self.questions.ask_user(request, (&turn, &item), questions, subscribers);
+                    self.questions.ask_user(request, (&turn, &item), questions, &clients);
                 self.take_soon(unanswered);
             }
+            Effect::CallAgents { request, call } => {
+                let caller = self.agent_caller();
+                self.agents.call(request, *call, caller);
+            }
+            Effect::CancelAgents { request } => self.agents.cancel(request),
             Effect::NetworkAnswer { key, allowed } => self.commands.answer_host(key, allowed),
             Effect::Allow { cwd, prefix } => {
                 let peers = self.broadcast.subscribers().iter().cloned().collect();
@@ -109,6 +120,33 @@ impl Actor {
                 self.model.turn_ended();
             }
         }
+    }
+
+    /// The thread as its calls to other agents see it.
+    fn agent_caller(&self) -> AgentCaller {
+        let record = self.journal.record();
+        AgentCaller {
+            id: self.journal.id().to_string(),
+            session_id: record.session_id.clone(),
+            git_info: record.git_info.clone(),
+            ephemeral: self.journal.is_ephemeral(),
+            settings: self.machine.allowed_settings(),
+            config: self.configuration.config().clone(),
+            origin: self.configuration.origin().clone(),
+            extra: self.journal.extra().clone(),
+        }
+    }
+
+    /// The clients that may answer a question: the subscribers, and those of the thread at the root
+    /// of an agent's tree.
+    pub(super) fn asked_clients(&self) -> Vec<Arc<Peer>> {
+        let mut clients: Vec<Arc<Peer>> = self.broadcast.subscribers().iter().cloned().collect();
+        for peer in self.agents.root_clients() {
+            if clients.iter().all(|known| known.id != peer.id) {
+                clients.push(peer);
+            }
+        }
+        clients
     }
 
     fn take_soon(&mut self, input: Option<MachineInput>) {
@@ -177,7 +215,9 @@ impl Actor {
         self.reviewer.clear();
         self.commands.clear();
         self.replies.clear();
-        self.questions.resolve_all(self.broadcast.subscribers_mut());
+        let above = self.agents.root_clients();
+        self.questions.resolve_all(self.broadcast.subscribers_mut(), &above);
+        self.agents.close_all();
         let now = self.journal.now();
         match self.journal.fail_stored_turns(&error).await {
             Ok(items) => self.broadcast.complete_items(items, now),

@@ -82,6 +82,11 @@ impl Actor {
                 self.execute(std::mem::take(steps)).await;
                 self.attach(peer, since, announce, snapshot, gate).await;
             }
+            Command::ShowQuestions { peer } => {
+                if self.broadcast.subscribers().iter().all(|known| known.id != peer.id) {
+                    self.questions.send_open(&peer);
+                }
+            }
             Command::Announce { method, message } => {
                 self.execute(std::mem::take(steps)).await;
                 self.broadcast.announce(method, message);
@@ -106,7 +111,7 @@ impl Actor {
                 self.await_client();
             }
             Command::GiveUp { request } => {
-                let unanswered = self.questions.give_up(request, self.broadcast.subscribers());
+                let unanswered = self.questions.give_up(request, &self.asked_clients());
                 if let Some(input) = unanswered {
                     self.step(input, steps);
                 }
@@ -121,7 +126,7 @@ impl Actor {
 
     /// A client left: questions to the user that no other client can answer wait a while for one.
     fn await_client(&self) {
-        for request in self.questions.unattended(self.broadcast.subscribers()) {
+        for request in self.questions.unattended(&self.asked_clients()) {
             self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { request });
         }
     }
@@ -254,6 +259,7 @@ impl Actor {
                 peer.notify::<protocol::ItemAutoApprovalReviewStarted>(&params);
             }
         }
+        self.agents.show_questions(&peer);
     }
 
     async fn begin_event_log(&mut self) {

@@ -1,0 +1,127 @@
+//! Sub-agents (specification: `features.multi_agent`): carries out what the model of one thread asks
+//! of other agents. An agent is an ordinary thread; here is only who started whom, what each is
+//! doing, and how many may work at once.
+//!
+//! [`Forest`] holds that in memory; an agent's thread and its result are in the store.
+
+mod calls;
+mod close;
+mod forest;
+mod identity;
+mod limits;
+mod nicknames;
+mod report;
+mod spawn;
+mod target;
+mod wait;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use config::Config;
+use session::{AgentState, Id, Settings, TurnView};
+
+use crate::allowed::Allowed;
+use crate::configurations::ConfigurationOrigin;
+use crate::connection::Peer;
+use crate::loaded_threads::LoadedThreads;
+use crate::thread::{Command, Extra};
+use crate::thread_loader::ThreadLoader;
+use crate::thread_store::ThreadStore;
+
+pub(crate) use calls::CallTask;
+use forest::Forest;
+pub(crate) use identity::AgentIdentity;
+
+/// See the module.
+pub(crate) struct Agents {
+    forest: Mutex<Forest>,
+    threads: Arc<LoadedThreads>,
+    store: Arc<ThreadStore>,
+    /// Set once: the loader starts the threads whose actors call this.
+    loader: OnceLock<Weak<ThreadLoader>>,
+}
+
+/// The thread whose model calls, as it is at that moment.
+pub(crate) struct AgentCaller {
+    pub(crate) id: String,
+    pub(crate) session_id: String,
+    pub(crate) git_info: Option<String>,
+    pub(crate) ephemeral: bool,
+    pub(crate) settings: Allowed<Settings>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) origin: ConfigurationOrigin,
+    pub(crate) extra: Extra,
+}
+
+impl AgentCaller {
+    /// The root of its tree: itself, unless it is an agent.
+    fn root(&self) -> &str {
+        self.extra.agent.as_ref().map_or(&self.id, |agent| &agent.root)
+    }
+
+    /// Its distance from the root.
+    fn depth(&self) -> u32 {
+        self.extra.agent.as_ref().map_or(0, |agent| agent.depth)
+    }
+}
+
+impl Agents {
+    pub(crate) fn new(threads: Arc<LoadedThreads>, store: Arc<ThreadStore>) -> Self {
+        Self { forest: Mutex::default(), threads, store, loader: OnceLock::new() }
+    }
+
+    /// What loads the threads of agents.
+    pub(crate) fn set_loader(&self, loader: Weak<ThreadLoader>) {
+        // The server calls this once.
+        let _ = self.loader.set(loader);
+    }
+
+    /// The thread of an agent was loaded.
+    pub(crate) fn loaded(&self, id: &str, identity: &AgentIdentity) {
+        self.forest().loaded(id, identity);
+    }
+
+    /// A turn of an agent began.
+    pub(crate) fn turn_started(&self, id: &str, turn: &Id) {
+        self.forest().turn_started(id, turn);
+    }
+
+    /// A turn of an agent ended, and its end is stored. `message` is the last one of the agent.
+    pub(crate) fn turn_ended(&self, id: &str, view: &TurnView, message: Option<String>) {
+        self.forest().turn_ended(id, &view.id, report::of_turn(view, message));
+    }
+
+    /// The actor of a thread has ended, in whatever way.
+    pub(crate) fn thread_ended(&self, id: &str) {
+        self.forest().thread_ended(id);
+    }
+
+    /// Whether an agent that a thread started, directly or not, is working.
+    pub(crate) fn has_working_descendants(&self, id: &str) -> bool {
+        self.forest().has_working_descendants(id)
+    }
+
+    /// The clients of the thread at the root of an agent's tree.
+    pub(crate) fn root_clients(&self, root: &str) -> Vec<Arc<Peer>> {
+        self.threads.get(root).map(|handle| handle.clients()).unwrap_or_default()
+    }
+
+    /// Has the agents of a root send what they ask to a client that subscribes to the root.
+    pub(crate) fn show_questions(&self, root: &str, peer: &Arc<Peer>) {
+        for id in self.forest().of_root(root) {
+            let Some(handle) = self.threads.get(&id) else { continue };
+            let peer = peer.clone();
+            // Not in the root's actor: a busy agent must not delay it.
+            tokio::spawn(async move { handle.send(Command::ShowQuestions { peer }).await });
+        }
+    }
+
+    fn forest(&self) -> MutexGuard<'_, Forest> {
+        self.forest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of an agent that is in the forest.
+    fn state(&self, id: &str) -> AgentState {
+        self.forest().state(id)
+    }
+}

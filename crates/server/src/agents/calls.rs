@@ -1,0 +1,244 @@
+//! Carries calls out, each in a task of its own: none waits for another, and each has an end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use session::{
+    AgentOutcome, AgentRequest, AgentState, Answer, Id, Overrides, ToolError, UserContent,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::report;
+use super::{AgentCaller, Agents};
+use crate::allowed::MachineInput;
+use crate::connection::{Gate, held_gate};
+use crate::error::Error;
+use crate::thread::{Command, ThreadHandle};
+use crate::thread_loader::ClientOverrides;
+
+/// The longest time of a call that does not wait for agents.
+const CALL_LIMIT: Duration = Duration::from_secs(30);
+
+/// A turn that began.
+pub(super) struct StartedTurn(pub(super) Id);
+
+/// A call that is being carried out. Dropped, the call stops, and so do the agents that it waits
+/// for.
+pub(crate) struct CallTask(Option<oneshot::Sender<()>>);
+
+impl CallTask {
+    /// Carries a call out, and sends its outcome to the caller's thread.
+    pub(crate) fn start(
+        agents: Arc<Agents>,
+        caller: AgentCaller,
+        (number, request): (u64, AgentRequest),
+        sender: mpsc::Sender<Command>,
+    ) -> Self {
+        let (cancel, mut cancelled) = oneshot::channel::<()>();
+        tokio::spawn(async move {
+            let mut waited_for = Vec::new();
+            let outcome = tokio::select! {
+                outcome = agents.carry_out(&caller, request, &mut waited_for) => Some(outcome),
+                _ = &mut cancelled => None,
+            };
+            let Some(outcome) = outcome else {
+                for agent in waited_for {
+                    let agents = agents.clone();
+                    tokio::spawn(async move { agents.interrupt(&agent).await });
+                }
+                return;
+            };
+            let outcome = Box::new(outcome);
+            let input = MachineInput::AgentsAnswered { request: number, outcome };
+            // A thread that has ended needs no answer.
+            let _ = sender.send(Command::Input(input)).await;
+        });
+        Self(Some(cancel))
+    }
+
+    /// Whether the call has its outcome.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.0.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+}
+
+impl Agents {
+    async fn carry_out(
+        self: &Arc<Self>,
+        caller: &AgentCaller,
+        request: AgentRequest,
+        waited_for: &mut Vec<String>,
+    ) -> AgentOutcome {
+        let call = async {
+            match request {
+                AgentRequest::Wait { targets, timeout_ms } => {
+                    return Ok(self.wait(caller, &targets, timeout_ms, waited_for).await);
+                }
+                AgentRequest::Spawn(agent) => limited(self.spawn(caller, agent)).await,
+                AgentRequest::Send { target, content, interrupt } => {
+                    limited(self.send(caller, &target, content, interrupt)).await
+                }
+                AgentRequest::Resume { target } => limited(self.resume(caller, &target)).await,
+                AgentRequest::Close { target } => limited(self.close_one(caller, &target)).await,
+            }
+        };
+        call.await.unwrap_or_else(AgentOutcome::failed)
+    }
+
+    async fn send(
+        self: &Arc<Self>,
+        caller: &AgentCaller,
+        target: &str,
+        content: Vec<UserContent>,
+        interrupt: bool,
+    ) -> Result<AgentOutcome, ToolError> {
+        let id = self.find(caller, target).await?;
+        if self.forest().is_closed(&id) {
+            return Err(ToolError::new(format!("agent {id} is closed; call `resume_agent` first")));
+        }
+        let limits = self.limits(caller);
+        let place = Place::take(self, &id, limits)?;
+        let handle = self.load(caller, &id).await?;
+        if interrupt {
+            self.interrupt(&id).await;
+        }
+        let started = self.start_turn(&id, &handle, content).await;
+        let StartedTurn(turn) = started.map_err(|error| refused(&id, &error))?;
+        drop(place);
+        let output = json!({ "agent_id": id, "turn_id": &*turn }).to_string();
+        Ok(about(&id, self.state(&id), output))
+    }
+
+    async fn resume(
+        self: &Arc<Self>,
+        caller: &AgentCaller,
+        target: &str,
+    ) -> Result<AgentOutcome, ToolError> {
+        let id = self.find(caller, target).await?;
+        self.load(caller, &id).await?;
+        let state = self.state(&id);
+        let output = json!({ "agent_id": id, "status": report::for_model(&state) }).to_string();
+        Ok(about(&id, state, output))
+    }
+
+    async fn close_one(
+        self: &Arc<Self>,
+        caller: &AgentCaller,
+        target: &str,
+    ) -> Result<AgentOutcome, ToolError> {
+        let id = self.find(caller, target).await?;
+        let before = self.state(&id);
+        let (agents, closed) = (self.clone(), id.clone());
+        // Goes on when the call is cancelled: half of it would leave agents without their parent.
+        let closing = tokio::spawn(async move { agents.close(&closed).await });
+        closing.await.map_err(|error| ToolError::new(format!("agent {id}: {error}")))?;
+        self.read_report(&id).await?;
+        let previous = report::for_model(&before);
+        let output = json!({ "agent_id": id, "previous_status": previous }).to_string();
+        Ok(about(&id, self.state(&id), output))
+    }
+
+    /// The thread of an agent, loaded if need be.
+    async fn load(&self, caller: &AgentCaller, id: &str) -> Result<ThreadHandle, ToolError> {
+        if let Some(handle) = self.threads.get(id).filter(ThreadHandle::is_alive) {
+            return Ok(handle);
+        }
+        let clients = self.root_clients(caller.root());
+        let overrides = ClientOverrides::default();
+        let loader = self.loader()?;
+        let loaded = loader.resume_thread(&clients, id, &overrides).await;
+        let (handle, _) = loaded
+            .map_err(|error| ToolError::new(format!("agent {id} cannot be loaded: {error}")))?;
+        Ok(handle)
+    }
+
+    /// Starts a turn of an agent, or adds to the one that runs. The turn counts as running from
+    /// before its first event on, so that its place is never free in between.
+    pub(super) async fn start_turn(
+        &self,
+        id: &str,
+        handle: &ThreadHandle,
+        content: Vec<UserContent>,
+    ) -> Result<StartedTurn, Error> {
+        let (hold, gate) = held_gate();
+        let (answer, answered) = oneshot::channel();
+        let start = Command::StartTurn {
+            content,
+            overrides: Box::new(Overrides::default()),
+            permissions: None,
+            output_schema: None,
+            answer,
+            gate,
+        };
+        handle.send(start).await;
+        let Answer::Started(view) = answered.await.map_err(|_| Error::unloaded())?? else {
+            return Err(Error::mismatched_answer("an agent's turn"));
+        };
+        self.forest().turn_started(id, &view.id);
+        drop(hold);
+        Ok(StartedTurn(view.id))
+    }
+
+    /// Interrupts the running turn of an agent, if any, and waits for its end.
+    async fn interrupt(&self, id: &str) {
+        let turn = self.forest().running_turn(id);
+        let (Some(turn), Some(handle)) = (turn, self.threads.get(id)) else { return };
+        let turn = turn.to_string();
+        let interrupt = move |reply| MachineInput::Interrupt { reply, turn };
+        // It is refused when the turn has just ended.
+        let _ = handle.ask(Gate::open(), interrupt).await;
+    }
+}
+
+/// A place among the agents that work, for a turn that is about to begin.
+struct Place {
+    agents: Arc<Agents>,
+    id: String,
+}
+
+impl Place {
+    fn take(
+        agents: &Arc<Agents>,
+        id: &str,
+        limits: super::limits::TreeLimits,
+    ) -> Result<Self, ToolError> {
+        agents.forest().begin(id, limits)?;
+        Ok(Self { agents: agents.clone(), id: id.to_owned() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.agents.forest().begun(&self.id);
+    }
+}
+
+/// Ends a call that takes too long.
+async fn limited(
+    call: impl Future<Output = Result<AgentOutcome, ToolError>>,
+) -> Result<AgentOutcome, ToolError> {
+    timeout(CALL_LIMIT, call).await.unwrap_or_else(|_| {
+        let seconds = CALL_LIMIT.as_secs();
+        Err(ToolError::new(format!(
+            "the agent did not answer within {seconds} s; look at its state with `wait_agent`"
+        )))
+    })
+}
+
+fn about(id: &str, state: AgentState, output: String) -> AgentOutcome {
+    let id = Id::from(id);
+    AgentOutcome {
+        receivers: vec![id.clone()],
+        spawned: None,
+        states: vec![(id, state)],
+        model: None,
+        effort: None,
+        output: Ok(output),
+    }
+}
+
+fn refused(id: &str, error: &Error) -> ToolError {
+    ToolError::new(format!("agent {id} does not take the input: {error}"))
+}

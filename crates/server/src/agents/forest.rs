@@ -1,0 +1,339 @@
+//! The agents of all trees: who started whom, and what each is doing. Data only; whoever changes it
+//! holds its lock for that moment.
+
+use std::collections::HashMap;
+
+use session::{AgentState, Id, ToolError};
+use tokio::sync::watch;
+
+use super::identity::AgentIdentity;
+use super::limits::TreeLimits;
+use super::nicknames::free_nickname;
+
+/// Agents of a tree that are remembered; beyond that, the oldest that do not work are forgotten.
+/// Their results are in the store, which is read when they are named again.
+const MAX_REMEMBERED: usize = 2000;
+
+/// Above the largest `agents.max_depth`: a damaged store must not make a way up endless.
+const MAX_DEPTH: usize = 128;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Forest {
+    agents: HashMap<String, Agent>,
+    trees: HashMap<String, Tree>,
+    /// Numbers the agents in the order in which they came.
+    next: u64,
+}
+
+/// One tree, by its root.
+struct Tree {
+    /// Those of the root's own configuration, once its model has called.
+    limits: Option<TreeLimits>,
+    /// Wakes those that wait for agents of the tree.
+    changed: watch::Sender<()>,
+    /// The root's thread is not loaded.
+    root_ended: bool,
+}
+
+struct Agent {
+    identity: AgentIdentity,
+    number: u64,
+    /// Calls that are about to begin a turn of it.
+    beginning: usize,
+    /// Its turns that run.
+    turns: Vec<Id>,
+    /// How its last turn ended.
+    last: Option<AgentState>,
+    /// Its thread is not loaded, or is being ended.
+    closed: bool,
+    /// Nothing of it is stored, so it cannot be forgotten.
+    ephemeral: bool,
+}
+
+impl Agent {
+    /// Whether it takes one of the places for agents that work.
+    fn works(&self) -> bool {
+        self.beginning > 0 || !self.turns.is_empty()
+    }
+
+    fn state(&self) -> AgentState {
+        match &self.last {
+            _ if self.works() => AgentState::Running,
+            Some(state) => state.clone(),
+            None if self.closed => AgentState::Shutdown,
+            None => AgentState::PendingInit,
+        }
+    }
+}
+
+/// An agent that is about to start.
+pub(super) struct NewAgent<'a> {
+    pub(super) id: String,
+    /// Its nickname is not chosen yet.
+    pub(super) identity: AgentIdentity,
+    pub(super) nicknames: &'a [String],
+    pub(super) ephemeral: bool,
+}
+
+impl Forest {
+    /// The limits of a tree for a caller whose configuration has `limits`. Those of the root itself
+    /// are remembered.
+    pub(super) fn limits(&mut self, root: &str, is_root: bool, limits: TreeLimits) -> TreeLimits {
+        let tree = self.tree(root);
+        if is_root {
+            tree.limits = Some(limits);
+            tree.root_ended = false;
+        }
+        tree.limits.map_or(limits, |own| limits.within(own))
+    }
+
+    /// Adds an agent that is about to begin its first turn, when a place is free. Returns its
+    /// identity.
+    pub(super) fn add(
+        &mut self,
+        new: NewAgent<'_>,
+        limits: TreeLimits,
+    ) -> Result<AgentIdentity, ToolError> {
+        let NewAgent { id, mut identity, nicknames, ephemeral } = new;
+        limits.check_depth(identity.depth)?;
+        if self.agents.get(&identity.parent).is_some_and(|parent| parent.closed) {
+            return Err(ToolError::new("this agent is being closed, so it can start no other"));
+        }
+        limits.check_threads(self.working(&identity.root))?;
+        self.forget_old(&identity.root);
+        let tree = self.agents.values().filter(|agent| agent.identity.root == identity.root);
+        let taken: Vec<&str> = tree.map(|agent| agent.identity.nickname.as_str()).collect();
+        identity.nickname = free_nickname(nicknames, |name| taken.contains(&name));
+        self.insert(id, identity.clone(), ephemeral).beginning = 1;
+        Ok(identity)
+    }
+
+    /// Takes a place for a turn of an agent that is about to begin. An agent that works has one.
+    pub(super) fn begin(&mut self, id: &str, limits: TreeLimits) -> Result<(), ToolError> {
+        let Some(agent) = self.agents.get(id) else { return Err(forgotten(id)) };
+        if !agent.works() {
+            limits.check_threads(self.working(&agent.identity.root))?;
+        }
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.beginning += 1;
+        }
+        self.changed(id);
+        Ok(())
+    }
+
+    /// The turn has begun, or will not.
+    pub(super) fn begun(&mut self, id: &str) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.beginning = agent.beginning.saturating_sub(1);
+        }
+        self.changed(id);
+    }
+
+    /// Removes an agent that was not started after all.
+    pub(super) fn remove(&mut self, id: &str) {
+        self.changed(id);
+        self.agents.remove(id);
+    }
+
+    /// An agent's thread was loaded.
+    pub(super) fn loaded(&mut self, id: &str, identity: &AgentIdentity) {
+        match self.agents.get_mut(id) {
+            Some(agent) => agent.closed = false,
+            None => drop(self.insert(id.to_owned(), identity.clone(), false)),
+        }
+        self.changed(id);
+    }
+
+    /// Remembers a stored agent. `closed`: its thread is not loaded.
+    pub(super) fn remember(&mut self, id: &str, identity: &AgentIdentity, closed: bool) {
+        if !self.agents.contains_key(id) {
+            self.insert(id.to_owned(), identity.clone(), false).closed = closed;
+        }
+    }
+
+    /// Its last turn ended so, unless a later one is known.
+    pub(super) fn set_last(&mut self, id: &str, last: AgentState) {
+        if let Some(agent) = self.agents.get_mut(id)
+            && agent.last.is_none()
+        {
+            agent.last = Some(last);
+        }
+        self.changed(id);
+    }
+
+    pub(super) fn turn_started(&mut self, id: &str, turn: &Id) {
+        if let Some(agent) = self.agents.get_mut(id)
+            && !agent.turns.contains(turn)
+        {
+            agent.turns.push(turn.clone());
+        }
+        self.changed(id);
+    }
+
+    pub(super) fn turn_ended(&mut self, id: &str, turn: &Id, state: AgentState) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.turns.retain(|open| open != turn);
+            agent.last = Some(state);
+        }
+        self.changed(id);
+    }
+
+    /// The actor of a thread has ended. A turn that it did not end was lost with it.
+    pub(super) fn thread_ended(&mut self, id: &str) {
+        let mut root = id.to_owned();
+        if let Some(agent) = self.agents.get_mut(id) {
+            if !std::mem::take(&mut agent.turns).is_empty() {
+                let why = "the agent's thread ended unexpectedly; `resume_agent` loads it again";
+                agent.last = Some(AgentState::Errored(why.to_owned()));
+            } else if !agent.ephemeral {
+                // The store has it.
+                agent.last = None;
+            }
+            agent.closed = true;
+            root.clone_from(&agent.identity.root);
+        }
+        self.changed(id);
+        let Some(tree) = self.trees.get_mut(&root) else { return };
+        tree.root_ended |= root == id;
+        if tree.root_ended {
+            self.forget_tree(&root);
+        }
+    }
+
+    /// Forgets what the store has of a tree whose root is not loaded.
+    fn forget_tree(&mut self, root: &str) {
+        self.agents
+            .retain(|_, agent| agent.identity.root != root || agent.works() || !agent.closed);
+        if !self.agents.values().any(|agent| agent.identity.root == root) {
+            self.trees.remove(root);
+        }
+    }
+
+    /// Whether the store has to be read for how the last turn of an agent ended.
+    pub(super) fn lacks_report(&self, id: &str) -> bool {
+        let lacks = |agent: &Agent| agent.last.is_none() && !agent.works() && !agent.ephemeral;
+        self.agents.get(id).is_some_and(lacks)
+    }
+
+    /// An agent is being closed. Returns whether it was open.
+    pub(super) fn close(&mut self, id: &str) -> bool {
+        let Some(agent) = self.agents.get_mut(id) else { return false };
+        let was_open = !std::mem::replace(&mut agent.closed, true);
+        self.changed(id);
+        was_open
+    }
+
+    pub(super) fn is_closed(&self, id: &str) -> bool {
+        self.agents.get(id).is_some_and(|agent| agent.closed)
+    }
+
+    pub(super) fn state(&self, id: &str) -> AgentState {
+        self.agents.get(id).map_or(AgentState::NotFound, Agent::state)
+    }
+
+    /// The running turn of an agent.
+    pub(super) fn running_turn(&self, id: &str) -> Option<Id> {
+        self.agents.get(id)?.turns.first().cloned()
+    }
+
+    pub(super) fn identity(&self, id: &str) -> Option<&AgentIdentity> {
+        self.agents.get(id).map(|agent| &agent.identity)
+    }
+
+    /// The agent of a tree with that nickname: the newest, should old ones have had it too.
+    pub(super) fn named(&self, root: &str, nickname: &str) -> Option<String> {
+        let of_tree = self.agents.iter().filter(|(_, agent)| agent.identity.root == root);
+        let named = of_tree.filter(|(_, agent)| agent.identity.nickname == nickname);
+        named.max_by_key(|(_, agent)| agent.number).map(|(id, _)| id.clone())
+    }
+
+    /// Whether `ancestor` started `id`, directly or not; `None` when the way up is not remembered.
+    pub(super) fn descends(&self, id: &str, ancestor: &str) -> Option<bool> {
+        let mut at = id;
+        for _ in 0..MAX_DEPTH {
+            let identity = &self.agents.get(at)?.identity;
+            if identity.parent == ancestor {
+                return Some(true);
+            }
+            if identity.parent == identity.root {
+                return Some(false);
+            }
+            at = &identity.parent;
+        }
+        Some(false)
+    }
+
+    /// The agents that a thread started itself, oldest first: ids and nicknames.
+    pub(super) fn children(&self, id: &str) -> Vec<(String, String)> {
+        let mut children: Vec<(&String, &Agent)> =
+            self.agents.iter().filter(|(_, agent)| agent.identity.parent == id).collect();
+        children.sort_unstable_by_key(|(_, agent)| agent.number);
+        let named = |(id, agent): (&String, &Agent)| (id.clone(), agent.identity.nickname.clone());
+        children.into_iter().map(named).collect()
+    }
+
+    /// The agents of a root that are not closed.
+    pub(super) fn of_root(&self, root: &str) -> Vec<String> {
+        let of_tree = self.agents.iter().filter(|(_, agent)| agent.identity.root == root);
+        of_tree.filter(|(_, agent)| !agent.closed).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(super) fn has_working_descendants(&self, id: &str) -> bool {
+        let mut working = self.agents.iter().filter(|(_, agent)| agent.works());
+        working.any(|(other, _)| self.descends(other, id) == Some(true))
+    }
+
+    /// Changes whenever something about an agent of the tree does.
+    pub(super) fn changes(&mut self, root: &str) -> watch::Receiver<()> {
+        self.tree(root).changed.subscribe()
+    }
+
+    /// The agents of a tree that work: what `agents.max_threads` bounds.
+    pub(super) fn working(&self, root: &str) -> usize {
+        let of_tree = self.agents.values().filter(|agent| agent.identity.root == root);
+        of_tree.filter(|agent| agent.works()).count()
+    }
+
+    fn insert(&mut self, id: String, identity: AgentIdentity, ephemeral: bool) -> &mut Agent {
+        self.tree(&identity.root);
+        self.next += 1;
+        let agent = Agent {
+            identity,
+            number: self.next,
+            beginning: 0,
+            turns: Vec::new(),
+            last: None,
+            closed: false,
+            ephemeral,
+        };
+        self.agents.entry(id).insert_entry(agent).into_mut()
+    }
+
+    fn tree(&mut self, root: &str) -> &mut Tree {
+        let new = || Tree { limits: None, changed: watch::Sender::new(()), root_ended: false };
+        self.trees.entry(root.to_owned()).or_insert_with(new)
+    }
+
+    fn changed(&self, id: &str) {
+        let agent = self.agents.get(id);
+        if let Some(tree) = agent.and_then(|agent| self.trees.get(&agent.identity.root)) {
+            tree.changed.send_replace(());
+        }
+    }
+
+    fn forget_old(&mut self, root: &str) {
+        let of_tree = self.agents.iter().filter(|(_, agent)| agent.identity.root == root);
+        if of_tree.clone().count() < MAX_REMEMBERED {
+            return;
+        }
+        let idle = of_tree.filter(|(_, agent)| !agent.works() && !agent.ephemeral);
+        let oldest = idle.min_by_key(|(_, agent)| agent.number).map(|(id, _)| id.clone());
+        oldest.map(|id| self.agents.remove(&id));
+    }
+}
+
+/// The error about an agent that is no longer there.
+pub(super) fn forgotten(id: &str) -> ToolError {
+    ToolError::new(format!("agent {id} is no longer there; call `resume_agent` first"))
+}

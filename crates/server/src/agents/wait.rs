@@ -1,0 +1,73 @@
+//! `wait_agent`: returns within its time, whatever the agents do.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use session::{AgentOutcome, AgentState, Id, ToolError};
+use tokio::time::{Instant, timeout_at};
+
+use super::report;
+use super::{AgentCaller, Agents};
+
+/// Shortest time for agents that must be read from the store first.
+const LOOKUP: Duration = Duration::from_millis(40);
+
+impl Agents {
+    /// Waits until one of `targets` has ended its work, for `timeout_ms` at most. `found` gets the
+    /// ids of the agents.
+    pub(super) async fn wait(
+        &self,
+        caller: &AgentCaller,
+        targets: &[String],
+        timeout_ms: u64,
+        found: &mut Vec<String>,
+    ) -> AgentOutcome {
+        let start = Instant::now();
+        let deadline = start + Duration::from_millis(timeout_ms);
+        let lookup = async {
+            for target in targets {
+                let id = self.find(caller, target).await?;
+                if !found.contains(&id) {
+                    found.push(id);
+                }
+            }
+            Ok(())
+        };
+        match timeout_at(deadline.max(start + LOOKUP), lookup).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return AgentOutcome::failed(error),
+            Err(_) => {
+                return AgentOutcome::failed(ToolError::new(
+                    "the store of the agents did not answer in time; try again",
+                ));
+            }
+        }
+        let mut changes = self.forest().changes(caller.root());
+        loop {
+            changes.mark_unchanged();
+            let states: Vec<(Id, AgentState)> =
+                found.iter().map(|id| (Id::from(id.as_str()), self.state(id))).collect();
+            if states.iter().any(|(_, state)| state.is_final()) {
+                return outcome(states, false);
+            }
+            // The sender lives as long as the forest remembers the tree.
+            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+                return outcome(states, true);
+            }
+        }
+    }
+}
+
+fn outcome(states: Vec<(Id, AgentState)>, timed_out: bool) -> AgentOutcome {
+    let ended = states.iter().filter(|(_, state)| state.is_final());
+    let status: Map<String, _> =
+        ended.map(|(id, state)| (id.to_string(), report::for_model(state))).collect();
+    AgentOutcome {
+        receivers: states.iter().map(|(id, _)| id.clone()).collect(),
+        spawned: None,
+        states,
+        model: None,
+        effort: None,
+        output: Ok(json!({ "status": status, "timed_out": timed_out }).to_string()),
+    }
+}

@@ -1,0 +1,424 @@
+//! Sub-agents: threads that the model of a thread starts, talks to, waits for and closes.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{calls, says};
+
+/// Responses of one conversation; conversations count in the order of their first requests.
+fn of(conversation: u64, responses: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let mark = |mut response: Value| {
+        response["conversation"] = conversation.into();
+        response
+    };
+    responses.into_iter().map(mark).collect()
+}
+
+/// A model whose thread has the first responses, and whose agents have the others, in the order in
+/// which they start.
+async fn world(conversations: Vec<Vec<Value>>) -> World {
+    let numbered = conversations.into_iter().enumerate();
+    let responses: Vec<Value> = numbered.flat_map(|(at, list)| of(at as u64, list)).collect();
+    World::with_responses(Value::from(responses)).await
+}
+
+fn spawn(message: &str) -> Value {
+    calls("spawn_agent", json!({ "message": message }))
+}
+
+fn wait(targets: &[&str], timeout_ms: u64) -> Value {
+    calls("wait_agent", json!({ "targets": targets, "timeout_ms": timeout_ms }))
+}
+
+/// The outputs that a thread's model got, oldest first.
+fn outputs(world: &World, thread: &str) -> Vec<String> {
+    let requests = world.model().requests();
+    let own = requests.iter().filter(|request| request["prompt_cache_key"] == thread);
+    let input = own.last().and_then(|request| request["input"].as_array());
+    let outputs = input.into_iter().flatten().filter_map(|item| item["output"].as_str());
+    outputs.map(str::to_owned).collect()
+}
+
+fn parsed(output: &str) -> Value {
+    serde_json::from_str(output).unwrap_or_else(|_| panic!("not JSON: {output}"))
+}
+
+// Effect of `features.multi_agent`.
+#[tokio::test]
+async fn an_agent_is_a_thread_whose_result_its_parent_gets() {
+    let parent = vec![spawn("Count."), wait(&["Ada"], 10_000), says("Three.")];
+    let world = world(vec![parent, vec![says("I counted three.")]]).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let end = peer.run_turn(&thread, "Have somebody count.").await;
+    assert_eq!(end["status"], "completed");
+    let outputs = outputs(&world, &thread);
+    let spawned = parsed(&outputs[0]);
+    let agent = spawned["agent_id"].as_str().unwrap();
+    assert_eq!(spawned["nickname"], "Ada");
+    let waited = parsed(&outputs[1]);
+    assert_eq!(waited["status"][agent], json!({ "completed": "I counted three." }));
+    assert_eq!(waited["timed_out"], false);
+
+    let read = peer.call("thread/read", json!({ "threadId": agent, "includeTurns": true })).await;
+    let found = &read["thread"];
+    assert_eq!(found["agentNickname"], "Ada");
+    assert_eq!(found["threadSource"], "subagent");
+    assert_eq!(found["sessionId"], thread);
+    let spawned = &found["source"]["subAgent"]["thread_spawn"];
+    assert_eq!(spawned["parent_thread_id"], thread);
+    assert_eq!((&spawned["depth"], &spawned["agent_nickname"]), (&json!(1), &json!("Ada")));
+    assert_eq!(found["turns"][0]["items"][1]["text"], "I counted three.");
+    for (kinds, expected) in [
+        (json!(["subAgentThreadSpawn"]), 1),
+        (json!(["subAgent"]), 1),
+        (json!(["subAgentReview"]), 0),
+    ] {
+        let listed = peer.call("thread/list", json!({ "sourceKinds": kinds })).await;
+        assert_eq!(listed["data"].as_array().unwrap().len(), expected, "{kinds}");
+    }
+
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let items = read["thread"]["turns"][0]["items"].as_array().unwrap();
+    let calls: Vec<&Value> = items.iter().filter(|item| item["type"] == "collabToolCall").collect();
+    let [spawn, wait] = calls[..] else { panic!("{items:?}") };
+    assert_eq!((&spawn["tool"], &spawn["status"]), (&json!("spawnAgent"), &json!("completed")));
+    assert_eq!((&spawn["senderThreadId"], &spawn["newThreadId"]), (&json!(thread), &json!(agent)));
+    assert_eq!((&spawn["prompt"], &spawn["agentStatus"]), (&json!("Count."), &json!("running")));
+    assert_eq!((&wait["tool"], &wait["status"]), (&json!("wait"), &json!("completed")));
+    assert_eq!(wait["receiverThreadIds"], json!([agent]));
+    let state = json!({ "status": "completed", "message": "I counted three." });
+    assert_eq!(wait["agentsStates"][agent], state);
+}
+
+#[tokio::test]
+async fn a_closed_agents_result_stays_and_it_can_be_resumed() {
+    let parent = vec![
+        spawn("Count."),
+        wait(&["Ada"], 10_000),
+        calls("close_agent", json!({ "target": "Ada" })),
+        wait(&["Ada"], 0),
+        calls("send_input", json!({ "target": "Ada", "message": "Again." })),
+        calls("resume_agent", json!({ "id": "Ada" })),
+        calls("send_input", json!({ "target": "Ada", "message": "Again." })),
+        wait(&["Ada"], 10_000),
+        says("Done."),
+    ];
+    let world = world(vec![parent, vec![says("One."), says("Two.")]]).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = outputs(&world, &thread);
+    let agent = parsed(&outputs[0])["agent_id"].as_str().unwrap().to_owned();
+    assert_eq!(parsed(&outputs[2])["previous_status"], json!({ "completed": "One." }));
+    assert_eq!(parsed(&outputs[3])["status"][&agent], json!({ "completed": "One." }));
+    assert!(outputs[4].contains("closed") && outputs[4].contains("resume_agent"), "{outputs:?}");
+    assert_eq!(parsed(&outputs[5])["status"], json!({ "completed": "One." }));
+    assert_eq!(parsed(&outputs[7])["status"][&agent], json!({ "completed": "Two." }));
+}
+
+#[tokio::test]
+async fn calls_that_cannot_be_carried_out_say_why() {
+    let bad = [
+        ("spawn_agent", json!({}), "`message` is missing"),
+        ("spawn_agent", json!({ "message": null }), "`message` is missing"),
+        ("spawn_agent", json!({ "message": " " }), "empty"),
+        ("spawn_agent", json!({ "mesage": "x" }), "no member `\"mesage\"`"),
+        ("spawn_agent", json!({ "message": "x", "items": [] }), "not both"),
+        ("spawn_agent", json!({ "items": [{ "type": "film" }] }), "`type`"),
+        ("spawn_agent", json!({ "message": "x", "agent_type": "chef" }), "`chef`; the types are"),
+        ("spawn_agent", json!({ "message": "x", "reasoning_effort": "huge" }), "reasoning_effort"),
+        ("send_input", json!({ "target": "Ada", "message": "x" }), "you have started no agent"),
+        ("send_input", json!({ "message": "x" }), "`target` is missing"),
+        ("wait_agent", json!({ "targets": [] }), "name 1 to"),
+        ("wait_agent", json!({ "targets": null }), "`targets` is missing"),
+        ("wait_agent", json!({ "targets": ["x"], "timeout": 1 }), "no member"),
+        ("wait_agent", json!({ "targets": ["x"], "timeout_ms": -1 }), "not negative"),
+        ("wait_agent", json!({ "targets": ["x"] }), "no agent `x`"),
+        ("resume_agent", json!({ "id": "" }), "`id`"),
+        ("close_agent", json!({ "target": "none" }), "no agent `none`"),
+    ];
+    let mut responses: Vec<Value> =
+        bad.iter().map(|(tool, arguments, _)| calls(tool, arguments.clone())).collect();
+    responses.push(says("Well."));
+    let world = world(vec![responses]).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let end = peer.run_turn(&thread, "Try.").await;
+    assert_eq!(end["status"], "completed");
+    let outputs = outputs(&world, &thread);
+    for ((tool, arguments, expected), output) in bad.iter().zip(&outputs) {
+        let shown: String = arguments.to_string().chars().take(80).collect();
+        assert!(output.contains(expected), "{tool} {shown}: {output}");
+    }
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let items = read["thread"]["turns"][0]["items"].as_array().unwrap();
+    let calls = items.iter().filter(|item| item["type"] == "collabToolCall");
+    for item in calls.clone() {
+        assert_eq!(item["status"], "failed", "{item}");
+        assert!(item["reason"].is_string(), "{item}");
+    }
+    assert_eq!(calls.count(), bad.len());
+}
+
+// Effect of `agents.max_threads`.
+#[tokio::test]
+async fn a_place_is_free_when_an_agent_has_ended_and_not_before() {
+    let working = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] });
+    let parent = vec![
+        spawn("One."),
+        spawn("Two."),
+        spawn("Three."),
+        calls("close_agent", json!({ "target": "Ada" })),
+        spawn("Four."),
+        spawn("Five."),
+        says("Done."),
+    ];
+    let world =
+        world(vec![parent, vec![working.clone()], vec![working.clone()], vec![working]]).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let config = json!({ "agents": { "max_threads": 2 } });
+    let thread = peer.start_thread(json!({ "config": config })).await;
+    let end = peer.run_turn(&thread, "Go.").await;
+    assert_eq!(end["status"], "completed");
+    let outputs = outputs(&world, &thread);
+    assert!(parsed(&outputs[1])["agent_id"].is_string());
+    for refused in [&outputs[2], &outputs[5]] {
+        assert!(refused.contains("`agents.max_threads` is 2"), "{refused}");
+    }
+    assert_eq!(parsed(&outputs[3])["previous_status"], "running");
+    assert!(parsed(&outputs[4])["agent_id"].is_string(), "{outputs:?}");
+    server.stop().await;
+}
+
+// Effect of `agents.max_depth`.
+#[tokio::test]
+async fn agents_start_agents_down_to_the_largest_depth() {
+    let world = world(vec![
+        vec![spawn("Delegate."), wait(&["Ada"], 20_000), says("Done.")],
+        vec![spawn("Delegate further."), wait(&["Basil"], 20_000), says("Passed on.")],
+        vec![spawn("Too deep."), wait(&["Ada"], 10_000), says("Alone.")],
+    ])
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let config = json!({ "agents": { "max_depth": 2 } });
+    let thread = peer.start_thread(json!({ "config": config })).await;
+    peer.run_turn(&thread, "Go.").await;
+    let top = outputs(&world, &thread);
+    let first = parsed(&top[0])["agent_id"].as_str().unwrap().to_owned();
+    assert_eq!(parsed(&top[1])["status"][&first], json!({ "completed": "Passed on." }));
+    let middle = outputs(&world, &first);
+    let second = parsed(&middle[0])["agent_id"].as_str().unwrap().to_owned();
+    assert_eq!(parsed(&middle[1])["status"][&second], json!({ "completed": "Alone." }));
+    let deepest = outputs(&world, &second);
+    assert!(deepest[0].contains("`agents.max_depth` is 2"), "{deepest:?}");
+    assert!(deepest[1].contains("is above this agent in the tree"), "{deepest:?}");
+    let requests = world.model().requests();
+    let offered = |thread: &str| {
+        let request = requests.iter().find(|request| request["prompt_cache_key"] == thread);
+        let tools = request.unwrap()["tools"].as_array().unwrap().clone();
+        tools.iter().any(|tool| tool["name"] == "spawn_agent")
+    };
+    assert!(offered(&thread) && offered(&first) && !offered(&second));
+}
+
+// Effect of `agents.<name>.description`, `agents.<name>.nickname_candidates`.
+#[tokio::test]
+async fn roles_are_described_to_the_model_and_name_their_agents() {
+    let call = calls("spawn_agent", json!({ "agent_type": "explorer", "message": "Look." }));
+    let world = world(vec![
+        vec![call.clone(), call, wait(&["Atlas", "Delta"], 10_000), says("Done.")],
+        vec![says("Seen.")],
+        vec![says("Seen.")],
+    ])
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let role = json!({ "description": "Reads code.", "nickname_candidates": ["Atlas", "Delta"] });
+    let config = json!({ "agents": { "explorer": role } });
+    let thread = peer.start_thread(json!({ "config": config })).await;
+    peer.run_turn(&thread, "Go.").await;
+    let tools = world.model().requests()[0]["tools"].clone();
+    let tool = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "spawn_agent").unwrap();
+    let described = tool["parameters"]["properties"]["agent_type"]["description"].as_str().unwrap();
+    assert!(described.contains("`explorer`: Reads code."), "{described}");
+    let outputs = outputs(&world, &thread);
+    assert_eq!(parsed(&outputs[0])["nickname"], "Atlas");
+    assert_eq!(parsed(&outputs[1])["nickname"], "Delta");
+    let agent = parsed(&outputs[1])["agent_id"].as_str().unwrap().to_owned();
+    let read = peer.call("thread/read", json!({ "threadId": agent })).await;
+    assert_eq!(read["thread"]["agentRole"], "explorer");
+    assert_eq!(read["thread"]["agentNickname"], "Delta");
+}
+
+#[tokio::test]
+async fn interrupting_a_turn_interrupts_the_agents_that_it_waits_for() {
+    let working = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] });
+    let world = world(vec![
+        vec![spawn("Work."), wait(&["Ada"], 60_000), wait(&["Ada"], 0), says("Stopped.")],
+        vec![working],
+    ])
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let is_wait = |params: &Value| params["item"]["tool"] == "wait";
+    peer.expect_where("item/started", is_wait).await;
+    let spawned = parsed(&outputs(&world, &thread)[0]);
+    let agent = spawned["agent_id"].as_str().unwrap().to_owned();
+    peer.call("thread/resume", json!({ "threadId": agent })).await;
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    let is_of = |id: String| move |params: &Value| params["threadId"] == id.as_str();
+    let ended = peer.expect_where("turn/completed", is_of(agent.clone())).await;
+    assert_eq!(ended["turn"]["status"], "interrupted");
+    // The next turn learns of it at once.
+    let end = peer.run_turn(&thread, "What now?").await;
+    assert_eq!(end["status"], "completed");
+    let last = outputs(&world, &thread).last().cloned().unwrap();
+    assert_eq!(parsed(&last)["status"][&agent], "interrupted");
+}
+
+#[tokio::test]
+async fn a_wait_ends_in_time_and_input_joins_the_running_turn() {
+    let slow = json!({ "steps": [{ "delay_ms": 400 }, { "message": "First." }] });
+    let world = world(vec![
+        vec![
+            spawn("Work."),
+            wait(&["Ada"], 50),
+            calls("send_input", json!({ "target": "Ada", "message": "Also this." })),
+            wait(&["Ada"], 10_000),
+            says("Done."),
+        ],
+        vec![slow, says("Second.")],
+    ])
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = outputs(&world, &thread);
+    let agent = parsed(&outputs[0])["agent_id"].as_str().unwrap().to_owned();
+    assert_eq!(parsed(&outputs[1]), json!({ "status": {}, "timed_out": true }));
+    assert_eq!(parsed(&outputs[3])["status"][&agent], json!({ "completed": "Second." }));
+}
+
+#[tokio::test]
+async fn an_agents_approvals_reach_the_clients_of_the_root() {
+    let command = calls(
+        "exec_command",
+        json!({ "cmd": "touch made", "sandbox_permissions":
+        "require_escalated", "justification": "It must." }),
+    );
+    let world = world(vec![
+        vec![spawn("Make it."), wait(&["Ada"], 20_000), says("Done.")],
+        vec![command, says("Made.")],
+    ])
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "approvalPolicy": "on-request" })).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let announced = |params: &Value| params["thread"]["agentNickname"] == "Ada";
+    let announced = peer.expect_where("thread/started", announced).await;
+    let agent = announced["thread"]["id"].as_str().unwrap().to_owned();
+    let asked = peer.asked("item/commandExecution/requestApproval").await;
+    assert_eq!(asked.params["threadId"], agent.as_str());
+    // A client that comes later can answer too.
+    let mut late = server.connect().await;
+    late.call("thread/resume", json!({ "threadId": thread })).await;
+    let asked_too = late.asked("item/commandExecution/requestApproval").await;
+    assert_eq!(asked_too.params["threadId"], agent.as_str());
+    late.decide(&asked_too, "accept").await;
+    let resolved = peer.expect("serverRequest/resolved").await;
+    assert_eq!(resolved["threadId"], agent.as_str());
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    assert!(world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn archiving_or_deleting_a_thread_closes_its_agents() {
+    for method in ["thread/archive", "thread/delete"] {
+        let working = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] });
+        let world = world(vec![vec![spawn("Work."), says("It works.")], vec![working]]).await;
+        let server = world.start();
+        let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "Go.").await;
+        let agent = parsed(&outputs(&world, &thread)[0])["agent_id"].as_str().unwrap().to_owned();
+        peer.call(method, json!({ "threadId": thread })).await;
+        let closed = |params: &Value| params["threadId"] == agent.as_str();
+        peer.expect_where("thread/closed", closed).await;
+        let loaded = peer.call("thread/loaded/list", json!({})).await;
+        assert_eq!(loaded["data"], json!([]));
+        let params = json!({ "threadId": agent, "includeTurns": true });
+        let read = peer.call("thread/read", params).await;
+        let turns = read["thread"]["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 1);
+        assert_eq!(turns[0]["status"], "interrupted");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_can_begin_with_the_history_of_its_parent() {
+    for ephemeral in [false, true] {
+        let call = calls("spawn_agent", json!({ "message": "Go on.", "fork_context": true }));
+        let world = world(vec![
+            vec![says("Understood."), call, wait(&["Ada"], 10_000), says("Done.")],
+            vec![says("I know the code word.")],
+        ])
+        .await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({ "ephemeral": ephemeral })).await;
+        peer.run_turn(&thread, "The code word is plum.").await;
+        peer.run_turn(&thread, "Hand over.").await;
+        let outputs = outputs(&world, &thread);
+        let agent = parsed(&outputs[0])["agent_id"].as_str().unwrap().to_owned();
+        let message = json!({ "completed": "I know the code word." });
+        assert_eq!(parsed(&outputs[1])["status"][&agent], message, "{outputs:?}");
+        let requests = world.model().requests();
+        let own = requests.iter().find(|request| request["prompt_cache_key"] == agent.as_str());
+        let input = own.unwrap()["input"].to_string();
+        for part in ["plum", "Understood.", "Hand over.", "Go on."] {
+            assert!(input.contains(part), "{part}: {input}");
+        }
+        assert!(!input.contains("spawn_agent"), "a call without its output: {input}");
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_an_agent_has_one_end_and_can_be_resumed() {
+    let mut world = world(vec![
+        vec![
+            spawn("Work."),
+            wait(&["Ada"], 60_000),
+            calls("resume_agent", json!({ "id": "{{agent}}" })),
+            says("Done."),
+        ],
+        vec![json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] })],
+    ])
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.start_turn(&thread, "Go.").await;
+    peer.expect_where("item/started", |params| params["item"]["tool"] == "wait").await;
+    let agent = parsed(&outputs(&world, &thread)[0])["agent_id"].as_str().unwrap().to_owned();
+    world.crash();
+    drop(server);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    for id in [&thread, &agent] {
+        let read = peer.call("thread/read", json!({ "threadId": id, "includeTurns": true })).await;
+        let turns = read["thread"]["turns"].as_array().unwrap();
+        assert_eq!(turns.len(), 1);
+        assert_eq!(turns[0]["status"], "interrupted");
+    }
+    server.stop().await;
+}

@@ -1,0 +1,235 @@
+//! What the model asks of other agents, what comes of it, and which of it clients are shown.
+
+use super::fragment::Fragment;
+use super::item::{ItemStatus, UserContent};
+use super::tool::ToolError;
+use crate::Id;
+
+/// A call that concerns other agents. The driver owns the threads, so it carries the call out.
+#[derive(Clone, Debug)]
+pub enum AgentRequest {
+    /// Start an agent.
+    Spawn(SpawnAgent),
+    /// Give an agent further input.
+    Send {
+        /// Its id or nickname.
+        target: String,
+        /// The input.
+        content: Vec<UserContent>,
+        /// Whether its running turn is interrupted first; otherwise the input joins that turn.
+        interrupt: bool,
+    },
+    /// Load a closed agent again.
+    Resume {
+        /// Its id or nickname.
+        target: String,
+    },
+    /// Wait until one of these agents has ended its work.
+    Wait {
+        /// Their ids or nicknames.
+        targets: Vec<String>,
+        /// The longest wait.
+        timeout_ms: u64,
+    },
+    /// End an agent and those that it started.
+    Close {
+        /// Its id or nickname.
+        target: String,
+    },
+}
+
+/// The agent to start.
+#[derive(Clone, Debug, Default)]
+pub struct SpawnAgent {
+    /// Its role in the configuration.
+    pub role: Option<String>,
+    /// Its first input.
+    pub content: Vec<UserContent>,
+    /// Its model, in place of the caller's.
+    pub model: Option<String>,
+    /// Its reasoning effort, in place of the caller's.
+    pub effort: Option<String>,
+    /// Whether it begins with the history of its caller.
+    pub fork_context: bool,
+    /// That history, up to the response that called.
+    pub history: Vec<Fragment>,
+}
+
+/// The tool of an [`AgentCall`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentTool {
+    /// `spawn_agent`.
+    Spawn,
+    /// `send_input`.
+    Send,
+    /// `resume_agent`.
+    Resume,
+    /// `wait_agent`.
+    Wait,
+    /// `close_agent`.
+    Close,
+}
+
+/// The state of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// Loaded, and without a turn so far.
+    PendingInit,
+    /// It works.
+    Running,
+    /// Its last turn was interrupted.
+    Interrupted,
+    /// Its last turn has completed, with this final message.
+    Completed(Option<String>),
+    /// Its last turn has failed, for this reason.
+    Errored(String),
+    /// It was closed before a turn completed.
+    Shutdown,
+    /// There is no such agent.
+    NotFound,
+}
+
+impl AgentState {
+    /// Whether the agent has ended its work, so that a wait for it is over.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::PendingInit | Self::Running)
+    }
+}
+
+/// The item that shows a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentCall {
+    /// Item id.
+    pub id: Id,
+    /// The tool.
+    pub tool: AgentTool,
+    /// Its status.
+    pub status: ItemStatus,
+    /// The thread that calls.
+    pub sender: Id,
+    /// The agents that it concerns: as the model named them while the call runs, then their ids.
+    pub receivers: Vec<Id>,
+    /// The agent that was started.
+    pub spawned: Option<Id>,
+    /// The input for the agent, as text.
+    pub prompt: Option<String>,
+    /// The model of the agent that is started.
+    pub model: Option<String>,
+    /// The reasoning effort of the agent that is started.
+    pub effort: Option<String>,
+    /// The state of each receiver.
+    pub states: Vec<(Id, AgentState)>,
+    /// Why the call failed.
+    pub reason: Option<String>,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug)]
+pub struct AgentOutcome {
+    /// See [`AgentCall::receivers`].
+    pub receivers: Vec<Id>,
+    /// See [`AgentCall::spawned`].
+    pub spawned: Option<Id>,
+    /// See [`AgentCall::states`].
+    pub states: Vec<(Id, AgentState)>,
+    /// See [`AgentCall::model`].
+    pub model: Option<String>,
+    /// See [`AgentCall::effort`].
+    pub effort: Option<String>,
+    /// For the model.
+    pub output: Result<String, ToolError>,
+}
+
+impl AgentOutcome {
+    /// The call failed.
+    pub fn failed(error: ToolError) -> Self {
+        Self {
+            receivers: Vec::new(),
+            spawned: None,
+            states: Vec::new(),
+            model: None,
+            effort: None,
+            output: Err(error),
+        }
+    }
+}
+
+impl AgentRequest {
+    /// The item that shows the call while it runs.
+    pub(crate) fn item(&self, id: Id, sender: Id) -> AgentCall {
+        let named = |target: &String| Id::from(target.as_str());
+        let item = AgentCall {
+            id,
+            tool: self.tool(),
+            status: ItemStatus::InProgress,
+            sender,
+            receivers: Vec::new(),
+            spawned: None,
+            prompt: None,
+            model: None,
+            effort: None,
+            states: Vec::new(),
+            reason: None,
+        };
+        match self {
+            Self::Spawn(agent) => AgentCall {
+                prompt: Some(plain_text(&agent.content)),
+                model: agent.model.clone(),
+                effort: agent.effort.clone(),
+                ..item
+            },
+            Self::Send { target, content, .. } => AgentCall {
+                receivers: vec![named(target)],
+                prompt: Some(plain_text(content)),
+                ..item
+            },
+            Self::Wait { targets, .. } => {
+                AgentCall { receivers: targets.iter().map(named).collect(), ..item }
+            }
+            Self::Resume { target } | Self::Close { target } => {
+                AgentCall { receivers: vec![named(target)], ..item }
+            }
+        }
+    }
+
+    fn tool(&self) -> AgentTool {
+        match self {
+            Self::Spawn(_) => AgentTool::Spawn,
+            Self::Send { .. } => AgentTool::Send,
+            Self::Resume { .. } => AgentTool::Resume,
+            Self::Wait { .. } => AgentTool::Wait,
+            Self::Close { .. } => AgentTool::Close,
+        }
+    }
+}
+
+impl AgentCall {
+    /// The item in its final state.
+    pub(crate) fn answered(self, outcome: &AgentOutcome) -> Self {
+        let receivers = match outcome.receivers.is_empty() {
+            true => self.receivers,
+            false => outcome.receivers.clone(),
+        };
+        Self {
+            status: match outcome.output {
+                Ok(_) => ItemStatus::Completed,
+                Err(_) => ItemStatus::Failed,
+            },
+            receivers,
+            spawned: outcome.spawned.clone(),
+            model: outcome.model.clone().or(self.model),
+            effort: outcome.effort.clone().or(self.effort),
+            states: outcome.states.clone(),
+            reason: outcome.output.as_ref().err().map(|error| error.message().to_owned()),
+            ..self
+        }
+    }
+}
+
+fn plain_text(content: &[UserContent]) -> String {
+    let texts = content.iter().filter_map(|part| match part {
+        UserContent::Text { text, .. } => Some(text.as_str()),
+        UserContent::Image { .. } | UserContent::LocalImage { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,155 @@
+//! What the tools for other agents share: when they are offered, and how their input is read. The
+//! driver carries the calls out.
+
+use serde_json::{Value, json};
+
+use super::arguments::Arguments;
+use super::tool::{CallCx, RejectedCall, Step, ToolCall};
+use crate::Id;
+use crate::port::agents::{AgentCall, AgentRequest, AgentTool};
+use crate::port::item::{Item, ItemStatus, UserContent};
+use crate::port::tool::ToolError;
+use crate::port::tool_set::ToolSet;
+
+/// Longest input for an agent, in characters: that of a turn.
+const MAX_INPUT: usize = 1_048_576;
+
+/// Whether the tools are offered. At the largest depth they are not, and a call is refused with
+/// the reason.
+pub(super) fn are_offered(tools: &ToolSet) -> bool {
+    tools.agents.as_ref().is_some_and(|agents| agents.may_spawn)
+}
+
+pub(super) fn are_callable(tools: &ToolSet) -> bool {
+    tools.agents.is_some()
+}
+
+/// A call that was read.
+#[derive(Debug)]
+pub(super) struct AgentsCall(pub(super) AgentRequest);
+
+impl ToolCall for AgentsCall {
+    fn begin(&self, _: &mut CallCx<'_>) -> Step {
+        Step::Agents(self.0.clone())
+    }
+}
+
+/// The definition of an agent that a call is about.
+pub(super) fn target_definition() -> Value {
+    json!({ "type": "string", "description": "The agent's id or nickname." })
+}
+
+/// The agent that a call is about.
+pub(super) fn target(arguments: &mut Arguments<'_>, name: &str) -> Result<String, ToolError> {
+    let target = arguments.needed_text(name, "the id or nickname of one of your agents")?;
+    checked_target(arguments, name, &target)
+}
+
+/// A target without the spaces around it.
+pub(super) fn checked_target(
+    arguments: &Arguments<'_>,
+    name: &str,
+    target: &str,
+) -> Result<String, ToolError> {
+    let target = target.trim();
+    // Far above the length of any id.
+    if target.is_empty() || target.len() > 200 {
+        let wanted = "the id or nickname of one of your agents";
+        return Err(arguments.wrong(name, &Value::from(target), wanted));
+    }
+    Ok(target.to_owned())
+}
+
+/// The definitions of the two members that hold an agent's input.
+pub(super) fn input_definitions() -> [(&'static str, Value); 2] {
+    let message = json!({ "type": "string", "description": "The input for the agent." });
+    let items = json!({
+        "type": "array",
+        "description": "The input in parts, in place of `message`.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "type": { "type": "string", "enum": ["text", "image"] },
+                "text": { "type": "string" },
+                "image_url": { "type": "string" },
+            },
+            "required": ["type"],
+        },
+    });
+    [("message", message), ("items", items)]
+}
+
+/// The input for an agent: `message`, or `items`.
+pub(super) fn input(arguments: &mut Arguments<'_>) -> Result<Vec<UserContent>, ToolError> {
+    let message = arguments.text("message")?;
+    let items = arguments.optional_objects("items")?;
+    let content = match (message, items) {
+        (Some(_), Some(_)) => return Err(arguments.fault("give `message` or `items`, not both")),
+        (Some(text), None) => vec![UserContent::Text { text, elements: Vec::new() }],
+        (None, Some(items)) => items.into_iter().map(part).collect::<Result<_, _>>()?,
+        (None, None) => return Err(arguments.missing("message", "the input for the agent")),
+    };
+    let is_blank = |part: &UserContent| match part {
+        UserContent::Text { text, .. } => text.trim().is_empty(),
+        UserContent::Image { .. } | UserContent::LocalImage { .. } => false,
+    };
+    if content.iter().all(is_blank) {
+        return Err(arguments.fault("the input is empty; write what the agent is to do"));
+    }
+    let length: usize = content.iter().map(text_length).sum();
+    if length > MAX_INPUT {
+        return Err(arguments.fault(&format!(
+            "the input has {length} characters, more than the {MAX_INPUT} that an agent takes; \
+             write long texts to a file and name it"
+        )));
+    }
+    Ok(content)
+}
+
+fn text_length(part: &UserContent) -> usize {
+    match part {
+        UserContent::Text { text, .. } => text.chars().count(),
+        UserContent::Image { url } => url.len(),
+        UserContent::LocalImage { .. } => 0,
+    }
+}
+
+fn part(mut item: Arguments<'_>) -> Result<UserContent, ToolError> {
+    item.check_names(&["type", "text", "image_url"])?;
+    let kind = item.needed_text("type", "`text` or `image`")?;
+    let part = match kind.as_str() {
+        "text" => {
+            let text = item.needed_text("text", "the text of the item")?;
+            UserContent::Text { text, elements: Vec::new() }
+        }
+        "image" => {
+            let url = item.needed_text("image_url", "an `https:` or `data:image/` URL")?;
+            let is_image = ["https://", "http://", "data:image/"];
+            if !is_image.iter().any(|scheme| url.starts_with(scheme)) {
+                let wanted = "an `https:` or `data:image/` URL";
+                return Err(item.wrong("image_url", &Value::from(url), wanted));
+            }
+            UserContent::Image { url }
+        }
+        _ => return Err(item.wrong("type", &Value::from(kind), "`text` or `image`")),
+    };
+    Ok(part)
+}
+
+/// The item of a call that cannot be read or is one too many.
+pub(super) fn rejected_item(tool: AgentTool, id: Id, call: &RejectedCall<'_>) -> Item {
+    let target = call.text("target").or_else(|| call.text("id"));
+    Item::AgentCall(Box::new(AgentCall {
+        id,
+        tool,
+        status: ItemStatus::InProgress,
+        sender: call.thread.clone(),
+        receivers: target.into_iter().map(Id::from).collect(),
+        spawned: None,
+        prompt: call.text("message"),
+        model: None,
+        effort: None,
+        states: Vec::new(),
+        reason: None,
+    }))
+}

@@ -1,0 +1,49 @@
+//! Calls that concern other agents: the driver carries them out, and their items show what came of
+//! them.
+
+use super::Turn;
+use crate::history::{self, CallOutput};
+use crate::port::agents::{AgentOutcome, AgentRequest};
+use crate::port::effect::Effect;
+use crate::port::item::Item;
+use crate::processes::output;
+use crate::thread::Thread;
+
+/// About how many bytes make a token.
+const BYTES_A_TOKEN: u64 = 4;
+
+impl Turn {
+    pub(super) fn call_agents(&mut self, number: u64, mut call: AgentRequest, thread: &mut Thread) {
+        let request = thread.cx.number();
+        let item = call.item(thread.cx.item_id(), thread.id.clone());
+        self.calls.call_agents(number, request, item.clone());
+        thread.cx.stored_item_started(&self.view.id, Item::AgentCall(Box::new(item)));
+        if let AgentRequest::Spawn(agent) = &mut call
+            && agent.fork_context
+        {
+            let fragments = thread.conversation.history().fragments();
+            agent.history = history::before_last_response(fragments).to_vec();
+        }
+        thread.cx.push(Effect::CallAgents { request, call: Box::new(call) });
+    }
+
+    /// The driver carried out what a call asks of other agents.
+    pub(crate) fn agents_answered(
+        &mut self,
+        request: u64,
+        outcome: AgentOutcome,
+        thread: &mut Thread,
+    ) {
+        let Some((number, item)) = self.calls.take_agent_call(request) else { return };
+        let item = Item::AgentCall(Box::new(item.answered(&outcome)));
+        thread.cx.item_completed(&self.view.id, item);
+        let most = thread.cx.limits.tool_output_tokens.saturating_mul(BYTES_A_TOKEN);
+        let text = match &outcome.output {
+            Ok(text) => text,
+            Err(error) => error.message(),
+        };
+        let text = output::shorten(text, usize::try_from(most).unwrap_or(usize::MAX));
+        self.calls.answer(number, CallOutput::Text(text));
+        self.go_on(thread);
+    }
+}
