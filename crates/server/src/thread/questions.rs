@@ -125,8 +125,7 @@ impl Questions {
 
     /// The session's numbers of the questions to the user that none of the clients can answer.
     pub(super) fn unattended(&self, clients: &[Arc<Peer>]) -> Vec<u64> {
-        let has_client =
-            |question: &OpenQuestion| clients.iter().any(|peer| question.is_for(peer));
+        let has_client = |question: &OpenQuestion| clients.iter().any(|peer| question.is_for(peer));
         let open = self.open.iter().filter(|(_, question)| question.asks_user);
         open.filter(|(_, question)| !has_client(question)).map(|(request, _)| *request).collect()
     }

@@ -1,7 +1,7 @@
 //! Sub-agents: threads that the model of a thread starts, talks to, waits for and closes.
 
 use serde_json::{Value, json};
-use testkit::World;
+use testkit::TestEnvironment;
 
 use crate::{calls, says};
 
@@ -16,10 +16,10 @@ fn of(conversation: u64, responses: impl IntoIterator<Item = Value>) -> Vec<Valu
 
 /// A model whose thread has the first responses, and whose agents have the others, in the order in
 /// which they start.
-async fn world(conversations: Vec<Vec<Value>>) -> World {
+async fn environment(conversations: Vec<Vec<Value>>) -> TestEnvironment {
     let numbered = conversations.into_iter().enumerate();
     let responses: Vec<Value> = numbered.flat_map(|(at, list)| of(at as u64, list)).collect();
-    World::with_responses(Value::from(responses)).await
+    TestEnvironment::with_responses(Value::from(responses)).await
 }
 
 fn spawn(message: &str) -> Value {
@@ -31,8 +31,8 @@ fn wait(targets: &[&str], timeout_ms: u64) -> Value {
 }
 
 /// The outputs that a thread's model got, oldest first.
-fn outputs(world: &World, thread: &str) -> Vec<String> {
-    let requests = world.model().requests();
+fn outputs(environment: &TestEnvironment, thread: &str) -> Vec<String> {
+    let requests = environment.model().requests();
     let own = requests.iter().filter(|request| request["prompt_cache_key"] == thread);
     let input = own.last().and_then(|request| request["input"].as_array());
     let outputs = input.into_iter().flatten().filter_map(|item| item["output"].as_str());
@@ -47,13 +47,13 @@ fn parsed(output: &str) -> Value {
 #[tokio::test]
 async fn an_agent_is_a_thread_whose_result_its_parent_gets() {
     let parent = vec![spawn("Count."), wait(&["Ada"], 10_000), says("Three.")];
-    let world = world(vec![parent, vec![says("I counted three.")]]).await;
-    let server = world.start();
+    let environment = environment(vec![parent, vec![says("I counted three.")]]).await;
+    let server = environment.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let end = peer.run_turn(&thread, "Have somebody count.").await;
     assert_eq!(end["status"], "completed");
-    let outputs = outputs(&world, &thread);
+    let outputs = outputs(&environment, &thread);
     let spawned = parsed(&outputs[0]);
     let agent = spawned["agent_id"].as_str().unwrap();
     assert_eq!(spawned["nickname"], "Ada");
@@ -105,12 +105,12 @@ async fn a_closed_agents_result_stays_and_it_can_be_resumed() {
         wait(&["Ada"], 10_000),
         says("Done."),
     ];
-    let world = world(vec![parent, vec![says("One."), says("Two.")]]).await;
-    let server = world.start();
+    let environment = environment(vec![parent, vec![says("One."), says("Two.")]]).await;
+    let server = environment.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    let outputs = outputs(&world, &thread);
+    let outputs = outputs(&environment, &thread);
     let agent = parsed(&outputs[0])["agent_id"].as_str().unwrap().to_owned();
     assert_eq!(parsed(&outputs[2])["previous_status"], json!({ "completed": "One." }));
     assert_eq!(parsed(&outputs[3])["status"][&agent], json!({ "completed": "One." }));
@@ -126,7 +126,11 @@ async fn calls_that_cannot_be_carried_out_say_why() {
         ("spawn_agent", json!({ "message": null }), "`message` is missing"),
         ("spawn_agent", json!({ "message": " " }), "empty"),
         ("spawn_agent", json!({ "mesage": "x" }), "no member `\"mesage\"`"),
-        ("spawn_agent", json!({ "message": "x", "items": [] }), "not both"),
+        (
+            "spawn_agent",
+            json!({ "message": "x", "items": [{ "type": "text", "text": "y" }] }),
+            "not both",
+        ),
         ("spawn_agent", json!({ "items": [{ "type": "film" }] }), "`type`"),
         ("spawn_agent", json!({ "message": "x", "agent_type": "chef" }), "`chef`; the types are"),
         ("spawn_agent", json!({ "message": "x", "reasoning_effort": "huge" }), "reasoning_effort"),
@@ -143,13 +147,13 @@ async fn calls_that_cannot_be_carried_out_say_why() {
     let mut responses: Vec<Value> =
         bad.iter().map(|(tool, arguments, _)| calls(tool, arguments.clone())).collect();
     responses.push(says("Well."));
-    let world = world(vec![responses]).await;
-    let server = world.start();
+    let environment = environment(vec![responses]).await;
+    let server = environment.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let end = peer.run_turn(&thread, "Try.").await;
     assert_eq!(end["status"], "completed");
-    let outputs = outputs(&world, &thread);
+    let outputs = outputs(&environment, &thread);
     for ((tool, arguments, expected), output) in bad.iter().zip(&outputs) {
         let shown: String = arguments.to_string().chars().take(80).collect();
         assert!(output.contains(expected), "{tool} {shown}: {output}");
@@ -177,15 +181,16 @@ async fn a_place_is_free_when_an_agent_has_ended_and_not_before() {
         spawn("Five."),
         says("Done."),
     ];
-    let world =
-        world(vec![parent, vec![working.clone()], vec![working.clone()], vec![working]]).await;
-    let server = world.start();
+    let environment =
+        environment(vec![parent, vec![working.clone()], vec![working.clone()], vec![working]])
+            .await;
+    let server = environment.start();
     let mut peer = server.connect().await;
     let config = json!({ "agents": { "max_threads": 2 } });
     let thread = peer.start_thread(json!({ "config": config })).await;
     let end = peer.run_turn(&thread, "Go.").await;
     assert_eq!(end["status"], "completed");
-    let outputs = outputs(&world, &thread);
+    let outputs = outputs(&environment, &thread);
     assert!(parsed(&outputs[1])["agent_id"].is_string());
     for refused in [&outputs[2], &outputs[5]] {
         assert!(refused.contains("`agents.max_threads` is 2"), "{refused}");
@@ -198,27 +203,27 @@ async fn a_place_is_free_when_an_agent_has_ended_and_not_before() {
 // Effect of `agents.max_depth`.
 #[tokio::test]
 async fn agents_start_agents_down_to_the_largest_depth() {
-    let world = world(vec![
+    let environment = environment(vec![
         vec![spawn("Delegate."), wait(&["Ada"], 20_000), says("Done.")],
         vec![spawn("Delegate further."), wait(&["Basil"], 20_000), says("Passed on.")],
         vec![spawn("Too deep."), wait(&["Ada"], 10_000), says("Alone.")],
     ])
     .await;
-    let server = world.start();
+    let server = environment.start();
     let mut peer = server.connect().await;
     let config = json!({ "agents": { "max_depth": 2 } });
     let thread = peer.start_thread(json!({ "config": config })).await;
     peer.run_turn(&thread, "Go.").await;
-    let top = outputs(&world, &thread);
+    let top = outputs(&environment, &thread);
     let first = parsed(&top[0])["agent_id"].as_str().unwrap().to_owned();
     assert_eq!(parsed(&top[1])["status"][&first], json!({ "completed": "Passed on." }));
-    let middle = outputs(&world, &first);
+    let middle = outputs(&environment, &first);
     let second = parsed(&middle[0])["agent_id"].as_str().unwrap().to_owned();
     assert_eq!(parsed(&middle[1])["status"][&second], json!({ "completed": "Alone." }));
-    let deepest = outputs(&world, &second);
+    let deepest = outputs(&environment, &second);
     assert!(deepest[0].contains("`agents.max_depth` is 2"), "{deepest:?}");
     assert!(deepest[1].contains("is above this agent in the tree"), "{deepest:?}");
-    let requests = world.model().requests();
+    let requests = environment.model().requests();
     let offered = |thread: &str| {
         let request = requests.iter().find(|request| request["prompt_cache_key"] == thread);
         let tools = request.unwrap()["tools"].as_array().unwrap().clone();
@@ -231,23 +236,23 @@ async fn agents_start_agents_down_to_the_largest_depth() {
 #[tokio::test]
 async fn roles_are_described_to_the_model_and_name_their_agents() {
     let call = calls("spawn_agent", json!({ "agent_type": "explorer", "message": "Look." }));
-    let world = world(vec![
+    let environment = environment(vec![
         vec![call.clone(), call, wait(&["Atlas", "Delta"], 10_000), says("Done.")],
         vec![says("Seen.")],
         vec![says("Seen.")],
     ])
     .await;
-    let server = world.start();
+    let server = environment.start();
     let mut peer = server.connect().await;
     let role = json!({ "description": "Reads code.", "nickname_candidates": ["Atlas", "Delta"] });
     let config = json!({ "agents": { "explorer": role } });
     let thread = peer.start_thread(json!({ "config": config })).await;
     peer.run_turn(&thread, "Go.").await;
-    let tools = world.model().requests()[0]["tools"].clone();
+    let tools = environment.model().requests()[0]["tools"].clone();
     let tool = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "spawn_agent").unwrap();
     let described = tool["parameters"]["properties"]["agent_type"]["description"].as_str().unwrap();
     assert!(described.contains("`explorer`: Reads code."), "{described}");
-    let outputs = outputs(&world, &thread);
+    let outputs = outputs(&environment, &thread);
     assert_eq!(parsed(&outputs[0])["nickname"], "Atlas");
     assert_eq!(parsed(&outputs[1])["nickname"], "Delta");
     let agent = parsed(&outputs[1])["agent_id"].as_str().unwrap().to_owned();
@@ -259,18 +264,18 @@ async fn roles_are_described_to_the_model_and_name_their_agents() {
 #[tokio::test]
 async fn interrupting_a_turn_interrupts_the_agents_that_it_waits_for() {
     let working = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] });
-    let world = world(vec![
+    let environment = environment(vec![
         vec![spawn("Work."), wait(&["Ada"], 60_000), wait(&["Ada"], 0), says("Stopped.")],
         vec![working],
     ])
     .await;
-    let server = world.start();
+    let server = environment.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let is_wait = |params: &Value| params["item"]["tool"] == "wait";
     peer.expect_where("item/started", is_wait).await;
-    let spawned = parsed(&outputs(&world, &thread)[0]);
+    let spawned = parsed(&outputs(&environment, &thread)[0]);
     let agent = spawned["agent_id"].as_str().unwrap().to_owned();
     peer.call("thread/resume", json!({ "threadId": agent })).await;
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
@@ -280,14 +285,14 @@ async fn interrupting_a_turn_interrupts_the_agents_that_it_waits_for() {
     // The next turn learns of it at once.
     let end = peer.run_turn(&thread, "What now?").await;
     assert_eq!(end["status"], "completed");
-    let last = outputs(&world, &thread).last().cloned().unwrap();
+    let last = outputs(&environment, &thread).last().cloned().unwrap();
     assert_eq!(parsed(&last)["status"][&agent], "interrupted");
 }
 
 #[tokio::test]
 async fn a_wait_ends_in_time_and_input_joins_the_running_turn() {
     let slow = json!({ "steps": [{ "delay_ms": 400 }, { "message": "First." }] });
-    let world = world(vec![
+    let environment = environment(vec![
         vec![
             spawn("Work."),
             wait(&["Ada"], 50),
@@ -298,11 +303,11 @@ async fn a_wait_ends_in_time_and_input_joins_the_running_turn() {
         vec![slow, says("Second.")],
     ])
     .await;
-    let server = world.start();
+    let server = environment.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Go.").await;
-    let outputs = outputs(&world, &thread);
+    let outputs = outputs(&environment, &thread);
     let agent = parsed(&outputs[0])["agent_id"].as_str().unwrap().to_owned();
     assert_eq!(parsed(&outputs[1]), json!({ "status": {}, "timed_out": true }));
     assert_eq!(parsed(&outputs[3])["status"][&agent], json!({ "completed": "Second." }));
@@ -315,12 +320,12 @@ async fn an_agents_approvals_reach_the_clients_of_the_root() {
         json!({ "cmd": "touch made", "sandbox_permissions":
         "require_escalated", "justification": "It must." }),
     );
-    let world = world(vec![
+    let environment = environment(vec![
         vec![spawn("Make it."), wait(&["Ada"], 20_000), says("Done.")],
         vec![command, says("Made.")],
     ])
     .await;
-    let server = world.start();
+    let server = environment.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({ "approvalPolicy": "on-request" })).await;
     let turn = peer.start_turn(&thread, "Go.").await;
@@ -338,19 +343,21 @@ async fn an_agents_approvals_reach_the_clients_of_the_root() {
     let resolved = peer.expect("serverRequest/resolved").await;
     assert_eq!(resolved["threadId"], agent.as_str());
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
-    assert!(world.workspace().join("made").exists());
+    assert!(environment.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn archiving_or_deleting_a_thread_closes_its_agents() {
     for method in ["thread/archive", "thread/delete"] {
         let working = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] });
-        let world = world(vec![vec![spawn("Work."), says("It works.")], vec![working]]).await;
-        let server = world.start();
+        let environment =
+            environment(vec![vec![spawn("Work."), says("It works.")], vec![working]]).await;
+        let server = environment.start();
         let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
         let thread = peer.start_thread(json!({})).await;
         peer.run_turn(&thread, "Go.").await;
-        let agent = parsed(&outputs(&world, &thread)[0])["agent_id"].as_str().unwrap().to_owned();
+        let agent =
+            parsed(&outputs(&environment, &thread)[0])["agent_id"].as_str().unwrap().to_owned();
         peer.call(method, json!({ "threadId": thread })).await;
         let closed = |params: &Value| params["threadId"] == agent.as_str();
         peer.expect_where("thread/closed", closed).await;
@@ -368,21 +375,21 @@ async fn archiving_or_deleting_a_thread_closes_its_agents() {
 async fn an_agent_can_begin_with_the_history_of_its_parent() {
     for ephemeral in [false, true] {
         let call = calls("spawn_agent", json!({ "message": "Go on.", "fork_context": true }));
-        let world = world(vec![
+        let environment = environment(vec![
             vec![says("Understood."), call, wait(&["Ada"], 10_000), says("Done.")],
             vec![says("I know the code word.")],
         ])
         .await;
-        let server = world.start();
+        let server = environment.start();
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({ "ephemeral": ephemeral })).await;
         peer.run_turn(&thread, "The code word is plum.").await;
         peer.run_turn(&thread, "Hand over.").await;
-        let outputs = outputs(&world, &thread);
+        let outputs = outputs(&environment, &thread);
         let agent = parsed(&outputs[0])["agent_id"].as_str().unwrap().to_owned();
         let message = json!({ "completed": "I know the code word." });
         assert_eq!(parsed(&outputs[1])["status"][&agent], message, "{outputs:?}");
-        let requests = world.model().requests();
+        let requests = environment.model().requests();
         let own = requests.iter().find(|request| request["prompt_cache_key"] == agent.as_str());
         let input = own.unwrap()["input"].to_string();
         for part in ["plum", "Understood.", "Hand over.", "Go on."] {
@@ -394,7 +401,7 @@ async fn an_agent_can_begin_with_the_history_of_its_parent() {
 
 #[tokio::test]
 async fn after_a_crash_an_agent_has_one_end_and_can_be_resumed() {
-    let mut world = world(vec![
+    let mut environment = environment(vec![
         vec![
             spawn("Work."),
             wait(&["Ada"], 60_000),
@@ -404,15 +411,15 @@ async fn after_a_crash_an_agent_has_one_end_and_can_be_resumed() {
         vec![json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] })],
     ])
     .await;
-    let server = world.start();
+    let server = environment.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     peer.start_turn(&thread, "Go.").await;
     peer.expect_where("item/started", |params| params["item"]["tool"] == "wait").await;
-    let agent = parsed(&outputs(&world, &thread)[0])["agent_id"].as_str().unwrap().to_owned();
-    world.crash();
+    let agent = parsed(&outputs(&environment, &thread)[0])["agent_id"].as_str().unwrap().to_owned();
+    environment.crash();
     drop(server);
-    let server = world.start();
+    let server = environment.start();
     let mut peer = server.connect().await;
     for id in [&thread, &agent] {
         let read = peer.call("thread/read", json!({ "threadId": id, "includeTurns": true })).await;

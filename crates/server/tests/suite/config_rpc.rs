@@ -266,10 +266,10 @@ async fn pending_features_are_shown_as_off() {
             );
         }
         // A default is `heldOff` too.
-        let smart = &read["origins"]["features.skill_mcp_dependency_install"];
-        let expected =
-            if defaults { json!("has no effect yet: it requires skills") } else { Value::Null };
-        assert_eq!(smart["heldOff"], expected);
+        let feedback = &read["origins"]["feedback.enabled"];
+        let reason = json!("has no effect yet: it requires `feedback/upload`");
+        let expected = if defaults { reason } else { Value::Null };
+        assert_eq!(feedback["heldOff"], expected);
     }
     let list = peer.call("experimentalFeature/list", json!({})).await;
     let listed = list["data"]

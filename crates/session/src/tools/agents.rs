@@ -83,11 +83,11 @@ pub(super) fn input_definitions() -> [(&'static str, Value); 2] {
 pub(super) fn input(arguments: &mut Arguments<'_>) -> Result<Vec<UserContent>, ToolError> {
     let message = arguments.text("message")?;
     let items = arguments.optional_objects("items")?;
-    let content = match (message, items) {
-        (Some(_), Some(_)) => return Err(arguments.fault("give `message` or `items`, not both")),
-        (Some(text), None) => vec![UserContent::Text { text, elements: Vec::new() }],
-        (None, Some(items)) => items.into_iter().map(part).collect::<Result<_, _>>()?,
-        (None, None) => return Err(arguments.missing("message", "the input for the agent")),
+    let content = match (message, items.as_slice()) {
+        (Some(text), []) => vec![UserContent::Text { text, elements: Vec::new() }],
+        (Some(_), _) => return Err(arguments.fault("give `message` or `items`, not both")),
+        (None, []) => return Err(arguments.missing("message", "the input for the agent")),
+        (None, _) => items.into_iter().map(part).collect::<Result<_, _>>()?,
     };
     let is_blank = |part: &UserContent| match part {
         UserContent::Text { text, .. } => text.trim().is_empty(),

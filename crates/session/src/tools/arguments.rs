@@ -103,17 +103,6 @@ impl<'n> Arguments<'n> {
         }
     }
 
-    /// As [`Arguments::objects`]; `None` when absent.
-    pub(crate) fn optional_objects(
-        &mut self,
-        name: &str,
-    ) -> Result<Option<Vec<Arguments<'n>>>, ToolError> {
-        match self.members.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(_) => self.objects(name).map(Some),
-        }
-    }
-
     /// A list of objects, which may be written as a string.
     pub(crate) fn objects(&mut self, name: &str) -> Result<Vec<Arguments<'n>>, ToolError> {
         let Some(mut value) = self.take(name) else {

@@ -77,6 +77,12 @@ fn output() -> impl Strategy<Value = Output> {
         3 => change.prop_map(|words| patch("", words)),
         2 => (0_u64..12, prop::sample::select(vec!["", "x", "quit"]))
             .prop_map(|(session, chars)| write("", session, chars)),
+        1 => prop::sample::select(vec![
+            call("", "spawn_agent", json!({ "message": "go", "fork_context": true })),
+            call("", "wait_agent", json!({ "targets": ["agent"], "timeout_ms": 2000 })),
+            call("", "send_input", json!({ "target": "none", "message": "go" })),
+            call("", "close_agent", json!({ "target": "agent" })),
+        ]),
         1 => Just(call("", "update_plan", json!({ "plan": [] }))),
         1 => Just(call("", "view_image", json!({ "path": "/w/a.png" }))),
         2 => prop::sample::select(vec!["typed", "skipped", "nobody"])

@@ -50,6 +50,8 @@ pub(crate) struct Checker {
     tools: BTreeSet<Id>,
     /// Questions about hosts that wait for their answer.
     reaching: BTreeSet<u64>,
+    /// Calls to other agents that run.
+    agent_calls: BTreeSet<u64>,
     sample: Option<u64>,
     retry: Option<u64>,
     applying: BTreeSet<u64>,
@@ -81,6 +83,7 @@ impl Checker {
             users: BTreeSet::new(),
             tools: BTreeSet::new(),
             reaching: BTreeSet::new(),
+            agent_calls: BTreeSet::new(),
             sample: None,
             retry: None,
             applying: BTreeSet::new(),
@@ -115,6 +118,7 @@ impl Checker {
                 assert!(self.reaching.insert(*key), "key {key} used twice");
             }
             Input::Exited { process, .. } => drop(self.running.remove(process)),
+            Input::AgentsAnswered { request, .. } => drop(self.agent_calls.remove(request)),
             Input::Elapsed { call } => {
                 if let Some(yielded) = self.running.get_mut(call) {
                     *yielded = true;
@@ -211,6 +215,7 @@ impl Checker {
                 | Effect::Ask { .. }
                 | Effect::Review { .. }
                 | Effect::CallTool { .. }
+                | Effect::CallAgents { .. }
                 | Effect::AskUser { .. }
                 | Effect::RetryAfter { .. }
         );
@@ -294,6 +299,12 @@ impl Checker {
                 assert!(self.asked.insert(*request), "request {request} asked twice");
                 self.asks.insert(*request, item.clone());
                 self.questions.insert(*request);
+            }
+            Effect::CallAgents { request, .. } => {
+                assert!(self.agent_calls.insert(*request), "call {request} begun twice");
+            }
+            Effect::CancelAgents { request } => {
+                assert!(self.agent_calls.remove(request), "call {request} was not running");
             }
             Effect::TurnEnded { turn } => {
                 let state = self.turns.get_mut(turn).expect("an unknown turn ended");

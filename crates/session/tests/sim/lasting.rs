@@ -483,3 +483,51 @@ fn a_tool_of_the_client_is_called_and_answered() {
     assert!(sim.output_of("c").contains("broken"));
     assert!(sim.output_of("d").contains("works, fails, breaks"));
 }
+
+#[test]
+fn calls_to_other_agents_are_shown_and_answered() {
+    let spawn = serde_json::json!({ "message": "count", "fork_context": true, "model": "small" });
+    let wait = serde_json::json!({ "targets": ["agent"], "timeout_ms": 50 });
+    let script = Script::new(&[
+        &[
+            call("a", "spawn_agent", spawn),
+            call("b", "wait_agent", wait),
+            call("c", "close_agent", serde_json::json!({ "target": "none" })),
+        ],
+        &[say("ok")],
+    ]);
+    let sim = run(&script, |_| None);
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
+    let shown: Vec<_> = sim
+        .items()
+        .into_iter()
+        .filter_map(|item| match item {
+            Item::AgentCall(call) => Some((call.tool, call.status, call.reason.is_some())),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        (session::AgentTool::Spawn, ItemStatus::Completed, false),
+        (session::AgentTool::Close, ItemStatus::Failed, true),
+        (session::AgentTool::Wait, ItemStatus::Completed, false),
+    ];
+    assert_eq!(shown, expected);
+    assert!(sim.output_of("c").contains("no agent `none`"));
+}
+
+#[test]
+fn a_turn_that_ends_cancels_its_calls_to_other_agents() {
+    let wait = serde_json::json!({ "targets": ["agent"], "timeout_ms": 60_000 });
+    let script = Script::new(&[&[call("a", "wait_agent", wait)]]);
+    // The checker sees to it that the call is cancelled once, and its answer ignored.
+    let sim = run(&script, |sim| {
+        let is_call = |(_, item): &(_, Item)| matches!(item, Item::AgentCall(_));
+        let runs = sim.machine.live().items.iter().any(is_call);
+        let turn = sim.machine.active_turn().filter(|_| runs)?.to_string();
+        Some(Input::Interrupt { reply: sim.reply(), turn })
+    });
+    assert_eq!(sim.ends(), [TurnStatus::Interrupted]);
+    let items = sim.items();
+    let Some(Item::AgentCall(call)) = items.last() else { panic!("{items:?}") };
+    assert_eq!(call.status, ItemStatus::Failed);
+}

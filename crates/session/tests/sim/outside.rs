@@ -9,9 +9,9 @@
 //! Images: `missing` (cannot be read).
 
 use session::{
-    Assessment, Attempted, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, NetworkProtocol,
-    NetworkTarget, PatchPlan, Prepared, ProcessEnd, RuleDecision, ToolError, ToolRequest,
-    UserAnswers, UserQuestion,
+    AgentOutcome, AgentRequest, AgentState, Assessment, Attempted, Change, ChangeKind, ExecSpec,
+    ImageData, Input, Millis, NetworkProtocol, NetworkTarget, PatchPlan, Prepared, ProcessEnd,
+    RuleDecision, ToolError, ToolRequest, UserAnswers, UserQuestion,
 };
 
 /// What looking at a request reports.
@@ -23,6 +23,33 @@ pub(crate) fn prepare(call: u64, request: &ToolRequest) -> Input {
         ToolRequest::Image { path } => Prepared::Image(image(path)),
     };
     Input::Prepared { call, outcome }
+}
+
+/// What comes of a call to other agents, and when: agents named `none` do not exist, a wait takes its
+/// whole time, and everything else a moment.
+pub(crate) fn agents(call: &AgentRequest) -> (Millis, AgentOutcome) {
+    let (delay, targets) = match call {
+        AgentRequest::Spawn(_) => (3, vec!["agent".to_owned()]),
+        AgentRequest::Wait { targets, timeout_ms } => {
+            (Millis::try_from(*timeout_ms).unwrap(), targets.clone())
+        }
+        AgentRequest::Send { target, .. }
+        | AgentRequest::Resume { target }
+        | AgentRequest::Close { target } => (5, vec![target.clone()]),
+    };
+    if targets.iter().any(|target| target == "none") {
+        return (0, AgentOutcome::failed(ToolError::new("there is no agent `none`")));
+    }
+    let ids: Vec<session::Id> = targets.iter().map(|id| id.as_str().into()).collect();
+    let outcome = AgentOutcome {
+        receivers: ids.clone(),
+        spawned: matches!(call, AgentRequest::Spawn(_)).then(|| ids[0].clone()),
+        states: ids.into_iter().map(|id| (id, AgentState::Running)).collect(),
+        model: None,
+        effort: None,
+        output: Ok("{}".to_owned()),
+    };
+    (delay, outcome)
 }
 
 fn image(path: &str) -> Result<ImageData, ToolError> {

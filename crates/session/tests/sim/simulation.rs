@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use session::{
-    Answer, Configured, Context, Effect, Event, Failure, FailureKind, Fragment, Id, Ids, Input,
-    Item, Machine, Millis, ModelEvent, Offer, ProcessEnd, Prompt, Record, Refusal, ReviewResponse,
-    ToolError, ToolRequest, ToolSet, TurnStatus, Usage,
+    AgentTools, Answer, Configured, Context, Effect, Event, Failure, FailureKind, Fragment, Id,
+    Ids, Input, Item, Machine, Millis, ModelEvent, Offer, ProcessEnd, Prompt, Record, Refusal,
+    ReviewResponse, ToolError, ToolRequest, ToolSet, TurnStatus, Usage,
 };
 
 use crate::checker::Checker;
@@ -100,6 +100,8 @@ impl Simulation {
             context: Context::default(),
             offer: Offer::new(ToolSet {
                 dynamic: script.tools.clone().into(),
+                // Understood and not offered, as for an agent at the largest depth.
+                agents: Some(Arc::new(AgentTools::default())),
                 ..ToolSet::default()
             }),
             limits: script.limits,
@@ -314,9 +316,16 @@ impl Simulation {
                     Input::UserAnswered { request, outcome },
                 );
             }
+            Effect::CallAgents { request, call } => {
+                let (delay, outcome) = outside::agents(call);
+                let (request, outcome) = (*request, Box::new(outcome));
+                let input = Input::AgentsAnswered { request, outcome };
+                self.later(Source::Approver(3, request), delay, input);
+            }
             Effect::TurnEnded { .. } => self.start_next_turn(),
             // What is already under way still arrives: a cancel or a kill cannot call it back.
             Effect::CancelSample { .. }
+            | Effect::CancelAgents { .. }
             | Effect::CancelReview { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }
