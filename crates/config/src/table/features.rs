@@ -1,6 +1,6 @@
 //! The switches in `[features]`, and the stage of each.
 
-use super::parts::{AGENTS, APPS, SKILLS};
+use super::parts::{APPS, SKILLS};
 use crate::kind::Effect;
 use crate::kind::scope::{ANY, PINNABLE};
 use crate::options::options;

@@ -15,7 +15,7 @@ use super::{AgentCaller, Agents};
 use crate::allowed::MachineInput;
 use crate::connection::{Gate, held_gate};
 use crate::error::Error;
-use crate::thread::{Command, ThreadHandle};
+use crate::thread::{Command, ThreadHandle, TurnBudget};
 use crate::thread_loader::ClientOverrides;
 
 /// The longest time of a call that does not wait for agents.
@@ -169,6 +169,7 @@ impl Agents {
             overrides: Box::new(Overrides::default()),
             permissions: None,
             output_schema: None,
+            budget: TurnBudget::Own { max_tokens: None },
             answer,
             gate,
         };
