@@ -117,7 +117,10 @@ impl fmt::Display for Error {
             ErrorKind::Conflict => f.write_str("the store rejects a row")?,
             ErrorKind::Failed => f.write_str("the store reports an error")?,
             ErrorKind::NewerSchema { found, known } => {
-                write!(f, "the store has version {found}, and this program supports up to {known}")?
+                write!(
+                    f,
+                    "the store has version {found}, and this program supports up to {known}"
+                )?;
             }
             ErrorKind::UnknownKey => f.write_str("the key is not valid")?,
         }
