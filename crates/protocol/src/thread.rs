@@ -156,12 +156,12 @@ methods! {
     /// Pauses timeouts while a prompt outside the server is open.
     ThreadIncrementElicitation = "thread/increment_elicitation",
         thread_increment_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 
     /// Ends one such pause.
     ThreadDecrementElicitation = "thread/decrement_elicitation",
         thread_decrement_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 
     /// Allows or forbids memory to use a thread.
     ThreadMemoryModeSet = "thread/memoryMode/set",

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use config::{Config, SandboxMode};
 use session::{
-    Access, ApprovalPolicy, ApprovalsReviewer, Configured, Context, ExecSpec, Granular, Limits,
-    Offer, Overrides, SandboxPolicy, Settings,
+    Access, ApprovalPolicy, ApprovalsReviewer, Configured, Context, ExecSpec, Grant, Granular,
+    Limits, Offer, Overrides, Permissions, SandboxPolicy, Settings,
 };
 
 use crate::convert::policies::{
@@ -175,6 +175,47 @@ impl Allowed<SandboxPolicy> {
     /// What the sandbox enforces for a command of a thread in `cwd`.
     pub(crate) fn confinement(&self, cwd: &Path) -> Allowed<sandbox::Policy> {
         Allowed(confinement(&self.0, cwd))
+    }
+}
+
+impl Allowed<Grant> {
+    /// What a user grants beyond the policy `sandbox`.
+    ///
+    /// # Errors
+    /// The requirements forbid the widened policy.
+    pub(crate) fn grant(
+        grant: Grant,
+        sandbox: &SandboxPolicy,
+        config: &Config,
+        cwd: &Path,
+    ) -> Result<Self, Error> {
+        check_grantable(&grant.permissions, sandbox, config, cwd)?;
+        Ok(Self(grant))
+    }
+}
+
+/// Checks that the requirements allow `sandbox` with these permissions too. The network counts as
+/// more than reading.
+///
+/// # Errors
+/// They do not, with where they are.
+pub(crate) fn check_grantable(
+    permissions: &Permissions,
+    sandbox: &SandboxPolicy,
+    config: &Config,
+    cwd: &Path,
+) -> Result<(), Error> {
+    let mode = match mode(&sandbox.widened(cwd, permissions)) {
+        SandboxMode::ReadOnly if permissions.network => SandboxMode::WorkspaceWrite,
+        mode => mode,
+    };
+    match config.requirements.sandbox(mode) {
+        None => Ok(()),
+        Some(replaced) => Err(Error::denied(format!(
+            "these permissions cannot be granted: the sandbox `{}` is not allowed by {}",
+            mode.as_str(),
+            replaced.requirement
+        ))),
     }
 }
 

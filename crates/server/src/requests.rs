@@ -2,6 +2,7 @@
 //! (specification: Server-initiated requests).
 
 mod answers;
+pub(crate) mod permissions;
 pub(crate) mod user_input;
 
 use std::collections::BTreeMap;

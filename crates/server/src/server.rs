@@ -28,9 +28,9 @@ use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
-    Actor, AgentCalls, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox,
-    ModelStream, Questions, Replies, Reviewer, RunningCommands, ThreadConfiguration, ThreadHandle,
-    ToolInspector, TurnHooks,
+    Actor, AgentCalls, Broadcast, Command, CommandServices, Elicitations, InspectionServices,
+    Journal, Mailbox, ModelStream, Questions, Replies, Reviewer, RunningCommands,
+    ThreadConfiguration, ThreadHandle, ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::ThreadDefaults;
 use crate::thread_loader::{LoadedThread, ThreadLoader};
@@ -284,6 +284,7 @@ fn start_actor(
         let hooks = TurnHooks::new(id.clone(), ephemeral, options.clone(), notifier);
         let (agent, agent_sender) = (extra.agent.clone(), mailbox.sender());
         let journal = (record, extra, ephemeral);
+        let elicitations = Elicitations::new();
         let actor = Actor {
             machine,
             replies: Replies::default(),
@@ -295,7 +296,8 @@ fn start_actor(
                 services.connections.clone(),
             ),
             questions: Questions::new(id.clone(), sender.clone(), services.requests.clone()),
-            commands: RunningCommands::new(commands.clone(), sender.clone()),
+            commands: RunningCommands::new(commands.clone(), sender.clone(), elicitations.clock()),
+            elicitations,
             tools: ToolInspector::new(id.clone(), inspection.clone(), sender.clone()),
             configuration: ThreadConfiguration::new(
                 config,

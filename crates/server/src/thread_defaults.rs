@@ -166,6 +166,7 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
         view_image: config.tools.view_image,
         goal: false,
         user_input: true,
+        request_permissions: true,
         login_shell: config.allow_login_shell,
         web_search: [false, true].map(|full_access| web_search(config, full_access)),
         agents: None,

@@ -13,6 +13,7 @@ use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::Fragment;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
+use crate::port::permission::Permissions;
 use crate::port::question::UserQuestion;
 use crate::port::tool::PatchPlan;
 use crate::tools::{CallCx, CommandCall, Found, Step, ToolCall};
@@ -47,6 +48,8 @@ enum State {
     AtUser { request: u64, since: Millis, item: DynamicCall, questions: Arc<[UserQuestion]> },
     /// The driver carries out what the call asks of other agents.
     AtAgents { request: u64, item: Box<AgentCall> },
+    /// The driver checks what the user granted.
+    CheckingGrant(DynamicCall),
     /// A patch is being applied.
     Applying(FileChange),
     /// Its command runs.
@@ -86,6 +89,17 @@ pub(crate) enum AskedAbout {
     Command(Box<CommandCall>, CommandItem),
     /// A patch.
     Patch(FileChange),
+    /// Permissions.
+    Permissions(PermissionRequest),
+}
+
+/// Permissions that the user is asked for.
+pub(crate) struct PermissionRequest {
+    /// The item that shows the call.
+    pub(crate) item: DynamicCall,
+    pub(crate) permissions: Permissions,
+    /// What they are for.
+    pub(crate) reason: Option<String>,
 }
 
 impl AskedAbout {
@@ -94,6 +108,7 @@ impl AskedAbout {
         match self {
             Self::Command(_, item) => Item::Command(item.clone()),
             Self::Patch(change) => change.item(),
+            Self::Permissions(request) => Item::DynamicCall(request.item.clone()),
         }
     }
 }
@@ -240,6 +255,20 @@ impl Calls {
         self.set(number, State::AtClient { request, since: now, item });
     }
 
+    /// The driver checks what the user granted.
+    pub(crate) fn check_grant(&mut self, number: u64, item: DynamicCall) {
+        self.set(number, State::CheckingGrant(item));
+    }
+
+    /// Takes out the call whose grant was checked.
+    pub(crate) fn take_checked_grant(&mut self, number: u64) -> Option<DynamicCall> {
+        let call = self.0.iter_mut().find(|call| call.number == number)?;
+        match call.take_if(|state| matches!(state, State::CheckingGrant(_)))? {
+            (_, State::CheckingGrant(item)) => Some(item),
+            _ => None,
+        }
+    }
+
     /// The user is asked the questions of a call.
     pub(crate) fn ask_user(&mut self, asked: AskedUser) {
         let AskedUser { number, request, since, item, questions } = asked;
@@ -346,9 +375,9 @@ impl Calls {
     pub(crate) fn items(&self) -> impl Iterator<Item = Item> + '_ {
         self.0.iter().filter_map(|call| match &call.state {
             State::Asking(asking) => Some(asking.about.item()),
-            State::AtClient { item, .. } | State::AtUser { item, .. } => {
-                Some(Item::DynamicCall(item.clone()))
-            }
+            State::AtClient { item, .. }
+            | State::AtUser { item, .. }
+            | State::CheckingGrant(item) => Some(Item::DynamicCall(item.clone())),
             State::AtAgents { item, .. } => Some(Item::AgentCall(item.clone())),
             State::Applying(change) => Some(change.item()),
             State::Queued(_)
@@ -410,6 +439,12 @@ impl Call {
                     _ => about.item().closed(ItemStatus::Failed, Some(why)),
                 };
                 cx.item_completed(turn, item);
+            }
+            State::CheckingGrant(item) => {
+                cx.item_completed(
+                    turn,
+                    Item::DynamicCall(item).closed(ItemStatus::Failed, Some(why)),
+                );
             }
             State::AtUser { request, since, item, .. } => {
                 self.state = State::Done(CallOutput::Text(format!("not answered: {why}")));

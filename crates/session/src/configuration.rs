@@ -10,13 +10,21 @@ use crate::cx::Cx;
 use crate::plan_mode::Reach;
 use crate::port::effect::Record;
 use crate::port::fragment::Fragment;
+use crate::port::permission::{Grant, GrantScope, Permissions};
 use crate::port::settings::{Mode, Overrides, SandboxPolicy, Settings};
 use crate::port::thread::{Configured, Context};
 use crate::port::tool_set::{Offer, PatchTool, ToolSet};
 
 /// See the module.
 pub(crate) struct Configuration {
+    /// As they were chosen: these are stored.
+    chosen: Settings,
+    /// The chosen ones with what was granted: in force.
     settings: Settings,
+    /// Granted until the end of the turn.
+    turn_grants: Permissions,
+    /// Granted for as long as the thread is loaded.
+    session_grants: Permissions,
     context: Context,
     /// Base instructions.
     instructions: Arc<str>,
@@ -40,7 +48,17 @@ impl Configuration {
     pub(crate) fn new(configured: Configured) -> Self {
         let Configured { settings, context, offer, limits: _, plan_effort } = configured;
         let instructions = context.instructions.clone().unwrap_or_else(context::instructions);
-        Self { settings, context, instructions, offer, variants: BTreeMap::new(), plan_effort }
+        Self {
+            chosen: settings.clone(),
+            settings,
+            turn_grants: Permissions::default(),
+            session_grants: Permissions::default(),
+            context,
+            instructions,
+            offer,
+            variants: BTreeMap::new(),
+            plan_effort,
+        }
     }
 
     /// Takes over a changed configuration. Returns what the model, which was introduced to the old
@@ -49,15 +67,63 @@ impl Configuration {
         let mut new = Self::new(configured);
         let is_told = new.context.developer != self.context.developer;
         std::mem::swap(self, &mut new);
-        if self.settings != new.settings {
-            cx.persist(Record::Settings(Box::new(self.settings.clone())));
+        if self.chosen != new.chosen {
+            cx.persist(Record::Settings(Box::new(self.chosen.clone())));
         }
+        if self.chosen.sandbox == new.chosen.sandbox {
+            self.turn_grants = new.turn_grants;
+            self.session_grants = new.session_grants;
+        }
+        self.widen();
         let developer = self.context.developer.as_deref().filter(|_| is_told);
         developer.map(context::developer_message)
     }
 
+    /// The settings in force.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The settings without what was granted.
+    pub(crate) fn chosen(&self) -> &Settings {
+        &self.chosen
+    }
+
+    /// Adds permissions to the sandbox policy.
+    pub(crate) fn grant(&mut self, grant: Grant) {
+        match grant.scope {
+            GrantScope::Turn => self.turn_grants.add(&grant.permissions),
+            GrantScope::Session => self.session_grants.add(&grant.permissions),
+        }
+        self.widen();
+    }
+
+    /// What was granted.
+    pub(crate) fn granted(&self) -> Permissions {
+        let mut all = self.session_grants.clone();
+        all.add(&self.turn_grants);
+        all
+    }
+
+    /// A turn ended, and what was granted for it.
+    pub(crate) fn end_turn_grants(&mut self) {
+        if !self.turn_grants.is_empty() {
+            self.turn_grants = Permissions::default();
+            self.widen();
+        }
+    }
+
+    /// Nothing is granted any longer.
+    pub(crate) fn drop_grants(&mut self) {
+        self.turn_grants = Permissions::default();
+        self.session_grants = Permissions::default();
+        self.widen();
+    }
+
+    fn widen(&mut self) {
+        self.settings.clone_from(&self.chosen);
+        let sandbox = self.chosen.sandbox.widened(&self.chosen.cwd, &self.granted());
+        self.settings.sandbox = sandbox;
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -68,10 +134,16 @@ impl Configuration {
         self.instructions.clone()
     }
 
-    /// Changes the settings, and stores them when they differ.
+    /// Changes the settings, and stores them when they differ. Another sandbox policy ends what was
+    /// granted beyond the one before.
     pub(crate) fn override_settings(&mut self, overrides: Overrides, cx: &mut Cx) {
-        if self.settings.apply(overrides) {
-            cx.persist(Record::Settings(Box::new(self.settings.clone())));
+        let before = self.chosen.sandbox.clone();
+        if self.chosen.apply(overrides) {
+            cx.persist(Record::Settings(Box::new(self.chosen.clone())));
+        }
+        match self.chosen.sandbox == before {
+            true => self.widen(),
+            false => self.drop_grants(),
         }
     }
 
@@ -131,6 +203,7 @@ impl OfferVariant {
         let patch = if review { PatchTool::Off } else { tools.patch };
         // A review is returned at its end; no user takes part in it.
         let user_input = tools.user_input && !review;
-        ToolSet { goal, patch, user_input, reads_only, ..tools.clone() }
+        let request_permissions = tools.request_permissions && !review;
+        ToolSet { goal, patch, user_input, request_permissions, reads_only, ..tools.clone() }
     }
 }

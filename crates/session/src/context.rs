@@ -202,7 +202,8 @@ fn approval_text(settings: &Settings) -> &'static str {
         ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => {
             "Approvals: what fits the sandbox runs without asking. For a command that the task \
              needs and the sandbox refuses, set `sandbox_permissions` to `require_escalated` and \
-             give a `justification`: the user is then asked."
+             give a `justification`: the user is then asked. For folders or the network that several \
+             commands need, call `request_permissions` first."
         }
     }
 }

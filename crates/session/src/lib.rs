@@ -43,6 +43,7 @@ pub use port::item::{
     SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
 pub use port::model::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Retry, Usage};
+pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion};
 pub use port::settings::{
     Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,

@@ -16,6 +16,7 @@ use crate::port::goal::Goal;
 use crate::port::input::Input;
 use crate::port::item::{CommandItem, Item};
 use crate::port::model::{Failure, FailureKind, Usage};
+use crate::port::permission::Permissions;
 use crate::port::settings::{Mode, Settings};
 use crate::port::thread::{Configured, Ids, Restored};
 use crate::port::tool::ProcessEnd;
@@ -93,9 +94,19 @@ impl Machine {
         self.thread.conversation.set_introduced(settings);
     }
 
-    /// The settings in force.
+    /// The settings in force, with what the user granted.
     pub fn settings(&self) -> &Settings {
         self.thread.configuration.settings()
+    }
+
+    /// The settings as they were chosen, without what the user granted.
+    pub fn chosen_settings(&self) -> &Settings {
+        self.thread.configuration.chosen()
+    }
+
+    /// What the user granted beyond the chosen sandbox policy.
+    pub fn granted(&self) -> Permissions {
+        self.thread.configuration.granted()
     }
 
     /// The runtime status.
@@ -230,6 +241,10 @@ impl Machine {
             Input::NotTyped { process } => {
                 self.with_turn(|turn, thread| turn.not_typed(process, thread));
             }
+            Input::Granted { call, outcome } => {
+                self.with_turn(|turn, thread| turn.granted(call, outcome, thread));
+            }
+            Input::DropGrants => self.thread.configuration.drop_grants(),
             Input::UserAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.user_answered(request, outcome, thread));
             }

@@ -13,6 +13,7 @@ mod dynamic;
 mod exec_command;
 mod get_goal;
 mod offer;
+mod request_permissions;
 mod request_user_input;
 mod resume_agent;
 mod send_input;
@@ -48,6 +49,7 @@ const BUILT_IN: &[&dyn Tool] = &[
     &update_goal::UpdateGoal,
     &view_image::ViewImage,
     &request_user_input::RequestUserInput,
+    &request_permissions::RequestPermissions,
     &spawn_agent::Spawn,
     &send_input::Send,
     &resume_agent::Resume,

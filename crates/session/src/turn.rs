@@ -7,6 +7,7 @@ mod agent_calls;
 mod approval;
 mod compaction;
 mod kind;
+mod permissions;
 mod questions;
 mod response;
 mod review;
@@ -460,6 +461,7 @@ impl Turn {
             thread.cx.persist(Record::TurnFinished { view: view.clone(), status });
             thread.cx.emit(Event::TurnCompleted(view));
         }
+        thread.configuration.end_turn_grants();
         let failed = status == TurnStatus::Failed;
         thread.cx.set_status(if failed { Status::SystemError } else { Status::Idle });
         thread.cx.push(Effect::TurnEnded { turn: id.clone() });

@@ -136,7 +136,7 @@ options! {
         /// Questions of MCP servers, which are otherwise rejected.
         mcp_elicitations: bool = false, ANY, Effect::Pending("the MCP client");
         /// Prompts of the tool `request_permissions`.
-        request_permissions: bool = false, ANY, Effect::Pending("the `request_permissions` tool");
+        request_permissions: bool = false, ANY, Effect::Active;
         /// Prompts to run scripts of skills.
         skill_approval: bool = false, ANY, Effect::Pending("skills");
     }

@@ -5,13 +5,14 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use config::Config;
 use session::{
-    Action, AgentOutcome, Configured, Decision, Effect, Failure, Fragment, GoalChange, Id, Ids,
-    Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored,
+    Action, AgentOutcome, Configured, Decision, Effect, Failure, Fragment, GoalChange, Grant, Id,
+    Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored,
     ReviewResponse, ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
 };
 
-use crate::allowed::Allowed;
+use crate::allowed::{Allowed, check_grantable};
 use crate::options::Clock;
 
 /// Declares [`MachineInput`] and what each input is to the session.
@@ -113,9 +114,29 @@ impl LimitedMachine {
         self.take(Input::Override { overrides: overrides.0 })
     }
 
-    /// The configuration changed.
-    pub(crate) fn configure(&mut self, configured: Allowed<Configured>) -> Vec<Effect> {
-        self.take(Input::Configure(Box::new(configured.0)))
+    /// The configuration changed to `config`. What was granted beyond the sandbox policy no longer
+    /// holds when the new requirements forbid it.
+    pub(crate) fn configure(
+        &mut self,
+        configured: Allowed<Configured>,
+        config: &Config,
+    ) -> Vec<Effect> {
+        let mut effects = self.take(Input::Configure(Box::new(configured.0)));
+        let (granted, chosen) = (self.machine.granted(), self.machine.chosen_settings());
+        if check_grantable(&granted, &chosen.sandbox, config, &chosen.cwd).is_err() {
+            effects.extend(self.take(Input::DropGrants));
+        }
+        effects
+    }
+
+    /// What a user grants for a call, or why that is not possible.
+    pub(crate) fn grant(
+        &mut self,
+        call: u64,
+        outcome: Result<Allowed<Grant>, ToolError>,
+    ) -> Vec<Effect> {
+        let outcome = outcome.map(Allowed::into_inner);
+        self.take(Input::Granted { call, outcome })
     }
 
     /// The settings, which were allowed when they came in.

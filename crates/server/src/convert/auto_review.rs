@@ -9,6 +9,7 @@ use session::{
 
 use crate::convert::thread::network_protocol;
 use crate::error::Error;
+use crate::requests::permissions;
 
 /// Parameters of the notification that a review began.
 pub(crate) fn started(
@@ -86,6 +87,10 @@ fn action(action: &ReviewedAction) -> wire::GuardianApprovalReviewAction {
         ReviewedAction::Patch { cwd, files } => {
             Action::ApplyPatch { cwd: cwd.display().to_string(), files: files.clone() }
         }
+        ReviewedAction::Permissions { reason, permissions } => Action::RequestPermissions {
+            reason: reason.clone(),
+            permissions: permissions::profile(permissions),
+        },
         ReviewedAction::Network(NetworkTarget { host, port, protocol }) => Action::NetworkAccess {
             target: format!("{host}:{port}"),
             host: host.clone(),
@@ -136,7 +141,10 @@ fn client_action(action: wire::GuardianApprovalReviewAction) -> Result<ReviewedA
             };
             ReviewedAction::Network(NetworkTarget { host, port, protocol })
         }
-        Action::McpToolCall { .. } | Action::RequestPermissions { .. } => {
+        Action::RequestPermissions { reason, permissions } => {
+            ReviewedAction::Permissions { reason, permissions: permissions::listed(permissions) }
+        }
+        Action::McpToolCall { .. } => {
             return Err(Error::invalid_params("`event`: no review is about such an action"));
         }
     })

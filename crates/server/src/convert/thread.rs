@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use protocol::{
     CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalParams,
     FileChangeRequestApprovalParams, GitInfo, NetworkApprovalContext, NetworkApprovalProtocol,
-    SessionSource, Thread, ThreadItem, ThreadStatus, Turn, TurnItemsView, TurnStatus,
+    PermissionsRequestApprovalParams, SessionSource, Thread, ThreadItem, ThreadStatus, Turn,
+    TurnItemsView, TurnStatus,
 };
 use sandbox::rules::visible;
 use serde::Serialize;
@@ -15,6 +16,7 @@ use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
 use crate::convert;
 use crate::convert::event;
 use crate::convert::item::action;
+use crate::requests::permissions::{self, PermissionsAsked};
 use crate::thread::{Extra, Snapshot};
 
 /// A loaded thread.
@@ -156,6 +158,7 @@ fn shown(items: &[ItemRow], view: TurnItemsView) -> Vec<ThreadItem> {
 pub(crate) enum Approval {
     Command(Box<CommandExecutionRequestApprovalParams>),
     Patch(FileChangeRequestApprovalParams),
+    Permissions(PermissionsRequestApprovalParams),
 }
 
 /// The request for an approval (specification: Server-initiated requests).
@@ -170,6 +173,10 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
             reason: reason.map(|reason| visible(&reason).into_owned()),
             grant_root: None,
         }),
+        Ask::Permissions { reason, cwd, permissions } => {
+            let asked = PermissionsAsked { reason, cwd, permissions };
+            Approval::Permissions(permissions::params((thread, turn, item), &asked, at))
+        }
         Ask::Network { reason, host, protocol, command, cwd } => {
             Approval::Command(Box::new(CommandExecutionRequestApprovalParams {
                 thread_id,

@@ -2,6 +2,7 @@
 //! `edits` the changes of threads that need not be loaded.
 
 mod edits;
+mod elicitation;
 mod import;
 mod inject;
 mod lists;
@@ -10,7 +11,7 @@ mod tools;
 
 use std::collections::HashMap;
 
-use protocol::permission::ActivePermissionProfile;
+use protocol::permission::{ActivePermissionProfile, PermissionProfileModification};
 use protocol::*;
 use session::Overrides;
 use tokio::sync::oneshot;
@@ -23,7 +24,7 @@ use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
 use crate::server::Server;
 use crate::thread::EventPosition;
-use crate::thread::{Command, Extra, Snapshot, ThreadHandle};
+use crate::thread::{Command, ElicitationChange, Extra, Snapshot, ThreadHandle};
 use crate::thread_loader::{ClientOverrides, Fork};
 use crate::{convert, folders};
 
@@ -220,6 +221,22 @@ impl ThreadMethods<Caller> for Server {
             Err(_) => ThreadUnsubscribeStatus::NotLoaded,
         };
         Ok(ThreadUnsubscribeResponse { status })
+    }
+
+    async fn thread_increment_elicitation(
+        &self,
+        caller: Caller,
+        params: ThreadIdParams,
+    ) -> Result<ThreadElicitationResponse, Error> {
+        self.change_elicitation(&caller, &params.thread_id, ElicitationChange::Increment).await
+    }
+
+    async fn thread_decrement_elicitation(
+        &self,
+        caller: Caller,
+        params: ThreadIdParams,
+    ) -> Result<ThreadElicitationResponse, Error> {
+        self.change_elicitation(&caller, &params.thread_id, ElicitationChange::Decrement).await
     }
 
     async fn thread_archive(&self, caller: Caller, params: ThreadIdParams) -> Result<Empty, Error> {
@@ -427,7 +444,7 @@ fn response(
 ) -> ThreadStartResponse {
     let settings = &snapshot.settings;
     let active_permission_profile =
-        peer.is_experimental().then(|| active_profile(&settings.sandbox)).flatten();
+        peer.is_experimental().then(|| active_profile(snapshot)).flatten();
     let effort = settings.effort.as_deref().map(serde_json::Value::from);
     ThreadStartResponse {
         thread: convert::thread::loaded(snapshot, turns),
@@ -451,8 +468,18 @@ fn response(
     }
 }
 
-/// The permission profile that a thread runs under, when it is one.
-fn active_profile(policy: &session::SandboxPolicy) -> Option<ActivePermissionProfile> {
-    let session::SandboxPolicy::Profile { name, .. } = policy else { return None };
-    Some(ActivePermissionProfile { id: name.clone(), extends: None, modifications: Vec::new() })
+/// The permission profile that a thread runs under, when it is one, with the folders that the user
+/// granted beyond it.
+fn active_profile(snapshot: &Snapshot) -> Option<ActivePermissionProfile> {
+    let session::SandboxPolicy::Profile { name, .. } = &snapshot.settings.sandbox else {
+        return None;
+    };
+    let granted = snapshot.granted.write.iter().map(|path| path.display().to_string());
+    let modifications =
+        granted.map(|path| PermissionProfileModification::AdditionalWritableRoot { path });
+    Some(ActivePermissionProfile {
+        id: name.clone(),
+        extends: None,
+        modifications: modifications.collect(),
+    })
 }

@@ -12,12 +12,12 @@ use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use sandbox::rules::{check_amendment, visible};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use session::{Decision, ToolAnswer, ToolContent, ToolError, UserQuestion};
+use session::{Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQuestion};
 
 use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::image_url;
-use crate::requests::user_input;
+use crate::requests::{permissions, user_input};
 
 /// Characters of a client's text that are quoted.
 const QUOTED: usize = 200;
@@ -29,6 +29,8 @@ pub(crate) enum Question {
     /// Whether a command may reach a host.
     Network,
     Patch,
+    /// Whether commands may have these permissions.
+    Permissions(Permissions),
     Tool,
     /// Questions of the model to the user.
     UserInput(Arc<[UserQuestion]>),
@@ -56,6 +58,7 @@ impl Question {
         match self {
             Self::Command(_) | Self::Network => protocol::ItemCommandExecutionRequestApproval::NAME,
             Self::Patch => protocol::ItemFileChangeRequestApproval::NAME,
+            Self::Permissions(_) => protocol::ItemPermissionsRequestApproval::NAME,
             Self::Tool => protocol::ItemToolCall::NAME,
             Self::UserInput(_) => protocol::ItemToolRequestUserInput::NAME,
         }
@@ -73,6 +76,11 @@ impl Question {
                 "a result `{\"decision\": …}` with `accept`, `acceptForSession`, `decline` or \
                  `cancel`"
             }
+            Self::Permissions(_) => {
+                "a result `{\"permissions\": {\"fileSystem\": {\"read\": [path, …], \"write\": \
+                 [path, …]}, \"network\": {\"enabled\": true}}, \"scope\": \"turn\" or \
+                 \"session\"}`, with any part of what was requested, or none to decline"
+            }
             Self::Tool => {
                 "a result `{\"contentItems\": [{\"type\": \"inputText\", \"text\": …} or \
                  {\"type\": \"inputImage\", \"imageUrl\": …}], \"success\": true or false}`"
@@ -86,7 +94,7 @@ impl Question {
     /// What happens when no client gives a valid answer.
     pub(super) fn without_answer(&self) -> &'static str {
         match self {
-            Self::Command(_) | Self::Network | Self::Patch => {
+            Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) => {
                 "No other client can answer, so the request is declined."
             }
             Self::Tool => "No other client can answer, so the call has failed.",
@@ -97,13 +105,15 @@ impl Question {
     /// The input to the session in that case; `fault` describes the last answer.
     pub(super) fn unanswered(&self, request: u64, fault: &str) -> MachineInput {
         match self {
-            Self::Command(_) | Self::Network | Self::Patch => MachineInput::Decided {
-                request,
-                decision: Decision::Undecided(format!(
-                    "declined, because the client's answer to the approval request could not be \
+            Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) => {
+                MachineInput::Decided {
+                    request,
+                    decision: Decision::Undecided(format!(
+                        "declined, because the client's answer to the approval request could not be \
                      used, {fault}"
-                )),
-            },
+                    )),
+                }
+            }
             Self::Tool => MachineInput::ToolAnswered {
                 request,
                 outcome: Err(ToolError::new(format!(
@@ -136,6 +146,9 @@ impl Question {
                 .map_err(|error| self.without_secrets(error))
                 .and_then(|answer| user_input::answers(answer, questions))
                 .map(|answers| MachineInput::UserAnswered { request, outcome: Ok(answers) }),
+            Self::Permissions(requested) => object(&result)
+                .and_then(|answer| permissions::decision(answer, requested))
+                .map(|decision| MachineInput::Decided { request, decision }),
             Self::Command(amendable) => command_decision(&result, Some(amendable))
                 .map(|decision| MachineInput::Decided { request, decision }),
             Self::Network => command_decision(&result, None)
@@ -153,7 +166,9 @@ impl Question {
     pub(super) fn hides_answers(&self) -> bool {
         match self {
             Self::UserInput(questions) => questions.iter().any(|question| question.is_secret),
-            Self::Command(_) | Self::Network | Self::Patch | Self::Tool => false,
+            Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) | Self::Tool => {
+                false
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use crate::convert;
 use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
+use crate::thread::elicitations::Elicitations;
 use crate::thread::handle::{Command, ThreadHandle};
 use crate::thread::inspect::{ToolContext, ToolInspector};
 use crate::thread::journal::Journal;
@@ -42,6 +43,7 @@ pub(crate) struct Actor {
     pub(crate) broadcast: Broadcast,
     pub(crate) questions: Questions,
     pub(crate) commands: RunningCommands,
+    pub(crate) elicitations: Elicitations,
     pub(crate) tools: ToolInspector,
     pub(crate) configuration: ThreadConfiguration,
     pub(crate) model: ModelStream,

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{Answer, Goal, Live, Overrides, PatchPlan, Settings, Status, UserContent};
+use session::{
+    Answer, Goal, Grant, Live, Overrides, PatchPlan, Permissions, Settings, Status, UserContent,
+};
 use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::Error;
+use crate::thread::elicitations::ElicitationChange;
 use crate::thread::event_log::{EventPosition, ReplayGap};
 use crate::thread::model_stream::TurnBudget;
 use crate::thread::patches::PlannedPatch;
@@ -43,6 +46,8 @@ pub(crate) enum Command {
     Planned { call: u64, plan: PatchPlan, patch: PlannedPatch },
     /// A patch was written, or could not be.
     Applied { call: u64, turn: session::Id, patch: PlannedPatch, outcome: Result<(), Error> },
+    /// The folders of a grant were looked at again.
+    GrantChecked { call: u64, outcome: Result<Grant, Error> },
     /// A command of the thread wants to reach a host; `answer` gets the answer to the question `key`.
     Reach { key: u64, input: MachineInput, answer: oneshot::Sender<bool> },
     /// `thread/rollback`.
@@ -67,6 +72,12 @@ pub(crate) enum Command {
     Look { snapshot: oneshot::Sender<Snapshot> },
     /// A connection ends its subscription; returns whether it had one.
     Unsubscribe { connection: ConnectionId, was_subscribed: oneshot::Sender<bool> },
+    /// A client counts a prompt outside the server, or counts it no longer; returns the count.
+    Elicitation {
+        connection: ConnectionId,
+        change: ElicitationChange,
+        answer: oneshot::Sender<Result<u64, Error>>,
+    },
     /// A connection has ended.
     Detach { connection: ConnectionId },
     /// A question to the user is answered as unanswered when still no client can answer it.
@@ -92,7 +103,10 @@ impl Command {
 pub(crate) struct Snapshot {
     pub(crate) record: ThreadRecord,
     pub(crate) ephemeral: bool,
+    /// With what the user granted.
     pub(crate) settings: Settings,
+    /// What the user granted beyond the chosen sandbox policy.
+    pub(crate) granted: Permissions,
     pub(crate) status: Status,
     pub(crate) instruction_sources: Vec<PathBuf>,
     /// The parts of running turns that are not final.

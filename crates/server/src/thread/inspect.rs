@@ -9,7 +9,7 @@ use config::Config;
 use files::Pool;
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
-    Action, Assessment, Attempted, Id, ImageData, PatchPlan, Prepared, Settings, ToolError,
+    Action, Assessment, Attempted, Grant, Id, ImageData, PatchPlan, Prepared, Settings, ToolError,
     ToolRequest,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +21,7 @@ use crate::options::Options;
 use crate::rules::{self, CommandRules};
 use crate::thread::handle::Command;
 use crate::thread::patches::{self, Patches, PlannedPatch};
+use crate::thread::permissions::PermissionChecks;
 use crate::{command_checks, warnings};
 
 /// Answer to a command that contains more than a patch.
@@ -76,17 +77,14 @@ impl ToolInspector {
     pub(super) fn prepare(&mut self, call: u64, request: ToolRequest, context: ToolContext) {
         let inspection = self.inspection(context);
         let attempted = inspection.attempted(&request);
+        let is_image = matches!(request, ToolRequest::Image { .. });
         let refused = move |message: String| {
-            Command::Input(match attempted {
-                None => {
-                    let outcome = Prepared::Image(Err(ToolError::new(message)));
-                    MachineInput::Prepared { call, outcome }
-                }
-                Some(attempted) => {
-                    let outcome = Prepared::Refused { attempted, message };
-                    MachineInput::Prepared { call, outcome }
-                }
-            })
+            let outcome = match attempted {
+                Some(attempted) => Prepared::Refused { attempted, message },
+                None if is_image => Prepared::Image(Err(ToolError::new(message))),
+                None => Prepared::Permissions(Err(ToolError::new(message))),
+            };
+            Command::Input(MachineInput::Prepared { call, outcome })
         };
         self.inspect(inspection, move |inspection| inspection.look(call, request), refused);
     }
@@ -139,6 +137,18 @@ impl ToolInspector {
     ) -> Result<String, Error> {
         outcome?;
         Ok(self.patches.record(turn, changes, cwd))
+    }
+
+    /// Looks at the folders of a grant once more, and reports whether they are as they were.
+    pub(super) fn check_grant(&mut self, call: u64, grant: Grant, context: ToolContext) {
+        let work = move |inspection: &Inspection| {
+            let outcome = inspection.permissions().check(&grant).map(|()| grant);
+            Command::GrantChecked { call, outcome }
+        };
+        let unanswered =
+            move |why| Command::GrantChecked { call, outcome: Err(Error::failed(why)) };
+        let inspection = self.inspection(context);
+        self.inspect(inspection, work, unanswered);
     }
 
     pub(super) fn turn_ended(&mut self, turn: &Id) {
@@ -231,6 +241,12 @@ impl Inspection {
                     Prepared::Image(image.map_err(|error| ToolError::new(error.to_string())));
                 return Command::Input(MachineInput::Prepared { call, outcome });
             }
+            ToolRequest::Permissions { read, write, network } => {
+                let missing = self.permissions().missing(&read, &write, network);
+                Prepared::Permissions(
+                    missing.map_err(|error| ToolError::new(format!("not granted: {error}"))),
+                )
+            }
             ToolRequest::Patch { text } => {
                 let cwd = &self.settings.cwd;
                 // Models that know the shell write their command into the tool's input.
@@ -272,14 +288,23 @@ impl Inspection {
         Command::Input(MachineInput::Prepared { call, outcome })
     }
 
-    /// What a request attempts, before it is inspected; `None` for an image.
+    fn permissions(&self) -> PermissionChecks<'_> {
+        PermissionChecks {
+            options: &self.services.options,
+            config: &self.config,
+            settings: &self.settings,
+            policy: self.policy(),
+        }
+    }
+
+    /// What a request attempts, before it is inspected; `None` for an image and for permissions.
     fn attempted(&self, request: &ToolRequest) -> Option<Attempted> {
         let command = |display: String, workdir: &Option<String>| {
             let cwd = self.workdir(workdir.as_deref());
             Some(Attempted::Command { display, cwd })
         };
         match request {
-            ToolRequest::Image { .. } => None,
+            ToolRequest::Image { .. } | ToolRequest::Permissions { .. } => None,
             ToolRequest::Patch { .. } => Some(Attempted::Patch { changes: Vec::new() }),
             ToolRequest::Script { script, workdir, .. } => command(script.clone(), workdir),
             ToolRequest::Argv { argv, workdir } => command(sandbox::rules::quote(argv), workdir),

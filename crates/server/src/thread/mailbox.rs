@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 use crate::allowed::MachineInput;
 use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
+use crate::thread::elicitations::PausableClock;
 use crate::thread::handle::{Command, ThreadHandle};
 
 /// Commands that may wait for a thread; at the bound senders wait.
@@ -80,6 +81,16 @@ impl Mailbox {
     /// Delivers `input` after `wait`.
     pub(super) fn deliver_after(&self, wait: Duration, input: MachineInput) {
         self.send_after(wait, Command::Input(input));
+    }
+
+    /// Delivers `input` when `wait` has passed on `clock`.
+    pub(super) fn deliver_on(&self, clock: PausableClock, wait: Duration, input: MachineInput) {
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            clock.elapse(wait).await;
+            // A thread that has ended needs no reminder.
+            let _ = sender.send(Command::Input(input)).await;
+        });
     }
 
     /// Sends the thread `command` after `wait`.

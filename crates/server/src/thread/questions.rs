@@ -68,6 +68,7 @@ impl Questions {
             }),
             Ask::Network { .. } => Question::Network,
             Ask::Patch { .. } => Question::Patch,
+            Ask::Permissions { permissions, .. } => Question::Permissions(permissions.clone()),
         };
         let method = question.method();
         let wire_id = self.register(question, request);

@@ -11,7 +11,6 @@ use sandbox::{ErrorKind, Policy, Process, Size, Stdin, Stream, Utf8Stream};
 use session::{ExecSpec, ProcessEnd, ToolRequest};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 use crate::allowed::{Allowed, MachineInput};
@@ -20,6 +19,7 @@ use crate::command_runner::{CommandLine, CommandRunner};
 use crate::egress::{ThreadAsker, managed_network};
 use crate::options::Options;
 use crate::snapshots::ShellSnapshots;
+use crate::thread::elicitations::PausableClock;
 use crate::thread::handle::Command;
 
 /// Writes to a command's input that may wait; one more fails.
@@ -41,6 +41,8 @@ pub(crate) struct CommandServices {
 pub(crate) struct RunningCommands {
     services: CommandServices,
     sender: mpsc::Sender<Command>,
+    /// The clock of time limits.
+    clock: PausableClock,
     running: HashMap<u64, RunningCommand>,
     /// Commands that wait to learn whether they may reach a host, by the key of the question.
     reaching: HashMap<u64, oneshot::Sender<bool>>,
@@ -53,8 +55,13 @@ struct RunningCommand {
 }
 
 impl RunningCommands {
-    pub(crate) fn new(services: CommandServices, sender: mpsc::Sender<Command>) -> Self {
-        Self { services, sender, running: HashMap::new(), reaching: HashMap::new() }
+    pub(crate) fn new(
+        services: CommandServices,
+        sender: mpsc::Sender<Command>,
+        clock: PausableClock,
+    ) -> Self {
+        let (running, reaching) = (HashMap::new(), HashMap::new());
+        Self { services, sender, clock, running, reaching }
     }
 
     /// Starts a command of a thread in `cwd`. Its end is reported exactly once unless it is killed;
@@ -100,6 +107,7 @@ impl RunningCommands {
         self.running.insert(number, RunningCommand { typed, _kept: kept });
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
+        let limit = TimeLimit { timeout, clock: self.clock.clone() };
         let (services, config) = (self.services.clone(), config.clone());
         let run = async move {
             let command = match login {
@@ -111,7 +119,7 @@ impl RunningCommands {
                 },
                 None => command,
             };
-            follow(services, command, texts, dropped, timeout, reporter).await;
+            follow(services, command, texts, dropped, limit, reporter).await;
         };
         tokio::spawn(run.instrument(span));
         None
@@ -213,7 +221,7 @@ async fn follow(
     command: CommandLine,
     mut texts: mpsc::Receiver<String>,
     mut dropped: oneshot::Receiver<()>,
-    timeout: Option<Duration>,
+    limit: TimeLimit,
     reporter: Reporter,
 ) {
     let program = command.argv.first().map(PathBuf::from).unwrap_or_default();
@@ -237,7 +245,7 @@ async fn follow(
         }
         std::future::pending::<()>().await;
     });
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let mut limit = std::pin::pin!(limit.over());
     let mut timed_out = false;
     let mut decoder = Decoder::default();
     loop {
@@ -245,7 +253,7 @@ async fn follow(
             biased;
             _ = &mut dropped => return process.kill(),
             () = &mut writing => {}
-            () = until(deadline), if !timed_out => {
+            () = &mut limit, if !timed_out => {
                 timed_out = true;
                 process.kill();
             }
@@ -261,7 +269,7 @@ async fn follow(
     let exit = tokio::select! {
         exit = process.wait() => exit,
         _ = &mut dropped => return process.kill(),
-        () = until(deadline), if !timed_out => {
+        () = &mut limit, if !timed_out => {
             timed_out = true;
             process.kill();
             process.wait().await
@@ -289,10 +297,18 @@ fn join_more(process: &mut Process, decoder: &mut Decoder, text: &mut String) {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+/// How long a command may run.
+struct TimeLimit {
+    timeout: Option<Duration>,
+    clock: PausableClock,
+}
+
+impl TimeLimit {
+    async fn over(self) {
+        match self.timeout {
+            Some(timeout) => self.clock.elapse(timeout).await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -326,7 +342,9 @@ fn argv(request: &ToolRequest, user_shell: &Path, profiled: bool) -> Vec<OsStrin
             vec![shell, if *login || profiled { "-lc" } else { "-c" }.into(), script.into()]
         }
         ToolRequest::Argv { argv, .. } => argv.iter().map(Into::into).collect(),
-        // Neither is run.
-        ToolRequest::Patch { .. } | ToolRequest::Image { .. } => Vec::new(),
+        // None of these is run.
+        ToolRequest::Patch { .. } | ToolRequest::Image { .. } | ToolRequest::Permissions { .. } => {
+            Vec::new()
+        }
     }
 }

@@ -158,7 +158,8 @@ impl UnstoredBatch {
             | Effect::ReviewTimeout { .. }
             | Effect::CallTool { .. }
             | Effect::AskUser { .. }
-            | Effect::CallAgents { .. } => UnstoredStep::Withhold,
+            | Effect::CallAgents { .. }
+            | Effect::CheckGrant { .. } => UnstoredStep::Withhold,
             // The machine waits for a patch that is being applied.
             Effect::Apply { call, .. } => {
                 let outcome = Err(ToolError::new(self.message.clone()));

@@ -118,7 +118,17 @@ async fn shell_tool() {
     assert!(tool_outputs(&env)[0].contains("no tool `exec_command`"));
     assert!(!env.workspace().join("made").exists());
     let names = tool_names(&env.model().requests()[0]);
-    assert_eq!(names, ["update_plan", "apply_patch", "view_image", "web_search"]);
+    assert_eq!(
+        names,
+        [
+            "update_plan",
+            "apply_patch",
+            "view_image",
+            "request_user_input",
+            "request_permissions",
+            "web_search"
+        ]
+    );
 }
 
 // Effect of `features.unified_exec`.
@@ -136,7 +146,18 @@ async fn unified_exec() {
     assert!(outputs[0].contains("out-of-shell"), "{outputs:?}");
     assert!(outputs[1].contains("no tool `exec_command`"), "{outputs:?}");
     let names = tool_names(&env.model().requests()[0]);
-    assert_eq!(names, ["shell", "update_plan", "apply_patch", "view_image", "web_search"]);
+    assert_eq!(
+        names,
+        [
+            "shell",
+            "update_plan",
+            "apply_patch",
+            "view_image",
+            "request_user_input",
+            "request_permissions",
+            "web_search"
+        ]
+    );
 }
 
 // Effect of `plan_mode_reasoning_effort`.

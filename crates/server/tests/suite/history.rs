@@ -175,7 +175,18 @@ async fn a_request_is_complete() {
     assert_eq!(request["include"], json!(["reasoning.encrypted_content"]));
     let tools = request["tools"].as_array().unwrap().iter();
     let names: Vec<&Value> = tools.filter_map(|tool| tool.get("name")).collect();
-    assert_eq!(names, ["exec_command", "write_stdin", "update_plan", "apply_patch", "view_image"]);
+    assert_eq!(
+        names,
+        [
+            "exec_command",
+            "write_stdin",
+            "update_plan",
+            "apply_patch",
+            "view_image",
+            "request_user_input",
+            "request_permissions"
+        ]
+    );
     let search = json!({ "type": "web_search", "external_web_access": false });
     assert_eq!(request["tools"].as_array().unwrap().last(), Some(&search));
     let whole = request["input"].to_string();

@@ -52,8 +52,6 @@ const NOT_IMPLEMENTED: &[&str] = &[
     "plugin/uninstall",
     "skills/config/write",
     "skills/list",
-    "thread/decrement_elicitation",
-    "thread/increment_elicitation",
     "thread/memoryMode/set",
     "thread/realtime/appendAudio",
     "thread/realtime/appendText",

@@ -69,12 +69,12 @@ async fn the_user_is_asked_and_the_model_gets_the_answer() {
         * turn/started turn1 inProgress
         * item/started item1 userMessage "Go."
         * item/completed item1 userMessage "Go."
-        * item/started item2 dynamicToolCall inProgress
+        * item/started item2 dynamicToolCall
         * thread/status/changed active waitingOnUserInput
         ? item/tool/requestUserInput item2
         > answer {"answers":{"db":{"answers":["Redis\\u{202e}"]}}}
         * serverRequest/resolved
-        * item/completed item2 dynamicToolCall completed
+        * item/completed item2 dynamicToolCall
         * thread/status/changed active
         * item/started item3 agentMessage ""
         * item/agentMessage/delta item3 "Done."
@@ -174,7 +174,9 @@ async fn without_a_client_that_can_answer_the_model_learns_it_at_once() {
 #[tokio::test]
 async fn a_question_waits_a_while_for_a_client_that_left() {
     for returns in [true, false] {
-        let env = asking(&[question(json!({}))]).await;
+        let mut env = asking(&[question(json!({}))]).await;
+        // The scripted model's idle connections do not survive the jump in time.
+        env.config_overrides.push("model_providers.scripted.request_max_retries=3".to_owned());
         let server = env.start();
         let (mut peer, thread) = open(&server).await;
         let mut plain = server.connect().await;
@@ -195,7 +197,8 @@ async fn a_question_waits_a_while_for_a_client_that_left() {
             }
             None => "every client that could answer has disconnected",
         };
-        plain.turn_end(&turn).await;
+        let ended = plain.turn_end(&turn).await;
+        assert_eq!(ended["status"], "completed", "{ended}");
         let output = &tool_outputs(&env)[0];
         assert!(output.contains(expected), "{output}");
     }

@@ -199,7 +199,9 @@ impl Prompts {
             Decision::Accept | Decision::AcceptWithAmendment(_) | Decision::AcceptForSession => {
                 true
             }
-            Decision::Undecided(_) | Decision::Decline | Decision::Cancel => false,
+            Decision::Grant(_) | Decision::Undecided(_) | Decision::Decline | Decision::Cancel => {
+                false
+            }
         };
         let note = match decision {
             Decision::Undecided(why) => {

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::item::Action;
+use super::permission::{Grant, Permissions};
 
 /// What the clients are asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,15 @@ pub enum Ask {
         /// Where that runs.
         cwd: PathBuf,
     },
+    /// May commands have these permissions?
+    Permissions {
+        /// What they are for.
+        reason: Option<String>,
+        /// Where commands run.
+        cwd: PathBuf,
+        /// The permissions.
+        permissions: Permissions,
+    },
     /// May this patch be applied?
     Patch {
         /// Why it is asked.
@@ -47,7 +57,9 @@ impl Ask {
     /// Why it is asked.
     pub(crate) fn reason(&self) -> Option<&str> {
         match self {
-            Self::Command { reason, .. } | Self::Patch { reason } => reason.as_deref(),
+            Self::Command { reason, .. }
+            | Self::Patch { reason }
+            | Self::Permissions { reason, .. } => reason.as_deref(),
             Self::Network { reason, .. } => Some(reason),
         }
     }
@@ -62,6 +74,8 @@ pub enum Decision {
     AcceptForSession,
     /// Yes, and everything with this prefix from now on.
     AcceptWithAmendment(Vec<String>),
+    /// These permissions.
+    Grant(Grant),
     /// No; the turn continues.
     Decline,
     /// No, and the turn ends.

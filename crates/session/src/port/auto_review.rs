@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approval::NetworkTarget;
 use super::model::Usage;
+use super::permission::Permissions;
 use crate::{Id, Millis};
 
 /// Who decides about approvals.
@@ -56,6 +57,13 @@ pub enum ReviewedAction {
     },
     /// A host that a running command wants to reach.
     Network(NetworkTarget),
+    /// Permissions for the commands that follow in the turn.
+    Permissions {
+        /// What they are for, as the model says.
+        reason: Option<String>,
+        /// The permissions.
+        permissions: Permissions,
+    },
 }
 
 /// Characters of a description.
@@ -69,6 +77,12 @@ impl ReviewedAction {
             Self::Argv { argv, .. } => ("the command", argv.join(" ")),
             Self::Patch { files, .. } => ("the patch of", files.join(", ")),
             Self::Network(target) => ("to reach", format!("{}:{}", target.host, target.port)),
+            Self::Permissions { permissions: Permissions { read, write, network }, .. } => {
+                let folders = read.iter().chain(write).map(|path| path.display().to_string());
+                let network = network.then(|| "the network".to_owned());
+                let all: Vec<String> = folders.chain(network).collect();
+                ("the permissions for", all.join(", "))
+            }
         };
         let mut text = text;
         if let Some((end, _)) = text.char_indices().nth(MAX_DESCRIBED) {

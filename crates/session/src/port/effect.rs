@@ -14,6 +14,7 @@ use super::fragment::Fragment;
 use super::goal::Goal;
 use super::item::{DynamicCall, Item};
 use super::model::Usage;
+use super::permission::Grant;
 use super::question::UserQuestion;
 use super::settings::Settings;
 use super::tool::{ExecSpec, ToolRequest};
@@ -61,6 +62,8 @@ pub enum Effect {
     NetworkAnswer { key: u64, allowed: bool },
     /// Ask the user; an answer comes as `Input::UserAnswered`, at once when no client can give one.
     AskUser { request: u64, turn: Id, item: Id, questions: Arc<[UserQuestion]> },
+    /// Check a grant against the files and the requirements; report `Input::Granted`.
+    CheckGrant { call: u64, grant: Grant },
     /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
     CallTool { request: u64, turn: Id, call: DynamicCall },
     /// Carry out a call that concerns other agents; report `Input::AgentsAnswered`.

@@ -10,6 +10,7 @@ use super::fragment::Fragment;
 use super::goal::GoalChange;
 use super::item::{Action, ToolAnswer, UserContent};
 use super::model::{Failure, ModelEvent};
+use super::permission::Grant;
 use super::question::UserAnswers;
 use super::settings::Overrides;
 use super::thread::Configured;
@@ -83,6 +84,10 @@ pub enum Input {
     NetworkWithdrawn { key: u64 },
     /// A client ran its tool, or could not.
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> },
+    /// A grant was checked; or why it is not possible.
+    Granted { call: u64, outcome: Result<Grant, ToolError> },
+    /// What was granted exceeds requirements that changed since: it no longer holds.
+    DropGrants,
     /// The user answered, or no client could, with the reason.
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> },
     /// What came of a call that concerns other agents.

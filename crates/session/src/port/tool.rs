@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::item::{Action, Change};
+use super::permission::Permissions;
 use super::settings::SandboxPolicy;
 
 /// A tool call that needs the world before it can be decided.
@@ -16,6 +17,8 @@ pub enum ToolRequest {
     Patch { text: String },
     /// An image to look at.
     Image { path: String },
+    /// Permissions that the model asks for: folders as it names them.
+    Permissions { read: Vec<String>, write: Vec<String>, network: bool },
 }
 
 /// A command to run.
@@ -44,6 +47,9 @@ pub enum Prepared {
     Patch(PatchPlan),
     /// It is an image, or one that could not be read.
     Image(Result<ImageData, ToolError>),
+    /// The permissions that the sandbox policy does not include yet, or why they can never be
+    /// granted.
+    Permissions(Result<Permissions, ToolError>),
     /// It cannot be done; the message is for the model and the clients.
     Refused { attempted: Attempted, message: String },
 }

@@ -41,6 +41,8 @@ pub struct ToolSet {
     pub goal: bool,
     /// `request_user_input`.
     pub user_input: bool,
+    /// `request_permissions`.
+    pub request_permissions: bool,
     /// Whether the model may ask for a login shell.
     pub login_shell: bool,
     /// The provider's own web search, as the JSON that offers it: while commands are confined, and
@@ -63,6 +65,7 @@ impl Default for ToolSet {
             view_image: true,
             goal: false,
             user_input: true,
+            request_permissions: true,
             login_shell: true,
             web_search: [None, None],
             agents: None,

@@ -104,7 +104,7 @@ impl ToolCall for PatchCall {
     fn prepared(&self, found: Found, _: &mut CallCx<'_>) -> Option<Step> {
         match found {
             Found::Patch(plan) => Some(Step::Patch(plan)),
-            Found::Command(_) | Found::Image(_) => None,
+            Found::Command(_) | Found::Image(_) | Found::Permissions(_) => None,
         }
     }
 }

@@ -121,6 +121,19 @@ impl<'n> Arguments<'n> {
         objects.ok_or_else(|| self.wrong(name, &value, "a list of objects"))
     }
 
+    /// An object, which may be written as a string.
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Arguments<'n>>, ToolError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let inner = match &value {
+            Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
+            other => other.clone(),
+        };
+        match inner {
+            Value::Object(members) => Ok(Some(Arguments { tool: self.tool, members })),
+            _ => Err(self.wrong(name, &value, "an object")),
+        }
+    }
+
     /// As [`Arguments::objects`]; empty when absent.
     pub(crate) fn optional_objects(&mut self, name: &str) -> Result<Vec<Arguments<'n>>, ToolError> {
         match self.members.get(name) {

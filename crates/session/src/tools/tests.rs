@@ -114,7 +114,7 @@ fn errors_name_the_tool_and_the_member() {
             "nope",
             "{}",
             "there is no tool `nope`; the tools are exec_command, write_stdin, update_plan, \
-             apply_patch, view_image, request_user_input",
+             apply_patch, view_image, request_user_input, request_permissions",
         ),
     ] {
         assert_eq!(error(&ToolSet::default(), name, arguments), expected, "{name} {arguments}");
@@ -135,20 +135,21 @@ fn offered_tools_are_exactly_the_callable_ones() {
     for (tools, expected) in [
         (
             ToolSet::default(),
-            "exec_command write_stdin update_plan apply_patch view_image request_user_input",
+            "exec_command write_stdin update_plan apply_patch view_image request_user_input request_permissions",
         ),
         (
             ToolSet {
                 patch: PatchTool::Custom,
                 view_image: false,
                 user_input: false,
+                request_permissions: false,
                 ..ToolSet::default()
             },
             "exec_command write_stdin update_plan apply_patch",
         ),
         (
             ToolSet { commands: CommandTool::OneShot, ..ToolSet::default() },
-            "shell update_plan apply_patch view_image request_user_input",
+            "shell update_plan apply_patch view_image request_user_input request_permissions",
         ),
         (
             ToolSet {
@@ -156,7 +157,7 @@ fn offered_tools_are_exactly_the_callable_ones() {
                 web_search: [Some(search.into()), None],
                 ..ToolSet::default()
             },
-            "update_plan apply_patch view_image request_user_input web_search",
+            "update_plan apply_patch view_image request_user_input request_permissions web_search",
         ),
     ] {
         let offered = names(&Offer::new(tools.clone()));

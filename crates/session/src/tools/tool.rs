@@ -14,6 +14,7 @@ use crate::goal::GoalTracker;
 use crate::history::CallOutput;
 use crate::port::agents::AgentRequest;
 use crate::port::item::{DynamicCall, Item, ItemStatus};
+use crate::port::permission::Permissions;
 use crate::port::question::UserQuestion;
 use crate::port::settings::{Mode, Settings};
 use crate::port::tool::{Assessment, ImageData, PatchPlan, ToolError, ToolRequest};
@@ -91,6 +92,16 @@ pub(crate) enum Step {
     },
     /// The driver carries out what the call asks of other agents.
     Agents(AgentRequest),
+    /// The user is asked for permissions.
+    Permissions {
+        /// The tool, and its arguments as JSON: they are shown.
+        tool: &'static str,
+        arguments: String,
+        /// What they are for.
+        reason: Option<String>,
+        /// Those that the policy does not include.
+        permissions: Permissions,
+    },
     /// A running command is given time to answer.
     Await {
         /// The command.
@@ -111,6 +122,8 @@ pub(crate) enum Found {
     Patch(PatchPlan),
     /// See [`Prepared::Image`](crate::Prepared::Image).
     Image(Result<ImageData, ToolError>),
+    /// See [`Prepared::Permissions`](crate::Prepared::Permissions).
+    Permissions(Result<Permissions, ToolError>),
 }
 
 /// What a call may use.

@@ -70,7 +70,7 @@ impl ToolCall for ImageCall {
                 cx.cx.failed_item(cx.turn, item, error.message());
                 CallOutput::Text(error.into_message())
             }
-            Found::Command(_) | Found::Patch(_) => return None,
+            Found::Command(_) | Found::Patch(_) | Found::Permissions(_) => return None,
         };
         Some(Step::Finish(output))
     }

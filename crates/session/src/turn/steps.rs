@@ -1,15 +1,16 @@
 //! Carries tool calls out: commands and patches are decided about, asked about, run and answered.
 
-use super::Turn;
 use super::approval::Put;
+use super::{Turn, permissions};
 use crate::approvals::{Action, ApprovalRequest, CommandRequest, Verdict};
-use crate::calls::{AskedAbout, Asking, FileChange};
+use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest};
 use crate::history::CallOutput;
 use crate::plan_mode::{CHANGES_NOTHING, Reach};
 use crate::port::approval::{Ask, Decision};
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::item::{CommandItem, DynamicCall, Item, ItemStatus, ToolAnswer};
+use crate::port::permission::{Grant, GrantScope};
 use crate::port::tool::{Attempted, ExecSpec, PatchPlan, Prepared, ToolError};
 use crate::processes::{AgentCommand, output};
 use crate::thread::Thread;
@@ -41,6 +42,9 @@ impl Turn {
                 self.ask_user(number, tool, arguments, questions, thread);
             }
             Step::Agents(request) => self.call_agents(number, request, thread),
+            Step::Permissions { tool, arguments, reason, permissions } => {
+                self.ask_permissions(number, (tool, arguments), reason, permissions, thread);
+            }
             Step::Await { process, wait_ms } => {
                 self.calls.wait_for(number, process);
                 thread.cx.push(Effect::Wait { call: number, ms: wait_ms });
@@ -69,6 +73,7 @@ impl Turn {
             Prepared::Command(assessment) => Found::Command(assessment),
             Prepared::Patch(plan) => Found::Patch(plan),
             Prepared::Image(image) => Found::Image(image),
+            Prepared::Permissions(permissions) => Found::Permissions(permissions),
             Prepared::Refused { attempted, message } => {
                 if self.calls.preparing(number).is_some() {
                     self.refuse(number, attempted, message, thread);
@@ -183,7 +188,7 @@ impl Turn {
         self.answer_last(number, reason);
     }
 
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         number: u64,
         unsandboxed: bool,
@@ -215,10 +220,19 @@ impl Turn {
         if !is_reviewed {
             thread.cx.emit(Event::RequestResolved { request });
         }
+        if let AskedAbout::Permissions(request) = &about
+            && let Some(grant) = permissions::granted(&decision, request)
+        {
+            return self.check_grant(number, request.item.clone(), grant, thread);
+        }
         match decision {
             Decision::Accept => {}
             Decision::AcceptForSession => grant(&about, unsandboxed, thread),
             Decision::AcceptWithAmendment(prefix) => amend(&about, prefix, thread),
+            Decision::Grant(_) => {
+                let why = "the answer grants permissions that were not requested".to_owned();
+                return self.decline(number, &about, Some(why), thread);
+            }
             Decision::Decline => return self.decline(number, &about, None, thread),
             Decision::Undecided(why) => return self.decline(number, &about, Some(why), thread),
             Decision::Cancel => {
@@ -247,6 +261,11 @@ impl Turn {
                 self.run(number, *command, item, unsandboxed, thread);
             }
             AskedAbout::Patch(change) => self.apply(number, change, thread),
+            AskedAbout::Permissions(request) => {
+                let PermissionRequest { item, permissions, .. } = request;
+                let grant = Grant { permissions, scope: GrantScope::Turn };
+                self.check_grant(number, item, grant, thread);
+            }
         }
     }
 
@@ -417,6 +436,9 @@ fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Ac
             let cwd = &thread.configuration.settings().cwd;
             Action::patch(&change.changes, cwd, unsandboxed)
         }
+        AskedAbout::Permissions(PermissionRequest { permissions, reason, .. }) => {
+            Action::permissions(permissions, reason.as_deref())
+        }
     }
 }
 
@@ -429,6 +451,7 @@ fn grant(about: &AskedAbout, unsandboxed: bool, thread: &mut Thread) {
             thread.approvals.grant_command(identity, cwd, reach);
         }
         AskedAbout::Patch(change) => thread.approvals.grant_changes(&change.changes),
+        AskedAbout::Permissions(_) => {}
     }
 }
 

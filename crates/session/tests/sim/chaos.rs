@@ -7,12 +7,13 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 use session::{
     ApprovalPolicy, Assessment, Attempted, Decision, Failure, FailureKind, Fragment, GoalChange,
-    GoalStatus, Granular, Input, Mark, Mode, ModelEvent, ModelItem, ModelItemKind, Overrides,
-    PatchPlan, Prepared, ProcessEnd, Retry, SandboxPolicy, ToolError, Usage, UserAnswers,
+    GoalStatus, Grant, GrantScope, Granular, Input, Mark, Mode, ModelEvent, ModelItem,
+    ModelItemKind, Overrides, PatchPlan, Permissions, Prepared, ProcessEnd, Retry, SandboxPolicy,
+    ToolError, Usage, UserAnswers,
 };
 
 use crate::response::{
-    Output, ask, call, completed, cut, escalated, exec, failed, patch, say, write,
+    Output, ask, call, completed, cut, escalated, exec, failed, patch, request, say, write,
 };
 use crate::script::{Script, Start, text};
 use crate::simulation::{Order, Simulation};
@@ -85,6 +86,8 @@ fn output() -> impl Strategy<Value = Output> {
         ]),
         1 => Just(call("", "update_plan", json!({ "plan": [] }))),
         1 => Just(call("", "view_image", json!({ "path": "/w/a.png" }))),
+        2 => (prop::sample::select(vec!["/a", "/never", "/held", "/moved"]), any::<bool>())
+            .prop_map(|(folder, network)| request("", &[folder], network)),
         2 => prop::sample::select(vec!["typed", "skipped", "nobody"])
             .prop_map(|id| ask("", &[(id, false)])),
         1 => Just(call("", "no_such_tool", json!([]))),
@@ -110,6 +113,10 @@ fn decision() -> impl Strategy<Value = Decision> {
         1 => vec("[a-z]{1,4}", 0..2).prop_map(Decision::AcceptWithAmendment),
         2 => Just(Decision::Decline),
         1 => Just(Decision::Cancel),
+        1 => any::<bool>().prop_map(|network| Decision::Grant(Grant {
+            permissions: Permissions { network, ..Permissions::default() },
+            scope: GrantScope::Session,
+        })),
     ]
 }
 
@@ -118,12 +125,12 @@ fn approval() -> impl Strategy<Value = ApprovalPolicy> {
         1 => Just(ApprovalPolicy::Never),
         4 => Just(ApprovalPolicy::UnlessTrusted),
         3 => Just(ApprovalPolicy::OnRequest),
-        1 => (any::<bool>(), any::<bool>()).prop_map(|(sandbox_approval, rules)| {
+        1 => (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(sandbox_approval, rules, asks)| {
             ApprovalPolicy::Granular(Granular {
                 sandbox_approval,
                 rules,
                 mcp_elicitations: false,
-                request_permissions: false,
+                request_permissions: asks,
                 skill_approval: false,
             })
         }),
@@ -255,6 +262,9 @@ fn garbage() -> impl Strategy<Value = ClientAction> {
         1 => number.clone()
             .prop_map(|process| Input::Exited { process, end: ProcessEnd::TimedOut }),
         1 => number.clone().prop_map(|call| Input::Elapsed { call }),
+        1 => number.clone()
+            .prop_map(|call| Input::Granted { call, outcome: Err(ToolError::new("no")) }),
+        1 => Just(Input::DropGrants),
         1 => number.clone().prop_map(|process| Input::NotTyped { process }),
         1 => number.clone().prop_map(|key| Input::NetworkWithdrawn { key }),
         1 => number.clone().prop_map(|request| Input::UserAnswered {
@@ -272,6 +282,7 @@ fn prepared() -> impl Strategy<Value = Prepared> {
         Just(refused(Attempted::Command { display: "x".into(), cwd: "/w".into() })),
         Just(refused(Attempted::Patch { changes: Vec::new() })),
         Just(Prepared::Command(Assessment::default())),
+        Just(Prepared::Permissions(Ok(Permissions { network: true, ..Permissions::default() }))),
         Just(Prepared::Patch(PatchPlan { changes: Vec::new(), outside: None })),
     ]
 }

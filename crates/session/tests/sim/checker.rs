@@ -40,14 +40,14 @@ pub(crate) struct Checker {
     /// Open requests, with the item that they are about.
     asks: BTreeMap<u64, Id>,
     asked: BTreeSet<u64>,
+    /// Open requests for an approval.
+    approvals: BTreeSet<u64>,
     /// Open requests that ask the user a question.
     questions: BTreeSet<u64>,
     /// Running commands; true once their first call was answered.
     running: BTreeMap<u64, bool>,
     /// Numbers of the user's own commands.
     users: BTreeSet<String>,
-    /// Items of tools that clients run.
-    tools: BTreeSet<Id>,
     /// Questions about hosts that wait for their answer.
     reaching: BTreeSet<u64>,
     /// Calls to other agents that run.
@@ -78,10 +78,10 @@ impl Checker {
             stored_ends: BTreeSet::new(),
             asks: BTreeMap::new(),
             asked: BTreeSet::new(),
+            approvals: BTreeSet::new(),
             questions: BTreeSet::new(),
             running: BTreeMap::new(),
             users: BTreeSet::new(),
-            tools: BTreeSet::new(),
             reaching: BTreeSet::new(),
             agent_calls: BTreeSet::new(),
             sample: None,
@@ -175,9 +175,6 @@ impl Checker {
             Record::Item { turn, item } => {
                 assert!(self.stored_starts.contains(turn), "{item:?} of an unknown turn");
                 self.stored_items.insert(item.id().clone(), item.status());
-                if matches!(item, Item::DynamicCall(_)) {
-                    self.tools.insert(item.id().clone());
-                }
                 if let Item::Command(command) = item
                     && command.source == CommandSource::User
                 {
@@ -217,6 +214,7 @@ impl Checker {
                 | Effect::CallTool { .. }
                 | Effect::CallAgents { .. }
                 | Effect::AskUser { .. }
+                | Effect::CheckGrant { .. }
                 | Effect::RetryAfter { .. }
         );
         assert!(!(begins && self.stopped), "begun after the turn was stopped: {effect:?}");
@@ -235,6 +233,7 @@ impl Checker {
             Effect::Persist(_)
             | Effect::Wait { .. }
             | Effect::Discard { .. }
+            | Effect::CheckGrant { .. }
             | Effect::ReviewTimeout { .. } => {}
             Effect::Review { review, .. } => {
                 assert!(self.asked.insert(*review), "reviewed twice: {review}");
@@ -286,6 +285,7 @@ impl Checker {
                 assert!(!seen.completed, "asked about an item that is final");
                 assert!(self.asked.insert(*request), "request {request} asked twice");
                 self.asks.insert(*request, item.clone());
+                self.approvals.insert(*request);
             }
             Effect::CallTool { request, turn, call } => {
                 self.assert_running(turn);
@@ -350,6 +350,7 @@ impl Checker {
             Event::RequestResolved { request } => {
                 assert!(self.asks.remove(request).is_some(), "resolved twice: {request}");
                 self.questions.remove(request);
+                self.approvals.remove(request);
             }
             Event::ApprovalReview(review) => {
                 self.assert_running(&review.turn);
@@ -441,8 +442,7 @@ impl Checker {
             assert!(!open, "no turn runs, but one was not completed");
             return;
         }
-        let about_tools = |item: &Id| self.tools.contains(item);
-        let waiting_on_approval = self.asks.values().any(|item| !about_tools(item));
+        let waiting_on_approval = !self.approvals.is_empty();
         let waiting_on_user_input = !self.questions.is_empty();
         let expected = Status::Active { waiting_on_approval, waiting_on_user_input };
         assert_eq!(machine.status(), expected);

@@ -7,6 +7,7 @@ mod chaos;
 mod checker;
 mod lasting;
 mod outside;
+mod permission_stories;
 mod prompts;
 mod question_stories;
 mod response;

@@ -6,12 +6,16 @@
 //! `refused` (cannot be prepared), `patch` (is a patch), `after:MS`, `print:TEXT`,
 //! `exit:CODE`, `unstartable`, `unconfined` (the sandbox is not available), `forever` (ends only when `quit` is typed).
 //! Patches: `path:P`, `to:P`, `outside`, `bad` (does not fit), `breaks` (fails when applied).
+//! Folders that are requested: `/never` (cannot be granted), `/held` (is in force already), `/moved`
+//! (is another folder when it is granted).
 //! Images: `missing` (cannot be read).
+
+use std::path::{Path, PathBuf};
 
 use session::{
     AgentOutcome, AgentRequest, AgentState, Assessment, Attempted, Change, ChangeKind, ExecSpec,
-    ImageData, Input, Millis, NetworkProtocol, NetworkTarget, PatchPlan, Prepared, ProcessEnd,
-    RuleDecision, ToolError, ToolRequest, UserAnswers, UserQuestion,
+    Grant, ImageData, Input, Millis, NetworkProtocol, NetworkTarget, PatchPlan, Permissions,
+    Prepared, ProcessEnd, RuleDecision, ToolError, ToolRequest, UserAnswers, UserQuestion,
 };
 
 /// What looking at a request reports.
@@ -21,6 +25,9 @@ pub(crate) fn prepare(call: u64, request: &ToolRequest) -> Input {
         ToolRequest::Argv { argv, workdir } => command(&argv.join(" "), workdir.as_deref()),
         ToolRequest::Patch { text } => plan(text),
         ToolRequest::Image { path } => Prepared::Image(image(path)),
+        ToolRequest::Permissions { read, write, network } => {
+            Prepared::Permissions(permissions(read, write, *network))
+        }
     };
     Input::Prepared { call, outcome }
 }
@@ -57,6 +64,24 @@ fn image(path: &str) -> Result<ImageData, ToolError> {
         return Err(ToolError::new(format!("{path} does not exist")));
     }
     Ok(ImageData { path: path.to_owned(), data_url: "data:image/png;base64,AA==".into() })
+}
+
+fn permissions(read: &[String], write: &[String], network: bool) -> Result<Permissions, ToolError> {
+    if read.iter().chain(write).any(|folder| folder == "/never") {
+        return Err(ToolError::new("not granted: /never is not for you"));
+    }
+    let missing = |folders: &[String]| -> Vec<PathBuf> {
+        folders.iter().filter(|folder| *folder != "/held").map(PathBuf::from).collect()
+    };
+    Ok(Permissions { read: missing(read), write: missing(write), network })
+}
+
+/// What checking a grant reports.
+pub(crate) fn check(grant: &Grant) -> Result<Grant, ToolError> {
+    match grant.permissions.write.iter().any(|folder| folder == Path::new("/moved")) {
+        true => Err(ToolError::new("not granted: /moved leads elsewhere")),
+        false => Ok(grant.clone()),
+    }
 }
 
 fn has(text: &str, word: &str) -> bool {

@@ -72,6 +72,13 @@ pub(crate) fn ask(id: &str, questions: &[(&str, bool)]) -> Output {
     call(id, "request_user_input", json!({ "questions": questions }))
 }
 
+/// A call of `request_permissions` for folders to write and perhaps the network.
+pub(crate) fn request(id: &str, write: &[&str], network: bool) -> Output {
+    let permissions =
+        json!({ "file_system": { "write": write }, "network": { "enabled": network } });
+    call(id, "request_permissions", json!({ "reason": "needed", "permissions": permissions }))
+}
+
 /// A call of `write_stdin`.
 pub(crate) fn write(id: &str, session: u64, chars: &str) -> Output {
     call(id, "write_stdin", json!({ "session_id": session, "chars": chars }))

@@ -322,6 +322,10 @@ impl Simulation {
                 let input = Input::AgentsAnswered { request, outcome };
                 self.later(Source::Approver(3, request), delay, input);
             }
+            Effect::CheckGrant { call, grant } => {
+                let input = Input::Granted { call: *call, outcome: outside::check(grant) };
+                self.later(Source::Call(*call), 2, input);
+            }
             Effect::TurnEnded { .. } => self.start_next_turn(),
             // What is already under way still arrives: a cancel or a kill cannot call it back.
             Effect::CancelSample { .. }

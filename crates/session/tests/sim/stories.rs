@@ -155,8 +155,8 @@ fn every_invalid_call_is_answered_with_its_error() {
             "patch of 1 Completed: ",
             "patch of 1 Failed: the disk is full",
             "patch of 1 Failed: the patch does not fit",
-            "tool no_such_tool {} Failed: there is no tool `no_such_tool`; the tools are exec_command, write_stdin, update_plan, apply_patch, view_image, request_user_input, works, fails, breaks",
-            "tool novel \"\" Failed: there is no tool `novel`; the tools are exec_command, write_stdin, update_plan, apply_patch, view_image, request_user_input, works, fails, breaks",
+            "tool no_such_tool {} Failed: there is no tool `no_such_tool`; the tools are exec_command, write_stdin, update_plan, apply_patch, view_image, request_user_input, request_permissions, works, fails, breaks",
+            "tool novel \"\" Failed: there is no tool `novel`; the tools are exec_command, write_stdin, update_plan, apply_patch, view_image, request_user_input, request_permissions, works, fails, breaks",
         ]
     );
 }

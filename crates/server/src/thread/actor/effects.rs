@@ -56,7 +56,8 @@ impl Actor {
             }
             Effect::Wait { call, ms } => {
                 let wait = Duration::from_millis(ms);
-                self.mailbox.deliver_after(wait, MachineInput::Elapsed { call });
+                let clock = self.elicitations.clock();
+                self.mailbox.deliver_on(clock, wait, MachineInput::Elapsed { call });
             }
             Effect::Prepare { call, request, .. } => {
                 let context = self.tool_context();
@@ -98,6 +99,10 @@ impl Actor {
             Effect::CallTool { request, turn, call } => {
                 let clients = self.asked_clients();
                 self.questions.call_tool(request, &turn, &call, &clients);
+            }
+            Effect::CheckGrant { call, grant } => {
+                let context = self.tool_context();
+                self.tools.check_grant(call, grant, context);
             }
             Effect::AskUser { request, turn, item, questions } => {
                 let clients = self.asked_clients();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{Effect, Event, Overrides, PatchPlan, Prepared, ToolError};
+use session::{Effect, Event, Grant, Overrides, PatchPlan, Prepared, ToolError};
 use tokio::sync::oneshot;
 
 use crate::allowed::{Allowed, MachineInput};
@@ -64,6 +64,9 @@ impl Actor {
                 let outcome = outcome.map_err(|error| ToolError::new(error.to_string()));
                 self.step(MachineInput::Applied { call, outcome }, steps);
             }
+            Command::GrantChecked { call, outcome } => {
+                append_steps(self.grant(call, outcome), steps);
+            }
             Command::Reach { key, input, answer } => {
                 self.commands.wait_for_host(key, answer);
                 self.step(input, steps);
@@ -98,23 +101,21 @@ impl Actor {
             }
             Command::Unsubscribe { connection, was_subscribed } => {
                 let _ = was_subscribed.send(self.broadcast.unsubscribe(connection));
-                for input in self.questions.unsubscribed(connection) {
-                    self.step(input, steps);
-                }
-                self.await_client();
+                let inputs = self.questions.unsubscribed(connection);
+                self.client_left(inputs, steps);
             }
             Command::Detach { connection } => {
+                self.elicitations.disconnected(connection);
                 self.broadcast.unsubscribe(connection);
-                for input in self.questions.disconnected(connection) {
-                    self.step(input, steps);
-                }
-                self.await_client();
+                let inputs = self.questions.disconnected(connection);
+                self.client_left(inputs, steps);
+            }
+            Command::Elicitation { connection, change, answer } => {
+                let _ = answer.send(self.elicitations.change(connection, change));
             }
             Command::GiveUp { request } => {
                 let unanswered = self.questions.give_up(request, &self.asked_clients());
-                if let Some(input) = unanswered {
-                    self.step(input, steps);
-                }
+                unanswered.into_iter().for_each(|input| self.step(input, steps));
             }
             Command::Drain => self.step(MachineInput::Drain {}, steps),
             Command::Shutdown => {
@@ -124,11 +125,25 @@ impl Actor {
         }
     }
 
-    /// A client left: questions to the user that no other client can answer wait a while for one.
-    fn await_client(&self) {
+    /// What follows from a client's leaving. Questions to the user that no other client can answer
+    /// wait a while for one.
+    fn client_left(&mut self, inputs: Vec<MachineInput>, steps: &mut Vec<Step>) {
+        for input in inputs {
+            self.step(input, steps);
+        }
         for request in self.questions.unattended(&self.asked_clients()) {
             self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { request });
         }
+    }
+
+    /// Grants permissions within the requirements, as far as the folders are still the same.
+    fn grant(&mut self, call: u64, checked: Result<Grant, Error>) -> Vec<Effect> {
+        let settings = self.machine.settings();
+        let (config, cwd) = (self.configuration.config(), &settings.cwd);
+        let outcome = checked
+            .and_then(|grant| Allowed::grant(grant, &settings.sandbox, config, cwd))
+            .map_err(|error| ToolError::new(format!("not granted: {error}")));
+        self.machine.grant(call, outcome)
     }
 
     /// Prepares a turn: the configuration as it is now, the model's history, and overrides that the
@@ -140,11 +155,12 @@ impl Actor {
         steps: &mut Vec<Step>,
     ) -> Result<Allowed<Overrides>, Error> {
         let is_idle = self.machine.active_turn().is_none();
-        let (settings, extra) = (self.machine.settings(), self.journal.extra());
+        let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
         let followed = self.configuration.follow(settings, is_idle, extra, &self.broadcast).await?;
         if let Some(Reconfigured { configured, context_window }) = followed {
             self.broadcast.set_context_window(context_window);
-            append_steps(self.machine.configure(configured), steps);
+            let config = self.configuration.config();
+            append_steps(self.machine.configure(configured, config), steps);
         }
         if let Some(selection) = permissions {
             overrides.sandbox = Some(self.configuration.profile_policy(&selection)?);
@@ -218,6 +234,7 @@ impl Actor {
             record: self.journal.record().clone(),
             ephemeral: self.journal.is_ephemeral(),
             settings: self.machine.settings().clone(),
+            granted: self.machine.granted(),
             status: self.machine.status(),
             instruction_sources: self.configuration.instruction_sources().to_vec(),
             live: self.machine.live(),

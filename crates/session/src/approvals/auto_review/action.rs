@@ -1,6 +1,6 @@
 //! An action as a reviewer gets to see it: exactly as it would run, with the sandbox that it leaves.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -9,6 +9,7 @@ use crate::context::sandbox_text;
 use crate::port::approval::NetworkTarget;
 use crate::port::auto_review::ReviewedAction;
 use crate::port::item::{Change, ChangeKind};
+use crate::port::permission::Permissions;
 use crate::port::settings::Settings;
 use crate::port::tool::ToolRequest;
 
@@ -49,6 +50,14 @@ enum Details<'a> {
         cwd: &'a str,
         changes: Vec<ShownChange<'a>>,
         leaves_sandbox: bool,
+    },
+    Permissions {
+        read: Vec<String>,
+        write: Vec<String>,
+        network: bool,
+        reason: Option<&'a str>,
+        /// Until when commands have them.
+        until: &'a str,
     },
     Network {
         host: &'a str,
@@ -128,6 +137,29 @@ impl Action {
         let details = Details::Patch { cwd: &folder, changes, leaves_sandbox: unsandboxed };
         let text = document::json(&details);
         Self { shown: ReviewedAction::Patch { cwd: cwd.to_owned(), files }, text, unsandboxed }
+    }
+
+    /// Permissions for all commands of the turn that follow.
+    pub(crate) fn permissions(permissions: &Permissions, reason: Option<&str>) -> Self {
+        let Permissions { read, write, network } = permissions;
+        let names = |folders: &[PathBuf]| -> Vec<String> {
+            folders.iter().map(|folder| folder.display().to_string()).collect()
+        };
+        let (read, write) = (names(read), names(write));
+        let folders = |names: &[String]| -> Vec<PathBuf> {
+            names.iter().map(|name| visible(name).into()).collect()
+        };
+        let shown = ReviewedAction::Permissions {
+            reason: reason.map(visible),
+            permissions: Permissions {
+                read: folders(&read),
+                write: folders(&write),
+                network: *network,
+            },
+        };
+        let until = "the end of the turn";
+        let details = Details::Permissions { read, write, network: *network, reason, until };
+        Self { shown, text: document::json(&details), unsandboxed: false }
     }
 
     /// A host that `command`, which runs in `cwd`, wants to reach.

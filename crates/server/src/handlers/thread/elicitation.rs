@@ -1,0 +1,25 @@
+//! Counts prompts that are open outside the server (`thread/increment_elicitation`).
+
+use protocol::thread_edit::ThreadElicitationResponse;
+use tokio::sync::oneshot;
+
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::server::Server;
+use crate::thread::{Command, ElicitationChange};
+
+impl Server {
+    pub(super) async fn change_elicitation(
+        &self,
+        caller: &Caller,
+        thread: &str,
+        change: ElicitationChange,
+    ) -> Result<ThreadElicitationResponse, Error> {
+        let handle = self.loaded_thread(thread).await?;
+        let (answer, count) = oneshot::channel();
+        let connection = caller.peer.id;
+        handle.send(Command::Elicitation { connection, change, answer }).await;
+        let count = count.await.map_err(|_| Error::unloaded())??;
+        Ok(ThreadElicitationResponse { count, paused: count > 0 })
+    }
+}

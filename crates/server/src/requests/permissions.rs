@@ -1,0 +1,204 @@
+//! Requests for permissions: as clients get them, and what of an answer is granted.
+
+use std::path::PathBuf;
+
+use protocol::approval::{
+    PermissionGrantScope, PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse,
+};
+use protocol::permission::{
+    AdditionalFileSystemPermissions, AdditionalNetworkPermissions, AdditionalPermissionProfile,
+    FileSystemAccessMode, FileSystemPath,
+};
+use sandbox::rules::visible;
+use session::{Decision, Grant, GrantScope, Id, Millis, Permissions};
+
+use crate::error::Error;
+
+/// A request for permissions, as the session makes it.
+pub(crate) struct PermissionsAsked {
+    pub(crate) reason: Option<String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) permissions: Permissions,
+}
+
+/// The request as clients get it, with invisible characters escaped.
+pub(crate) fn params(
+    (thread, turn, item): (&Id, &Id, &Id),
+    asked: &PermissionsAsked,
+    at: Millis,
+) -> PermissionsRequestApprovalParams {
+    let PermissionsAsked { reason, cwd, permissions } = asked;
+    PermissionsRequestApprovalParams {
+        thread_id: thread.to_string(),
+        turn_id: turn.to_string(),
+        item_id: item.to_string(),
+        started_at_ms: at,
+        cwd: shown(cwd),
+        reason: reason.as_deref().map(|reason| visible(reason).into_owned()),
+        permissions: profile(permissions),
+    }
+}
+
+/// Permissions on the wire, with invisible characters escaped.
+pub(crate) fn profile(permissions: &Permissions) -> AdditionalPermissionProfile {
+    let Permissions { read, write, network } = permissions;
+    let folders = |paths: &[PathBuf]| {
+        (!paths.is_empty()).then(|| paths.iter().map(shown).collect::<Vec<_>>())
+    };
+    let file_system = AdditionalFileSystemPermissions {
+        read: folders(read),
+        write: folders(write),
+        ..AdditionalFileSystemPermissions::default()
+    };
+    AdditionalPermissionProfile {
+        file_system: (file_system != AdditionalFileSystemPermissions::default())
+            .then_some(file_system),
+        network: network.then_some(AdditionalNetworkPermissions { enabled: Some(true) }),
+    }
+}
+
+/// The permissions that a profile lists in the form of [`profile`].
+pub(crate) fn listed(profile: AdditionalPermissionProfile) -> Permissions {
+    let files = profile.file_system.unwrap_or_default();
+    let folders = |paths: Option<Vec<String>>| -> Vec<PathBuf> {
+        paths.into_iter().flatten().map(PathBuf::from).collect()
+    };
+    Permissions {
+        read: folders(files.read),
+        write: folders(files.write),
+        network: profile.network.and_then(|network| network.enabled).unwrap_or(false),
+    }
+}
+
+fn shown(path: &PathBuf) -> String {
+    visible(&path.display().to_string()).into_owned()
+}
+
+/// What an answer decides: a part of what was requested is granted, or nothing.
+///
+/// # Errors
+/// `-32602` when it grants what was not requested, or cannot be carried out.
+pub(super) fn decision(
+    answer: PermissionsRequestApprovalResponse,
+    requested: &Permissions,
+) -> Result<Decision, Error> {
+    if answer.strict_auto_review == Some(true) {
+        return Err(Error::invalid_params(
+            "`strictAutoReview` is not supported; leave it out, and every later approval is asked \
+             of the thread's reviewer as before",
+        ));
+    }
+    let mut granted = Permissions::default();
+    let files = answer.permissions.file_system.unwrap_or_default();
+    if files.glob_scan_max_depth.is_some() {
+        return Err(Error::invalid_params("`globScanMaxDepth`: no patterns were requested"));
+    }
+    for path in files.read.into_iter().flatten() {
+        granted.read.push(readable(&path, requested)?);
+    }
+    for path in files.write.into_iter().flatten() {
+        granted.write.push(writable(&path, requested)?);
+    }
+    for entry in files.entries.into_iter().flatten() {
+        let FileSystemPath::Path { path } = entry.path else {
+            return Err(Error::invalid_params("`entries`: only paths were requested"));
+        };
+        match entry.access {
+            FileSystemAccessMode::Read => granted.read.push(readable(&path, requested)?),
+            FileSystemAccessMode::Write => granted.write.push(writable(&path, requested)?),
+            FileSystemAccessMode::None => {
+                return Err(Error::invalid_params(
+                    "`entries`: a request cannot be answered with less access than there is; leave \
+                     the path out",
+                ));
+            }
+        }
+    }
+    let network = answer.permissions.network.and_then(|network| network.enabled);
+    granted.network = network.unwrap_or(false);
+    if granted.network && !requested.network {
+        return Err(Error::invalid_params("it grants the network, which was not requested"));
+    }
+    if granted.is_empty() {
+        return Ok(Decision::Decline);
+    }
+    let scope = match answer.scope {
+        PermissionGrantScope::Turn => GrantScope::Turn,
+        PermissionGrantScope::Session => GrantScope::Session,
+    };
+    Ok(Decision::Grant(Grant { permissions: granted, scope }))
+}
+
+/// A folder that was requested for reading, or for writing.
+fn readable(path: &str, requested: &Permissions) -> Result<PathBuf, Error> {
+    found(path, requested.read.iter().chain(&requested.write), "read")
+}
+
+fn writable(path: &str, requested: &Permissions) -> Result<PathBuf, Error> {
+    found(path, requested.write.iter(), "write")
+}
+
+fn found<'a>(
+    path: &str,
+    mut requested: impl Iterator<Item = &'a PathBuf>,
+    access: &str,
+) -> Result<PathBuf, Error> {
+    requested.find(|known| shown(known) == path).cloned().ok_or_else(|| {
+        let path: String = path.chars().take(200).collect();
+        Error::invalid_params(format!(
+            "it grants `{}` for `{access}`, which was not requested; grant the requested folders or \
+             some of them",
+            visible(&path)
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_part_of_what_was_requested_is_granted() {
+        let requested =
+            Permissions { read: vec!["/r".into()], write: vec!["/w".into()], network: true };
+        let grant = |read: &[&str], write: &[&str], network, scope| {
+            let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
+            let permissions = Permissions { read: paths(read), write: paths(write), network };
+            Ok(Decision::Grant(Grant { permissions, scope }))
+        };
+        let (turn, session) = (GrantScope::Turn, GrantScope::Session);
+        let check = |answer: Value, expected: Result<Decision, &str>| {
+            let read = serde_json::from_value(answer.clone()).unwrap();
+            match (decision(read, &requested), expected) {
+                (Ok(decided), Ok(expected)) => assert_eq!(decided, expected, "{answer}"),
+                (Err(error), Err(part)) => {
+                    assert!(error.to_string().contains(part), "{error}: {part}");
+                }
+                (decided, _) => panic!("{answer}: {decided:?}"),
+            }
+        };
+        let files = |files: Value| json!({ "permissions": { "fileSystem": files } });
+        let entry =
+            |path: Value, access: &str| json!({ "entries": [{ "path": path, "access": access }] });
+        let path = |path: &str| json!({ "type": "path", "path": path });
+        check(json!({ "permissions": {} }), Ok(Decision::Decline));
+        check(files(json!({ "read": [], "write": null })), Ok(Decision::Decline));
+        check(files(json!({ "write": ["/w"] })), grant(&[], &["/w"], false, turn));
+        check(files(json!({ "read": ["/w"] })), grant(&["/w"], &[], false, turn));
+        check(files(entry(path("/w"), "write")), grant(&[], &["/w"], false, turn));
+        check(
+            json!({ "permissions": { "network": { "enabled": true } }, "scope": "session" }),
+            grant(&[], &[], true, session),
+        );
+        check(files(json!({ "write": ["/r"] })), Err("grants `/r` for `write`"));
+        check(files(json!({ "write": ["/w/x"] })), Err("which was not requested"));
+        check(files(json!({ "read": ["/"] })), Err("grants `/` for `read`"));
+        check(files(entry(path("/w"), "none")), Err("less access"));
+        let root = json!({ "type": "special", "value": { "kind": "root" } });
+        check(files(entry(root, "write")), Err("only paths were requested"));
+        check(files(json!({ "globScanMaxDepth": 3 })), Err("globScanMaxDepth"));
+        check(json!({ "permissions": {}, "strictAutoReview": true }), Err("not supported"));
+    }
+}

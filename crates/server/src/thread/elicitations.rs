@@ -1,0 +1,174 @@
+//! Prompts that are open outside the server, as clients count them
+//! (`thread/increment_elicitation`). While there is one, the clocks of the thread stand still: the
+//! time limits of its commands, and the waits of tool calls for their output.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::connection::ConnectionId;
+use crate::error::Error;
+
+/// Prompts that one connection may count.
+const MAX_PROMPTS: u64 = 1_000;
+
+/// See the module.
+pub(crate) struct Elicitations {
+    /// By connection, none of them zero.
+    open: BTreeMap<ConnectionId, u64>,
+    paused: watch::Sender<bool>,
+}
+
+/// A change of the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ElicitationChange {
+    Increment,
+    Decrement,
+}
+
+/// Measures time that passes while no prompt is open.
+#[derive(Clone)]
+pub(crate) struct PausableClock(watch::Receiver<bool>);
+
+impl Elicitations {
+    pub(crate) fn new() -> Self {
+        Self { open: BTreeMap::new(), paused: watch::Sender::new(false) }
+    }
+
+    /// The clock that the count pauses.
+    pub(crate) fn clock(&self) -> PausableClock {
+        PausableClock(self.paused.subscribe())
+    }
+
+    /// Changes the count for a connection, and returns the count of all connections.
+    ///
+    /// # Errors
+    /// The connection counts no prompt, or too many.
+    pub(super) fn change(
+        &mut self,
+        connection: ConnectionId,
+        change: ElicitationChange,
+    ) -> Result<u64, Error> {
+        let own = self.open.get(&connection).copied().unwrap_or(0);
+        let own = match change {
+            ElicitationChange::Increment if own >= MAX_PROMPTS => {
+                return Err(Error::wrong_state(format!(
+                    "this connection counts {MAX_PROMPTS} open prompts already"
+                ))
+                .next_step("decrement the count when a prompt closes"));
+            }
+            ElicitationChange::Increment => own + 1,
+            ElicitationChange::Decrement if own == 0 => {
+                return Err(Error::wrong_state(format!(
+                    "this connection counts no open prompt; other connections count {}",
+                    self.count()
+                ))
+                .next_step("decrement on the connection that incremented"));
+            }
+            ElicitationChange::Decrement => own - 1,
+        };
+        match own {
+            0 => drop(self.open.remove(&connection)),
+            own => drop(self.open.insert(connection, own)),
+        }
+        self.publish();
+        Ok(self.count())
+    }
+
+    /// A connection has ended: its prompts count no longer.
+    pub(super) fn disconnected(&mut self, connection: ConnectionId) {
+        self.open.remove(&connection);
+        self.publish();
+    }
+
+    fn count(&self) -> u64 {
+        self.open.values().sum()
+    }
+
+    fn publish(&self) {
+        let is_paused = !self.open.is_empty();
+        self.paused.send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
+    }
+}
+
+impl PausableClock {
+    /// Waits until `duration` has passed on the clock, or the thread has ended.
+    pub(super) async fn elapse(mut self, duration: Duration) {
+        let mut left = duration;
+        loop {
+            if self.0.wait_for(|paused| !paused).await.is_err() {
+                return;
+            }
+            let started = Instant::now();
+            tokio::select! {
+                () = tokio::time::sleep(left) => return,
+                changed = self.0.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    left = left.saturating_sub(started.elapsed());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ElicitationChange::{Decrement, Increment};
+    use super::*;
+
+    #[test]
+    fn each_connection_takes_back_its_own_increments() {
+        let mut elicitations = Elicitations::new();
+        let paused = elicitations.clock();
+        for (connection, change, expected) in [
+            (1, Decrement, None),
+            (1, Increment, Some(1)),
+            (2, Increment, Some(2)),
+            (2, Increment, Some(3)),
+            (1, Decrement, Some(2)),
+            (1, Decrement, None),
+        ] {
+            let count = elicitations.change(connection, change);
+            assert_eq!(count.as_ref().ok(), expected.as_ref(), "{count:?}");
+            assert_eq!(*paused.0.borrow(), elicitations.count() > 0);
+        }
+        elicitations.disconnected(1);
+        assert!(*paused.0.borrow());
+        elicitations.disconnected(2);
+        assert!(!*paused.0.borrow());
+        for _ in 0..MAX_PROMPTS {
+            elicitations.change(3, Increment).unwrap();
+        }
+        assert!(elicitations.change(3, Increment).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_stands_still_while_a_prompt_is_open() {
+        let pass = |seconds| async move {
+            // The waiting task takes note of the time before and after.
+            tokio::task::yield_now().await;
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            tokio::task::yield_now().await;
+        };
+        let mut elicitations = Elicitations::new();
+        let waiting = tokio::spawn(elicitations.clock().elapse(Duration::from_secs(10)));
+        pass(4).await;
+        elicitations.change(1, Increment).unwrap();
+        pass(100).await;
+        elicitations.change(1, Decrement).unwrap();
+        pass(5).await;
+        assert!(!waiting.is_finished());
+        pass(2).await;
+        waiting.await.unwrap();
+        // Without the thread nothing waits.
+        elicitations.change(1, Increment).unwrap();
+        let waiting = tokio::spawn(elicitations.clock().elapse(Duration::from_secs(10)));
+        tokio::task::yield_now().await;
+        drop(elicitations);
+        waiting.await.unwrap();
+    }
+}

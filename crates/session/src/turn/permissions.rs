@@ -1,0 +1,101 @@
+//! Requests for permissions: asked, checked by the driver, granted, ended with the turn.
+
+use serde_json::json;
+
+use super::Turn;
+use crate::calls::{AskedAbout, PermissionRequest};
+use crate::history::CallOutput;
+use crate::port::approval::{Ask, Decision};
+use crate::port::effect::Effect;
+use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
+use crate::port::permission::{Grant, GrantScope, Permissions};
+use crate::port::tool::ToolError;
+use crate::thread::Thread;
+use crate::tools::started_call;
+
+impl Turn {
+    pub(super) fn ask_permissions(
+        &mut self,
+        number: u64,
+        (tool, arguments): (&'static str, String),
+        reason: Option<String>,
+        permissions: Permissions,
+        thread: &mut Thread,
+    ) {
+        let item = started_call(thread.cx.item_id(), None, tool.to_owned(), arguments);
+        thread.cx.stored_item_started(&self.view.id, Item::DynamicCall(item.clone()));
+        let cwd = thread.configuration.settings().cwd.clone();
+        let (shown, why) = (permissions.clone(), reason.clone());
+        let ask = Ask::Permissions { reason: why, cwd, permissions: shown };
+        let about = AskedAbout::Permissions(PermissionRequest { item, permissions, reason });
+        self.ask(number, false, about, ask, thread);
+    }
+
+    /// The request was granted: the driver checks it against the files and the requirements as they
+    /// are now.
+    pub(super) fn check_grant(
+        &mut self,
+        number: u64,
+        item: DynamicCall,
+        grant: Grant,
+        thread: &mut Thread,
+    ) {
+        self.calls.check_grant(number, item);
+        self.show_waiting(thread);
+        thread.cx.push(Effect::CheckGrant { call: number, grant });
+    }
+
+    /// The driver checked a grant.
+    pub(crate) fn granted(
+        &mut self,
+        number: u64,
+        outcome: Result<Grant, ToolError>,
+        thread: &mut Thread,
+    ) {
+        let Some(item) = self.calls.take_checked_grant(number) else { return };
+        let (item, output) = match outcome {
+            Ok(grant) => {
+                let text = granted_text(&grant);
+                thread.configuration.grant(grant);
+                let content = vec![ToolContent::Text(text.clone())];
+                let answer = Some(ToolAnswer { content, success: true });
+                (DynamicCall { status: ItemStatus::Completed, answer, ..item }, text)
+            }
+            Err(error) => {
+                let reason = error.into_message();
+                let status = ItemStatus::Failed;
+                (DynamicCall { status, reason: Some(reason.clone()), ..item }, reason)
+            }
+        };
+        thread.cx.item_completed(&self.view.id, Item::DynamicCall(item));
+        self.calls.answer(number, CallOutput::Text(output));
+        self.go_on(thread);
+    }
+}
+
+/// What a decision about `request` grants; `None` when it is a no.
+pub(super) fn granted(decision: &Decision, request: &PermissionRequest) -> Option<Grant> {
+    let whole = |scope| Some(Grant { permissions: request.permissions.clone(), scope });
+    match decision {
+        // There is no prefix to allow, so an amendment is a plain yes.
+        Decision::Accept | Decision::AcceptWithAmendment(_) => whole(GrantScope::Turn),
+        Decision::AcceptForSession => whole(GrantScope::Session),
+        Decision::Grant(grant) => {
+            let fits = grant.permissions.are_within(&request.permissions);
+            (fits && !grant.permissions.is_empty()).then(|| grant.clone())
+        }
+        Decision::Decline | Decision::Cancel | Decision::Undecided(_) => None,
+    }
+}
+
+fn granted_text(grant: &Grant) -> String {
+    let Permissions { read, write, network } = &grant.permissions;
+    json!({
+        "permissions": {
+            "file_system": { "read": read, "write": write },
+            "network": { "enabled": network },
+        },
+        "scope": grant.scope.as_str(),
+    })
+    .to_string()
+}
