@@ -132,6 +132,11 @@ impl Approvals {
         self.reviews.overdue(review, cx)
     }
 
+    /// Whether a reviewer decides about this request.
+    pub(crate) fn is_under_review(&self, request: u64) -> bool {
+        self.reviews.is_open(request)
+    }
+
     /// The reviews under way.
     pub(crate) fn open_reviews(&self) -> impl Iterator<Item = &ApprovalReview> {
         self.reviews.open()

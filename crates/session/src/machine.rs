@@ -197,6 +197,8 @@ impl Machine {
                 self.thread.processes.output(process, text, &mut self.thread.cx);
             }
             Input::Exited { process, end } => self.process_exited(process, end),
+            // What a reviewer decides is not put to clients.
+            Input::Decided { request, .. } if self.thread.approvals.is_under_review(request) => {}
             Input::Decided { request, decision } => self.decided(request, decision),
             Input::NetworkAsk { process, key, target } => self.network_ask(process, key, target),
             Input::Reviewed { review, outcome } => self.reviewed(review, outcome),

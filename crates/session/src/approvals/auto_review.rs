@@ -219,6 +219,11 @@ impl AutoReviews {
         self.denied.take_approved(action, now)
     }
 
+    /// Whether the review of this request is under way.
+    pub(super) fn is_open(&self, number: u64) -> bool {
+        self.open.contains_key(&number)
+    }
+
     /// The reviews under way.
     pub(super) fn open(&self) -> impl Iterator<Item = &ApprovalReview> {
         self.open.values().map(|review| &review.view)

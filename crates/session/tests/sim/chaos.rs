@@ -6,16 +6,16 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
 use session::{
-    ApprovalPolicy, Assessment, Attempted, Decision, Failure, FailureKind, Fragment, GoalChange,
-    GoalStatus, Grant, GrantScope, Granular, Input, Mark, Mode, ModelEvent, ModelItem,
-    ModelItemKind, Overrides, PatchPlan, Permissions, Prepared, ProcessEnd, Retry, SandboxPolicy,
-    ToolError, Usage, UserAnswers,
+    ApprovalPolicy, ApprovalsReviewer, Assessment, Attempted, Decision, Failure, FailureKind,
+    Fragment, GoalChange, GoalStatus, Grant, GrantScope, Granular, Input, Mark, Mode, ModelEvent,
+    ModelItem, ModelItemKind, Overrides, PatchPlan, Permissions, Prepared, ProcessEnd, Retry,
+    ReviewResponse, SandboxPolicy, ToolError, Usage, UserAnswers,
 };
 
 use crate::response::{
     Output, ask, call, completed, cut, escalated, exec, failed, patch, request, say, write,
 };
-use crate::script::{Script, Start, text};
+use crate::script::{Review, Script, Start, judged, text, verdict};
 use crate::simulation::{Order, Simulation};
 
 /// The same cases in every run.
@@ -137,15 +137,33 @@ fn approval() -> impl Strategy<Value = ApprovalPolicy> {
     ]
 }
 
+fn review() -> impl Strategy<Value = Review> {
+    let good = || verdict("approve", "low", "high");
+    prop_oneof![
+        4 => Just(judged(good())),
+        2 => Just(judged(verdict("deny", "high", "low"))),
+        1 => Just(judged(verdict("approve", "critical", "high"))),
+        1 => (0_i64..200_000).prop_map(move |ms| Review::Says(ms, vec![good()])),
+        1 => vec("[a-z{}\"]{0,9}", 0..3).prop_map(|texts| Review::Says(7, texts)),
+        1 => Just(Review::Calls),
+        1 => Just(Review::Fails),
+        1 => Just(Review::IsSilent),
+    ]
+}
+
 fn overrides() -> impl Strategy<Value = Overrides> {
     let mode = prop::option::of(prop::sample::select(vec![Mode::Default, Mode::Plan]));
-    (prop::option::of(approval()), mode, any::<bool>()).prop_map(|(approval, mode, full)| {
-        Overrides {
-            approval,
-            mode: mode.map(|mode| (mode, None)),
-            sandbox: full.then_some(SandboxPolicy::DangerFullAccess),
-            ..Overrides::default()
-        }
+    let reviewer = prop::option::of(prop::sample::select(vec![
+        ApprovalsReviewer::User,
+        ApprovalsReviewer::AutoReview,
+    ]));
+    let all = (prop::option::of(approval()), mode, any::<bool>(), reviewer);
+    all.prop_map(|(approval, mode, full, reviewer)| Overrides {
+        approval,
+        reviewer,
+        mode: mode.map(|mode| (mode, None)),
+        sandbox: full.then_some(SandboxPolicy::DangerFullAccess),
+        ..Overrides::default()
     })
 }
 
@@ -158,10 +176,23 @@ fn script() -> impl Strategy<Value = Script> {
         prop::option::of(decision()),
         (1_usize..5, 1_usize..8, 0_u32..4),
         prop::option::of(10_u64..400),
+        prop::option::of(vec(review(), 0..6)),
     )
         .prop_map(
-            |(responses, turns, approval, decisions, second_answer, limits, compact_at)| {
+            |(
+                responses,
+                turns,
+                approval,
+                decisions,
+                second_answer,
+                limits,
+                compact_at,
+                reviews,
+            )| {
                 let mut script = Script::new(&[]).asking(approval).deciding(&decisions);
+                if let Some(reviews) = reviews {
+                    script = script.reviewed(&reviews);
+                }
                 script.second_answer = second_answer;
                 script.limits.compact_at_tokens = compact_at;
                 (script.limits.processes, script.limits.calls, script.limits.stream_retries) =
@@ -265,6 +296,11 @@ fn garbage() -> impl Strategy<Value = ClientAction> {
         1 => number.clone()
             .prop_map(|call| Input::Granted { call, outcome: Err(ToolError::new("no")) }),
         1 => Just(Input::DropGrants),
+        1 => number.clone().prop_map(|review| Input::ReviewOverdue { review }),
+        1 => number.clone().prop_map(|review| Input::Reviewed {
+            review,
+            outcome: Ok(ReviewResponse { messages: vec!["{}".into()], ..Default::default() }),
+        }),
         1 => number.clone().prop_map(|process| Input::NotTyped { process }),
         1 => number.clone().prop_map(|key| Input::NetworkWithdrawn { key }),
         1 => number.clone().prop_map(|request| Input::UserAnswered {
@@ -368,7 +404,7 @@ fn input(sim: &mut Simulation, act: ClientAction) -> Input {
         }
         ClientAction::Inject => {
             let text = r#"{"type":"message","role":"user","content":[]}"#.into();
-            let fragments = vec![Fragment { text, mark: Mark::Kept, stored: None }];
+            let fragments = vec![Fragment { text, mark: Mark::Pinned, stored: None }];
             Input::Inject { reply: sim.reply(), fragments }
         }
         ClientAction::Clean => Input::CleanTerminals { reply: sim.reply() },

@@ -4,7 +4,7 @@ use serde_json::json;
 use session::{ApprovalPolicy, Decision, Limits, Mode, Overrides, Restored, Retry, SandboxPolicy};
 
 use crate::response::{Output, call, cut, escalated, exec, failed, patch, respond, say, write};
-use crate::script::{Script, Start, settings};
+use crate::script::{Review, Script, Start, judged, settings, verdict};
 
 /// All scenarios, by name.
 pub(crate) fn all() -> Vec<(&'static str, Script)> {
@@ -124,6 +124,15 @@ fn approvals() -> Vec<(&'static str, Script)> {
     two_clients.second_answer = Some(Decision::Decline);
     let mut cancelling = decided(Decision::Accept);
     cancelling.second_answer = Some(Decision::Cancel);
+    let reviewed =
+        [exec("a", "print:a"), patch("b", "path:/w/x"), exec("c", "safe reach:a after:50")];
+    let deny = judged(verdict("deny", "high", "low"));
+    let reviews = careful(Script::new(&[&reviewed, &reviewed, &both])).reviewed(&[
+        judged(verdict("approve", "low", "high")),
+        deny,
+        Review::IsSilent,
+        Review::Fails,
+    ]);
     vec![
         ("accept", decided(Decision::Accept)),
         ("accept with amendment", decided(amendment)),
@@ -154,6 +163,7 @@ fn approvals() -> Vec<(&'static str, Script)> {
             ]]))
             .deciding(&[Decision::Cancel]),
         ),
+        ("reviews", reviews),
         ("two clients", two_clients),
         ("two clients, one cancels", cancelling),
     ]

@@ -12,7 +12,7 @@ use session::{
 
 use crate::checker::Checker;
 use crate::outside;
-use crate::response::{respond, say};
+use crate::response::{Output, respond, say};
 use crate::script::{Review, Script, judged, text, verdict};
 
 /// The order in which what is ready is delivered.
@@ -171,6 +171,22 @@ impl Simulation {
             self.step(input);
         }
         self.checker.finish(&self.machine);
+    }
+
+    /// Takes the next step.
+    pub(crate) fn advance(&mut self) {
+        let input = self.next_input().expect("nothing is under way");
+        self.step(input);
+    }
+
+    /// Lets time pass in which nothing happens.
+    pub(crate) fn wait(&mut self, ms: Millis) {
+        self.now += ms;
+    }
+
+    /// What the model answers next.
+    pub(crate) fn respond_with(&mut self, outputs: &[Output]) {
+        self.responses.push_back(respond(outputs));
     }
 
     /// A number for a caller that waits for its reply.
