@@ -109,9 +109,10 @@ fn environment(context: &Context, settings: &Settings) -> String {
 
 fn permissions(settings: &Settings) -> String {
     format!(
-        "<permissions>\n{}\n{}\n</permissions>",
+        "<permissions>\n{}\n{}{}\n</permissions>",
         sandbox_text(&settings.in_force()),
-        approval_text(settings)
+        approval_text(settings),
+        reviewer_text(settings)
     )
 }
 
@@ -206,6 +207,14 @@ fn approval_text(settings: &Settings) -> &'static str {
              commands need, call `request_permissions` first."
         }
     }
+}
+
+fn reviewer_text(settings: &Settings) -> &'static str {
+    if settings.reviewer.is_user() || settings.approval == ApprovalPolicy::Never {
+        return "";
+    }
+    " A reviewer decides in the user's place. When it refuses, do not try to reach the same in another \
+     way: go on without it, or tell the user what you need and why."
 }
 
 fn mode_text(settings: &Settings) -> Option<String> {

@@ -80,6 +80,12 @@ struct ShownChange<'a> {
 }
 
 impl Action {
+    /// An action of any kind: as clients see it, as the reviewer does, and whether it leaves the
+    /// sandbox.
+    pub(crate) fn new(shown: ReviewedAction, details: &impl Serialize, unsandboxed: bool) -> Self {
+        Self { shown, text: document::json(details), unsandboxed }
+    }
+
     /// A command in the folder `cwd`.
     pub(crate) fn command(
         request: &ToolRequest,
@@ -89,14 +95,13 @@ impl Action {
         unsandboxed: bool,
     ) -> Self {
         let folder = cwd.display().to_string();
-        let (shown, text) = match request {
-            ToolRequest::Argv { argv, .. } => (
-                ReviewedAction::Argv {
-                    argv: argv.iter().map(|word| visible(word)).collect(),
-                    cwd: cwd.to_owned(),
-                },
-                document::json(&Details::Argv { argv, cwd: &folder, leaves_sandbox: unsandboxed }),
-            ),
+        match request {
+            ToolRequest::Argv { argv, .. } => {
+                let words = argv.iter().map(|word| visible(word)).collect();
+                let shown = ReviewedAction::Argv { argv: words, cwd: cwd.to_owned() };
+                let details = Details::Argv { argv, cwd: &folder, leaves_sandbox: unsandboxed };
+                Self::new(shown, &details, unsandboxed)
+            }
             other => {
                 let (script, shell, login_shell) = match other {
                     ToolRequest::Script { script, shell, login, .. } => {
@@ -113,10 +118,9 @@ impl Action {
                     leaves_sandbox: unsandboxed,
                 };
                 let (script, cwd) = (visible(script), cwd.to_owned());
-                (ReviewedAction::Script { script, cwd }, document::json(&details))
+                Self::new(ReviewedAction::Script { script, cwd }, &details, unsandboxed)
             }
-        };
-        Self { shown, text, unsandboxed }
+        }
     }
 
     /// A patch in a thread that works in `cwd`.
@@ -135,8 +139,8 @@ impl Action {
         });
         let changes = shown.collect();
         let details = Details::Patch { cwd: &folder, changes, leaves_sandbox: unsandboxed };
-        let text = document::json(&details);
-        Self { shown: ReviewedAction::Patch { cwd: cwd.to_owned(), files }, text, unsandboxed }
+        let shown = ReviewedAction::Patch { cwd: cwd.to_owned(), files };
+        Self::new(shown, &details, unsandboxed)
     }
 
     /// Permissions for all commands of the turn that follow.
@@ -159,7 +163,7 @@ impl Action {
         };
         let until = "the end of the turn";
         let details = Details::Permissions { read, write, network: *network, reason, until };
-        Self { shown, text: document::json(&details), unsandboxed: false }
+        Self::new(shown, &details, false)
     }
 
     /// A host that `command`, which runs in `cwd`, wants to reach.
@@ -168,9 +172,8 @@ impl Action {
         let cwd = cwd.display().to_string();
         let protocol = protocol.as_str();
         let details = Details::Network { host, port: *port, protocol, command, cwd: &cwd };
-        let text = document::json(&details);
         let shown = NetworkTarget { host: visible(host), ..target.clone() };
-        Self { shown: ReviewedAction::Network(shown), text, unsandboxed: false }
+        Self::new(ReviewedAction::Network(shown), &details, false)
     }
 
     /// Whether it can be shown whole.
