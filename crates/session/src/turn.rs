@@ -22,7 +22,7 @@ use crate::calls::Calls;
 use crate::history;
 use crate::port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCause};
 use crate::port::event::{Event, Status, TurnError, TurnStatus, TurnView};
-use crate::port::fragment::Fragment;
+use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::{CommandItem, Item, UserContent};
 use crate::port::model::Failure;
 use crate::processes::{AfterExit, Exit};
@@ -160,7 +160,7 @@ impl Turn {
     /// Shows the user's message and adds it to the history.
     pub(crate) fn add_user_message(&self, content: Vec<UserContent>, thread: &mut Thread) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let fragment = history::user_message(&content);
+        let fragment = user_message(&content, thread);
         thread.conversation.remember(Some(&self.view.id), vec![fragment], &mut thread.cx);
         show_user_message(&self.view.id, content, thread);
     }
@@ -238,7 +238,7 @@ impl Turn {
 
     fn add_pending_message(&mut self, turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
         thread.conversation.preview(&content, &mut thread.cx);
-        self.add_pending(turn, vec![history::user_message(&content)], thread);
+        self.add_pending(turn, vec![user_message(&content, thread)], thread);
         show_user_message(turn, content, thread);
     }
 
@@ -476,6 +476,15 @@ fn new_view(thread: &mut Thread) -> TurnView {
         error: None,
         started_at: thread.cx.now,
         completed_at: None,
+    }
+}
+
+/// Input as part of the history. That of an agent is kept like the user's, and not taken for it.
+fn user_message(content: &[UserContent], thread: &Thread) -> Fragment {
+    let fragment = history::user_message(content);
+    match thread.configuration.context().input_is_from_agent {
+        true => Fragment { mark: Mark::Pinned, ..fragment },
+        false => fragment,
     }
 }
 

@@ -28,7 +28,8 @@ pub enum Mark {
     Kept,
     /// Summarized.
     Summarized,
-    /// Kept word for word: messages that a client added. They are not the user's own words.
+    /// Kept word for word: messages that a client added, and input of another agent. They are not the
+    /// user's own words.
     Pinned,
 }
 

@@ -282,6 +282,15 @@ fn only_the_users_words_are_shown_as_the_users() {
 }
 
 #[test]
+fn the_input_of_another_agent_is_not_the_users() {
+    let mut script = one_command(judged(verdict("approve", "medium", "unknown")));
+    script.input_is_from_agent = true;
+    let sim = run(&script);
+    assert_eq!(request(&sim, 0)["user"], json!({ "messages": [] }));
+    assert_eq!(statuses(&sim), [ItemStatus::Declined]);
+}
+
+#[test]
 fn a_reviewer_cannot_widen_what_is_excluded() {
     let forbidden = || {
         [

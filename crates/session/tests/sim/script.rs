@@ -23,6 +23,8 @@ pub(crate) struct Script {
     pub(crate) decisions: Vec<Decision>,
     /// One a request to the reviewer of approvals; then everything is approved.
     pub(crate) reviews: Vec<Review>,
+    /// Whether another agent starts the turns.
+    pub(crate) input_is_from_agent: bool,
     /// What a second client answers to every approval request.
     pub(crate) second_answer: Option<Decision>,
     /// Tools that a client runs, named after what they do: `works`, `fails`, `breaks`.
@@ -75,6 +77,7 @@ impl Script {
             responses: responses.iter().map(|outputs| respond(outputs)).collect(),
             decisions: Vec::new(),
             reviews: Vec::new(),
+            input_is_from_agent: false,
             second_answer: None,
             tools: ["works", "fails", "breaks"].map(tool).into(),
             coherent: true,

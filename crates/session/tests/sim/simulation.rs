@@ -97,7 +97,10 @@ impl Simulation {
         let script = script.clone();
         let configured = Configured {
             settings: script.settings.clone(),
-            context: Context::default(),
+            context: Context {
+                input_is_from_agent: script.input_is_from_agent,
+                ..Context::default()
+            },
             offer: Offer::new(ToolSet {
                 dynamic: script.tools.clone().into(),
                 // Understood and not offered, as for an agent at the largest depth.
