@@ -30,8 +30,7 @@ pub use machine::{Live, Machine};
 pub use port::agents::{AgentCall, AgentOutcome, AgentRequest, AgentState, AgentTool, SpawnAgent};
 pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
 pub use port::auto_review::{
-    ApprovalReview, ApprovalsReviewer, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
-    UserAuthorization,
+    ApprovalReview, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel, UserAuthorization,
 };
 pub use port::effect::{Answer, Effect, NotSteerable, Prompt, Record, Refusal, RefusalCause};
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
@@ -46,7 +45,8 @@ pub use port::model::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind
 pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion};
 pub use port::settings::{
-    Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
+    Access, ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Overrides, ReadAccess,
+    SandboxPolicy, Settings,
 };
 pub use port::thread::{Configured, Context, Ids, Limits, Restored};
 pub use port::tool::{

@@ -126,9 +126,8 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    use crate::port::auto_review::ApprovalsReviewer;
     use crate::port::item::{Change, ChangeKind};
-    use crate::port::settings::{Granular, ReadAccess};
+    use crate::port::settings::{ApprovalsReviewer, Granular, ReadAccess};
 
     fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
         Settings {

@@ -4,32 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::approval::NetworkTarget;
 use super::model::Usage;
 use super::permission::Permissions;
 use crate::{Id, Millis};
-
-/// Who decides about approvals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ApprovalsReviewer {
-    /// The user: the clients are asked.
-    #[default]
-    User,
-    /// A model that reviews each action.
-    AutoReview,
-    /// The same under its earlier name.
-    GuardianSubagent,
-}
-
-impl ApprovalsReviewer {
-    /// Whether the clients are asked.
-    pub fn is_user(&self) -> bool {
-        *self == Self::User
-    }
-}
 
 /// What a review is about, as clients see it.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::auto_review::ApprovalsReviewer;
-
 /// When the agent pauses for approval (specification: Sandbox policy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,6 +32,26 @@ pub struct Granular {
     pub request_permissions: bool,
     /// Prompts for scripts of skills.
     pub skill_approval: bool,
+}
+
+/// Who decides about approvals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ApprovalsReviewer {
+    /// The user: the clients are asked.
+    #[default]
+    User,
+    /// A model that reviews each action.
+    AutoReview,
+    /// The same under its earlier name.
+    GuardianSubagent,
+}
+
+impl ApprovalsReviewer {
+    /// Whether the clients are asked.
+    pub fn is_user(&self) -> bool {
+        *self == Self::User
+    }
 }
 
 /// What commands may read.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::{Effect, Event, FailureKind, TurnError};
+use session::{Effect, Event, FailureKind, Prompt, TurnError};
 
 use crate::agents::AgentCaller;
 use crate::allowed::MachineInput;
@@ -84,18 +84,9 @@ impl Actor {
                 let clients = self.asked_clients();
                 self.questions.ask(request, (&turn, &item), ask, at, &clients);
             }
-            Effect::Review { review, prompt } => {
-                let (config, user_agent) =
-                    (self.configuration.config(), self.broadcast.user_agent());
-                let response = self.model.review(prompt, config, user_agent);
-                let failed = self.reviewer.start(review, response);
-                self.take_soon(failed);
-            }
+            Effect::Review { review, prompt } => self.begin_review(review, prompt),
             Effect::CancelReview { review } => self.reviewer.cancel(review),
-            Effect::ReviewTimeout { review, ms } => {
-                let wait = Duration::from_millis(ms);
-                self.mailbox.deliver_after(wait, MachineInput::ReviewOverdue { review });
-            }
+            Effect::ReviewTimeout { review, ms } => self.limit_review(review, ms),
             Effect::CallTool { request, turn, call } => {
                 let clients = self.asked_clients();
                 self.questions.call_tool(request, &turn, &call, &clients);
@@ -152,6 +143,18 @@ impl Actor {
             }
         }
         clients
+    }
+
+    fn begin_review(&mut self, review: u64, prompt: Prompt) {
+        let (config, user_agent) = (self.configuration.config(), self.broadcast.user_agent());
+        let response = self.model.review(prompt, config, user_agent);
+        let failed = self.reviewer.start(review, response);
+        self.take_soon(failed);
+    }
+
+    fn limit_review(&self, review: u64, ms: u64) {
+        let wait = Duration::from_millis(ms);
+        self.mailbox.deliver_after(wait, MachineInput::ReviewOverdue { review });
     }
 
     fn take_soon(&mut self, input: Option<MachineInput>) {

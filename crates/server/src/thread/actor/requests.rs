@@ -85,11 +85,7 @@ impl Actor {
                 self.execute(std::mem::take(steps)).await;
                 self.attach(peer, since, announce, snapshot, gate).await;
             }
-            Command::ShowQuestions { peer } => {
-                if self.broadcast.subscribers().iter().all(|known| known.id != peer.id) {
-                    self.questions.send_open(&peer);
-                }
-            }
+            Command::ShowQuestions { peer } => self.show_questions(&peer),
             Command::Announce { method, message } => {
                 self.execute(std::mem::take(steps)).await;
                 self.broadcast.announce(method, message);
@@ -122,6 +118,13 @@ impl Actor {
                 self.step(MachineInput::Shutdown {}, steps);
                 self.mailbox.close();
             }
+        }
+    }
+
+    /// Sends a client of the tree the open requests, unless it has them as a subscriber.
+    fn show_questions(&self, peer: &Peer) {
+        if self.broadcast.subscribers().iter().all(|known| known.id != peer.id) {
+            self.questions.send_open(peer);
         }
     }
 
