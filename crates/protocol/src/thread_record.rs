@@ -178,6 +178,9 @@ pub struct ThreadTokenUsage {
     /// Used by the last model request.
     pub last: TokenUsageBreakdown,
     pub model_context_window: Option<i64>,
+    /// Tokens that the turn and its agents used together so far. Only of turns that have agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_with_agents: Option<i64>,
 }
 
 /// Tokens by kind.

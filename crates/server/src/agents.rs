@@ -24,7 +24,7 @@ use crate::allowed::Allowed;
 use crate::configurations::ConfigurationOrigin;
 use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
-use crate::thread::{Command, Extra};
+use crate::thread::{Command, Extra, TurnBudget};
 use crate::thread_loader::ThreadLoader;
 use crate::thread_store::ThreadStore;
 
@@ -51,6 +51,8 @@ pub(crate) struct AgentCaller {
     pub(crate) config: Arc<Config>,
     pub(crate) origin: ConfigurationOrigin,
     pub(crate) extra: Extra,
+    /// For the turns that it starts.
+    pub(crate) budget: TurnBudget,
 }
 
 impl AgentCaller {

@@ -3748,6 +3748,8 @@ export interface ThreadTokenUsage {
   /** Used by the last model request. */
   last: TokenUsageBreakdown;
   modelContextWindow: number | null;
+  /** Tokens that the turn and its agents used together so far. Only of turns that have agents. */
+  tokensWithAgents?: number | null;
   total: TokenUsageBreakdown;
 }
 

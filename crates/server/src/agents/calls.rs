@@ -104,7 +104,7 @@ impl Agents {
         if interrupt {
             self.interrupt(&id).await;
         }
-        let started = self.start_turn(&id, &handle, content).await;
+        let started = self.start_turn(&id, &handle, content, caller.budget.clone()).await;
         let StartedTurn(turn) = started.map_err(|error| refused(&id, &error))?;
         drop(place);
         let output = json!({ "agent_id": id, "turn_id": &*turn }).to_string();
@@ -161,6 +161,7 @@ impl Agents {
         id: &str,
         handle: &ThreadHandle,
         content: Vec<UserContent>,
+        budget: TurnBudget,
     ) -> Result<StartedTurn, Error> {
         let (hold, gate) = held_gate();
         let (answer, answered) = oneshot::channel();
@@ -169,7 +170,7 @@ impl Agents {
             overrides: Box::new(Overrides::default()),
             permissions: None,
             output_schema: None,
-            budget: TurnBudget::Own { max_tokens: None },
+            budget,
             answer,
             gate,
         };

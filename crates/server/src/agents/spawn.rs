@@ -65,7 +65,7 @@ impl Agents {
         if !agent.history.is_empty() {
             inherit(&handle, agent.history).await.map_err(|error| not_started(&error))?;
         }
-        let turn = self.start_turn(&id, &handle, agent.content).await;
+        let turn = self.start_turn(&id, &handle, agent.content, caller.budget.clone()).await;
         let StartedTurn(_) = turn.map_err(|error| not_started(&error))?;
         starting.keep();
         let settings: Settings = serde_json::from_str(&record.settings)

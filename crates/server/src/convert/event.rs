@@ -118,11 +118,17 @@ fn error_info(error: &TurnError) -> AgentErrorInfo {
 }
 
 /// Token usage of a thread.
-pub(crate) fn usage(total: Usage, last: Usage, window: Option<i64>) -> record::ThreadTokenUsage {
+pub(crate) fn usage(
+    total: Usage,
+    last: Usage,
+    window: Option<i64>,
+    tokens_with_agents: Option<i64>,
+) -> record::ThreadTokenUsage {
     record::ThreadTokenUsage {
         total: breakdown(total),
         last: breakdown(last),
         model_context_window: window,
+        tokens_with_agents,
     }
 }
 

@@ -74,6 +74,11 @@ impl Broadcast {
         self.hooks.turn_span()
     }
 
+    /// What the running turn and its agents used together, for the next report of tokens.
+    pub(super) fn set_tokens_with_agents(&mut self, tokens: Option<i64>) {
+        self.events.set_tokens_with_agents(tokens);
+    }
+
     pub(super) fn set_context_window(&mut self, window: Option<i64>) {
         self.events.set_context_window(window);
     }

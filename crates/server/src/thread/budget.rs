@@ -54,6 +54,8 @@ struct Account {
     used: i64,
     /// Expected use of the requests in flight.
     reserved: i64,
+    /// Whether agents share it.
+    is_shared: bool,
 }
 
 /// An admitted request. Its reservation ends when this is dropped.
@@ -76,7 +78,12 @@ impl Budget {
         Arc::new(Self {
             started: Instant::now(),
             max_time: limits.time,
-            account: Mutex::new(Account { max_tokens: limits.tokens, used: 0, reserved: 0 }),
+            account: Mutex::new(Account {
+                max_tokens: limits.tokens,
+                used: 0,
+                reserved: 0,
+                is_shared: false,
+            }),
             is_used_up: watch::Sender::new(false),
         })
     }
@@ -110,12 +117,19 @@ impl Budget {
         Ok(Admission { budget: self.clone(), tokens, notice })
     }
 
-    /// Counts what a response used.
-    pub(crate) fn charge(&self, tokens: i64) {
+    /// For an agent.
+    pub(crate) fn share(self: &Arc<Self>) -> Arc<Self> {
+        self.account().is_shared = true;
+        self.clone()
+    }
+
+    /// Counts what a response used. Returns the sum when agents share the budget.
+    pub(crate) fn charge(&self, tokens: i64) -> Option<i64> {
         let mut account = self.account();
         // The number is the provider's, so it may be anything.
         account.used = account.used.saturating_add(tokens.max(0));
         self.signal(&account);
+        account.is_shared.then_some(account.used)
     }
 
     /// Resolves when the budget is used up. Never without a limit: one that is set later counts from

@@ -20,10 +20,17 @@ use crate::thread::subscribers::Subscribers;
 /// Sends the events of one thread.
 pub(crate) struct EventSender {
     thread: Id,
-    window: Option<i64>,
+    usage: UsageContext,
     frames: HashMap<FrameKey, Stream>,
     /// The stream used last, as a cache: streams seldom alternate.
     last: Option<(FrameKey, Stream)>,
+}
+
+/// What reports of tokens contain besides the tokens of a response.
+#[derive(Clone, Copy, Default)]
+struct UsageContext {
+    window: Option<i64>,
+    tokens_with_agents: Option<i64>,
 }
 
 /// Deltas of one kind about one item.
@@ -54,11 +61,17 @@ struct Delta<'a> {
 impl EventSender {
     /// Sets the model's context window.
     pub(crate) fn set_context_window(&mut self, window: Option<i64>) {
-        self.window = window;
+        self.usage.window = window;
+    }
+
+    /// Sets what the running turn and its agents used together.
+    pub(crate) fn set_tokens_with_agents(&mut self, tokens: Option<i64>) {
+        self.usage.tokens_with_agents = tokens;
     }
 
     pub(crate) fn new(thread: Id, window: Option<i64>) -> Self {
-        Self { thread, window, frames: HashMap::new(), last: None }
+        let usage = UsageContext { window, ..UsageContext::default() };
+        Self { thread, usage, frames: HashMap::new(), last: None }
     }
 
     /// Sends one event; `json` is the item of an item event.
@@ -90,7 +103,7 @@ impl EventSender {
             Event::PlanUpdated { .. }
             | Event::DiffUpdated { .. }
             | Event::TokenUsage { .. }
-            | Event::Error { .. } => send_progress(to, thread_id, self.window, event),
+            | Event::Error { .. } => send_progress(to, thread_id, self.usage, event),
             Event::SummaryPartAdded { turn, item, index } => {
                 let params = item_wire::ReasoningSummaryPartAddedNotification {
                     thread_id,
@@ -191,7 +204,7 @@ impl EventSender {
 }
 
 /// Sends an event of a turn that is not about an item.
-fn send_progress(to: &mut Subscribers, thread_id: String, window: Option<i64>, event: &Event) {
+fn send_progress(to: &mut Subscribers, thread_id: String, usage: UsageContext, event: &Event) {
     match event {
         Event::PlanUpdated { turn, explanation, plan } => {
             let params = wire::TurnPlanUpdatedNotification {
@@ -213,7 +226,7 @@ fn send_progress(to: &mut Subscribers, thread_id: String, window: Option<i64>, e
             let params = record::ThreadTokenUsageUpdatedNotification {
                 thread_id,
                 turn_id: turn.to_string(),
-                token_usage: event::usage(*total, *last, window),
+                token_usage: event::usage(*total, *last, usage.window, usage.tokens_with_agents),
             };
             to.notify::<protocol::ThreadTokenUsageUpdated>(&params);
         }

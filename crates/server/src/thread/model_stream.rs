@@ -42,6 +42,8 @@ pub(super) struct Response {
 pub(crate) enum TurnBudget {
     /// A budget of the turn's own with at most this many tokens.
     Own { max_tokens: Option<i64> },
+    /// The budget of the turn that started an agent.
+    Shared(Arc<Budget>),
 }
 
 /// What the model stream reports.
@@ -79,23 +81,32 @@ impl ModelStream {
     pub(super) fn turn_started(&mut self, turn: &Id, limits: BudgetLimits) {
         let position = self.requested.iter().position(|(requested, _)| requested == turn);
         let requested = position.map(|position| self.requested.swap_remove(position).1);
-        let max_tokens = match requested {
-            Some(TurnBudget::Own { max_tokens }) => max_tokens,
-            None => None,
-        };
+        match (&self.running, requested) {
+            (Some(running), Some(TurnBudget::Own { max_tokens: Some(max_tokens) })) => {
+                running.budget.lower(max_tokens);
+            }
+            // An agent works within the budget of the turn that asked first.
+            (Some(_), _) => {}
+            (None, Some(TurnBudget::Shared(budget))) => self.begin(turn, budget),
+            (None, Some(TurnBudget::Own { max_tokens: Some(max_tokens) })) => {
+                let tokens = limits.tokens.map_or(max_tokens, |tokens| tokens.min(max_tokens));
+                self.begin(turn, Budget::new(BudgetLimits { tokens: Some(tokens), ..limits }));
+            }
+            (None, Some(TurnBudget::Own { max_tokens: None }) | None) => {
+                self.begin(turn, Budget::new(limits));
+            }
+        }
+    }
+
+    fn begin(&mut self, turn: &Id, budget: Arc<Budget>) {
+        self.running = Some(RunningTurn { turn: turn.clone(), budget, is_stopped: false });
+    }
+
+    /// The budget that agents of the running turn share.
+    pub(super) fn shared_budget(&self) -> TurnBudget {
         match &self.running {
-            Some(running) => {
-                if let Some(max_tokens) = max_tokens {
-                    running.budget.lower(max_tokens);
-                }
-            }
-            None => {
-                let budget = Budget::new(BudgetLimits {
-                    tokens: limits.tokens.into_iter().chain(max_tokens).min(),
-                    ..limits
-                });
-                self.running = Some(RunningTurn { turn: turn.clone(), budget, is_stopped: false });
-            }
+            Some(running) => TurnBudget::Shared(running.budget.share()),
+            None => TurnBudget::Own { max_tokens: None },
         }
     }
 
@@ -104,11 +115,10 @@ impl ModelStream {
         self.running = None;
     }
 
-    /// Counts what a response used.
-    pub(super) fn charge(&self, tokens: i64) {
-        if let Some(running) = &self.running {
-            running.budget.charge(tokens);
-        }
+    /// Counts what a response used. Returns what the turn and its agents used together, when it has
+    /// agents.
+    pub(super) fn charge(&self, tokens: i64) -> Option<i64> {
+        self.running.as_ref().and_then(|running| running.budget.charge(tokens))
     }
 
     /// Sends a prompt; its response replaces the current one. Returns the failure of one that cannot

@@ -429,3 +429,58 @@ async fn after_a_crash_an_agent_has_one_end_and_can_be_resumed() {
     }
     server.stop().await;
 }
+
+/// A response that uses 10,000 tokens, more than a request is expected to use.
+fn costs_10_000(mut response: Value) -> Value {
+    let usage = json!({ "usage": { "input_tokens": 9_000, "output_tokens": 1_000 } });
+    response["steps"].as_array_mut().unwrap().push(usage);
+    response
+}
+
+#[tokio::test]
+async fn a_turn_and_its_agents_share_a_budget() {
+    let parent =
+        vec![costs_10_000(spawn("Count.")), costs_10_000(wait(&["Ada"], 10_000)), says("Never.")];
+    let agent = (0..5).map(|_| costs_10_000(crate::runs("true"))).collect();
+    let mut environment = environment(vec![parent, agent]).await;
+    environment.config_overrides.push("agents.max_total_tokens=35000".to_owned());
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let settings = json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" });
+    let thread = peer.start_thread(settings).await;
+    let end = peer.run_turn(&thread, "Have somebody count.").await;
+    assert_eq!(end["error"]["agentErrorInfo"], "UsageLimitExceeded", "{end}");
+    // Four requests use 40,000 tokens; the fifth would be over the limit.
+    assert_eq!(environment.model().requests().len(), 4);
+    let list = json!({ "sourceKinds": ["subAgentThreadSpawn"] });
+    let agent = peer.call("thread/list", list).await["data"][0]["id"].clone();
+    let read = peer.call("thread/read", json!({ "threadId": agent, "includeTurns": true })).await;
+    let turns = read["thread"]["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 1);
+    assert_ne!(turns[0]["status"], "inProgress", "{turns:?}");
+    // The next turn starts anew.
+    let end = peer.run_turn(&thread, "And now?").await;
+    assert_eq!(end["status"], "completed", "{end}");
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_turn_with_agents_are_reported_as_a_sum() {
+    let parent = vec![
+        costs_10_000(spawn("Count.")),
+        costs_10_000(wait(&["Ada"], 10_000)),
+        costs_10_000(says("Three.")),
+    ];
+    let environment = environment(vec![parent, vec![costs_10_000(says("Three."))]]).await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.start_turn(&thread, "Have somebody count.").await;
+    let of_root = |sum: i64| {
+        let thread = thread.clone();
+        move |params: &Value| {
+            params["threadId"] == thread && params["tokenUsage"]["tokensWithAgents"] == sum
+        }
+    };
+    peer.expect_where("thread/tokenUsage/updated", of_root(40_000)).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+}

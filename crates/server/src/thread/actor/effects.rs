@@ -35,7 +35,10 @@ impl Actor {
                         let agents = &self.configuration.config().agents;
                         self.model.turn_started(&view.id, BudgetLimits::new(agents));
                     }
-                    Event::TokenUsage { last, .. } => self.model.charge(last.total),
+                    Event::TokenUsage { last, .. } => {
+                        let with_agents = self.model.charge(last.total);
+                        self.broadcast.set_tokens_with_agents(with_agents);
+                    }
                     _ => {}
                 }
                 let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
@@ -130,6 +133,7 @@ impl Actor {
             config: self.configuration.config().clone(),
             origin: self.configuration.origin().clone(),
             extra: self.journal.extra().clone(),
+            budget: self.model.shared_budget(),
         }
     }
 
