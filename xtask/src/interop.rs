@@ -17,6 +17,7 @@ use crate::steps::{self, Step};
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
+    Step { name: "agent clients", when: InTurn, check: clients::check_agent },
 ];
 
 /// A step's name, and what writes its page.
@@ -78,6 +79,7 @@ mod tests {
         let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
-        assert!(message.contains("possible values: patches, \"gateway clients\""), "{message}");
+        let names = "possible values: patches, \"gateway clients\", \"agent clients\"";
+        assert!(message.contains(names), "{message}");
     }
 }

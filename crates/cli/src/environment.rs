@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use logging::LogFile;
+use protocol::Dialect;
 use rand::Rng;
 use sandbox::{Layer, Sandbox, THIS_PROGRAM};
 use server::{Clock, Ids, Options};
@@ -36,17 +37,29 @@ pub(crate) struct Environment {
     pub(crate) overrides: Vec<String>,
     /// `--strict-config`.
     pub(crate) strict: bool,
+    /// `--dialect`, or `AGENTD_DIALECT`.
+    pub(crate) dialect: Option<Dialect>,
 }
+
+/// Names a dialect for every subcommand; a flag replaces it.
+const DIALECT: &str = "AGENTD_DIALECT";
+/// The key of the default provider.
+const KEY: &str = "AGENT_API_KEY";
 
 impl Environment {
     /// Reads the environment. `overrides` are the `-c` arguments.
     ///
     /// # Errors
     /// Without a home folder or a current folder.
-    pub(crate) fn gather(overrides: Vec<String>, strict: bool) -> anyhow::Result<Self> {
-        let variables: Vec<_> = std::env::vars_os().collect();
+    pub(crate) fn gather(
+        overrides: Vec<String>,
+        strict: bool,
+        dialect: Option<Dialect>,
+    ) -> anyhow::Result<Self> {
+        let mut variables: Vec<_> = std::env::vars_os().collect();
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let cwd = std::env::current_dir().context("cannot read the current folder")?;
-        let named = std::env::var_os("AGENT_HOME").filter(|value| !value.is_empty());
+        let named = set("AGENT_HOME").or_else(|| set(dialect?.home_variable()));
         let home = match named {
             Some(home) => cwd.join(home),
             None => {
@@ -57,7 +70,17 @@ impl Environment {
                 PathBuf::from(user).join(".agent")
             }
         };
-        Ok(Self { home, cwd, variables, overrides, strict })
+        let mut overrides = overrides;
+        if let Some(dialect) = dialect {
+            for text in &mut overrides {
+                use_own_key(text, dialect.config_keys());
+            }
+            if let Some(key) = set(dialect.key_variable()) {
+                variables.retain(|(name, _)| name != KEY);
+                variables.push((KEY.into(), key));
+            }
+        }
+        Ok(Self { home, cwd, variables, overrides, strict, dialect })
     }
 
     /// Looks up a variable.
@@ -83,6 +106,7 @@ impl Environment {
             environment: self.variables,
             shell,
             session_source: session_source.to_owned(),
+            dialect: None,
             log_file: LogFile::default(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(TimeOrderedIds),
@@ -104,6 +128,32 @@ impl Environment {
             layer: Layer::Auto,
             descriptors,
         })
+    }
+}
+
+/// The dialect of a flag, else that of the environment.
+///
+/// # Errors
+/// When the environment names one that does not exist.
+pub(crate) fn dialect(flag: Option<Dialect>) -> anyhow::Result<Option<Dialect>> {
+    let named = std::env::var_os(DIALECT).filter(|value| !value.is_empty());
+    let (None, Some(name)) = (flag, named) else { return Ok(flag) };
+    let name = name.to_string_lossy();
+    let found = Dialect::named(&name).with_context(|| {
+        let known: Vec<&str> = Dialect::names().collect();
+        format!(
+            "{DIALECT}: there is no dialect `{name}`; set it to {}, or unset it",
+            known.join(", ")
+        )
+    })?;
+    Ok(Some(found))
+}
+
+/// Replaces the key of an override, `KEY=VALUE`, if it is the other server's name of one of ours.
+fn use_own_key(text: &mut String, keys: &[(&str, &str)]) {
+    let Some((key, value)) = text.split_once('=') else { return };
+    if let Some((ours, _)) = keys.iter().find(|(_, theirs)| *theirs == key.trim()) {
+        *text = format!("{ours}={value}");
     }
 }
 
@@ -135,5 +185,37 @@ struct TimeOrderedIds;
 impl Ids for TimeOrderedIds {
     fn next(&self) -> String {
         uuid::Uuid::now_v7().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_dialect_are_replaced_at_the_beginning_alone() {
+        let codex = Dialect::named("codex").unwrap();
+        let check = |given: &str, expected: &str| {
+            let mut text = given.to_owned();
+            use_own_key(&mut text, codex.config_keys());
+            assert_eq!(text, expected);
+        };
+        check("openai_base_url=\"x\"", "default_provider_base_url=\"x\"");
+        check(" openai_base_url = 1", "default_provider_base_url= 1");
+        check("a.openai_base_url=1", "a.openai_base_url=1");
+        check("model=\"openai_base_url=1\"", "model=\"openai_base_url=1\"");
+        check("openai_base_url", "openai_base_url");
+    }
+
+    #[test]
+    fn keys_of_a_dialect_replace_keys_that_exist() {
+        let schema = include_str!("../../../schema/config.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        for dialect in Dialect::names().filter_map(Dialect::named) {
+            for (ours, theirs) in dialect.config_keys() {
+                assert!(schema["properties"].get(ours).is_some(), "{ours}");
+                assert!(schema["properties"].get(theirs).is_none(), "{theirs}");
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ mod commands;
 mod environment;
 mod log;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -49,6 +50,43 @@ struct ConfigArguments {
     strict_config: bool,
 }
 
+/// The command line up to the subcommand, whose own arguments are not parsed.
+#[derive(Parser)]
+#[command(disable_help_flag = true, disable_help_subcommand = true)]
+struct LeadingArguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(subcommand)]
+    _rest: Rest,
+}
+
+#[derive(Subcommand)]
+enum Rest {
+    #[command(external_subcommand)]
+    Any(#[expect(dead_code, reason = "only what stands before it is read")] Vec<OsString>),
+}
+
+impl ConfigArguments {
+    /// Adds the options before the subcommand. Where the same option stands behind it too, the parser
+    /// returns only those.
+    fn add_leading(&mut self, line: impl IntoIterator<Item = OsString>) {
+        let Ok(LeadingArguments { config: leading, .. }) = LeadingArguments::try_parse_from(line)
+        else {
+            return;
+        };
+        let lists = [
+            (&mut self.overrides, leading.overrides),
+            (&mut self.enable, leading.enable),
+            (&mut self.disable, leading.disable),
+        ];
+        for (list, leading) in lists {
+            if *list != leading {
+                list.splice(..0, leading);
+            }
+        }
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Serve the protocol to a client, or write its schemas
@@ -84,7 +122,8 @@ fn main() -> ExitCode {
     let given = environment::inherited_sockets();
     #[cfg(not(unix))]
     let given = ();
-    let arguments = Arguments::parse();
+    let mut arguments = Arguments::parse();
+    arguments.config.add_leading(std::env::args_os());
     match run(arguments, given) {
         Ok(code) => code,
         Err(error) => {
@@ -113,10 +152,15 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         }
     }
     let strict = arguments.config.strict_config;
-    let environment = || Environment::gather(overrides, strict);
+    let dialect = environment::dialect(match &arguments.command {
+        Command::AppServer(arguments) => arguments.dialect(),
+        Command::Exec(arguments) => arguments.dialect(),
+        _ => None,
+    })?;
+    let environment = || Environment::gather(overrides, strict, dialect);
     let code = match arguments.command {
         Command::AppServer(arguments) => {
-            runtime.block_on(app_server::run(arguments, environment, given))
+            runtime.block_on(app_server::run(arguments, dialect, environment, given))
         }
         Command::Config(arguments) => config_command::run(arguments, environment()?),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, environment()?)),
@@ -141,4 +185,30 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
 
 fn toml_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_before_and_behind_the_subcommand_add_up() {
+        let check = |line: &[&str], overrides: &[&str], enable: &[&str]| {
+            let line = || std::iter::once("agentd").chain(line.iter().copied());
+            let mut parsed = Arguments::try_parse_from(line()).unwrap();
+            parsed.config.add_leading(line().map(OsString::from));
+            assert_eq!(parsed.config.overrides, overrides);
+            assert_eq!(parsed.config.enable, enable);
+        };
+        check(&["exec", "p"], &[], &[]);
+        check(&["-c", "a=1", "exec", "p"], &["a=1"], &[]);
+        check(&["exec", "-c", "a=1", "p", "--config=b=2"], &["a=1", "b=2"], &[]);
+        check(&["-ca=1", "--config", "b=2", "exec", "-c", "c=3", "p"], &["a=1", "b=2", "c=3"], &[]);
+        check(
+            &["--enable", "x", "--config", "a=1", "app-server", "--enable", "y"],
+            &["a=1"],
+            &["x", "y"],
+        );
+        check(&["-c", "a=1", "exec", "--", "-c"], &["a=1"], &[]);
+    }
 }

@@ -5,6 +5,7 @@
 //! there and one handler in the server: the table yields the marker for typed calls, the trait
 //! method that the server must implement, the decoder, the experimental gate and the schema.
 
+mod dialect;
 mod dispatch;
 mod gate;
 #[cfg(feature = "schema")]
@@ -60,6 +61,7 @@ pub mod tool;
 pub mod turn;
 pub mod windows;
 
+pub use dialect::{Dialect, Translator};
 pub use dispatch::{Handlers, Reply, dispatch, unimplemented};
 pub use gate::experimental_violation;
 pub use registry::{

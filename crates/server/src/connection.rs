@@ -8,10 +8,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use jsonrpc::{
-    Answer, CloseReason, Connection, ErrorObject, Inbox, Incoming, Message, Method as _,
-    Notification as _, Outbox, RequestId, encode_answer, encode_error,
+    CloseReason, Connection, Inbox, Incoming, Message, Method as _, Notification as _, Outbox,
+    RequestId, encode_error,
 };
 use protocol::{Initialize, Initialized, Load, MethodInfo, Ordering};
 use serde_json::value::RawValue;
@@ -66,8 +65,9 @@ impl Server {
         let Connection { incoming, outbox } = connection;
         outbox.spool_to(self.services.spool.clone());
         let (mut requests, mut answers) = incoming.split();
-        let peer =
-            Arc::new(Peer::new(self.services.connections.next_id(), outbox.clone(), pending));
+        let id = self.services.connections.next_id();
+        let dialect = self.services.options.dialect.clone();
+        let peer = Arc::new(Peer::new(id, outbox.clone(), dialect, pending));
         self.services.connections.add(peer.clone());
         // Answers are taken while a request is handled, because the request may wait for one.
         let answers = async {
@@ -184,6 +184,7 @@ impl Server {
     ) {
         match message {
             Message::Request { id, method, params } => {
+                let (method, params) = peer.read_request(method, params);
                 let info = protocol::lookup(&method);
                 let ordering = info.map_or(Ordering::Ordered, |info| info.ordering);
                 let request = Request { id, method, info, params };
@@ -238,7 +239,7 @@ impl Server {
             Err(error) => Err(error.into()),
         };
         span.in_scope(|| tracing::debug!(accepted = outcome.is_ok(), "answered"));
-        peer.answer(response(&id, outcome));
+        peer.respond(&id, &method, outcome);
         caller.open_gates();
     }
 }
@@ -280,11 +281,4 @@ fn admit(
 fn shutting_down() -> Error {
     Error::new(ErrorKind::ShuttingDown, "the server is shutting down")
         .next_step("connect again and retry")
-}
-
-fn response(id: &RequestId, outcome: Result<Bytes, ErrorObject>) -> Answer {
-    match outcome {
-        Err(error) => encode_error(Some(id), &error).into(),
-        Ok(result) => encode_answer(id, result),
-    }
 }

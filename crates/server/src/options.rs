@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use logging::LogFile;
+use protocol::Translator;
 use session::Millis;
 
 /// A source of the time.
@@ -44,6 +45,8 @@ pub struct Options {
     pub shell: PathBuf,
     /// The source of threads started over this server: `editor`, `exec`, `cli`, `appServer`.
     pub session_source: String,
+    /// The dialect that clients of this server speak; `None` for the names of the specification.
+    pub dialect: Option<Arc<Translator>>,
     /// The log file of the subscriber that the program has installed. The server sets its folder.
     pub log_file: LogFile,
     /// The time.

@@ -98,7 +98,10 @@ impl ClientRequests {
     ) {
         // Without an id it reports an error in one of our messages; answering could loop.
         let Some(id) = id.as_ref().and_then(number) else { return };
-        let taken = self.take(peer.id, id, |question, number| question.read(number, outcome));
+        let taken = self.take(peer.id, id, |question, number| {
+            let outcome = outcome.map(|result| peer.read_answer(question.method(), result));
+            question.read(number, outcome)
+        });
         self.carry_out(peer, taken).await;
     }
 

@@ -172,6 +172,7 @@ impl TestEnvironment {
             environment: self.variables.clone(),
             shell: "/bin/bash".into(),
             session_source: self.session_source.clone(),
+            dialect: None,
             log_file,
             clock: self.clock.clone(),
             ids: self.ids.clone(),

@@ -1,6 +1,8 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
-//! against `agentd gateway` with the offline model behind it.
+//! against `agentd gateway` with the offline model behind it; and those of another agent server against
+//! `agentd app-server` and `agentd exec`.
 
+mod agent;
 mod gateway;
 mod outcome;
 mod page;
@@ -11,11 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bench::gateway::Starter;
+use crate::bench::gateway::{Running, Starter};
 use crate::interop::checkout::{agentd, target, write_page};
 use crate::steps::{self, Counts, Done, Failed};
 use outcome::{Line, Outcome};
-use tools::Client;
+use tools::{Client, Kit};
 
 /// The page that `--write` writes.
 const PAGE: &str = "docs/gateway-clients.md";
@@ -24,9 +26,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Where the gateway and the client run; they wait for each other most of the time.
 const CORE: usize = 0;
 
-/// Skipped where the clients cannot be installed.
+/// The clients of the hosted API. Skipped where they cannot be installed.
 pub(crate) fn check(root: &Path) -> steps::Outcome {
-    let clients = match tools::check().and_then(|()| tools::install(root, &target(root))) {
+    check_kit(root, &tools::GATEWAY, run)
+}
+
+/// The clients of another agent server. Skipped where they cannot be installed.
+pub(crate) fn check_agent(root: &Path) -> steps::Outcome {
+    check_kit(root, &tools::AGENT, agent::run)
+}
+
+fn check_kit(
+    root: &Path,
+    kit: &Kit,
+    run: fn(&Path, &[Client]) -> Result<Vec<Outcome>>,
+) -> steps::Outcome {
+    let clients = match tools::check().and_then(|()| tools::install(root, &target(root), kit)) {
         Ok(clients) => clients,
         Err(error) => return Ok(Done::Skipped(format!("{error:#}"))),
     };
@@ -46,7 +61,7 @@ pub(crate) fn check(root: &Path) -> steps::Outcome {
 /// Runs the clients, and writes the page that shows what they did, when every check passed.
 pub(crate) fn write(root: &Path) -> Result<()> {
     tools::check()?;
-    let outcomes = run(root, &tools::install(root, &target(root))?)?;
+    let outcomes = run(root, &tools::install(root, &target(root), &tools::GATEWAY)?)?;
     let failed: usize = outcomes.iter().map(Outcome::failed).sum();
     ensure!(failed == 0, "{failed} checks failed: see the lines above that begin with FAIL");
     write_page(root, PAGE, &page::page(&outcomes))
@@ -70,19 +85,23 @@ fn try_client(starter: &Starter, root: &Path, agentd: &Path, client: &Client) ->
     let mut gateway = gateway::start(starter, root, agentd)?;
     let mut command = client.command();
     command.env("GATEWAY_URL", &gateway.url).env("GATEWAY_ADMIN_TOKEN", gateway::TOKEN);
-    let mut script = starter.start(CORE, &command)?;
-    let mut outcome = Outcome::new(client.language);
+    let outcome = follow(starter.start(CORE, &command)?, client.language)?;
+    gateway.end()?;
+    Ok(outcome)
+}
+
+/// Reads the lines of a script to its count.
+fn follow(mut script: Running, language: &'static str) -> Result<Outcome> {
+    let mut outcome = Outcome::new(language);
     loop {
         let (line, _) = script.line(PATIENCE, |line| Some(line.to_owned()))?;
         println!("{line}");
         match Line::read(&line) {
             Line::Count { passed, failed } => {
                 outcome.check_count(passed, failed)?;
-                break;
+                return Ok(outcome);
             }
             line => outcome.add(line),
         }
     }
-    gateway.end()?;
-    Ok(outcome)
 }

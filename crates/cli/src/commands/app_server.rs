@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 use jsonrpc::{CloseReason, Connection, Ingress, Limits};
-use protocol::artifacts::{Artifact, json_schema, typescript};
+use protocol::Dialect;
+use protocol::artifacts::{json_schema, typescript};
 use server::{Options, Server};
 use tokio::task::JoinSet;
 use transport::{Acceptor, Address, Listener, Serve};
@@ -41,8 +43,22 @@ pub(crate) struct Arguments {
     /// Longest line or WebSocket message of a client, in bytes; the default fits any allowed input
     #[arg(long, value_name = "BYTES", default_value_t = server::LINE_BYTES)]
     max_line_bytes: usize,
+    /// Speak with clients of another server in its names (see the book); also: AGENTD_DIALECT
+    #[arg(long, value_name = "NAME", value_parser = dialect_names(), global = true)]
+    dialect: Option<String>,
     #[command(subcommand)]
     action: Option<Action>,
+}
+
+fn dialect_names() -> PossibleValuesParser {
+    Dialect::names().into()
+}
+
+impl Arguments {
+    /// `--dialect`.
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
+        Dialect::named(self.dialect.as_deref()?)
+    }
 }
 
 #[derive(Subcommand)]
@@ -68,12 +84,18 @@ struct GenerateArguments {
 /// Runs the subcommand.
 pub(crate) async fn run(
     arguments: Arguments,
+    dialect: Option<Dialect>,
     environment: impl FnOnce() -> anyhow::Result<Environment>,
     given: InheritedSockets,
 ) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Some(Action::GenerateTs(to)) => write(&to.out, &typescript(to.experimental))?,
-        Some(Action::GenerateJsonSchema(to)) => write(&to.out, &json_schema(to.experimental))?,
+        Some(Action::GenerateTs(to)) => write(&to.out, typescript(to.experimental))?,
+        Some(Action::GenerateJsonSchema(to)) => {
+            write(&to.out, json_schema(to.experimental))?;
+            if let Some(dialect) = dialect {
+                write(&to.out, dialect.schema_folder(to.experimental))?;
+            }
+        }
         Some(Action::Proxy(to)) => return proxy::run(to, &environment()?).await,
         None => {
             let environment = environment()?;
@@ -101,7 +123,9 @@ async fn serve(
     let descriptors = raise_descriptor_limit();
     let listeners = settings.bind(&environment, &mut given).await?;
     let log_file = log::to_file(&environment)?;
-    let options = Options { log_file, ..environment.clone().options(&arguments.session_source) };
+    let dialect = environment.dialect.map(|dialect| Arc::new(dialect.translator()));
+    let options =
+        Options { log_file, dialect, ..environment.clone().options(&arguments.session_source) };
     let server = Server::start(options, environment.sandbox_with(descriptors))?;
     let serves_stdio = settings.stdio;
     let acceptor = if listeners.is_empty() && serves_stdio {
@@ -183,10 +207,16 @@ fn listening(listener: &Listener, serves_stdio: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(out: &Path, files: &[Artifact]) -> anyhow::Result<()> {
-    std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
+/// Writes files to a folder; their names are relative paths.
+fn write(
+    out: &Path,
+    files: impl IntoIterator<Item = (impl AsRef<Path>, String)>,
+) -> anyhow::Result<()> {
     for (name, contents) in files {
         let path = out.join(name);
+        let folder = path.parent().unwrap_or(out);
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         std::fs::write(&path, contents)
             .with_context(|| format!("cannot write {}", path.display()))?;
         print(format_args!("{}", path.display()))?;

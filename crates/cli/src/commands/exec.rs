@@ -2,65 +2,31 @@
 //! the final message, or with `--json` every notification.
 
 mod advice;
+mod arguments;
 mod input;
 mod report;
+mod thread_events;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use clap::ValueEnum;
+use anyhow::{Context, bail};
 use protocol::{
-    AskForApproval, SandboxMode, ThreadResumeParams, ThreadStartParams, ThreadStartResponse,
-    TurnStartParams, TurnStatus,
+    AskForApproval, ReviewStartParams, ReviewTarget, SandboxPolicy, ThreadListCwdFilter,
+    ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind, ThreadStartParams,
+    ThreadStartResponse, TurnStartParams, TurnStatus,
 };
 
 use crate::commands::local::{self, LocalServer, Signals, TurnEnd};
-use crate::commands::transcript::{Detail, Palette, Transcript};
+use crate::commands::transcript::{Detail, Palette, Transcript, sandbox_name};
 use crate::commands::{checked, eprint};
 use crate::environment::Environment;
+pub(crate) use arguments::Arguments;
+use arguments::{Task, Thread};
 use input::Input;
 use report::{Events, Progress, Report};
-
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// The prompt; with `-` or without one, it is read from standard input
-    prompt: Option<String>,
-    /// Work in this folder
-    #[arg(short = 'C', long, value_name = "DIR")]
-    cd: Option<PathBuf>,
-    /// The model to use
-    #[arg(short, long)]
-    model: Option<String>,
-    /// The provider to use: `default`, `offline`, or one of config.toml
-    #[arg(long, value_name = "ID")]
-    model_provider: Option<String>,
-    /// Use the local model server that `oss_provider` names
-    #[arg(long, conflicts_with = "model_provider")]
-    oss: bool,
-    /// What commands may do
-    #[arg(short, long, value_name = "MODE")]
-    sandbox: Option<Sandbox>,
-    /// Do not store the thread
-    #[arg(long, conflicts_with = "resume")]
-    ephemeral: bool,
-    /// Continue a stored thread
-    #[arg(long, value_name = "THREAD_ID")]
-    resume: Option<String>,
-    /// An image file to send with the prompt; may be repeated
-    #[arg(short, long = "image", value_name = "FILE")]
-    images: Vec<PathBuf>,
-    /// Require the final message to follow the JSON Schema in this file
-    #[arg(long, value_name = "FILE")]
-    output_schema: Option<PathBuf>,
-    /// Also write the final message to this file
-    #[arg(short, long, value_name = "FILE")]
-    output_last_message: Option<PathBuf>,
-    /// Print every notification to standard output as one JSON object per line, and nothing else
-    #[arg(long)]
-    json: bool,
-}
+use thread_events::ThreadEvents;
 
 /// The override that selects the local provider.
 fn local_provider(config: &config::Config) -> anyhow::Result<String> {
@@ -69,17 +35,6 @@ fn local_provider(config: &config::Config) -> anyhow::Result<String> {
          `oss_provider = \"lmstudio\"`",
     )?;
     Ok(format!("model_provider=\"{}\"", provider.as_str()))
-}
-
-/// What commands may do.
-#[derive(Clone, Copy, ValueEnum)]
-enum Sandbox {
-    /// Read files
-    ReadOnly,
-    /// Also write in the working folder and the temporary folders
-    WorkspaceWrite,
-    /// Run without a sandbox
-    DangerFullAccess,
 }
 
 /// Most lines of a command's output that are shown.
@@ -96,7 +51,9 @@ pub(crate) async fn run(
     if let Some(folder) = &arguments.cd {
         environment.cwd = input::folder(&environment.cwd, folder)?;
     }
-    if input::is_prompt_missing(arguments.prompt.as_deref(), io::stdin().is_terminal()) {
+    let (thread, task) = (arguments.thread()?, arguments.task()?);
+    let is_missing = |prompt| input::is_prompt_missing(prompt, io::stdin().is_terminal());
+    if matches!(task, Task::Turn(prompt) if is_missing(prompt)) {
         eprint(format_args!("{}", input::NO_PROMPT));
         return Ok(ExitCode::from(2));
     }
@@ -107,7 +64,13 @@ pub(crate) async fn run(
     if arguments.oss {
         environment.overrides.push(local_provider(&config)?);
     }
-    let input = Input::read(&arguments, &environment.cwd)?;
+    if config.permission_profile.is_some() && !arguments.add_dirs.is_empty() {
+        bail!(
+            "--add-dir: `default_permissions` selects a permission profile, which alone decides \
+             about folders; add the folder there, or give --sandbox workspace-write"
+        );
+    }
+    let work = Work::read(&arguments, task, &environment.cwd)?;
     let mut signals = Signals::catch()?;
     let is_terminal = io::stderr().is_terminal();
     let palette = Palette::for_terminal(&environment, is_terminal);
@@ -117,7 +80,9 @@ pub(crate) async fn run(
         diff_lines: if is_terminal { DIFF_LINES } else { 0 },
         reasoning: !config.hide_agent_reasoning,
     };
-    let progress = if arguments.json {
+    let progress = if arguments.experimental_json {
+        Progress::ThreadEvents(ThreadEvents::new(io::stdout()))
+    } else if arguments.json {
         Progress::Json(Events::new(io::stdout()))
     } else {
         let cwd = environment.cwd.clone();
@@ -130,13 +95,19 @@ pub(crate) async fn run(
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let opened = tokio::select! {
-        opened = open(&arguments, &cwd, &mut local, &mut report) => opened,
+        opened = open(&arguments, thread, &cwd, &mut local, &mut report) => opened,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let outcome = match opened {
-        Ok(thread) => converse(thread, input, &mut local, &mut report, &mut signals).await,
+        Ok(thread) => {
+            let policy = policy(&arguments, &thread, &cwd);
+            converse(thread, work, policy, &mut local, &mut report, &mut signals).await
+        }
         Err(error) => Err(error),
     };
+    if let Err(error) = &outcome {
+        report.failed(error);
+    }
     if let Ok((_, TurnEnd::AtOnce(code))) = outcome {
         return Ok(ExitCode::from(code));
     }
@@ -145,24 +116,74 @@ pub(crate) async fn run(
     conclude(&arguments, &cwd, &thread, &ended, &mut report)
 }
 
+/// What the agent is given.
+enum Work {
+    Turn(Input),
+    Review(ReviewTarget),
+}
+
+impl Work {
+    fn read(arguments: &Arguments, task: Task<'_>, cwd: &Path) -> anyhow::Result<Self> {
+        Ok(match task {
+            Task::Turn(prompt) => Self::Turn(Input::read(arguments, prompt, cwd)?),
+            Task::Review(target) => Self::Review(target),
+            Task::ReviewOfInput => {
+                Self::Review(ReviewTarget::Custom { instructions: input::prompt_of_input()? })
+            }
+        })
+    }
+}
+
 async fn converse(
     thread: ThreadStartResponse,
-    input: Input,
+    work: Work,
+    policy: Option<SandboxPolicy>,
     local: &mut LocalServer,
     report: &mut Report,
     signals: &mut Signals,
 ) -> anyhow::Result<(ThreadStartResponse, TurnEnd)> {
-    report.opened(&thread);
-    let params = TurnStartParams {
-        output_schema: input.schema,
-        ..local::turn_start(&thread.thread.id, input.parts)
+    report.opened(&thread)?;
+    let thread_id = thread.thread.id.clone();
+    let ended = match work {
+        Work::Turn(input) => {
+            let params = TurnStartParams {
+                output_schema: input.schema,
+                sandbox_policy: policy,
+                ..local::turn_start(&thread_id, input.parts)
+            };
+            local.turn(&params, report, signals).await?
+        }
+        Work::Review(target) => {
+            let params = ReviewStartParams { thread_id: thread_id.clone(), target, delivery: None };
+            let started = local.call::<protocol::ReviewStart>(&params, report).await?;
+            local.turn_end(thread_id, started.turn, report, signals).await?
+        }
     };
-    let ended = local.turn(&params, report, signals).await?;
     Ok((thread, ended))
+}
+
+/// The thread's sandbox with the folders of `--add-dir`; `None` when it stays as it is.
+fn policy(
+    arguments: &Arguments,
+    thread: &ThreadStartResponse,
+    cwd: &Path,
+) -> Option<SandboxPolicy> {
+    if arguments.add_dirs.is_empty() {
+        return None;
+    }
+    let mut policy = thread.sandbox.clone();
+    let SandboxPolicy::WorkspaceWrite { writable_roots, .. } = &mut policy else {
+        let name = sandbox_name(&policy);
+        eprint(format_args!("agentd: --add-dir changes nothing with the sandbox {name}"));
+        return None;
+    };
+    writable_roots.extend(arguments.add_dirs.iter().map(|dir| cwd.join(dir).display().to_string()));
+    Some(policy)
 }
 
 async fn open(
     arguments: &Arguments,
+    thread: Thread<'_>,
     cwd: &Path,
     local: &mut LocalServer,
     report: &mut Report,
@@ -175,12 +196,38 @@ async fn open(
         approval_policy: Some(AskForApproval::Never),
         sandbox: arguments.sandbox.map(Into::into),
         ephemeral: arguments.ephemeral.then_some(true),
+        thread_source: arguments.thread_source(),
         ..ThreadStartParams::default()
     };
-    match &arguments.resume {
-        None => local.call::<protocol::ThreadStart>(&params, report).await,
-        Some(id) => local.call::<protocol::ThreadResume>(&resumed(id, params), report).await,
-    }
+    let id = match thread {
+        Thread::New => return local.call::<protocol::ThreadStart>(&params, report).await,
+        Thread::Stored(id) => id.to_owned(),
+        Thread::Last => last_thread(cwd, local, report).await?,
+    };
+    local.call::<protocol::ThreadResume>(&resumed(&id, params), report).await
+}
+
+/// The thread of the folder that was used last.
+async fn last_thread(
+    cwd: &Path,
+    local: &mut LocalServer,
+    report: &mut Report,
+) -> anyhow::Result<String> {
+    use ThreadSourceKind::{AppServer, Cli, Editor, Exec};
+    let folder = cwd.display().to_string();
+    let params = ThreadListParams {
+        limit: Some(1),
+        sort_key: Some(ThreadSortKey::UpdatedAt),
+        source_kinds: Some(vec![Cli, Editor, Exec, AppServer]),
+        cwd: Some(ThreadListCwdFilter::One(folder.clone())),
+        ..ThreadListParams::default()
+    };
+    let page = local.call::<protocol::ThreadList>(&params, report).await?;
+    let last = page.data.into_iter().next();
+    let last = last.with_context(|| {
+        format!("--last: no thread was stored for {folder}; start one with `agentd exec PROMPT`")
+    })?;
+    Ok(last.id)
 }
 
 fn resumed(id: &str, params: ThreadStartParams) -> ThreadResumeParams {
@@ -241,20 +288,10 @@ fn deliver(arguments: &Arguments, cwd: &Path, answer: Option<&str>) -> anyhow::R
         std::fs::write(&file, answer.unwrap_or_default())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    let Some(answer) = answer.filter(|_| !arguments.json) else { return Ok(()) };
+    let Some(answer) = answer.filter(|_| !arguments.prints_events()) else { return Ok(()) };
     let mut out = io::stdout().lock();
     let end = if answer.ends_with('\n') { "" } else { "\n" };
     write!(out, "{answer}{end}")
         .and_then(|()| out.flush())
         .context("cannot write the final message to standard output")
-}
-
-impl From<Sandbox> for SandboxMode {
-    fn from(sandbox: Sandbox) -> Self {
-        match sandbox {
-            Sandbox::ReadOnly => Self::ReadOnly,
-            Sandbox::WorkspaceWrite => Self::WorkspaceWrite,
-            Sandbox::DangerFullAccess => Self::DangerFullAccess,
-        }
-    }
 }

@@ -117,8 +117,21 @@ impl LocalServer {
         observer: &mut impl Observer,
         signals: &mut Signals,
     ) -> anyhow::Result<TurnEnd> {
-        let thread_id = params.thread_id.clone();
         let turn = self.call::<protocol::TurnStart>(params, observer).await?.turn;
+        self.turn_end(params.thread_id.clone(), turn, observer, signals).await
+    }
+
+    /// Waits for the end of a turn that was started. The first signal interrupts it.
+    ///
+    /// # Errors
+    /// Those of the observer.
+    pub(crate) async fn turn_end(
+        &mut self,
+        thread_id: String,
+        turn: Turn,
+        observer: &mut impl Observer,
+        signals: &mut Signals,
+    ) -> anyhow::Result<TurnEnd> {
         let interrupt = TurnInterruptParams { thread_id, turn_id: turn.id.clone() };
         let client = self.client.clone();
         let stop = || {

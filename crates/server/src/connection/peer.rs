@@ -4,12 +4,17 @@
 use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use jsonrpc::{Answer, Notification, Outbox, Outgoing, encode_notification};
+use bytes::Bytes;
+use jsonrpc::{
+    Answer, ErrorObject, Notification, Outbox, Outgoing, RequestId, encode_answer, encode_error,
+    encode_notification,
+};
 use protocol::connection::InitializeCapabilities;
-use protocol::{MessageInfo, Stability};
+use protocol::{MessageInfo, Stability, Translator};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 /// Numbers the connections of a server.
 pub(crate) type ConnectionId = u64;
@@ -18,6 +23,7 @@ pub(crate) type ConnectionId = u64;
 pub(crate) struct Peer {
     pub(crate) id: ConnectionId,
     pub(crate) outbox: Outbox,
+    dialect: Option<Arc<Translator>>,
     /// What the transport holds for a pending connection: dropped by the handshake.
     pending: Mutex<Option<Box<dyn Any + Send>>>,
     negotiated: OnceLock<Negotiated>,
@@ -40,10 +46,11 @@ impl Peer {
     pub(crate) fn new(
         id: ConnectionId,
         outbox: Outbox,
+        dialect: Option<Arc<Translator>>,
         pending: Option<Box<dyn Any + Send>>,
     ) -> Self {
         let (negotiated, warned) = (OnceLock::new(), Mutex::default());
-        Self { id, outbox, pending: Mutex::new(pending), negotiated, warned }
+        Self { id, outbox, dialect, pending: Mutex::new(pending), negotiated, warned }
     }
 
     /// Completes the handshake; `false` when it was complete already.
@@ -115,6 +122,43 @@ impl Peer {
         }
     }
 
+    /// A request of this client with the names of the specification.
+    pub(super) fn read_request(
+        &self,
+        method: String,
+        params: Option<Box<RawValue>>,
+    ) -> (String, Option<Box<RawValue>>) {
+        let Some(dialect) = &self.dialect else { return (method, params) };
+        let method = dialect.method(&method).to_owned();
+        let params = params.map(|params| dialect.params(&method, &params).unwrap_or(params));
+        (method, params)
+    }
+
+    /// This client's result of a request of the server, with the names of the specification.
+    pub(crate) fn read_answer(&self, method: &str, result: Box<RawValue>) -> Box<RawValue> {
+        let Some(dialect) = &self.dialect else { return result };
+        dialect.answer(method, &result).unwrap_or(result)
+    }
+
+    /// Queues the outcome of a request of this client. As [`Peer::send`].
+    pub(super) fn respond(
+        &self,
+        id: &RequestId,
+        method: &str,
+        outcome: Result<Bytes, ErrorObject>,
+    ) {
+        let outcome = match &self.dialect {
+            None => outcome,
+            Some(dialect) => outcome
+                .map(|result| dialect.result(method, result))
+                .map_err(|error| dialect.error(error)),
+        };
+        match outcome {
+            Ok(result) => self.answer(encode_answer(id, result)),
+            Err(error) => self.answer(encode_error(Some(id), &error)),
+        }
+    }
+
     /// Queues the answer to a request of this client. As [`Peer::send`].
     pub(super) fn answer(&self, answer: impl Into<Answer>) {
         let _ = self.outbox.push_answer(answer);
@@ -122,6 +166,21 @@ impl Peer {
 
     /// Queues a message. A connection that accepts none is ending, which its own task handles.
     pub(crate) fn send(&self, message: impl Into<Outgoing>) {
+        let message = message.into();
+        let message = match &self.dialect {
+            None => message,
+            Some(dialect) => dialect.message(message),
+        };
         let _ = self.outbox.push(message);
+    }
+
+    /// Version of the protocol in the user agent that this client reads; `None` for the program's.
+    pub(crate) fn protocol_version(&self) -> Option<&'static str> {
+        Some(self.dialect.as_ref()?.protocol_version())
+    }
+
+    /// Whether `thread/resume` and `thread/fork` return turns to this client.
+    pub(crate) fn wants_turns_with_thread(&self) -> bool {
+        self.dialect.as_ref().is_some_and(|dialect| dialect.returns_turns_with_thread())
     }
 }

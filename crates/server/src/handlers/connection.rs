@@ -24,13 +24,15 @@ impl ConnectionMethods<Caller> for Server {
             return Err(Error::wrong_state(message));
         }
         let options = &self.services.options;
+        let own = user_agent(&options.version, &client_info);
+        let shown = caller.peer.protocol_version().map(|version| user_agent(version, &client_info));
         let response = InitializeResponse {
-            user_agent: user_agent(&options.version, &client_info),
+            user_agent: shown.unwrap_or_else(|| own.clone()),
             agent_home: options.home.display().to_string(),
             platform_family: std::env::consts::FAMILY.to_owned(),
             platform_os: std::env::consts::OS.to_owned(),
         };
-        if !caller.peer.negotiate(response.user_agent.clone(), capabilities) {
+        if !caller.peer.negotiate(own, capabilities) {
             return Err(Error::wrong_state("Already initialized"));
         }
         Ok(response)

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use protocol::permission::{ActivePermissionProfile, PermissionProfileModification};
 use protocol::*;
 use session::Overrides;
-use tokio::sync::oneshot;
+use tokio::sync::{SemaphorePermit, oneshot};
 
 use crate::allowed::MachineInput;
 use crate::connection::{Caller, Gate, Peer};
@@ -87,6 +87,7 @@ impl ThreadMethods<Caller> for Server {
             config: params.config.map(|config| config.into_iter().collect()),
         };
         let since = reconnect::position(&caller.peer, params.event_cursor)?;
+        let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let (handle, overrides) = match (params.history, params.path) {
             (Some(_), Some(_)) => {
                 return Err(Error::exclusive("history", "path"));
@@ -106,6 +107,8 @@ impl ThreadMethods<Caller> for Server {
         let mut response = self.attach_at(&caller, &handle, attaching).await?;
         if params.exclude_turns {
             response.thread.turns.clear();
+        } else if whole.is_some() {
+            self.add_turns(&mut response).await?;
         }
         Ok(response)
     }
@@ -135,11 +138,16 @@ impl ThreadMethods<Caller> for Server {
             developer_instructions: params.developer_instructions,
             config: params.config.map(|config| config.into_iter().collect()),
         };
+        let whole = self.whole_thread(&caller, params.exclude_turns).await;
         if let Some(path) = params.path {
             let id = self.copy_of_file(&path, params.thread_source).await?;
             let (handle, overrides) =
                 self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?;
-            return self.attach(&caller, &handle, overrides, true).await;
+            let mut response = self.attach(&caller, &handle, overrides, true).await?;
+            if whole.is_some() {
+                self.add_turns(&mut response).await?;
+            }
+            return Ok(response);
         }
         let fork = Fork {
             parent: &params.thread_id,
@@ -149,7 +157,11 @@ impl ThreadMethods<Caller> for Server {
             session_source: None,
         };
         let handle = self.services.loader.fork_thread(caller.clients(), fork, overrides).await?;
-        self.attach(&caller, &handle, Overrides::default(), true).await
+        let mut response = self.attach(&caller, &handle, Overrides::default(), true).await?;
+        if whole.is_some() {
+            self.add_turns(&mut response).await?;
+        }
+        Ok(response)
     }
 
     async fn thread_read(
@@ -364,6 +376,20 @@ impl Server {
                 .next_step("call thread/resume first"),
             None => Error::unknown_thread(id),
         })
+    }
+
+    /// Permission to return a thread with all turns, if the caller's dialect wants that. Taken before
+    /// the thread waits for the response: who holds one may be waiting for the thread.
+    async fn whole_thread(
+        &self,
+        caller: &Caller,
+        exclude_turns: bool,
+    ) -> Option<SemaphorePermit<'_>> {
+        if exclude_turns || !caller.peer.wants_turns_with_thread() {
+            return None;
+        }
+        // It is never closed.
+        self.services.long_answers.acquire().await.ok()
     }
 
     /// Subscribes the caller and returns the thread. A running turn is returned with the items that

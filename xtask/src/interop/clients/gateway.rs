@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::CORE;
-use super::tools::SCRIPTS;
+use super::tools::GATEWAY;
 use crate::bench::gateway::{Running, Starter};
 
 /// Of the admin API.
@@ -39,7 +39,7 @@ pub(crate) fn start(starter: &Starter, root: &Path, agentd: &Path) -> Result<Gat
     let token = folder.path().join("token");
     std::fs::write(&token, TOKEN)?;
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600))?;
-    let source = root.join(SCRIPTS).join("gateway.toml");
+    let source = root.join(GATEWAY.scripts).join("gateway.toml");
     let file = folder.path().join("gateway.toml");
     std::fs::copy(&source, &file).with_context(|| source.display().to_string())?;
     let mut command = Command::new(agentd);

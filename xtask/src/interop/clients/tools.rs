@@ -8,8 +8,23 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::steps::Program;
 
-/// Scripts, versions and the gateway's configuration, relative to the root.
-pub(crate) const SCRIPTS: &str = "crates/gateway/tests/clients";
+/// Clients in two languages, and their scripts.
+pub(crate) struct Kit {
+    /// Scripts and versions, relative to the root.
+    pub(crate) scripts: &'static str,
+    /// Where they are installed, below the target folder.
+    pub(crate) folder: &'static str,
+    /// Whether packages that are not needed here are left out: the programs that the clients come
+    /// with. The lists of versions are complete without them.
+    pub(crate) alone: bool,
+}
+
+/// The clients of the hosted API.
+pub(crate) const GATEWAY: Kit =
+    Kit { scripts: "crates/gateway/tests/clients", folder: "clients", alone: false };
+/// The clients of agent servers.
+pub(crate) const AGENT: Kit =
+    Kit { scripts: "crates/cli/tests/clients", folder: "agent-clients", alone: true };
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 
@@ -28,6 +43,10 @@ impl Client {
         // Settings of whoever runs this would lead the clients elsewhere.
         for name in ["BASE_URL", "API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "LOG"] {
             command.env_remove(format!("OPENAI_{name}"));
+        }
+        for name in ["AGENT_HOME", "AGENT_API_KEY", "AGENTD_DIALECT", "CODEX_HOME", "CODEX_API_KEY"]
+        {
+            command.env_remove(name);
         }
         command
     }
@@ -55,14 +74,15 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Installs what is not there yet.
-pub(crate) fn install(root: &Path, target: &Path) -> Result<[Client; 2]> {
-    let (scripts, folder) = (root.join(SCRIPTS), target.join("clients"));
-    let python = python(&scripts, &folder.join("python")).context("the Python client")?;
-    let javascript = javascript(&scripts, &folder.join("javascript"));
+pub(crate) fn install(root: &Path, target: &Path, kit: &Kit) -> Result<[Client; 2]> {
+    let (scripts, folder) = (root.join(kit.scripts), target.join(kit.folder));
+    let python = python(&scripts, &folder.join("python"), kit.alone);
+    let python = python.context("the Python client")?;
+    let javascript = javascript(&scripts, &folder.join("javascript"), kit.alone);
     Ok([python, javascript.context("the JavaScript client")?])
 }
 
-fn python(scripts: &Path, folder: &Path) -> Result<Client> {
+fn python(scripts: &Path, folder: &Path, alone: bool) -> Result<Client> {
     let program = folder.join("bin/python");
     let wanted = read(&scripts.join("requirements.txt"))?;
     once(folder, &wanted, || {
@@ -71,14 +91,16 @@ fn python(scripts: &Path, folder: &Path) -> Result<Client> {
         let list = scripts.join("requirements.txt");
         let list = list.to_string_lossy();
         let quiet = ["--quiet", "--disable-pip-version-check"];
-        let install = [&["-m", "pip", "install"][..], &quiet, &["--requirement", &list]].concat();
+        let only: &[&str] = if alone { &["--no-deps"] } else { &[] };
+        let install = [&["-m", "pip", "install"][..], &quiet, only, &["--requirement", &list]];
+        let install = install.concat();
         run(Program::new(&program, &install))
     })?;
     let script = scripts.join("client.py");
     Ok(Client { language: "Python", program, script, folder: folder.to_owned() })
 }
 
-fn javascript(scripts: &Path, folder: &Path) -> Result<Client> {
+fn javascript(scripts: &Path, folder: &Path, alone: bool) -> Result<Client> {
     let files = ["package.json", "package-lock.json"];
     let wanted: String =
         files.iter().map(|file| read(&scripts.join(file))).collect::<Result<_>>()?;
@@ -86,7 +108,9 @@ fn javascript(scripts: &Path, folder: &Path) -> Result<Client> {
         for file in files {
             std::fs::copy(scripts.join(file), folder.join(file))?;
         }
-        run(Program::new("npm", &["ci", "--no-audit", "--no-fund"]).folder(folder))
+        let only: &[&str] = if alone { &["--omit=optional"] } else { &[] };
+        let install = [&["ci", "--no-audit", "--no-fund"][..], only].concat();
+        run(Program::new("npm", &install).folder(folder))
     })?;
     // Modules are looked for from where the script is.
     let script = folder.join("client.mjs");
@@ -137,10 +161,12 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        let scripts = crate::workspace_root().join(SCRIPTS);
-        let requirements = read(&scripts.join("requirements.txt")).unwrap();
-        assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
-        let lock = read(&scripts.join("package-lock.json")).unwrap();
-        assert!(lock.contains("\"integrity\"") && !lock.contains("\"resolved\""), "{lock}");
+        for kit in [GATEWAY, AGENT] {
+            let scripts = crate::workspace_root().join(kit.scripts);
+            let requirements = read(&scripts.join("requirements.txt")).unwrap();
+            assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
+            let lock = read(&scripts.join("package-lock.json")).unwrap();
+            assert!(lock.contains("\"integrity\"") && !lock.contains("\"resolved\""), "{lock}");
+        }
     }
 }

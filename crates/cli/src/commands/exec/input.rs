@@ -32,16 +32,22 @@ impl Input {
     ///
     /// # Errors
     /// Files that cannot be read, a schema that is no JSON object, an empty prompt.
-    pub(super) fn read(arguments: &Arguments, cwd: &Path) -> anyhow::Result<Self> {
+    pub(super) fn read(
+        arguments: &Arguments,
+        prompt: Option<&str>,
+        cwd: &Path,
+    ) -> anyhow::Result<Self> {
         let schema = arguments.output_schema.as_ref().map(|file| schema(&cwd.join(file)));
-        let text = match arguments.prompt.as_deref() {
-            None | Some("-") => prompt(io::stdin().lock())?,
+        let text = match prompt {
+            None | Some("-") => prompt_of_input()?,
             Some(prompt) => prompt.to_owned(),
         };
-        if text.trim().is_empty() {
+        let mut parts = Vec::new();
+        if !text.trim().is_empty() {
+            parts.push(UserInput::Text { text, text_elements: Vec::new() });
+        } else if arguments.images.is_empty() {
             bail!("the prompt is empty: describe what to do");
         }
-        let mut parts = vec![UserInput::Text { text, text_elements: Vec::new() }];
         for image in &arguments.images {
             parts.push(UserInput::LocalImage { path: path(&cwd.join(image))? });
         }
@@ -66,6 +72,14 @@ pub(super) fn folder(cwd: &Path, named: &Path) -> anyhow::Result<PathBuf> {
         bail!("--cd: {} is not a folder", folder.display());
     }
     Ok(found)
+}
+
+/// The text on standard input.
+///
+/// # Errors
+/// When it cannot be read, or is too large.
+pub(super) fn prompt_of_input() -> anyhow::Result<String> {
+    prompt(io::stdin().lock())
 }
 
 fn prompt(input: impl Read) -> anyhow::Result<String> {
@@ -99,13 +113,16 @@ fn path(path: &Path) -> anyhow::Result<String> {
 mod tests {
     use clap::{Args, FromArgMatches};
 
+    use super::super::arguments::Task;
     use super::*;
 
     fn read(cwd: &Path, line: &[&str]) -> anyhow::Result<Input> {
         let command = Arguments::augment_args(clap::Command::new("exec"));
         let line = std::iter::once(&"exec").chain(line);
         let matches = command.try_get_matches_from(line)?;
-        Input::read(&Arguments::from_arg_matches(&matches)?, cwd)
+        let arguments = Arguments::from_arg_matches(&matches)?;
+        let Task::Turn(prompt) = arguments.task()? else { bail!("a review") };
+        Input::read(&arguments, prompt, cwd)
     }
 
     #[test]
@@ -123,6 +140,7 @@ mod tests {
         fails(&["p", "--output-schema", "no.json"], "no.json is not JSON: EOF");
         fails(&["p", "--output-schema", "none.json"], "none.json: No such file");
         fails(&["p", "--ephemeral", "--resume", "t"], "cannot be used with");
+        fails(&["resume", "t", " "], "the prompt is empty");
         fails(&["p", "--sandbox", "open"], "read-only, workspace-write, danger-full-access");
         let input = read(
             dir.path(),
@@ -130,6 +148,7 @@ mod tests {
         );
         let input = input.unwrap();
         assert_eq!(input.schema.unwrap()["type"], "object");
+        assert!(read(dir.path(), &["", "-i", "a.png"]).unwrap().parts.len() == 1);
         let [
             UserInput::Text { text, .. },
             UserInput::LocalImage { path: a },

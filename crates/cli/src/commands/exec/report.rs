@@ -9,6 +9,7 @@ use protocol::{
 };
 use serde_json::value::RawValue;
 
+use super::thread_events::ThreadEvents;
 use crate::commands::eprint;
 use crate::commands::local::{self, Observer};
 use crate::commands::transcript::{Style, Transcript, sandbox_name};
@@ -24,6 +25,7 @@ pub(super) struct Report {
 /// The output format.
 pub(super) enum Progress {
     Json(Events<Stdout>),
+    ThreadEvents(ThreadEvents<Stdout>),
     Text(Box<Transcript<Stderr>>),
 }
 
@@ -45,8 +47,15 @@ impl Report {
     }
 
     /// The thread is there.
-    pub(super) fn opened(&mut self, thread: &ThreadStartResponse) {
-        let Progress::Text(text) = &mut self.progress else { return };
+    ///
+    /// # Errors
+    /// When events cannot be written.
+    pub(super) fn opened(&mut self, thread: &ThreadStartResponse) -> io::Result<()> {
+        let text = match &mut self.progress {
+            Progress::Text(text) => text,
+            Progress::ThreadEvents(events) => return events.opened(&thread.thread.id),
+            Progress::Json(_) => return Ok(()),
+        };
         let kept = if thread.thread.ephemeral { " (not kept)" } else { "" };
         let rows = [
             ("thread ", format!("{}{kept}", thread.thread.id)),
@@ -58,11 +67,21 @@ impl Report {
             // Progress is optional: the work continues without a reader.
             let _ = text.block(Style::Dim, label, &value);
         }
+        Ok(())
+    }
+
+    /// There is no turn, because of this error; it is returned and printed on standard error too.
+    pub(super) fn failed(&mut self, error: &anyhow::Error) {
+        if let Progress::ThreadEvents(events) = &mut self.progress {
+            // The exit code says the same.
+            let _ = events.failed(&format!("{error:#}"));
+        }
     }
 
     fn note(&mut self, item: ThreadItem) {
         match item {
             ThreadItem::AgentMessage(message) => self.answer.note(message),
+            ThreadItem::ExitedReviewMode(review) => self.answer.last_final = Some(review.review),
             ThreadItem::CommandExecution(command) => {
                 self.has_declined |= command.status == CommandExecutionStatus::Declined;
             }
@@ -90,6 +109,7 @@ impl Observer for Report {
         }
         match &mut self.progress {
             Progress::Json(events) => events.write(method, params),
+            Progress::ThreadEvents(events) => events.notified(method, params),
             Progress::Text(text) => match text.notified(method, params) {
                 // As above.
                 Err(error) if error.kind() != ErrorKind::InvalidData => Ok(()),
@@ -128,13 +148,14 @@ impl<W: Write> Events<W> {
         let method = serde_json::Value::from(method);
         writeln!(self.out, r#"{{"method":{method},"params":{}}}"#, params.get())
             .and_then(|()| self.out.flush())
-            .map_err(|error| {
-                let why = format!(
-                    "cannot write to standard output, so the turn was interrupted: {error}"
-                );
-                io::Error::new(error.kind(), why)
-            })
+            .map_err(output_error)
     }
+}
+
+/// The error of a write of events.
+pub(super) fn output_error(error: io::Error) -> io::Error {
+    let why = format!("cannot write to standard output, so the turn was interrupted: {error}");
+    io::Error::new(error.kind(), why)
 }
 
 #[cfg(test)]

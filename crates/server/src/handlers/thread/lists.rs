@@ -96,6 +96,25 @@ impl Server {
     /// Every turn with its items, oldest first.
     pub(crate) async fn all_turns(&self, thread: &str) -> Result<Vec<Turn>, Error> {
         self.close_dead_turns(thread).await?;
+        self.stored_turns(thread).await
+    }
+
+    /// Adds the turns that are over to a response which has the running ones. The thread waits until
+    /// that response is queued, so it is not asked.
+    pub(super) async fn add_turns(&self, response: &mut ThreadStartResponse) -> Result<(), Error> {
+        let thread = &mut response.thread;
+        if thread.ephemeral || response.event_replay.is_some() {
+            return Ok(());
+        }
+        let running = std::mem::take(&mut thread.turns);
+        let mut turns = self.stored_turns(&thread.id).await?;
+        turns.retain(|turn| running.iter().all(|other| other.id != turn.id));
+        turns.extend(running);
+        thread.turns = turns;
+        Ok(())
+    }
+
+    async fn stored_turns(&self, thread: &str) -> Result<Vec<Turn>, Error> {
         let store = self.services.store.get().await?;
         let mut turns = Vec::new();
         let mut cursor = None;
