@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Place, Running, listing, stderr, stdout};
+use common::{Running, TestEnvironment, listing, stderr, stdout};
 use serde_json::{Value, json};
 
 const DIALECT: [&str; 3] = ["app-server", "--dialect", "codex"];
@@ -15,10 +15,10 @@ fn hello() -> Value {
     json!({"clientInfo": {"name": "by_hand", "version": "1"}, "capabilities": {"experimentalApi": true}})
 }
 
-fn server(place: &Place) -> Running {
-    let mut server = Running::start(&mut place.agentd(&DIALECT));
+fn server(env: &TestEnvironment) -> Running {
+    let mut server = Running::start(&mut env.agentd(&DIALECT));
     server.call(0, "initialize", hello());
-    server.say(r#"{"method":"initialized"}"#);
+    server.send(r#"{"method":"initialized"}"#);
     server
 }
 
@@ -28,16 +28,16 @@ fn say(thread: &str, text: &str) -> Value {
 
 #[test]
 fn a_conversation_in_the_other_names() {
-    let place = Place::new();
-    let mut server = Running::start(&mut place.agentd(&DIALECT));
+    let env = TestEnvironment::new();
+    let mut server = Running::start(&mut env.agentd(&DIALECT));
     let opened = server.call(0, "initialize", hello());
-    assert_eq!(opened["result"]["codexHome"], place.home().to_str().unwrap());
+    assert_eq!(opened["result"]["codexHome"], env.home().to_str().unwrap());
     assert_eq!(opened["result"].get("agentHome"), None);
     let agent = opened["result"]["userAgent"].as_str().unwrap();
     assert!(agent.starts_with("by_hand/0.163.0 ("), "{agent}");
     let refusal =
         json!([{"steps": [{"error": {"status": 401, "code": "x", "message": "editor"}}]}]);
-    let script = place.script(&refusal);
+    let script = env.script(&refusal);
     let started = server.call(
         1,
         "thread/start",
@@ -71,9 +71,9 @@ fn a_conversation_in_the_other_names() {
 
 #[test]
 fn resume_and_fork_return_turns_unless_excluded() {
-    let place = Place::new();
-    let mut server = server(&place);
-    let script = place.script(&json!([
+    let env = TestEnvironment::new();
+    let mut server = server(&env);
+    let script = env.script(&json!([
         {"steps": [{"message": "One."}]},
         {"steps": [{"message": "Two."}, "idle"]},
     ]));
@@ -88,7 +88,7 @@ fn resume_and_fork_return_turns_unless_excluded() {
     for round in 0..8 {
         let read = json!({"id": 100 + round, "method": "thread/read",
             "params": {"threadId": thread, "includeTurns": true}});
-        server.say(&read.to_string());
+        server.send(&read.to_string());
         let resumed = server.call(10, "thread/resume", json!({"threadId": thread}));
         let turns = resumed["result"]["thread"]["turns"].as_array().unwrap();
         let texts = |turn: &Value| -> Vec<Value> {
@@ -114,10 +114,10 @@ fn resume_and_fork_return_turns_unless_excluded() {
 
 #[test]
 fn without_the_flag_nothing_changes() {
-    let place = Place::new();
-    let mut server = Running::start(&mut place.agentd(&["app-server"]));
+    let env = TestEnvironment::new();
+    let mut server = Running::start(&mut env.agentd(&["app-server"]));
     let opened = server.call(0, "initialize", hello());
-    assert_eq!(opened["result"]["agentHome"], place.home().to_str().unwrap());
+    assert_eq!(opened["result"]["agentHome"], env.home().to_str().unwrap());
     assert!(!opened["result"]["userAgent"].as_str().unwrap().contains("0.163"), "{opened}");
     let thread = server.thread("echo");
     server.call(2, "turn/start", say(&thread, "first"));
@@ -132,11 +132,11 @@ fn without_the_flag_nothing_changes() {
 
 #[test]
 fn the_environment_chooses_the_dialect_and_its_home() {
-    let place = Place::new();
-    let other = place.tmp().join("other-home");
+    let env = TestEnvironment::new();
+    let other = env.tmp().join("other-home");
     std::fs::create_dir(&other).unwrap();
     let home = |variables: &[(&str, &str)], arguments: &[&str]| {
-        let mut command = place.agentd(arguments);
+        let mut command = env.agentd(arguments);
         command.env_remove("AGENT_HOME").envs(variables.iter().copied());
         let mut server = Running::start(&mut command);
         let opened = server.call(0, "initialize", hello())["result"].clone();
@@ -144,7 +144,7 @@ fn the_environment_chooses_the_dialect_and_its_home() {
         let home = |member: &str| opened[member].as_str().map(str::to_owned);
         (home("codexHome"), home("agentHome"))
     };
-    let (named, ours) = (other.to_str().unwrap(), place.home());
+    let (named, ours) = (other.to_str().unwrap(), env.home());
     let ours = ours.to_str().unwrap();
     let dialect = ("AGENTD_DIALECT", "codex");
     let found = |path: &str| Some(path.to_owned());
@@ -153,29 +153,29 @@ fn the_environment_chooses_the_dialect_and_its_home() {
     assert_eq!(home(&[("CODEX_HOME", named)], &DIALECT), (found(named), None));
     let both = [dialect, ("CODEX_HOME", named), ("AGENT_HOME", ours)];
     assert_eq!(home(&both, &plain), (found(ours), None));
-    let user = place.home().parent().unwrap().join(".agent");
+    let user = env.home().parent().unwrap().join(".agent");
     assert_eq!(
         home(&[("CODEX_HOME", named), ("AGENTD_DIALECT", "")], &plain),
         (None, found(user.to_str().unwrap()))
     );
-    let mut command = place.agentd(&plain);
+    let mut command = env.agentd(&plain);
     let refused = command.env("AGENTD_DIALECT", "latin").output().unwrap();
     assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(1), ""));
     assert!(
         stderr(&refused).contains("AGENTD_DIALECT: there is no dialect `latin`; set it to codex")
     );
-    let refused = place.run(&["app-server", "--dialect", "latin"]);
+    let refused = env.run(&["app-server", "--dialect", "latin"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("possible values: codex"), "{}", stderr(&refused));
 }
 
 #[test]
 fn the_schema_has_a_folder_in_the_other_names() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let names = |arguments: &[&str]| -> BTreeSet<String> {
-        let out = place.tmp().join("schema");
+        let out = env.tmp().join("schema");
         let all = [arguments, &["--out", out.to_str().unwrap()]].concat();
-        let output = place.run(&all);
+        let output = env.run(&all);
         assert!(output.status.success(), "{}", stderr(&output));
         let files = listing(&out);
         std::fs::remove_dir_all(&out).unwrap();
@@ -197,11 +197,11 @@ fn the_schema_has_a_folder_in_the_other_names() {
 
 #[test]
 fn configuration_of_the_command_line_adds_up_in_either_name() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let address = r#"openai_base_url="http://127.0.0.1:9/v1""#;
     let shown = |dialect: &str| {
         let line = ["--config", address, "config", "show", "-c", "model=\"m\""];
-        let output = place.agentd(&line).env("AGENTD_DIALECT", dialect).output().unwrap();
+        let output = env.agentd(&line).env("AGENTD_DIALECT", dialect).output().unwrap();
         stdout(&output) + &stderr(&output)
     };
     let found = shown("codex");
@@ -210,7 +210,7 @@ fn configuration_of_the_command_line_adds_up_in_either_name() {
         "{found}"
     );
     assert!(found.contains("\"m\""), "{found}");
-    assert!(shown("").contains("unknown") || !shown("").contains("127.0.0.1:9"), "{}", shown(""));
+    assert!(!shown("").contains("default_provider_base_url"), "{}", shown(""));
 }
 
 fn events(output: &std::process::Output) -> Vec<Value> {
@@ -221,10 +221,10 @@ const EXEC: [&str; 4] = ["exec", "--experimental-json", "-c", r#"model_provider=
 
 #[test]
 fn exec_prints_the_events_of_the_dialect() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let run = |model: &str, more: &[&str]| {
         let arguments = [&EXEC[..], &["-m", model, "--skip-git-repo-check"], more].concat();
-        let output = place.run(&arguments);
+        let output = env.run(&arguments);
         let found = events(&output);
         let types: Vec<String> =
             found.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
@@ -241,7 +241,7 @@ fn exec_prints_the_events_of_the_dialect() {
     assert_eq!(found[0]["thread_id"], id);
 
     let script =
-        place.script(&json!([{"steps": [{"error": {"status": 400, "message": "no such thing"}}]}]));
+        env.script(&json!([{"steps": [{"error": {"status": 400, "message": "no such thing"}}]}]));
     let (code, types, found) = run(&script, &["hello"]);
     assert_eq!((code, types.last().unwrap().as_str()), (Some(1), "turn.failed"));
     assert!(found.last().unwrap()["error"]["message"].as_str().unwrap().contains("no such thing"));
@@ -252,17 +252,17 @@ fn exec_prints_the_events_of_the_dialect() {
 
 #[test]
 fn exec_reads_the_key_and_the_home_of_the_dialect() {
-    let place = Place::new();
-    let script = place.script(&json!([{
+    let env = TestEnvironment::new();
+    let script = env.script(&json!([{
         "expect": {"header": {"authorization": "Bearer theirs"}}, "steps": [{"message": "In."}]
     }]));
-    let model = Running::start(&mut place.agentd(&["model-server", "--script", &script]));
+    let model = Running::start(&mut env.agentd(&["model-server", "--script", &script]));
     let line = model.line_with("http://");
     let (_, address) = line.split_once("listening on ").unwrap();
     let address = format!("openai_base_url={address}");
-    let mut command = place.agentd(&["exec", "--experimental-json", "--config", &address, "hello"]);
+    let mut command = env.agentd(&["exec", "--experimental-json", "--config", &address, "hello"]);
     command.env("CODEX_API_KEY", "theirs").env("AGENT_API_KEY", "ours");
-    let other = place.tmp().join("other-home");
+    let other = env.tmp().join("other-home");
     let output = command.env_remove("AGENT_HOME").env("CODEX_HOME", &other).output().unwrap();
     let found = events(&output);
     assert_eq!(found[2]["item"]["text"], "In.", "{found:?} {}", stderr(&output));
@@ -271,18 +271,18 @@ fn exec_reads_the_key_and_the_home_of_the_dialect() {
 
 #[test]
 fn exec_lets_commands_write_in_further_folders() {
-    let place = Place::new();
-    let extra = place.home().parent().unwrap().join("extra");
+    let env = TestEnvironment::new();
+    let extra = env.home().parent().unwrap().join("extra");
     std::fs::create_dir(&extra).unwrap();
     let file = extra.join("made");
     let command = format!("touch {}", file.display());
-    let script = place.script(&json!([
+    let script = env.script(&json!([
         {"steps": [{"function_call": {"name": "exec_command", "arguments": {"cmd": command}}}]},
         {"steps": [{"message": "Done."}]},
     ]));
     let closed = r#"sandbox_workspace_write={exclude_slash_tmp=true,exclude_tmpdir_env_var=true}"#;
     let base = [&EXEC[..], &["-c", closed, "-m", &script]].concat();
-    let run = |more: &[&str]| place.run(&[&base, more].concat());
+    let run = |more: &[&str]| env.run(&[&base, more].concat());
     let extra = extra.to_str().unwrap();
     run(&["--sandbox", "workspace-write", "touch"]);
     assert!(!file.exists());
@@ -295,23 +295,23 @@ fn exec_lets_commands_write_in_further_folders() {
 
 #[test]
 fn exec_reviews() {
-    let place = Place::new();
+    let env = TestEnvironment::new();
     let git = |arguments: &[&str]| {
         let done = std::process::Command::new("git")
             .args(["-c", "user.name=t", "-c", "user.email=t@localhost"])
             .args(arguments)
-            .env("HOME", place.home())
-            .current_dir(place.work())
+            .env("HOME", env.home())
+            .current_dir(env.work())
             .status();
         assert!(done.unwrap().success(), "git {arguments:?}");
     };
     git(&["init", "-q"]);
-    std::fs::write(place.work().join("zebra.txt"), "stripes\n").unwrap();
-    let script = place.script(&json!([
+    std::fs::write(env.work().join("zebra.txt"), "stripes\n").unwrap();
+    let script = env.script(&json!([
         {"expect": {"contains": "zebra.txt"}, "steps": [{"message": "Looks good to me."}]}
     ]));
     let base = ["exec", "-c", r#"model_provider="offline""#, "-m", &script];
-    let output = place.run(&[&base[..], &["review", "--uncommitted"]].concat());
+    let output = env.run(&[&base[..], &["review", "--uncommitted"]].concat());
     let told = stderr(&output);
     assert_eq!(
         (output.status.code(), stdout(&output).as_str()),
@@ -319,9 +319,9 @@ fn exec_reviews() {
         "{told}"
     );
     let arguments = [&EXEC[..], &["-m", &script, "review", "the file zebra.txt"]].concat();
-    let found = events(&place.run(&arguments));
-    let messages = found.iter().filter(|event| event["item"]["type"] == "agent_message");
-    assert_eq!(messages.last().unwrap()["item"]["text"], "Looks good to me.", "{found:?}");
-    let piped = place.pipe(&[&base[..], &["review", "-"]].concat(), "the file zebra.txt");
+    let found = events(&env.run(&arguments));
+    let mut messages = found.iter().filter(|event| event["item"]["type"] == "agent_message");
+    assert_eq!(messages.next_back().unwrap()["item"]["text"], "Looks good to me.", "{found:?}");
+    let piped = env.pipe(&[&base[..], &["review", "-"]].concat(), "the file zebra.txt");
     assert_eq!(stdout(&piped), "Looks good to me.\n", "{}", stderr(&piped));
 }

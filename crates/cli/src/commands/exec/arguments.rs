@@ -99,7 +99,7 @@ struct ReviewArguments {
     #[arg(long, value_name = "SHA", conflicts_with = "instructions")]
     commit: Option<String>,
     /// Title of that commit
-    #[arg(long, requires = "commit")]
+    #[arg(long, requires = "commit", conflicts_with = "instructions")]
     title: Option<String>,
 }
 
