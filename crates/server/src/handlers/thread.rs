@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use protocol::permission::{ActivePermissionProfile, PermissionProfileModification};
 use protocol::*;
 use session::Overrides;
-use tokio::sync::{SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use crate::allowed::MachineInput;
 use crate::connection::{Caller, Gate, Peer};
@@ -139,25 +139,21 @@ impl ThreadMethods<Caller> for Server {
             config: params.config.map(|config| config.into_iter().collect()),
         };
         let whole = self.whole_thread(&caller, params.exclude_turns).await;
-        if let Some(path) = params.path {
+        let (handle, overrides) = if let Some(path) = params.path {
             let id = self.copy_of_file(&path, params.thread_source).await?;
-            let (handle, overrides) =
-                self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?;
-            let mut response = self.attach(&caller, &handle, overrides, true).await?;
-            if whole.is_some() {
-                self.add_turns(&mut response).await?;
-            }
-            return Ok(response);
-        }
-        let fork = Fork {
-            parent: &params.thread_id,
-            last_turn: params.last_turn_id,
-            ephemeral: params.ephemeral,
-            source: params.thread_source,
-            session_source: None,
+            self.services.loader.resume_thread(caller.clients(), &id, &overrides).await?
+        } else {
+            let fork = Fork {
+                parent: &params.thread_id,
+                last_turn: params.last_turn_id,
+                ephemeral: params.ephemeral,
+                source: params.thread_source,
+                session_source: None,
+            };
+            let forked = self.services.loader.fork_thread(caller.clients(), fork, overrides);
+            (forked.await?, Overrides::default())
         };
-        let handle = self.services.loader.fork_thread(caller.clients(), fork, overrides).await?;
-        let mut response = self.attach(&caller, &handle, Overrides::default(), true).await?;
+        let mut response = self.attach(&caller, &handle, overrides, true).await?;
         if whole.is_some() {
             self.add_turns(&mut response).await?;
         }
@@ -376,20 +372,6 @@ impl Server {
                 .next_step("call thread/resume first"),
             None => Error::unknown_thread(id),
         })
-    }
-
-    /// Permission to return a thread with all turns, if the caller's dialect wants that. Taken before
-    /// the thread waits for the response: who holds one may be waiting for the thread.
-    async fn whole_thread(
-        &self,
-        caller: &Caller,
-        exclude_turns: bool,
-    ) -> Option<SemaphorePermit<'_>> {
-        if exclude_turns || !caller.peer.wants_turns_with_thread() {
-            return None;
-        }
-        // It is never closed.
-        self.services.long_answers.acquire().await.ok()
     }
 
     /// Subscribes the caller and returns the thread. A running turn is returned with the items that

@@ -2,7 +2,9 @@
 
 use protocol::*;
 use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
+use tokio::sync::SemaphorePermit;
 
+use crate::connection::Caller;
 use crate::convert;
 use crate::convert::settings::name;
 use crate::error::{Error, start_of};
@@ -97,6 +99,20 @@ impl Server {
     pub(crate) async fn all_turns(&self, thread: &str) -> Result<Vec<Turn>, Error> {
         self.close_dead_turns(thread).await?;
         self.stored_turns(thread).await
+    }
+
+    /// Permission to return a thread with all turns, if the caller's dialect wants that. Taken before
+    /// the thread waits for the response: who holds one may be waiting for the thread.
+    pub(super) async fn whole_thread(
+        &self,
+        caller: &Caller,
+        exclude_turns: bool,
+    ) -> Option<SemaphorePermit<'_>> {
+        if exclude_turns || !caller.peer.wants_turns_with_thread() {
+            return None;
+        }
+        // It is never closed.
+        self.services.long_answers.acquire().await.ok()
     }
 
     /// Adds the turns that are over to a response which has the running ones. The thread waits until
