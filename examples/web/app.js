@@ -1,6 +1,6 @@
 // The page: connects, lists threads, shows the open one, sends messages, answers approvals.
 
-import { APPROVALS, ApprovalCard, ItemView, el } from "./items.js";
+import { ItemView, REQUESTS, RequestCard, el } from "./items.js";
 import { Connection } from "./connection.js";
 
 const $ = (id) => document.getElementById(id);
@@ -63,10 +63,10 @@ function append({ itemId, delta }) {
 
 /** Requests of the server: those that the card can show. */
 function onRequest(id, method, params) {
-  if (!(method in APPROVALS)) return false;
+  if (!(method in REQUESTS)) return false;
   // The question of a thread that was left is asked again when somebody opens it.
   if (params.threadId !== open?.id) return true;
-  const card = new ApprovalCard(method, params, (decision) => connection.answer(id, { decision }));
+  const card = new RequestCard(method, params, (result) => connection.answer(id, result));
   asked.set(id, card);
   const item = open.items.get(params.itemId);
   if (item) item.element.after(card.element);

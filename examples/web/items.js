@@ -1,4 +1,4 @@
-// What the parts of a turn look like: one element for each item, and the card of an approval. Every
+// What the parts of a turn look like: one element for each item, and the card of a request. Every
 // text goes into the page as a text node: what the model or a command wrote is never markup.
 
 /** An element; strings among the children become text nodes. */
@@ -117,47 +117,78 @@ function diffLines(kind, diff) {
   });
 }
 
-/** The requests that the card can show. */
-export const APPROVALS = {
-  "item/commandExecution/requestApproval": ({ command, networkApprovalContext: network }) => {
-    if (network) return ["Connect to this host?", `${network.protocol}: ${network.host}`];
-    return ["Run this command?", command ?? ""];
-  },
-  "item/fileChange/requestApproval": ({ grantRoot }) =>
-    grantRoot
-      ? ["Make these changes, and let it write here from now on?", visible(grantRoot)]
-      : ["Make these changes?", ""],
+/** The requests that a card can show: what they ask, about what, and the answers to choose from. */
+export const REQUESTS = {
+  "item/commandExecution/requestApproval": ({ command, networkApprovalContext: network, availableDecisions }) => ({
+    question: network ? "Connect to this host?" : "Run this command?",
+    subject: network ? `${network.protocol}: ${network.host}` : (command ?? ""),
+    choices: decisions(availableDecisions ?? PLAIN_DECISIONS),
+  }),
+  "item/fileChange/requestApproval": ({ grantRoot }) => ({
+    question: grantRoot ? "Make these changes, and let it write here from now on?" : "Make these changes?",
+    subject: grantRoot ? visible(grantRoot) : "",
+    choices: decisions(PLAIN_DECISIONS),
+  }),
+  "item/permissions/requestApproval": ({ permissions }) => ({
+    question: "Give commands these permissions?",
+    subject: permissionLines(permissions).join("\n"),
+    choices: [
+      ["Grant until the turn ends", { permissions, scope: "turn" }],
+      ["Grant for this session", { permissions, scope: "session" }],
+      ["Decline", { permissions: {} }],
+    ],
+  }),
+  "item/tool/requestUserInput": ({ questions }) => ({ question: "The agent asks you", subject: "", questions }),
 };
 
-/** A question of the server's with a button for each answer; `answer` gets the decision. */
-export class ApprovalCard {
+/** A request of the server's with its answers; `answer` gets the result. */
+export class RequestCard {
   #card;
-  #buttons = el("div", { className: "buttons" });
   #outcome = "Answered elsewhere, or no longer needed.";
+  #answer;
 
   constructor(method, params, answer) {
-    const [question, subject] = APPROVALS[method](params);
-    const ariaLabel = `Approval needed: ${question} ${subject}`;
+    const { question, subject, choices, questions } = REQUESTS[method](params);
+    const ariaLabel = questions ? question : `Approval needed: ${question} ${subject}`;
+    this.#answer = answer;
     this.#card = el("section", { className: "approval", tabIndex: -1, ariaLabel });
     this.#card.append(el("h3", {}, question));
     if (params.reason) this.#card.append(el("p", {}, params.reason));
     if (subject) this.#card.append(el("code", {}, subject));
     if (params.cwd) this.#card.append(el("p", { className: "hint" }, `in ${params.cwd}`));
-    this.#card.append(this.#buttons);
+    this.#card.append(questions ? this.#form(questions) : this.#buttons(choices));
     this.element = el("li", {}, this.#card);
-    for (const decision of params.availableDecisions ?? PATCH_DECISIONS) {
-      const words = wordsFor(decision);
-      // A decision of a newer version that this page knows nothing of is not offered.
-      if (!words) continue;
-      const choose = () => {
-        this.#outcome = `Your answer: ${words}`;
-        for (const button of this.#buttons.children) button.disabled = true;
-        this.focus(); // a disabled button would lose it to nowhere
-        answer(decision);
-      };
-      const className = decision === "accept" ? "primary" : "";
-      this.#buttons.append(el("button", { type: "button", className, onclick: choose }, words));
-    }
+  }
+
+  /** One button for each answer; the first is the plain yes. */
+  #buttons(choices) {
+    const button = ([words, result], at) => {
+      const onclick = () => this.#choose(`Your answer: ${words}`, result);
+      return el("button", { type: "button", className: at === 0 ? "primary" : "", onclick }, words);
+    };
+    return el("div", { className: "buttons" }, ...choices.map(button));
+  }
+
+  /** The questions with their options and texts, a button that sends them, and one that skips all. */
+  #form(questions) {
+    const fields = questions.map(questionField);
+    const onsubmit = (event) => {
+      event.preventDefault();
+      const answers = Object.fromEntries(fields.map(({ id, read }) => [id, { answers: read() }]));
+      this.#choose("You answered.", { answers });
+    };
+    const skip = () => this.#choose("You skipped the questions.", { answers: {} });
+    return el("form", { onsubmit }, ...fields.map(({ element }) => element),
+      el("div", { className: "buttons" },
+        el("button", { className: "primary" }, "Answer"),
+        el("button", { type: "button", onclick: skip }, "Skip")));
+  }
+
+  #choose(outcome, result) {
+    this.#outcome = outcome;
+    for (const control of this.#card.querySelectorAll("button, input")) control.disabled = true;
+    this.focus(); // a disabled button would lose it to nowhere
+    this.#answer(result);
   }
 
   /** The server no longer accepts an answer, because of ours or another client's. */
@@ -171,8 +202,36 @@ export class ApprovalCard {
   }
 }
 
-/** Requests about file changes do not list what may be answered. */
-const PATCH_DECISIONS = ["accept", "acceptForSession", "decline", "cancel"];
+/** The decisions of requests that do not list them. */
+const PLAIN_DECISIONS = ["accept", "acceptForSession", "decline", "cancel"];
+
+/** Decisions as choices. One of a newer version that this page knows nothing of is not offered. */
+function decisions(available) {
+  const known = available.map((decision) => [wordsFor(decision), { decision }]);
+  return known.filter(([words]) => words);
+}
+
+function permissionLines({ fileSystem, network }) {
+  const write = (fileSystem?.write ?? []).map((path) => `write in ${visible(path)}`);
+  const read = (fileSystem?.read ?? []).map((path) => `read ${visible(path)}`);
+  return [...write, ...read, ...(network?.enabled ? ["use the network"] : [])];
+}
+
+/** A question with its options and, where it takes one, a text; `read` returns what was chosen. */
+function questionField({ id, header, question, options, isOther, isSecret }) {
+  const radios = (options ?? []).map(({ label }) => el("input", { type: "radio", name: id, value: label }));
+  const labels = (options ?? []).map(({ label, description }, at) =>
+    el("label", {}, radios[at], ` ${label} `, el("span", { className: "hint" }, description)));
+  const takesText = isOther || !options;
+  const type = isSecret ? "password" : "text";
+  const text = takesText && el("input", { type, autocomplete: "off", ariaLabel: `Your own answer: ${header}` });
+  const element = el("fieldset", {}, el("legend", {}, header), el("p", {}, question), ...labels, ...(text ? [text] : []));
+  const read = () => {
+    const chosen = radios.filter((radio) => radio.checked).map((radio) => radio.value);
+    return text && text.value ? [...chosen, text.value] : chosen;
+  };
+  return { id, element, read };
+}
 
 function wordsFor(decision) {
   const simple = {

@@ -235,6 +235,55 @@ fn a_reconnecting_page_restores_the_open_thread_and_its_approval() {
 }
 
 #[test]
+fn the_page_grants_permissions_and_answers_questions() {
+    // Unlike `/tmp`, no sandbox policy includes it.
+    let granted_folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let granted = granted_folder.path().canonicalize().unwrap();
+    let folders = json!({"file_system": {"write": [granted]}});
+    let touch = |name: &str| {
+        call("exec_command", json!({"cmd": format!("touch {}", granted.join(name).display())}))
+    };
+    let question = json!({
+        "id": "db", "header": "Database", "question": "Which one?", "isOther": true,
+        "options": [{"label": "SQLite", "description": "A file."}],
+    });
+    let mut fixture = Fixture::new(&json!([
+        {"steps": [touch("before")]},
+        {"steps": [call("request_permissions", json!({"permissions": folders}))]},
+        {"steps": [touch("after")]},
+        {"steps": [call("request_user_input", json!({"questions": [question]}))]},
+        {"steps": [{"message": "Thank you."}]},
+    ]));
+    let folder = fixture.env.work();
+    fixture.open("127.0.0.1");
+    let port = fixture.server.port();
+    fixture.connect(port, TOKEN);
+    fixture.browser.wait_for("#status[data-phase=open]", "Connected");
+    fixture.start_thread(&folder);
+    fixture.send("Build it.");
+    // The page asks about each command; both stay in the sandbox.
+    fixture.browser.wait_for(".approval code", "/before");
+    fixture.browser.click(".approval .primary");
+    fixture.browser.wait_for(".approval", "Give commands these permissions?");
+    fixture.browser.wait_for(".approval code", granted.to_str().unwrap());
+    assert!(!granted.join("before").exists());
+    fixture.browser.click(".approval .primary");
+    fixture.browser.wait_for("#turns .hint", "Your answer: Grant until the turn ends");
+    fixture.browser.wait_for(".approval code", "/after");
+    fixture.browser.click(".approval .primary");
+
+    fixture.browser.wait_for(".approval legend", "Database");
+    assert!(granted.join("after").exists(), "the sandbox permits it from the next command on");
+    fixture.browser.wait_for(".approval label", "SQLite");
+    fixture.browser.click(".approval fieldset > input");
+    fixture.browser.type_text("Redis");
+    fixture.browser.press("Enter");
+    fixture.browser.wait_for("#turns .hint", "You answered.");
+    fixture.browser.wait_for(".agentMessage", "Thank you.");
+    fixture.check_errors();
+}
+
+#[test]
 fn the_page_explains_a_wrong_token_and_accepts_the_right_one() {
     let mut fixture = Fixture::new(&json!([{"steps": [{"message": "Unused."}]}]));
     fixture.open("127.0.0.1");

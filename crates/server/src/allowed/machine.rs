@@ -144,6 +144,11 @@ impl LimitedMachine {
         Allowed(self.machine.settings().clone())
     }
 
+    /// As [`LimitedMachine::allowed_settings`], without what the user granted to this thread alone.
+    pub(crate) fn allowed_chosen_settings(&self) -> Allowed<Settings> {
+        Allowed(self.machine.chosen_settings().clone())
+    }
+
     /// Takes the model's history, which loading the thread left out.
     pub(crate) fn restore(&mut self, history: Vec<Fragment>) {
         self.machine.restore(history);

@@ -1,6 +1,6 @@
 //! Requests for permissions: as clients get them, and what of an answer is granted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::approval::{
     PermissionGrantScope, PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse,
@@ -43,7 +43,7 @@ pub(crate) fn params(
 pub(crate) fn profile(permissions: &Permissions) -> AdditionalPermissionProfile {
     let Permissions { read, write, network } = permissions;
     let folders = |paths: &[PathBuf]| {
-        (!paths.is_empty()).then(|| paths.iter().map(shown).collect::<Vec<_>>())
+        (!paths.is_empty()).then(|| paths.iter().map(|path| shown(path)).collect::<Vec<_>>())
     };
     let file_system = AdditionalFileSystemPermissions {
         read: folders(read),
@@ -70,7 +70,7 @@ pub(crate) fn listed(profile: AdditionalPermissionProfile) -> Permissions {
     }
 }
 
-fn shown(path: &PathBuf) -> String {
+fn shown(path: &Path) -> String {
     visible(&path.display().to_string()).into_owned()
 }
 

@@ -355,3 +355,30 @@ async fn a_reviewer_grants_for_the_turn_and_a_user_approves_what_it_denied() {
     assert!(made("user/third"));
     assert!(!peer.raw_lines().iter().any(|line| line.contains(ASKS)));
 }
+
+#[tokio::test]
+async fn a_grant_is_not_passed_on_to_agents() {
+    let of = |number: u64, responses: &[Value]| -> Vec<Value> {
+        let mut responses = responses.to_vec();
+        responses.iter_mut().for_each(|response| response["conversation"] = number.into());
+        responses
+    };
+    let parent = [
+        requests(&["../out"]),
+        calls("spawn_agent", json!({ "message": "Write." })),
+        calls("wait_agent", json!({ "targets": ["Ada"], "timeout_ms": 10_000 })),
+        runs("touch ../out/own"),
+        says("Done."),
+    ];
+    let agent = [runs("touch ../out/passed-on"), says("Written.")];
+    let env = env(json!([of(0, &parent), of(1, &agent)].concat())).await;
+    let out = env.root().join("out");
+    let server = env.start();
+    let (mut peer, thread) = open(&server, json!({})).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(ASKS).await;
+    grant(&mut peer, &asked, &[&out], "session").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    assert!(out.join("own").exists());
+    assert!(!out.join("passed-on").exists());
+}

@@ -129,7 +129,7 @@ impl Actor {
             session_id: record.session_id.clone(),
             git_info: record.git_info.clone(),
             ephemeral: self.journal.is_ephemeral(),
-            settings: self.machine.allowed_settings(),
+            settings: self.machine.allowed_chosen_settings(),
             config: self.configuration.config().clone(),
             origin: self.configuration.origin().clone(),
             extra: self.journal.extra().clone(),
