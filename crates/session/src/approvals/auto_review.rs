@@ -99,7 +99,7 @@ impl AutoReviews {
             rationale: None,
         };
         cx.emit(Event::ApprovalReview(Box::new(view.clone())));
-        let checked = self.check(&action, cx);
+        let checked = self.check(&action, ask.reason(), cx);
         let message = checked.and_then(|()| {
             let shown = (action.text.as_str(), action.unsandboxed);
             let sandbox = action::sandbox(settings);
@@ -119,7 +119,7 @@ impl AutoReviews {
     }
 
     /// Refuses an action that no reviewer may approve, or that no reviewer can be asked about.
-    fn check(&self, action: &Action, cx: &Cx) -> Result<(), String> {
+    fn check(&self, action: &Action, reason: Option<&str>, cx: &Cx) -> Result<(), String> {
         if action.unsandboxed && !cx.limits.reviewer_leaves_sandbox {
             return Err(
                 "the administrator's requirements forbid full access, so only the user may \
@@ -127,7 +127,7 @@ impl AutoReviews {
                     .to_owned(),
             );
         }
-        if !action.fits() {
+        if !action.fits(reason) {
             let most = action::MAX_ACTION_BYTES / 1024;
             return Err(format!(
                 "the action is too large to be shown to it whole (more than {most} KiB); split it"

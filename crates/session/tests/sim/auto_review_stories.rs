@@ -194,8 +194,7 @@ fn hosts_are_reviewed() {
     }
     // The prompt is put again for the other command that waits.
     let both = [exec("a", "reach:a after:2"), exec("b", "reach:a after:50")];
-    let sim =
-        run(&Script::new(&[&both]).asking(ApprovalPolicy::OnRequest).reviewed(&[good.clone()]));
+    let sim = run(&Script::new(&[&both]).asking(ApprovalPolicy::OnRequest).reviewed(&[good]));
     assert_eq!((allowed(&sim), sim.reviews.len()), (vec![false, true], 2));
     // A prompt that is refused at once.
     let silent = vec![Review::IsSilent; 16];
@@ -331,6 +330,15 @@ fn what_cannot_be_shown_whole_is_refused() {
     assert_eq!(statuses(&sim), [ItemStatus::Declined, ItemStatus::Completed]);
     assert!(sim.output_of("a").contains("too large to be shown to it whole"));
     assert_eq!(sim.reviews.len(), 1);
+    let reasoned = json!({
+        "cmd": "print:a", "sandbox_permissions": "require_escalated",
+        "justification": "x".repeat(200_000),
+    });
+    let script = Script::new(&[&[call("a", "exec_command", reasoned)]])
+        .asking(ApprovalPolicy::UnlessTrusted)
+        .reviewed(&[]);
+    let sim = run(&script);
+    assert_eq!((statuses(&sim), sim.reviews.len()), (vec![ItemStatus::Declined], 0));
 }
 
 #[test]

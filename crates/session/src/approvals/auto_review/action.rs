@@ -13,7 +13,7 @@ use crate::port::permission::Permissions;
 use crate::port::settings::Settings;
 use crate::port::tool::ToolRequest;
 
-/// Bytes of an action as the reviewer gets it; one that is larger is refused, because a reviewer
+/// Bytes of an action as the reviewer gets it, with the reason why it is asked; one that is larger is refused, because a reviewer
 /// that sees a part cannot judge the whole.
 pub(super) const MAX_ACTION_BYTES: usize = 128 * 1024;
 
@@ -176,9 +176,9 @@ impl Action {
         Self::new(ReviewedAction::Network(shown), &details, false)
     }
 
-    /// Whether it can be shown whole.
-    pub(super) fn fits(&self) -> bool {
-        self.text.len() <= MAX_ACTION_BYTES
+    /// Whether it can be shown whole, with the reason why it is asked.
+    pub(super) fn fits(&self, reason: Option<&str>) -> bool {
+        self.text.len() + reason.map_or(0, str::len) <= MAX_ACTION_BYTES
     }
 }
 
