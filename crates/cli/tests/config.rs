@@ -40,8 +40,21 @@ fn unknown_keys_warn_unless_the_configuration_is_strict() {
     let output = env.run(&["config", "check"]);
     assert!(output.status.success());
     assert!(stderr(&output).contains("did you mean `model`?"), "{}", stderr(&output));
-    assert_eq!(env.run(&["--strict-config", "config", "check"]).status.code(), Some(2));
-    assert_eq!(env.run(&["--strict-config", "app-server"]).status.code(), Some(2));
+    assert!(stderr(&output).contains("so it is ignored"), "{}", stderr(&output));
+    for command in [&["config", "check"][..], &["app-server"]] {
+        let strict = env.run(&[&["--strict-config"], command].concat());
+        assert_eq!(strict.status.code(), Some(2));
+        let text = stderr(&strict);
+        assert!(text.contains("there is no such key, which `--strict-config` does not"), "{text}");
+    }
+    // A folder in the place of the file.
+    let file = env.home().join("config.toml");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let output = env.run(&["config", "set", "model", "x"]);
+    let expected =
+        "it is a folder, so it cannot hold the configuration; move it away or delete it\n";
+    assert!(stderr(&output).ends_with(expected), "{}", stderr(&output));
 }
 
 #[test]

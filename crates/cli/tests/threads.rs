@@ -172,3 +172,14 @@ fn without_a_usable_store_exec_works_when_ephemeral() {
     assert!(done.status.success(), "{}", stderr(&done));
     assert!(stdout(&done).contains("hello"), "{}", stdout(&done));
 }
+
+#[test]
+fn doctor_does_not_refer_to_itself() {
+    let env = TestEnvironment::new();
+    std::fs::write(env.home().join("threads.db"), [7; 4096]).unwrap();
+    let output = env.run(&["doctor"]);
+    let page = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{page}");
+    assert!(page.contains("end every server of this home and start one: it copies"), "{page}");
+    assert!(!page.contains("agentd doctor"), "{page}");
+}

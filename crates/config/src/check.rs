@@ -208,11 +208,10 @@ impl Checker<'_> {
         if self.layer == Some(&LayerName::Thread)
             && intended.is_some_and(|key| PERMISSION_KEYS.contains(&key))
         {
-            let message = format!("no such key; {hint}");
+            let message = format!("there is no such key; {hint}");
             return Err(Error::refused(&node.origin.at_key(), join(&self.path), message));
         }
-        let message = format!("no such key, ignored; {hint}");
-        self.warn(WarningKind::Unknown, &node.origin.at_key(), message);
+        self.warn(WarningKind::Unknown, &node.origin.at_key(), hint);
         Ok(())
     }
 

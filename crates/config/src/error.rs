@@ -164,12 +164,20 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A file exists and cannot be read.
-    #[error("{}: cannot read the configuration ({source}); check the file's permissions", path.display())]
+    #[error("{}: cannot read the configuration: {cause}{}", path.display(), next_step(cause.kind()))]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: Arc<std::io::Error>,
+        cause: Arc<std::io::Error>,
+    },
+    /// Something other than a file is where the file belongs.
+    #[error("{}: it is {kind}, so it cannot hold the configuration; move it away or delete it", path.display())]
+    NotAFile {
+        /// Where.
+        path: PathBuf,
+        /// What it is.
+        kind: files::FileKind,
     },
     /// A file is larger than [`crate::MAX_FILE_BYTES`].
     #[error("{}: the configuration has more than {limit} bytes; remove what is not configuration", path.display())]
@@ -208,9 +216,14 @@ pub enum Error {
         /// What is wrong and what to do.
         message: String,
     },
-    /// A warning that is an error with `--strict-config`.
-    #[error("{0}")]
-    Strict(Warning),
+    /// A key that does not exist, where that is an error.
+    #[error("{}: `{}`: there is no such key{}; {}", warning.origin, warning.key, strictness.as_str(), warning.message)]
+    UnknownKey {
+        /// The warning that it would be elsewhere.
+        warning: Box<Warning>,
+        /// Why it is an error here.
+        strictness: Strictness,
+    },
     /// Requirements that no configuration can satisfy.
     #[error("{origin}: {message}")]
     Requirements {
@@ -244,14 +257,14 @@ pub enum Error {
         held_for: Duration,
     },
     /// The operating system does not let the file be written.
-    #[error("{}: cannot {action}: {source}; check the permissions of the file and its folder", path.display())]
+    #[error("{}: cannot {action}: {cause}{}", path.display(), next_step(cause.kind()))]
     Write {
         /// The file or folder.
         path: PathBuf,
         /// What failed.
         action: &'static str,
         /// Why.
-        source: Arc<std::io::Error>,
+        cause: Arc<std::io::Error>,
     },
 }
 
@@ -267,8 +280,9 @@ impl Error {
             | Error::Refused { origin, .. }
             | Error::Requirements { origin, .. } => Some(origin),
             Error::Invalid(invalid) => Some(&invalid.origin),
-            Error::Strict(warning) => Some(&warning.origin),
+            Error::UnknownKey { warning, .. } => Some(&warning.origin),
             Error::Read { .. }
+            | Error::NotAFile { .. }
             | Error::TooLarge { .. }
             | Error::Argument { .. }
             | Error::Edit { .. }
@@ -282,6 +296,7 @@ impl Error {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Error::Read { path, .. }
+            | Error::NotAFile { path, .. }
             | Error::TooLarge { path, .. }
             | Error::Busy { path, .. }
             | Error::Write { path, .. } => Some(path),
@@ -292,6 +307,44 @@ impl Error {
     /// The message, followed by the line of the file with a mark under the mistake.
     pub fn diagnostic(&self) -> String {
         diagnostic(&self.to_string(), self.origin())
+    }
+}
+
+/// Why a key that does not exist is an error and not a warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    /// `--strict-config`.
+    Option,
+    /// The key is a requirement.
+    Requirement,
+    /// The key was to be set.
+    Edit,
+}
+
+impl Strictness {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Option => ", which `--strict-config` does not permit",
+            Self::Requirement => ", and a requirement that is not understood would limit nothing",
+            Self::Edit => "",
+        }
+    }
+}
+
+/// The advice about an error of the system, to append to its message.
+fn next_step(kind: std::io::ErrorKind) -> &'static str {
+    use std::io::ErrorKind;
+    match kind {
+        ErrorKind::PermissionDenied => "; check the permissions of the file and its folder",
+        ErrorKind::ReadOnlyFilesystem => "; make the file system writable",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space, then try again",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "; a part of the path is a file: move it away"
+        }
+        ErrorKind::InvalidData => "; save it as UTF-8 text",
+        // The message of `files` contains advice.
+        ErrorKind::TimedOut => "",
+        _ => "; check the file and its folder, then try again",
     }
 }
 
@@ -318,7 +371,7 @@ pub struct Warning {
     pub origin: Origin,
     /// The full dotted key.
     pub key: String,
-    /// What is wrong and what to do, one sentence.
+    /// What is wrong and what to do, one sentence; for a key that does not exist, only what to do.
     pub message: String,
     /// What it is about.
     pub kind: WarningKind,
@@ -327,7 +380,7 @@ pub struct Warning {
 /// What a warning is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarningKind {
-    /// The key does not exist; an error with `--strict-config`.
+    /// The key does not exist. Elsewhere this is [`Error::UnknownKey`].
     Unknown,
     /// The key has no effect until the program has this part.
     Pending(&'static str),
@@ -350,7 +403,13 @@ impl Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: `{}`: {}", self.origin, self.key, self.message)
+        let Self { origin, key, message, kind } = self;
+        match kind {
+            WarningKind::Unknown => {
+                write!(f, "{origin}: `{key}`: there is no such key, so it is ignored; {message}")
+            }
+            _ => write!(f, "{origin}: `{key}`: {message}"),
+        }
     }
 }
 

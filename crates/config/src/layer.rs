@@ -151,13 +151,14 @@ pub(crate) fn read_section(
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    match ::files::read(path, MAX_FILE_BYTES) {
+    match files::read(path, MAX_FILE_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.is_not_found() => Ok(None),
-        Err(::files::Error::TooLarge { path, max_bytes }) => {
+        Err(files::Error::TooLarge { path, max_bytes }) => {
             Err(Error::TooLarge { path, limit: max_bytes })
         }
-        Err(error) => Err(Error::Read { path: path.to_owned(), source: Arc::new(error.into_io()) }),
+        Err(files::Error::NotRegular { path, kind }) => Err(Error::NotAFile { path, kind }),
+        Err(error) => Err(Error::Read { path: path.to_owned(), cause: Arc::new(error.into_io()) }),
     }
 }
 

@@ -12,7 +12,7 @@ mod check;
 pub mod docs;
 pub mod edit;
 mod error;
-mod files;
+mod file_cache;
 mod key_path;
 pub mod kind;
 mod layer;
@@ -31,8 +31,10 @@ pub mod table;
 mod trust;
 mod value;
 
-pub use error::{Error, Invalid, Origin, SourceFile, SourceRange, Warning, WarningKind};
-pub use files::Files;
+pub use error::{
+    Error, Invalid, Origin, SourceFile, SourceRange, Strictness, Warning, WarningKind,
+};
+pub use file_cache::FileCache;
 pub use key_path::join as dotted_key;
 pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
 pub use layer_name::LayerName;

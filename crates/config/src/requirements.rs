@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::error::{Error, Origin, Warning, WarningKind};
-use crate::files::Files;
+use crate::file_cache::FileCache;
 use crate::key_path::join;
 use crate::kind::{ReadContext, Setting};
 use crate::layer::nested;
@@ -91,7 +91,7 @@ impl Requirements {
     ///
     /// # Errors
     /// A file is invalid, or the files together allow no value of a key.
-    pub fn load(files: &Files, system: &Path, home: &Path) -> Result<Self, Error> {
+    pub fn load(files: &FileCache, system: &Path, home: &Path) -> Result<Self, Error> {
         let mut joined = Self::default();
         for file in requirement_files(system, home) {
             if let Some(layer) = files.requirements(&file)? {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Origin, WarningKind};
+use crate::error::{Error, Origin, Strictness, WarningKind};
 use crate::key_path::join;
 use crate::kind::ReadContext;
 use crate::layer::read_section;
@@ -25,7 +25,10 @@ impl RequirementsLayer {
             return Ok(None);
         };
         if let Some(unknown) = warnings.into_iter().find(|w| w.kind == WarningKind::Unknown) {
-            return Err(Error::Strict(unknown));
+            return Err(Error::UnknownKey {
+                warning: Box::new(unknown),
+                strictness: Strictness::Requirement,
+            });
         }
         let cx = ReadContext { cwd: Path::new("/"), user_home: None };
         let file = RequirementsFile::from_table(&root, &cx)?;

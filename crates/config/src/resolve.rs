@@ -247,17 +247,38 @@ fn profile_table<'t>(merged: &'t Table, name: &str) -> Result<&'t Table, Error> 
     }
     let known: Vec<&str> =
         profiles.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
-    Err(unknown(merged, "profile", name, &known))
+    Err(PROFILES.undefined(merged, name, &known))
 }
 
-/// The error about a key that names something undefined.
-fn unknown(root: &Table, key: &str, name: &str, known: &[&str]) -> Error {
-    let near = closest(name, known.iter().copied());
-    let hint = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    let listed = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let message = format!("there is no `{name}`; {hint}(defined: {listed})");
-    let origin = root.get(key).map_or(Origin::Process, |node| node.origin.clone());
-    Error::refused(&origin, key.to_owned(), message)
+/// A key whose value names an entry of a table.
+struct Reference {
+    key: &'static str,
+    /// What an entry is called.
+    what: &'static str,
+    table: &'static str,
+}
+
+const PROFILES: Reference = Reference { key: "profile", what: "profile", table: "profiles" };
+const PROVIDERS: Reference =
+    Reference { key: "model_provider", what: "model provider", table: "model_providers" };
+const PERMISSIONS: Reference =
+    Reference { key: "default_permissions", what: "permission profile", table: "permissions" };
+
+impl Reference {
+    /// The error about a name that no entry has.
+    fn undefined(&self, root: &Table, name: &str, known: &[&str]) -> Error {
+        let Self { key, what, table } = self;
+        let defined = format!("define it as `[{}]`", join(&[table, name]));
+        let listed = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let next_step = match closest(name, known.iter().copied()) {
+            _ if known.is_empty() => format!("{defined}, or remove `{key}`"),
+            Some(near) => format!("did you mean `{near}`? Defined: {listed}"),
+            None => format!("use one that is defined ({listed}), or {defined}"),
+        };
+        let message = format!("the {what} `{name}` is not defined; {next_step}");
+        let origin = root.get(*key).map_or(Origin::Process, |node| node.origin.clone());
+        Error::refused(&origin, (*key).to_owned(), message)
+    }
 }
 
 fn typed(
@@ -271,7 +292,7 @@ fn typed(
     let Providers { by_id, secret_variables } = providers(root, &keys, environment)?;
     let Some(provider) = by_id.get(&keys.model_provider).cloned() else {
         let known: Vec<&str> = by_id.keys().map(String::as_str).collect();
-        return Err(unknown(root, "model_provider", &keys.model_provider, &known));
+        return Err(PROVIDERS.undefined(root, &keys.model_provider, &known));
     };
     let mut permission_profiles = BTreeMap::new();
     for (name, permissions) in &keys.permissions {
@@ -282,7 +303,7 @@ fn typed(
         None => None,
         Some(name) => Some(permission_profiles.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = permission_profiles.keys().map(String::as_str).collect();
-            unknown(root, "default_permissions", name, &known)
+            PERMISSIONS.undefined(root, name, &known)
         })?),
     };
     Ok(Config {

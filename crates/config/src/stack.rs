@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Origin, Warning, WarningKind};
-use crate::files::Files;
+use crate::error::{Error, Origin, Strictness, Warning, WarningKind};
+use crate::file_cache::FileCache;
 use crate::kind::{ReadContext, Setting};
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
@@ -97,7 +97,7 @@ impl Stack {
     /// # Errors
     /// A file that has never been valid, or, in strict mode, a key that does not exist.
     pub fn load(
-        files: &Files,
+        files: &FileCache,
         overrides: Overrides<'_>,
         environment: &Environment<'_>,
     ) -> Result<Self, Error> {
@@ -123,7 +123,10 @@ impl Stack {
         if let Some(at) =
             warnings.iter().position(|w| overrides.strict && w.kind == WarningKind::Unknown)
         {
-            return Err(Error::Strict(warnings.swap_remove(at)));
+            return Err(Error::UnknownKey {
+                warning: Box::new(warnings.swap_remove(at)),
+                strictness: Strictness::Option,
+            });
         }
         Ok(Self {
             layers,
@@ -221,7 +224,7 @@ struct ProjectLayers {
 }
 
 fn project_layers(
-    files: &Files,
+    files: &FileCache,
     base: &Table,
     wanted: bool,
     environment: &Environment<'_>,

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::edit::Edit;
-use config::{Environment, Error, Files, Layer, LayerName, Overrides, Resolved, Stack};
+use config::{
+    Environment, Error, FileCache, Layer, LayerName, Overrides, Resolved, Stack, Strictness,
+};
 use serde_json::{Map, Value};
 
 use crate::options::Options;
@@ -14,7 +16,7 @@ use crate::options::Options;
 /// Reads and merges the layers.
 pub(crate) struct ConfigSource {
     options: Arc<Options>,
-    files: Files,
+    files: FileCache,
     flags: Result<Arc<Layer>, Error>,
     /// Features switched in this process.
     switched: Mutex<BTreeMap<String, bool>>,
@@ -32,7 +34,7 @@ pub(crate) struct Loaded {
 impl ConfigSource {
     pub(crate) fn new(options: Arc<Options>) -> Self {
         Self {
-            files: Files::new(),
+            files: FileCache::default(),
             flags: Layer::command_line(&options.config_overrides).map(Arc::new),
             switched: Mutex::default(),
             options,
@@ -117,7 +119,10 @@ impl ConfigSource {
         let given = Overrides { flags: Some(&flags), projects: false, ..Overrides::default() };
         let stack = Stack::load(&self.files, given, &environment)?.with_text(&name, text)?;
         if let Some(unknown) = stack.unknown_keys(&name, edits.iter().map(|edit| &*edit.key_path)) {
-            return Err(Error::Strict(unknown));
+            return Err(Error::UnknownKey {
+                warning: Box::new(unknown),
+                strictness: Strictness::Edit,
+            });
         }
         config::resolve(&stack, &environment).map(|_| ())
     }

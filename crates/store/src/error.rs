@@ -25,9 +25,8 @@ pub enum StoreError {
     },
     /// The file is damaged, or is not a database.
     #[error(
-        "{} is damaged or is not a thread database ({detail}). The next server that opens it alone \
-         saves what can be read of it and keeps the damaged file, so restart all servers of this home; \
-         `agentd doctor` shows details",
+        "{} is damaged or is not a thread database ({detail}); end every server of this home and start \
+         one: it copies what can be read into a new database and keeps the damaged file",
         path.display()
     )]
     Corrupt {
@@ -185,7 +184,7 @@ pub enum StoreError {
         thread: String,
     },
     /// The thread has fewer turns than the rollback drops.
-    #[error("thread {thread} has {has} turns, so {asked} cannot be dropped; give a smaller number")]
+    #[error("thread {thread} has {}", too_few(*asked, *has))]
     TooFewTurns {
         /// Id of the thread.
         thread: String,
@@ -234,6 +233,15 @@ fn advice(error: &io::Error) -> &'static str {
             "; allow this user to read and write it, or set AGENT_HOME or `sqlite_home` to another folder"
         }
         _ => "",
+    }
+}
+
+/// Why turns cannot be dropped from a thread with fewer, and how many can.
+fn too_few(asked: u32, has: i64) -> String {
+    match has {
+        0 => "no turns, so there is nothing to drop".to_owned(),
+        1 => format!("only 1 turn, so {asked} cannot be dropped; drop 1"),
+        _ => format!("only {has} turns, so {asked} cannot be dropped; drop at most {has}"),
     }
 }
 

@@ -107,7 +107,7 @@ async fn a_newer_schema_is_refused() {
 fn garbage_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("threads.db"), "no database at all ".repeat(500)).unwrap();
-    check_refused(dir.path(), "saves what can be read");
+    check_refused(dir.path(), "it copies what can be read into a new database");
     let left = fs::read_to_string(dir.path().join("threads.db")).unwrap();
     assert!(left.starts_with("no database at all"), "nothing was changed");
 }

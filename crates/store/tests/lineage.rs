@@ -81,13 +81,15 @@ async fn rollbacks_have_limits() {
     let error = store.commit(vec![roll_back("a", 3)]).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "thread a has 2 turns, so 3 cannot be dropped; give a smaller number"
+        "thread a has only 2 turns, so 3 cannot be dropped; drop at most 2"
     );
     store.commit(vec![start("a", "3", 1)]).await.unwrap();
     let error = store.commit(vec![roll_back("a", 1)]).await.unwrap_err();
     assert!(matches!(error, StoreError::TurnInFlight { .. }), "{error}");
     store.commit(vec![finish("a", "3"), roll_back("a", 3)]).await.unwrap();
     assert!(history(&store, "a").await.is_empty());
+    let error = store.commit(vec![roll_back("a", 1)]).await.unwrap_err();
+    assert_eq!(error.to_string(), "thread a has no turns, so there is nothing to drop");
     // A thread that had turns remains in lists.
     assert_eq!(store.threads(Default::default()).await.unwrap().rows.len(), 1);
 }

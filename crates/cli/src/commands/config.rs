@@ -208,6 +208,7 @@ fn write(
             error @ (Error::Conflict { .. }
             | Error::Busy { .. }
             | Error::Write { .. }
+            | Error::NotAFile { .. }
             | Error::TooLarge { .. }),
         ) => Err(error.into()),
         Err(error @ Error::Edit { .. }) => {

@@ -35,16 +35,16 @@ pub struct Written {
 ///
 /// # Errors
 /// An error of `validate`, [`Error::Edit`], [`Error::Conflict`], [`Error::TooLarge`],
-/// [`Error::Busy`] or [`Error::Write`]. The file is then unchanged.
+/// [`Error::NotAFile`], [`Error::Busy`] or [`Error::Write`]. The file is then unchanged.
 pub fn write(
     path: &Path,
     expected_version: Option<&str>,
     edits: &[Edit],
     validate: &mut dyn FnMut(&str) -> Result<(), Error>,
 ) -> Result<Written, Error> {
-    let path = target(path).map_err(|source| io(path, "follow the link", source))?;
+    let path = target(path).map_err(|cause| io(path, "follow the link", cause))?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    make_private(folder).map_err(|source| io(folder, "make the folder", source))?;
+    make_private(folder).map_err(|cause| io(folder, "make the folder", cause))?;
     let _lock = lock(&beside(&path, "lock"))?;
     let (old, meta) = read(&path)?;
     let found = version(old.as_bytes());
@@ -67,16 +67,16 @@ pub fn write(
         .and_then(|()| std::fs::rename(&temporary, &path))
         // tidy: open the folder, to sync it.
         .and_then(|()| File::open(folder)?.sync_all());
-    if let Err(source) = replaced {
+    if let Err(cause) = replaced {
         // A file that stays behind is replaced by the next writer.
         let _ = std::fs::remove_file(&temporary);
-        return Err(io(&path, "write", source));
+        return Err(io(&path, "write", cause));
     }
     Ok(Written { path, version: version(text.as_bytes()), text })
 }
 
-fn io(path: &Path, action: &'static str, source: std::io::Error) -> Error {
-    Error::Write { path: path.to_owned(), action, source: Arc::new(source) }
+fn io(path: &Path, action: &'static str, cause: std::io::Error) -> Error {
+    Error::Write { path: path.to_owned(), action, cause: Arc::new(cause) }
 }
 
 /// Follows the symbolic links at `path`. The file that they lead to need not exist.
@@ -115,7 +115,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Locks the file at `path` until the returned handle is dropped or the process ends.
 fn lock(path: &Path) -> Result<File, Error> {
-    let failed = |source| io(path, "lock", source);
+    let failed = |cause| io(path, "lock", cause);
     // tidy: open the lock, in a folder that only the user writes.
     let file = private(OpenOptions::new().create(true).write(true), path).map_err(failed)?;
     let deadline = Instant::now() + LOCK_WAIT;
@@ -123,7 +123,7 @@ fn lock(path: &Path) -> Result<File, Error> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+            Err(std::fs::TryLockError::Error(cause)) => return Err(failed(cause)),
             Err(std::fs::TryLockError::WouldBlock) if Instant::now() > deadline => {
                 return Err(Error::Busy { path: path.to_owned(), held_for: LOCK_WAIT });
             }
@@ -140,12 +140,13 @@ fn private(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
 }
 
 fn read(path: &Path) -> Result<(String, Option<std::fs::Metadata>), Error> {
-    let failed = |source| io(path, "read", source);
+    let failed = |cause| io(path, "read", cause);
     let refused = |error| match error {
-        ::files::Error::TooLarge { path, .. } => Error::TooLarge { path, limit: MAX_FILE_BYTES },
+        files::Error::TooLarge { path, .. } => Error::TooLarge { path, limit: MAX_FILE_BYTES },
+        files::Error::NotRegular { path, kind } => Error::NotAFile { path, kind },
         error => failed(error.into_io()),
     };
-    let opened = match ::files::open(path) {
+    let opened = match files::open(path) {
         Ok(opened) => opened,
         Err(error) if error.is_not_found() => return Ok((String::new(), None)),
         Err(error) => return Err(refused(error)),
@@ -153,7 +154,7 @@ fn read(path: &Path) -> Result<(String, Option<std::fs::Metadata>), Error> {
     let meta = opened.metadata.clone();
     let bytes = opened.read(path, MAX_FILE_BYTES).map_err(refused)?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| failed(::files::Error::NotText(path.to_owned()).into_io()))?;
+        .map_err(|_| failed(files::Error::NotText(path.to_owned()).into_io()))?;
     Ok((text, Some(meta)))
 }
 

@@ -1,6 +1,6 @@
 //! Messages about mistakes, as a user sees them.
 
-use config::{Error, Files, Layer, LayerName, MAX_FILE_BYTES};
+use config::{Error, FileCache, Layer, LayerName, MAX_FILE_BYTES};
 
 use crate::{TestHome, parse};
 
@@ -82,16 +82,19 @@ fn unknown_keys_are_warnings_or_strict_errors() {
     for (text, expected) in [
         (
             "modle = \"m\"",
-            "/home/a/config.toml:1:1: `modle`: no such key, ignored; did you mean `model`?",
+            "/home/a/config.toml:1:1: `modle`: there is no such key, so it is ignored; did you mean `model`?",
         ),
-        ("colour = 1", "/home/a/config.toml:1:1: `colour`: no such key, ignored; remove it"),
+        (
+            "colour = 1",
+            "/home/a/config.toml:1:1: `colour`: there is no such key, so it is ignored; remove it",
+        ),
         (
             "[features]\nundoo = true",
-            "/home/a/config.toml:2:1: `features.undoo`: no such key, ignored; did you mean `features.undo`?",
+            "/home/a/config.toml:2:1: `features.undoo`: there is no such key, so it is ignored; did you mean `features.undo`?",
         ),
         (
             "[profiles.p]\nmodle = 1",
-            "`profiles.p.modle`: no such key, ignored; did you mean `profiles.p.model`?",
+            "`profiles.p.modle`: there is no such key, so it is ignored; did you mean `profiles.p.model`?",
         ),
         ("[mcp_servers.x]\ncomand = 1", "did you mean `mcp_servers.x.command`?"),
     ] {
@@ -101,7 +104,11 @@ fn unknown_keys_are_warnings_or_strict_errors() {
         let mut home = TestHome::with(text);
         assert!(home.resolved().is_ok());
         home.strict = true;
-        assert!(home.error().contains("no such key"), "{text}");
+        let error = home.error();
+        assert!(
+            error.contains(": there is no such key, which `--strict-config` does not permit; "),
+            "{error}"
+        );
     }
 }
 
@@ -140,7 +147,7 @@ fn arguments_and_threads_are_checked_like_files() {
 fn unreadable_files_are_errors() {
     let home = TestHome::new();
     let name = LayerName::User { file: home.home.join("config.toml") };
-    assert!(Files::new().layer(&name).unwrap().is_none());
+    assert!(FileCache::default().layer(&name).unwrap().is_none());
     std::fs::write(home.home.join("config.toml"), b"model = \"a\"\nx = \"\xff\"").unwrap();
     let message = Layer::read(name.clone()).unwrap_err().to_string();
     assert!(
@@ -153,7 +160,10 @@ fn unreadable_files_are_errors() {
     let pipe = home.home.join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
-    assert!(matches!(Layer::read(LayerName::User { file: pipe }), Err(Error::Read { .. })));
+    assert!(matches!(Layer::read(LayerName::User { file: pipe }), Err(Error::NotAFile { .. })));
     let folder = LayerName::User { file: home.home };
-    assert!(matches!(Layer::read(folder), Err(Error::Read { .. })));
+    let message = Layer::read(folder).unwrap_err().to_string();
+    let expected =
+        ": it is a folder, so it cannot hold the configuration; move it away or delete it";
+    assert!(message.ends_with(expected), "{message}");
 }

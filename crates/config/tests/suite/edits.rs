@@ -138,6 +138,17 @@ fn writes_keep_mode_and_links_and_fail_atomically() {
     let circle = folder.path().join("circle");
     symlink(&circle, &circle).unwrap();
     assert!(matches!(put(&circle, &[]), Err(Error::Write { .. })));
+    let here = folder.path().join("a-folder");
+    std::fs::create_dir(&here).unwrap();
+    assert_eq!(
+        put(&here, &[replace("model", json!("c"))]).unwrap_err().to_string(),
+        format!(
+            "{}: it is a folder, so it cannot hold the configuration; move it away or delete it",
+            here.display()
+        )
+    );
+    let below = put(&path.join("config.toml"), &[]).unwrap_err().to_string();
+    assert!(below.ends_with("a part of the path is a file: move it away"), "{below}");
     let dangling = folder.path().join("dangling");
     symlink("made.toml", &dangling).unwrap();
     put(&dangling, &[replace("a", json!(1))]).unwrap();

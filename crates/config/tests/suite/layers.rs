@@ -80,7 +80,22 @@ fn profile() {
         assert_eq!(config.model.as_deref().unwrap_or("none"), expected, "{flags:?}");
     }
     let message = TestHome::with(file).flag("profile=q").error();
-    assert_eq!(message, "-c profile=…: `profile`: there is no `q`; did you mean `p`? (defined: p)");
+    assert_eq!(
+        message,
+        "-c profile=…: `profile`: the profile `q` is not defined; did you mean `p`? Defined: `p`"
+    );
+    let message = TestHome::with(file).flag("profile=other").error();
+    assert_eq!(
+        message,
+        "-c profile=…: `profile`: the profile `other` is not defined; use one that is defined (`p`), \
+         or define it as `[profiles.other]`"
+    );
+    let message = TestHome::new().flag("profile=x.y").error();
+    assert_eq!(
+        message,
+        "-c profile=…: `profile`: the profile `x.y` is not defined; define it as \
+         `[profiles.\"x.y\"]`, or remove `profile`"
+    );
     let nested = TestHome::with("[profiles.p]\nprofile = \"q\"\n");
     assert!(nested.warnings()[0].contains("a profile cannot select"), "{:?}", nested.warnings());
 }

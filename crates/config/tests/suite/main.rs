@@ -3,7 +3,7 @@
 
 mod diagnostics;
 mod edits;
-mod files;
+mod file_cache;
 mod layers;
 mod properties;
 mod providers;
@@ -17,7 +17,7 @@ mod trust;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::{Config, Environment, Error, Files, Layer, LayerName, Overrides, Resolved, Stack};
+use config::{Config, Environment, Error, FileCache, Layer, LayerName, Overrides, Resolved, Stack};
 use tempfile::TempDir;
 
 /// The folders of an administrator, a user and a project.
@@ -27,7 +27,7 @@ pub(crate) struct TestHome {
     pub(crate) home: PathBuf,
     pub(crate) system: PathBuf,
     pub(crate) cwd: PathBuf,
-    pub(crate) files: Files,
+    pub(crate) files: FileCache,
     pub(crate) flags: Vec<String>,
     pub(crate) thread: serde_json::Value,
     pub(crate) strict: bool,
@@ -47,7 +47,7 @@ impl TestHome {
             home,
             system,
             cwd,
-            files: Files::new(),
+            files: FileCache::default(),
             flags: Vec::new(),
             thread: serde_json::json!({}),
             strict: false,

@@ -78,7 +78,7 @@ fn selected() {
     for (text, expected) in [
         (
             "model_provider = \"offlin\"",
-            ":1:18: `model_provider`: there is no `offlin`; did you mean `offline`? (defined: default, lmstudio, offline, ollama)",
+            ":1:18: `model_provider`: the model provider `offlin` is not defined; did you mean `offline`? Defined: `default`, `lmstudio`, `offline`, `ollama`",
         ),
         (
             "[model_providers.offline]\nbase_url = \"http://x\"",

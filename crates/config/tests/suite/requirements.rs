@@ -144,7 +144,10 @@ fn invalid_requirements_are_errors() {
             "allowed_approvals_reviewers = [\"me\"]",
             "`allowed_approvals_reviewers.0` must be one of",
         ),
-        ("allowed_sandbox_mode = [\"read-only\"]", "did you mean `allowed_sandbox_modes`?"),
+        (
+            "allowed_sandbox_mode = [\"read-only\"]",
+            "would limit nothing; did you mean `allowed_sandbox_modes`?",
+        ),
         ("allowed_sandbox_modes = [\"none\"]", "`allowed_sandbox_modes.0` must be one of"),
         ("features.shel_tool = true", "did you mean `shell_tool`?"),
         ("[mcp_servers.x.identity]", "write exactly one"),

@@ -120,7 +120,10 @@ fn permission_profiles_are_read() {
         ("permissions.p.filesystem.\"/a\" = { \"../b\" = \"read\" }", "leaves its folder"),
         ("permissions.p.filesystem.\"/a\" = { \"/b\" = \"read\" }", "leaves its folder"),
         ("permissions.p.filesystem.\"/a\" = \"execute\"", "must be one of \"read\""),
-        ("default_permissions = \"q\"\n[permissions.p]", "there is no `q`; did you mean `p`?"),
+        (
+            "default_permissions = \"q\"\n[permissions.p]",
+            "the permission profile `q` is not defined; did you mean `p`?",
+        ),
     ] {
         let message = TestHome::with(text).error();
         assert!(message.contains(expected), "{text:?} gave {message:?}");

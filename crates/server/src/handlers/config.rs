@@ -194,15 +194,17 @@ fn edit(edit: ConfigEdit) -> Edit {
 fn refusal(error: config::Error) -> Error {
     let kind = match &error {
         config::Error::Conflict { .. } => ErrorKind::ConfigWrite(ConfigWriteFault::VersionConflict),
-        config::Error::Write { source, .. }
+        config::Error::Write { cause, .. }
             if matches!(
-                source.kind(),
+                cause.kind(),
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
             ) =>
         {
             ErrorKind::ConfigWrite(ConfigWriteFault::ReadOnlyLayer)
         }
-        config::Error::Busy { .. } | config::Error::Write { .. } => ErrorKind::Failed,
+        config::Error::Busy { .. }
+        | config::Error::NotAFile { .. }
+        | config::Error::Write { .. } => ErrorKind::Failed,
         _ => ErrorKind::ConfigWrite(ConfigWriteFault::Validation),
     };
     Error::new(kind, error.diagnostic())

@@ -15,9 +15,9 @@ use crate::requirements_layer::RequirementsLayer;
 /// Cached files; when there are more, the cache is cleared.
 const MAX_FILES: usize = 1024;
 
-/// Reads and caches files. All threads of a server share one.
+/// Reads and caches configuration files. All threads of a server share one.
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct FileCache {
     generation: AtomicU64,
     layers: Mutex<HashMap<LayerName, Cached<Layer>>>,
     requirements: Mutex<HashMap<LayerName, Cached<RequirementsLayer>>>,
@@ -43,22 +43,17 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-impl Files {
-    /// An empty cache.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
+impl FileCache {
     /// The layer of the file of `name`; `None` if it does not exist.
     ///
     /// # Errors
     /// The file has never been valid. For one that became invalid, this returns its last valid
-    /// content, and [`Files::broken`] the error.
+    /// content, and [`FileCache::broken`] the error.
     pub fn layer(&self, name: &LayerName) -> Result<Option<Arc<Layer>>, Error> {
         cached(&self.layers, name, &self.generation, Layer::read)
     }
 
-    /// As [`Files::layer`], for a requirements file.
+    /// As [`FileCache::layer`], for a requirements file.
     pub(crate) fn requirements(
         &self,
         name: &LayerName,
@@ -84,7 +79,7 @@ impl Files {
     }
 
     /// Reads the layers that changed since they were last read. Their mistakes are in
-    /// [`Files::broken`].
+    /// [`FileCache::broken`].
     pub fn refresh(&self) {
         let names: Vec<LayerName> = lock(&self.layers).keys().cloned().collect();
         for name in names {

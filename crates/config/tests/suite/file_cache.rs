@@ -1,6 +1,6 @@
 //! The cache of parsed files.
 
-use config::{Files, LayerName};
+use config::{FileCache, LayerName};
 
 use crate::TestHome;
 
@@ -9,7 +9,7 @@ fn only_changed_files_are_read_again() {
     let home = TestHome::with("model = \"a\"\n");
     let path = home.home.join("config.toml");
     let name = LayerName::User { file: path.clone() };
-    let files = Files::new();
+    let files = FileCache::default();
     let first = files.layer(&name).unwrap().unwrap();
     let generation = files.generation();
     let again = files.layer(&name).unwrap().unwrap();
