@@ -1,11 +1,13 @@
 //! What every crate that sends requests to model servers shares: one way to build a pooled HTTPS
-//! client, one parser of server-sent events, one policy for waiting and retrying. It knows no API and
-//! no provider.
+//! client, one parser of server-sent events, one policy for waiting and retrying, one type for failures.
+//! It knows no API and no provider.
 
 #[cfg(feature = "client")]
 mod client;
+mod failure;
 pub mod retry;
 pub mod sse;
 
 #[cfg(feature = "client")]
 pub use client::{HttpClient, PoolOptions, TlsError, error_chain, http_client, tls_config};
+pub use failure::{Failure, FailureKind, Retry};

@@ -171,6 +171,6 @@ async fn refuse(provider: &Provider, refusal: Refusal, sender: &mpsc::Sender<Vec
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let target = "the scripted model";
     let headers = HeaderMap::new();
-    let failure = Failure::from_status(provider, target, status, &headers, &refusal.body);
+    let failure = model::failure_from_status(provider, target, status, &headers, &refusal.body);
     let _ = sender.send(vec![Event::Failed(failure)]).await;
 }

@@ -18,7 +18,7 @@ use tokio::{sync::mpsc, task::AbortHandle, time};
 use crate::{
     Decoder, Endpoint, Event, Failure, FailureKind, Prompt, Provider, Retry, Transport,
     compression::{self, Compression, Encoded},
-    failure::request_id,
+    failure::{failure_from_status, request_id},
 };
 
 /// Most batches of events that wait for a slow reader; beyond it the network is not read. A batch
@@ -309,7 +309,7 @@ async fn refused(
         Ok(Err(_)) | Err(_) => Bytes::new(),
     };
     let mut failure =
-        Failure::from_status(provider, &endpoint.label, head.status, &head.headers, &text);
+        failure_from_status(provider, &endpoint.label, head.status, &head.headers, &text);
     if head.status.is_success() {
         failure.kind = FailureKind::ResponseStreamConnectionFailed;
         failure.message.push_str("; this is no event stream, check the provider's `base_url`");

@@ -8,6 +8,7 @@ use http_client::sse::{Reader, TooLong};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use crate::failure::from_code;
 use crate::{Event, Failure, FailureKind, Usage, excerpt};
 
 mod item;
@@ -252,7 +253,7 @@ struct WireError<'a> {
 impl WireError<'_> {
     fn failure(&self) -> Failure {
         let text = |member: &Option<Cow<'_, str>>| member.as_deref().unwrap_or("").to_owned();
-        Failure::from_code(&text(&self.code), &text(&self.message))
+        from_code(&text(&self.code), &text(&self.message))
     }
 }
 

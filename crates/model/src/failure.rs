@@ -1,127 +1,63 @@
-//! Why a response failed, in the terms of the specification's `agentErrorInfo`, and the mapping
-//! from HTTP responses and error events to them. It states what can be retried; the caller decides
+//! Maps HTTP responses and error events to failures. It states what can be retried; the caller decides
 //! whether and when.
 
 use std::{borrow::Cow, time::Duration};
 
-use http_client::retry;
+use http_client::{FailureKind, Retry, retry};
 use hyper::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
 use crate::{Provider, Usage};
 
-/// A failed response. `message` is written for the person at the client.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Failure {
-    pub kind: FailureKind,
-    pub message: String,
-    /// Additional details for support: the provider's error code and request id.
-    pub details: Option<String>,
-    /// Status of the provider's response, if there was one.
-    pub http_status: Option<u16>,
-    /// Whether a retry of the request may succeed.
-    pub retry: Retry,
-    /// The delay that the provider asked for.
-    pub retry_after: Option<Duration>,
-    /// Tokens used before the failure.
-    pub usage: Option<Usage>,
-}
-
-/// Whether a retry of a failed request may succeed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
-    /// A retry would fail again.
-    Never,
-    /// The response did not begin.
-    Request,
-    /// The response was cut off.
-    Stream,
-}
-
-/// Specification "Errors", `agentErrorInfo`, and the additional values of the wire shapes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FailureKind {
-    ContextWindowExceeded,
-    UsageLimitExceeded,
-    HttpConnectionFailed,
-    ResponseStreamConnectionFailed,
-    ResponseStreamDisconnected,
-    ResponseTooManyFailedAttempts,
-    BadRequest,
-    Unauthorized,
-    ServerOverloaded,
-    CyberPolicy,
-    InternalServerError,
-    Other,
-}
+/// A failed response.
+pub type Failure = http_client::Failure<Usage>;
 
 /// Most characters of an external text that a message quotes.
 const EXCERPT_CHARS: usize = 400;
 
-impl Failure {
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            details: None,
-            http_status: None,
-            retry: Retry::Never,
-            retry_after: None,
-            usage: None,
-        }
-    }
+/// An `error` or `response.failed` event, from its code and message.
+pub(crate) fn from_code(code: &str, message: &str) -> Failure {
+    let text = if message.is_empty() { "no message was given" } else { message };
+    let (kind, passes) = classify(code).unwrap_or((FailureKind::Other, true));
+    let message = match code {
+        "" => format!("the model provider reported an error: {}", excerpt(text)),
+        _ => format!("the model provider reported {}: {}", excerpt(code), excerpt(text)),
+    };
+    let retry_after = retry::wait_in_message(text);
+    let retry = if passes { Retry::Stream } else { Retry::Never };
+    Failure { retry, retry_after, ..Failure::new(kind, message) }
+}
 
-    /// A stream that ended or broke early; worth a retry.
-    pub fn disconnected(message: impl Into<String>) -> Self {
-        Self { retry: Retry::Stream, ..Self::new(FailureKind::ResponseStreamDisconnected, message) }
-    }
-
-    /// An `error` or `response.failed` event, from its code and message.
-    pub(crate) fn from_code(code: &str, message: &str) -> Self {
-        let text = if message.is_empty() { "no message was given" } else { message };
-        let (kind, passes) = classify(code).unwrap_or((FailureKind::Other, true));
-        let message = match code {
-            "" => format!("the model provider reported an error: {}", excerpt(text)),
-            _ => format!("the model provider reported {}: {}", excerpt(code), excerpt(text)),
-        };
-        let retry_after = retry::wait_in_message(text);
-        let retry = if passes { Retry::Stream } else { Retry::Never };
-        Self { retry, retry_after, ..Self::new(kind, message) }
-    }
-
-    /// A response with an error status. `target` names the request (`POST https://host/path`).
-    pub fn from_status(
-        provider: &Provider,
-        target: &str,
-        status: StatusCode,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Self {
-        let error = ErrorBody::read(body);
-        let coded = error.code().and_then(classify).map(|(kind, _)| kind);
-        let kind = match (coded, status.as_u16()) {
-            // A rate-limit code is equivalent to status 429.
-            (Some(kind), _) if kind != FailureKind::ResponseTooManyFailedAttempts => kind,
-            (_, 400) => FailureKind::BadRequest,
-            (_, 401) => FailureKind::Unauthorized,
-            (_, 429) => FailureKind::ResponseTooManyFailedAttempts,
-            _ => FailureKind::HttpConnectionFailed,
-        };
-        let code =
-            error.code().map(|code| provider.redact(&format!("error code `{}`", excerpt(code))));
-        let details: Vec<String> = code.into_iter().chain(request_id(headers)).collect();
-        let text = error.message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-        let text = provider.redact(&excerpt(&text));
-        let text = if text.is_empty() { "(empty body)" } else { &text };
-        let mut message = format!("{target} answered {}: {text}", named(status));
-        message.push_str(&advice(provider, kind));
-        Self {
-            http_status: Some(status.as_u16()),
-            details: (!details.is_empty()).then(|| details.join(", ")),
-            retry_after: requested_wait(headers).or_else(|| retry::wait_in_message(text)),
-            ..Self::new(kind, message)
-        }
+/// A response with an error status. `target` names the request (`POST https://host/path`).
+pub fn failure_from_status(
+    provider: &Provider,
+    target: &str,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Failure {
+    let error = ErrorBody::read(body);
+    let coded = error.code().and_then(classify).map(|(kind, _)| kind);
+    let kind = match (coded, status.as_u16()) {
+        // A rate-limit code is equivalent to status 429.
+        (Some(kind), _) if kind != FailureKind::ResponseTooManyFailedAttempts => kind,
+        (_, 400) => FailureKind::BadRequest,
+        (_, 401) => FailureKind::Unauthorized,
+        (_, 429) => FailureKind::ResponseTooManyFailedAttempts,
+        _ => FailureKind::HttpConnectionFailed,
+    };
+    let code = error.code().map(|code| provider.redact(&format!("error code `{}`", excerpt(code))));
+    let details: Vec<String> = code.into_iter().chain(request_id(headers)).collect();
+    let text = error.message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let text = provider.redact(&excerpt(&text));
+    let text = if text.is_empty() { "(empty body)" } else { &text };
+    let mut message = format!("{target} answered {}: {text}", named(status));
+    message.push_str(&advice(provider, kind));
+    Failure {
+        http_status: Some(status.as_u16()),
+        details: (!details.is_empty()).then(|| details.join(", ")),
+        retry_after: requested_wait(headers).or_else(|| retry::wait_in_message(text)),
+        ..Failure::new(kind, message)
     }
 }
 
@@ -240,7 +176,7 @@ mod tests {
         let provider = Provider::http("p", "http://host/v1");
         let check = |status: u16, body: &str, kind: FailureKind| {
             let status = StatusCode::from_u16(status).unwrap();
-            let failure = Failure::from_status(
+            let failure = failure_from_status(
                 &provider,
                 "POST http://host/v1/r",
                 status,
@@ -268,7 +204,7 @@ mod tests {
     #[test]
     fn events_map_to_kinds() {
         let check = |code: &str, message: &str, kind, passes, wait: Option<u64>| {
-            let failure = Failure::from_code(code, message);
+            let failure = from_code(code, message);
             let wait = wait.map(Duration::from_millis);
             let retry = if passes { Retry::Stream } else { Retry::Never };
             assert_eq!((failure.kind, failure.retry), (kind, retry), "{code}");
@@ -294,7 +230,7 @@ mod tests {
         let status = StatusCode::UNAUTHORIZED;
         let mut headers = HeaderMap::new();
         headers.insert("x-request-id", "req_1".parse().unwrap());
-        let failure = Failure::from_status(&provider, "POST u", status, &headers, body.as_bytes());
+        let failure = failure_from_status(&provider, "POST u", status, &headers, body.as_bytes());
         assert_eq!(failure.details.as_deref(), Some("request id `req_1`"));
         assert!(!failure.message.contains("sk-very-secret"), "{}", failure.message);
         assert!(!failure.message.contains('\n'));

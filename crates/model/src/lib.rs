@@ -18,6 +18,7 @@ pub use client::{Client, OfflineTransport, Options, ResponseStream, connect};
 pub use decode::Decoder;
 pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
-pub use failure::{Failure, FailureKind, Retry, excerpt};
+pub use failure::{Failure, excerpt, failure_from_status};
+pub use http_client::{FailureKind, Retry};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{KeySource, Provider, Secret, Transport};

@@ -16,6 +16,8 @@ use crate::port::model::{Failure, FailureKind, ModelItemKind};
 use message::Message;
 use reasoning::Reasoning;
 
+pub(crate) use reasoning::ReasoningPart;
+
 /// Why an item fails when another takes its place in the response.
 const REPLACED: &str = "the model's response went on with something else";
 /// Why an item fails when the response ends before it.
@@ -156,34 +158,18 @@ impl Sample {
         Ok(())
     }
 
-    /// Text of a section of a reasoning summary.
-    pub(crate) fn summary_delta(
-        &mut self,
-        index: usize,
-        part: usize,
-        text: String,
-        cx: &mut Cx,
-    ) -> Result<(), TooLong> {
-        self.count(text.len().max(ITEM_BYTES), cx)?;
-        self.open_reasoning(index, cx)?;
-        if let Some(Streaming::Reasoning(reasoning)) = self.items.get_mut(&index) {
-            reasoning.push_summary(&self.turn, part, text, cx);
-        }
-        Ok(())
-    }
-
-    /// Raw reasoning text.
+    /// Text of reasoning.
     pub(crate) fn reasoning_delta(
         &mut self,
         index: usize,
-        part: usize,
+        part: ReasoningPart,
         text: String,
         cx: &mut Cx,
     ) -> Result<(), TooLong> {
         self.count(text.len().max(ITEM_BYTES), cx)?;
         self.open_reasoning(index, cx)?;
         if let Some(Streaming::Reasoning(reasoning)) = self.items.get_mut(&index) {
-            reasoning.push_content(&self.turn, part, text, cx);
+            reasoning.push(&self.turn, part, text, cx);
         }
         Ok(())
     }

@@ -74,6 +74,7 @@ fn step_of_failure(failure: &Failure) -> Step {
         FailureKind::Unauthorized => "invalid_api_key",
         FailureKind::HttpConnectionFailed
         | FailureKind::ResponseStreamConnectionFailed
+        | FailureKind::SandboxError
         | FailureKind::Other => "other",
     };
     let code = Some(code.to_owned());

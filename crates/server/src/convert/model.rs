@@ -1,9 +1,6 @@
 //! Prompts and streamed events: between the session and the model crate.
 
-use session::{
-    Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, Retry, SearchAction,
-    Usage,
-};
+use session::{ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, SearchAction, Usage};
 
 /// A batch of a streamed response, without the events that the session does not use. Raw reasoning is
 /// left out unless `show_raw_agent_reasoning` is set; the model's own history keeps it.
@@ -40,7 +37,7 @@ fn event(event: model::Event) -> Option<ModelEvent> {
             ModelEvent::ItemDone { index: at(index), raw, item: model_item(item) }
         }
         Event::Completed { usage } => ModelEvent::Completed { usage: tokens(usage) },
-        Event::Failed(failure) => ModelEvent::Failed(self::failure(failure)),
+        Event::Failed(failure) => ModelEvent::Failed(failure.map_usage(tokens)),
         Event::Created { .. } | Event::ArgumentsDelta { .. } | Event::CustomInputDelta { .. } => {
             return None;
         }
@@ -109,39 +106,6 @@ fn tokens(usage: model::Usage) -> Usage {
         output: number(usage.output),
         reasoning_output: number(usage.reasoning_output),
         total: number(usage.total),
-    }
-}
-
-fn failure(failure: model::Failure) -> Failure {
-    use model::FailureKind as From;
-    let kind = match failure.kind {
-        From::ContextWindowExceeded => FailureKind::ContextWindowExceeded,
-        From::UsageLimitExceeded => FailureKind::UsageLimitExceeded,
-        From::HttpConnectionFailed => FailureKind::HttpConnectionFailed,
-        From::ResponseStreamConnectionFailed => FailureKind::ResponseStreamConnectionFailed,
-        From::ResponseStreamDisconnected => FailureKind::ResponseStreamDisconnected,
-        From::ResponseTooManyFailedAttempts => FailureKind::ResponseTooManyFailedAttempts,
-        From::BadRequest => FailureKind::BadRequest,
-        From::Unauthorized => FailureKind::Unauthorized,
-        From::ServerOverloaded => FailureKind::ServerOverloaded,
-        From::CyberPolicy => FailureKind::CyberPolicy,
-        From::InternalServerError => FailureKind::InternalServerError,
-        From::Other => FailureKind::Other,
-    };
-    Failure {
-        kind,
-        message: failure.message,
-        details: failure.details,
-        http_status: failure.http_status,
-        retry: match failure.retry {
-            model::Retry::Never => Retry::Never,
-            model::Retry::Request => Retry::Request,
-            model::Retry::Stream => Retry::Stream,
-        },
-        retry_after_ms: failure
-            .retry_after
-            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-        usage: failure.usage.map(tokens),
     }
 }
 

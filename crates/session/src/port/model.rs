@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use http_client::{FailureKind, Retry};
 use serde::{Deserialize, Serialize};
 
 use super::item::{Phase, SearchAction};
@@ -34,81 +35,8 @@ impl Usage {
     }
 }
 
-/// What kind of failure a model call had (specification: Errors, `agentErrorInfo`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// The history does not fit.
-    ContextWindowExceeded,
-    /// The account's quota is used up.
-    UsageLimitExceeded,
-    /// The provider answered 4xx or 5xx.
-    HttpConnectionFailed,
-    /// The provider could not be reached.
-    ResponseStreamConnectionFailed,
-    /// The stream ended early.
-    ResponseStreamDisconnected,
-    /// The last of many tries failed.
-    ResponseTooManyFailedAttempts,
-    /// The provider refused the request.
-    BadRequest,
-    /// No valid credentials.
-    Unauthorized,
-    /// The sandbox cannot enforce the policy.
-    SandboxError,
-    /// The provider has too much to do.
-    ServerOverloaded,
-    /// The provider held the request back for reasons of cyber security.
-    CyberPolicy,
-    /// A failure of the server.
-    InternalServerError,
-    /// Anything else.
-    Other,
-}
-
-/// A failed model call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// For a program.
-    pub kind: FailureKind,
-    /// For a person.
-    pub message: String,
-    /// What else the provider said, such as its error code and request id.
-    pub details: Option<String>,
-    /// The provider's HTTP status.
-    pub http_status: Option<u16>,
-    /// Whether the same request may succeed later.
-    pub retry: Retry,
-    /// How long the provider asks to wait, in milliseconds.
-    pub retry_after_ms: Option<u64>,
-    /// Tokens that the response cost before it failed.
-    pub usage: Option<Usage>,
-}
-
-impl Failure {
-    /// A failure that no retry helps.
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            details: None,
-            http_status: None,
-            retry: Retry::Never,
-            retry_after_ms: None,
-            usage: None,
-        }
-    }
-}
-
-/// Whether a failed request is sent again, and by which limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// It would fail again.
-    Never,
-    /// The response did not begin: [`Limits::request_retries`](crate::Limits::request_retries).
-    Request,
-    /// The response broke off: [`Limits::stream_retries`](crate::Limits::stream_retries).
-    Stream,
-}
+/// A failed model call, or another reason why a turn fails.
+pub type Failure = http_client::Failure<Usage>;
 
 /// What kind of output item the model opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

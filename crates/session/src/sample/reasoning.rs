@@ -16,6 +16,15 @@ pub(super) struct Reasoning {
     announced: usize,
 }
 
+/// A part of reasoning, by its index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReasoningPart {
+    /// A section of the summary.
+    Summary(usize),
+    /// A raw block.
+    Content(usize),
+}
+
 impl Reasoning {
     /// Opens reasoning.
     pub(super) fn start(turn: &Id, cx: &mut Cx) -> Self {
@@ -38,22 +47,20 @@ impl Reasoning {
         }
     }
 
-    /// Appends to a section of the summary.
-    pub(super) fn push_summary(&mut self, turn: &Id, part: usize, text: String, cx: &mut Cx) {
-        let Some(section) = slot(&mut self.summary, part) else { return };
-        section.push_str(&text);
-        self.announce(turn, cx);
-        let (turn, item) = (turn.clone(), self.id.clone());
-        cx.emit(Event::SummaryDelta { turn, item, index: part, text });
-    }
-
-    /// Appends to a raw block.
-    pub(super) fn push_content(&mut self, turn: &Id, part: usize, text: String, cx: &mut Cx) {
-        let Some(block) = slot(&mut self.content, part) else { return };
+    /// Appends to a part.
+    pub(super) fn push(&mut self, turn: &Id, part: ReasoningPart, text: String, cx: &mut Cx) {
+        let slot = match part {
+            ReasoningPart::Summary(index) => slot(&mut self.summary, index),
+            ReasoningPart::Content(index) => slot(&mut self.content, index),
+        };
+        let Some(block) = slot else { return };
         block.push_str(&text);
         self.announce(turn, cx);
         let (turn, item) = (turn.clone(), self.id.clone());
-        cx.emit(Event::ReasoningDelta { turn, item, index: part, text });
+        cx.emit(match part {
+            ReasoningPart::Summary(index) => Event::SummaryDelta { turn, item, index, text },
+            ReasoningPart::Content(index) => Event::ReasoningDelta { turn, item, index, text },
+        });
     }
 
     /// Announces every section that was not yet, so that each has its boundary, whether the

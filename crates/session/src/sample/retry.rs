@@ -40,9 +40,8 @@ impl Attempts {
                 (&mut self.stream, limits.stream_retries)
             }
         };
-        let asked = failure.retry_after_ms.map(Duration::from_millis);
         let attempt = *count + 1;
-        match POLICY.wait(attempt, asked) {
+        match POLICY.wait(attempt, failure.retry_after) {
             Some(wait) if *count < limit => {
                 *count = attempt;
                 // At most the longest wait that a provider can ask for.
@@ -71,9 +70,10 @@ pub(crate) fn given_up(mut failure: Failure, tries: u32) -> Failure {
     if tries > 1 {
         failure.message.push_str(&format!(" (after {tries} tries)"));
     }
-    let too_long = |asked: &u64| Duration::from_millis(*asked) > POLICY.longest_asked;
-    if let Some(asked) = failure.retry_after_ms.filter(too_long) {
-        failure.message.push_str(&format!("; try again in {}", duration(asked)));
+    let too_long = |asked: &Duration| *asked > POLICY.longest_asked;
+    if let Some(asked) = failure.retry_after.filter(too_long) {
+        let asked_ms = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
+        failure.message.push_str(&format!("; try again in {}", duration(asked_ms)));
     }
     failure
 }
@@ -93,7 +93,8 @@ mod tests {
 
     fn failure(retry: Retry, retry_after_ms: Option<u64>) -> Failure {
         let kind = FailureKind::ResponseTooManyFailedAttempts;
-        Failure { retry, retry_after_ms, ..Failure::new(kind, "busy") }
+        let retry_after = retry_after_ms.map(Duration::from_millis);
+        Failure { retry, retry_after, ..Failure::new(kind, "busy") }
     }
 
     #[test]
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(reported.message, "busy (retry 1 of 4 in 0.2 s)");
         assert_eq!(reported.kind, FailureKind::HttpConnectionFailed);
         assert_eq!(given_up(busy.clone(), 1), busy);
-        let long = Failure { retry_after_ms: Some(3_600_000), ..busy };
+        let long = Failure { retry_after: Some(Duration::from_secs(3_600)), ..busy };
         assert_eq!(given_up(long, 3).message, "busy (after 3 tries); try again in 3600 s");
     }
 }

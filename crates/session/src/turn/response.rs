@@ -14,7 +14,7 @@ use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, Usage};
 use crate::port::tool::ToolError;
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
-use crate::sample::{Sample, TooLong, UNFINISHED};
+use crate::sample::{ReasoningPart, Sample, TooLong, UNFINISHED};
 use crate::thread::Thread;
 use crate::tools::{self, RejectedCall, ToolCall};
 
@@ -104,10 +104,10 @@ impl Turn {
             ModelEvent::TextDelta { index, text } => sample.text_delta(index, text, planning, cx),
             ModelEvent::SummaryPartAdded { index, part } => sample.summary_part(index, part, cx),
             ModelEvent::SummaryDelta { index, part, text } => {
-                sample.summary_delta(index, part, text, cx)
+                sample.reasoning_delta(index, ReasoningPart::Summary(part), text, cx)
             }
             ModelEvent::ReasoningDelta { index, part, text } => {
-                sample.reasoning_delta(index, part, text, cx)
+                sample.reasoning_delta(index, ReasoningPart::Content(part), text, cx)
             }
             ModelEvent::ItemDone { index, raw, item } => self.item_done(index, &raw, item, thread),
             ModelEvent::Completed { usage } => {

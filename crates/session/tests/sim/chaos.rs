@@ -344,7 +344,7 @@ fn event() -> impl Strategy<Value = ModelEvent> {
     let failure = Failure {
         http_status: Some(500),
         retry: Retry::Stream,
-        retry_after_ms: Some(1_000),
+        retry_after: Some(std::time::Duration::from_secs(1)),
         ..Failure::new(FailureKind::Other, "")
     };
     let usage = Usage { input: i64::MAX, total: i64::MIN, ..Usage::default() };
