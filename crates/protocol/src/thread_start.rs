@@ -17,75 +17,136 @@ use crate::tool::DynamicToolSpec;
 use crate::turn::TurnEnvironmentParams;
 use crate::wire;
 
-/// Parameters of `thread/start`; absent members are taken from the configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ThreadStartParams {
-    #[serde(skip_serializing_if = "Option::is_none")]
+/// Declares the parameters of a method that opens a thread: its members before the overrides, the
+/// overrides, and its other members. A flattened struct is no alternative: the errors of flattened members
+/// have no positions, by which misspelled names are found.
+macro_rules! opening_params {
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident {
+            { $($before:tt)* }
+            overrides,
+            { $($after:tt)* }
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            $($before)*
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub model: Option<String>,
+            /// Id of a configured provider.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub model_provider: Option<String>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub service_tier: Option<String>,
+            /// Working directory of the thread.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub cwd: Option<String>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub approval_policy: Option<AskForApproval>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub approvals_reviewer: Option<ApprovalsReviewer>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub sandbox: Option<SandboxMode>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub permissions: Option<PermissionProfileSelectionParams>,
+            /// Configuration overrides, by dotted key.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub config: Option<BTreeMap<String, Value>>,
+            /// Replaces the built-in instructions.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub base_instructions: Option<String>,
+            /// Text added to the instructions.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub developer_instructions: Option<String>,
+            $($after)*
+        }
+
+        impl $name {
+            /// Takes the overrides out of the parameters.
+            pub fn take_overrides(&mut self) -> OpeningOverrides {
+                OpeningOverrides {
+                    model: self.model.take(),
+                    model_provider: self.model_provider.take(),
+                    service_tier: self.service_tier.take(),
+                    cwd: self.cwd.take(),
+                    approval_policy: self.approval_policy.take(),
+                    approvals_reviewer: self.approvals_reviewer.take(),
+                    sandbox: self.sandbox.take(),
+                    permissions: self.permissions.take(),
+                    config: self.config.take(),
+                    base_instructions: self.base_instructions.take(),
+                    developer_instructions: self.developer_instructions.take(),
+                }
+            }
+        }
+    };
+}
+
+/// The settings that all methods that open a thread can override.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OpeningOverrides {
     pub model: Option<String>,
-    /// Id of a configured provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_provider: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<String>,
-    /// Working directory of the thread.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_policy: Option<AskForApproval>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub approvals_reviewer: Option<ApprovalsReviewer>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxMode>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub permissions: Option<PermissionProfileSelectionParams>,
-    /// Configuration overrides, by dotted key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<BTreeMap<String, Value>>,
-    /// Replaces the built-in instructions.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub base_instructions: Option<String>,
-    /// Text added to the instructions.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub personality: Option<Personality>,
-    /// Label of the thread's metrics.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_name: Option<String>,
-    /// The thread is not stored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ephemeral: Option<bool>,
-    /// Tools that the client runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub environments: Option<Vec<TurnEnvironmentParams>>,
-    #[serde(
-        default,
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "wire::is_false"
-    )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub experimental_raw_events: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub mock_experimental_field: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "wire::is_false"
-    )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub persist_extended_history: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_start_source: Option<ThreadStartSource>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_source: Option<ThreadSource>,
+}
+
+opening_params! {
+    /// Parameters of `thread/start`; absent members are taken from the configuration.
+    pub struct ThreadStartParams {
+        {}
+        overrides,
+        {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub personality: Option<Personality>,
+            /// Label of the thread's metrics.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub service_name: Option<String>,
+            /// The thread is not stored.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub ephemeral: Option<bool>,
+            /// Tools that the client runs.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub environments: Option<Vec<TurnEnvironmentParams>>,
+            #[serde(
+                default,
+                deserialize_with = "wire::or_default",
+                skip_serializing_if = "wire::is_false"
+            )]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub experimental_raw_events: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub mock_experimental_field: Option<String>,
+            #[serde(
+                default,
+                deserialize_with = "wire::or_default",
+                skip_serializing_if = "wire::is_false"
+            )]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub persist_extended_history: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub session_start_source: Option<ThreadStartSource>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub thread_source: Option<ThreadSource>,
+        }
+    }
 }
 
 /// Why a thread was started.
@@ -191,129 +252,89 @@ pub enum SnapshotReason {
     TooOld,
 }
 
-/// Parameters of `thread/resume`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ThreadResumeParams {
-    pub thread_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<SandboxMode>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub permissions: Option<PermissionProfileSelectionParams>,
-    /// Configuration overrides, by dotted key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<BTreeMap<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_instructions: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_instructions: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub personality: Option<Personality>,
-    /// Leaves `thread.turns` empty.
-    #[serde(
-        default,
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "wire::is_false"
-    )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub exclude_turns: bool,
-    /// Starts a thread with these items as its history; `threadId` is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub history: Option<Vec<ResponseItem>>,
-    /// An exported file with the thread, which is imported unless it is already stored; `threadId`
-    /// is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub path: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "wire::is_false"
-    )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub persist_extended_history: bool,
-    /// The last `eventCursor` of the thread that this client received: later events are replayed
-    /// after the response. Requires `capabilities.eventCursor`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub event_cursor: Option<String>,
+opening_params! {
+    /// Parameters of `thread/resume`.
+    pub struct ThreadResumeParams {
+        {
+            pub thread_id: String,
+        }
+        overrides,
+        {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub personality: Option<Personality>,
+            /// Leaves `thread.turns` empty.
+            #[serde(
+                default,
+                deserialize_with = "wire::or_default",
+                skip_serializing_if = "wire::is_false"
+            )]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub exclude_turns: bool,
+            /// Starts a thread with these items as its history; `threadId` is ignored.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub history: Option<Vec<ResponseItem>>,
+            /// An exported file with the thread, which is imported unless it is already stored; `threadId`
+            /// is ignored.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub path: Option<String>,
+            #[serde(
+                default,
+                deserialize_with = "wire::or_default",
+                skip_serializing_if = "wire::is_false"
+            )]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub persist_extended_history: bool,
+            /// The last `eventCursor` of the thread that this client received: later events are replayed
+            /// after the response. Requires `capabilities.eventCursor`.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub event_cursor: Option<String>,
+        }
+    }
 }
 
-/// Parameters of `thread/fork`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ThreadForkParams {
-    pub thread_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<SandboxMode>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub permissions: Option<PermissionProfileSelectionParams>,
-    /// Configuration overrides, by dotted key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<BTreeMap<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_instructions: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_instructions: Option<String>,
-    /// The fork is not stored.
-    #[serde(
-        default,
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "wire::is_false"
-    )]
-    pub ephemeral: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_source: Option<ThreadSource>,
-    /// The last turn of the fork; the last completed turn when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub last_turn_id: Option<String>,
-    /// Leaves `thread.turns` empty.
-    #[serde(
-        default,
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "wire::is_false"
-    )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub exclude_turns: bool,
-    /// An exported file with the thread to fork; `threadId` is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub path: Option<String>,
-    #[serde(
-        default,
-        deserialize_with = "wire::or_default",
-        skip_serializing_if = "wire::is_false"
-    )]
-    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
-    pub persist_extended_history: bool,
+opening_params! {
+    /// Parameters of `thread/fork`.
+    pub struct ThreadForkParams {
+        {
+            pub thread_id: String,
+        }
+        overrides,
+        {
+            /// The fork is not stored.
+            #[serde(
+                default,
+                deserialize_with = "wire::or_default",
+                skip_serializing_if = "wire::is_false"
+            )]
+            pub ephemeral: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub thread_source: Option<ThreadSource>,
+            /// The last turn of the fork; the last completed turn when absent.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub last_turn_id: Option<String>,
+            /// Leaves `thread.turns` empty.
+            #[serde(
+                default,
+                deserialize_with = "wire::or_default",
+                skip_serializing_if = "wire::is_false"
+            )]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub exclude_turns: bool,
+            /// An exported file with the thread to fork; `threadId` is ignored.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub path: Option<String>,
+            #[serde(
+                default,
+                deserialize_with = "wire::or_default",
+                skip_serializing_if = "wire::is_false"
+            )]
+            #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+            pub persist_extended_history: bool,
+        }
+    }
 }

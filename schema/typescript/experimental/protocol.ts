@@ -3234,10 +3234,13 @@ export interface ThreadElicitationResponse {
 export interface ThreadForkParams {
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
+  /** Replaces the built-in instructions. */
   baseInstructions?: string | null;
   /** Configuration overrides, by dotted key. */
   config?: { [key: string]: unknown } | null;
+  /** Working directory of the thread. */
   cwd?: string | null;
+  /** Text added to the instructions. */
   developerInstructions?: string | null;
   /** The fork is not stored. */
   ephemeral?: boolean;
@@ -3246,6 +3249,7 @@ export interface ThreadForkParams {
   /** The last turn of the fork; the last completed turn when absent. */
   lastTurnId?: string | null;
   model?: string | null;
+  /** Id of a configured provider. */
   modelProvider?: string | null;
   /** An exported file with the thread to fork; `threadId` is ignored. */
   path?: string | null;
@@ -3592,10 +3596,13 @@ export interface ThreadRealtimeTranscriptDoneNotification {
 export interface ThreadResumeParams {
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
+  /** Replaces the built-in instructions. */
   baseInstructions?: string | null;
   /** Configuration overrides, by dotted key. */
   config?: { [key: string]: unknown } | null;
+  /** Working directory of the thread. */
   cwd?: string | null;
+  /** Text added to the instructions. */
   developerInstructions?: string | null;
   /**
    * The last `eventCursor` of the thread that this client received: later events are replayed
@@ -3607,6 +3614,7 @@ export interface ThreadResumeParams {
   /** Starts a thread with these items as its history; `threadId` is ignored. */
   history?: Array<ResponseItem> | null;
   model?: string | null;
+  /** Id of a configured provider. */
   modelProvider?: string | null;
   /**
    * An exported file with the thread, which is imported unless it is already stored; `threadId`

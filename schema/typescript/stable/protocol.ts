@@ -2736,14 +2736,18 @@ export interface ThreadCompactedNotification {
 export interface ThreadForkParams {
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
+  /** Replaces the built-in instructions. */
   baseInstructions?: string | null;
   /** Configuration overrides, by dotted key. */
   config?: { [key: string]: unknown } | null;
+  /** Working directory of the thread. */
   cwd?: string | null;
+  /** Text added to the instructions. */
   developerInstructions?: string | null;
   /** The fork is not stored. */
   ephemeral?: boolean;
   model?: string | null;
+  /** Id of a configured provider. */
   modelProvider?: string | null;
   sandbox?: SandboxMode | null;
   serviceTier?: string | null;
@@ -2905,12 +2909,16 @@ export interface ThreadReadResponse {
 export interface ThreadResumeParams {
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
+  /** Replaces the built-in instructions. */
   baseInstructions?: string | null;
   /** Configuration overrides, by dotted key. */
   config?: { [key: string]: unknown } | null;
+  /** Working directory of the thread. */
   cwd?: string | null;
+  /** Text added to the instructions. */
   developerInstructions?: string | null;
   model?: string | null;
+  /** Id of a configured provider. */
   modelProvider?: string | null;
   personality?: Personality | null;
   sandbox?: SandboxMode | null;

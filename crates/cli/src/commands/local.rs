@@ -219,26 +219,7 @@ pub(crate) fn turn_start(thread_id: &str, input: Vec<UserInput>) -> TurnStartPar
 
 /// Parameters that resume a thread and change no setting.
 pub(crate) fn thread_resume(thread_id: &str) -> ThreadResumeParams {
-    ThreadResumeParams {
-        thread_id: thread_id.to_owned(),
-        model: None,
-        model_provider: None,
-        service_tier: None,
-        cwd: None,
-        approval_policy: None,
-        approvals_reviewer: None,
-        sandbox: None,
-        permissions: None,
-        config: None,
-        base_instructions: None,
-        developer_instructions: None,
-        personality: None,
-        exclude_turns: false,
-        history: None,
-        path: None,
-        persist_extended_history: false,
-        event_cursor: None,
-    }
+    ThreadResumeParams { thread_id: thread_id.to_owned(), ..ThreadResumeParams::default() }
 }
 
 /// The negative answer to a request of the server, in the form of its method.

@@ -32,7 +32,7 @@ impl ThreadMethods<Caller> for Server {
     async fn thread_start(
         &self,
         caller: Caller,
-        params: ThreadStartParams,
+        mut params: ThreadStartParams,
     ) -> Result<ThreadStartResponse, Error> {
         refuse_missing(
             "thread/start",
@@ -41,26 +41,14 @@ impl ThreadMethods<Caller> for Server {
                 ("experimentalRawEvents", params.experimental_raw_events),
             ],
         )?;
+        let given = params.take_overrides();
         let extra = Extra {
             service_name: params.service_name,
             thread_source: params.thread_source,
             dynamic_tools: tools::checked(params.dynamic_tools.unwrap_or_default())?,
             ..Extra::default()
         };
-        let overrides = ClientOverrides {
-            model: params.model,
-            model_provider: params.model_provider,
-            service_tier: params.service_tier,
-            cwd: folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?,
-            approval_policy: params.approval_policy,
-            approvals_reviewer: params.approvals_reviewer,
-            sandbox: params.sandbox,
-            permissions: params.permissions,
-            personality: params.personality,
-            base_instructions: params.base_instructions,
-            developer_instructions: params.developer_instructions,
-            config: params.config.map(|config| config.into_iter().collect()),
-        };
+        let overrides = self.client_overrides(given, params.personality).await?;
         let ephemeral = params.ephemeral.unwrap_or(false);
         let handle =
             self.services.loader.new_thread(caller.clients(), overrides, ephemeral, extra).await?;
@@ -70,22 +58,9 @@ impl ThreadMethods<Caller> for Server {
     async fn thread_resume(
         &self,
         caller: Caller,
-        params: ThreadResumeParams,
+        mut params: ThreadResumeParams,
     ) -> Result<ThreadStartResponse, Error> {
-        let overrides = ClientOverrides {
-            model: params.model,
-            model_provider: params.model_provider,
-            service_tier: params.service_tier,
-            cwd: folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?,
-            approval_policy: params.approval_policy,
-            approvals_reviewer: params.approvals_reviewer,
-            sandbox: params.sandbox,
-            permissions: params.permissions,
-            personality: params.personality,
-            base_instructions: params.base_instructions,
-            developer_instructions: params.developer_instructions,
-            config: params.config.map(|config| config.into_iter().collect()),
-        };
+        let overrides = self.client_overrides(params.take_overrides(), params.personality).await?;
         let since = reconnect::position(&caller.peer, params.event_cursor)?;
         let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let (handle, overrides) = match (params.history, params.path) {
@@ -116,7 +91,7 @@ impl ThreadMethods<Caller> for Server {
     async fn thread_fork(
         &self,
         caller: Caller,
-        params: ThreadForkParams,
+        mut params: ThreadForkParams,
     ) -> Result<ThreadStartResponse, Error> {
         let given = [
             ("ephemeral", params.ephemeral),
@@ -124,20 +99,7 @@ impl ThreadMethods<Caller> for Server {
             ("path", params.path.is_some()),
         ];
         import::at_most_one(&given)?;
-        let overrides = ClientOverrides {
-            model: params.model,
-            model_provider: params.model_provider,
-            service_tier: params.service_tier,
-            cwd: folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?,
-            approval_policy: params.approval_policy,
-            approvals_reviewer: params.approvals_reviewer,
-            sandbox: params.sandbox,
-            permissions: params.permissions,
-            personality: None,
-            base_instructions: params.base_instructions,
-            developer_instructions: params.developer_instructions,
-            config: params.config.map(|config| config.into_iter().collect()),
-        };
+        let overrides = self.client_overrides(params.take_overrides(), None).await?;
         let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let (handle, overrides) = if let Some(path) = params.path {
             let id = self.copy_of_file(&path, params.thread_source).await?;
@@ -360,6 +322,28 @@ impl ThreadMethods<Caller> for Server {
 }
 
 impl Server {
+    /// What a client sets when it opens a thread, with its folder checked.
+    async fn client_overrides(
+        &self,
+        given: OpeningOverrides,
+        personality: Option<Personality>,
+    ) -> Result<ClientOverrides, Error> {
+        Ok(ClientOverrides {
+            model: given.model,
+            model_provider: given.model_provider,
+            service_tier: given.service_tier,
+            cwd: folders::optional_cwd(&self.services.files, given.cwd.as_deref()).await?,
+            approval_policy: given.approval_policy,
+            approvals_reviewer: given.approvals_reviewer,
+            sandbox: given.sandbox,
+            permissions: given.permissions,
+            personality,
+            base_instructions: given.base_instructions,
+            developer_instructions: given.developer_instructions,
+            config: given.config.map(|config| config.into_iter().collect()),
+        })
+    }
+
     /// The loaded thread of that id.
     pub(crate) async fn loaded_thread(&self, id: &str) -> Result<ThreadHandle, Error> {
         if let Some(handle) = self.services.threads.get(id) {
