@@ -7,6 +7,7 @@ mod fill;
 mod fuzz;
 mod generate;
 mod interop;
+mod must_not_compile;
 mod recording;
 mod steps;
 mod test;
@@ -44,6 +45,8 @@ enum Task {
     },
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
     Walkthrough,
+    /// Compile code that the compiler must refuse
+    MustNotCompile,
     /// Run the fuzz targets
     Fuzz(fuzz::Options),
     /// Add many stored threads, or a very long one, to a home folder
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Task::Generate { check: true } => generate::check(&root),
         Task::Recording => recording::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
+        Task::MustNotCompile => must_not_compile::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),
         Task::Fill(options) => fill::run(&options),
         Task::Bench(arguments) => bench::run(&root, *arguments),

@@ -11,7 +11,7 @@ use anyhow::Context;
 
 use crate::steps::When::{AtOnce, InTurn};
 use crate::steps::{self, Counts, Done, Outcome, Program, Step};
-use crate::walkthrough;
+use crate::{must_not_compile, walkthrough};
 
 const STEPS: &[Step] = &[
     Step { name: "system packages", when: InTurn, check: system::packages },
@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", when: InTurn, check: tidy },
     Step { name: "generated files", when: InTurn, check: generated },
     Step { name: "walk-throughs", when: InTurn, check: walkthrough::check },
+    Step { name: "code that must not compile", when: InTurn, check: must_not_compile::check },
     Step { name: "tests", when: InTurn, check: tests },
     Step { name: "doc tests", when: InTurn, check: doc_tests },
     Step { name: "fuzzing", when: InTurn, check: fuzzing },

@@ -54,19 +54,34 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 /// Applies the walk-throughs to a copy below the target folder, and compiles and tests it there. The
 /// copy stays, so that the next run compiles only what has changed since.
 pub(crate) fn check(root: &Path) -> Outcome {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root.join("target"), |folder| root.join(folder));
-    let copy = target.join("walkthrough");
-    synchronize(root, &copy, &changed_files(root)?)?;
+    let Copy { folder, target } = copy(root, BTreeMap::new())?;
     let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
     let check: Vec<&str> = ["check"].into_iter().chain(packages).collect();
     let run = |arguments: &[&str]| {
-        let target = target.to_string_lossy().into_owned();
-        Program::cargo(&copy, arguments).env("CARGO_TARGET_DIR", &target).succeed(REMEDY)
+        Program::cargo(&folder, arguments).env("CARGO_TARGET_DIR", &target).succeed(REMEDY)
     };
     run(&check)?;
     run(&["test", "--quiet", "--package", "session", "--lib", "walkthrough"])?;
     Ok(Done::Passed)
+}
+
+/// A changed copy of the checkout.
+pub(crate) struct Copy {
+    pub(crate) folder: PathBuf,
+    /// The target folder that it shares with the checkout.
+    pub(crate) target: String,
+}
+
+/// Brings the copy below the target folder up to date: the checkout, with the files that the walk-throughs
+/// and `more` change.
+pub(crate) fn copy(root: &Path, more: BTreeMap<PathBuf, String>) -> Result<Copy> {
+    let mut changed = changed_files(root)?;
+    changed.extend(more);
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root.join("target"), |folder| root.join(folder));
+    let folder = target.join("walkthrough");
+    synchronize(root, &folder, &changed)?;
+    Ok(Copy { folder, target: target.to_string_lossy().into_owned() })
 }
 
 /// The files that the walk-throughs change, with their new content, relative to the root.

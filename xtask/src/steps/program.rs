@@ -66,6 +66,14 @@ impl Program {
         Ok(Done::Passed)
     }
 
+    /// Runs it and returns its standard error, whether it succeeds or not.
+    pub(crate) fn stderr(mut self) -> anyhow::Result<String> {
+        println!("$ {}", self.shown);
+        let output =
+            self.command.output().with_context(|| format!("cannot start `{}`", self.shown))?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
     /// Runs tests and counts them with `read`, which sees everything that was printed.
     pub(crate) fn run_tests(mut self, read: fn(&str) -> Option<Counts>) -> Outcome {
         println!("$ {}", self.shown);
