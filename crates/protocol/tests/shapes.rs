@@ -56,7 +56,9 @@ fn items() {
             "contentItems": [{"type": "inputText", "text": "a"},
                 {"type": "inputImage", "imageUrl": "data:"}]}),
         json!({"type": "collabToolCall", "id": "i", "tool": "spawnAgent", "status": "inProgress",
-            "senderThreadId": "a", "newThreadId": "b", "prompt": "p", "agentStatus": "pendingInit"}),
+            "senderThreadId": "a", "receiverThreadIds": ["b"], "agentsStates": {"b": {"status":
+            "running", "message": null}}, "newThreadId": "b", "prompt": "p",
+            "agentStatus": "pendingInit"}),
         json!({"type": "webSearch", "id": "i", "query": "q",
             "action": {"type": "findInPage", "url": "u", "pattern": "p"}}),
         json!({"type": "imageView", "id": "i", "path": "/a.png"}),
