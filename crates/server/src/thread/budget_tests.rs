@@ -51,7 +51,10 @@ async fn time_is_limited_too() {
 
 #[tokio::test]
 async fn reaching_or_lowering_the_limit_stops_who_waits() {
-    for reach in [|budget: &Budget| drop(budget.charge(5)), |budget: &Budget| budget.lower(10)] {
+    let charge = |budget: &Budget| {
+        budget.charge(5);
+    };
+    for reach in [charge, |budget: &Budget| budget.lower(10)] {
         let budget = tokens(20);
         budget.charge(15);
         let waiting = tokio::spawn({
