@@ -108,10 +108,16 @@ impl Checker<'_> {
             self.warn(WarningKind::Ignored, &node.origin.at_key(), message);
             return Ok(false);
         }
-        if entry.scope & scope::USER != 0 && matches!(self.layer, Some(LayerName::Project { .. })) {
-            let message = "ignored, because a project's file cannot set this key; set it in your \
-                           own `config.toml`";
-            self.warn(WarningKind::Ignored, &node.origin.at_key(), message.to_owned());
+        let outsider = match self.layer {
+            Some(LayerName::Project { .. }) => Some("a project's file"),
+            Some(LayerName::Role { .. }) => Some("the file of a role"),
+            _ => None,
+        };
+        if let Some(outsider) = outsider.filter(|_| entry.scope & scope::USER != 0) {
+            let message = format!(
+                "ignored, because {outsider} cannot set this key; set it in your own `config.toml`"
+            );
+            self.warn(WarningKind::Ignored, &node.origin.at_key(), message);
             return Ok(false);
         }
         self.value(node, &entry.kind)?;
@@ -205,7 +211,7 @@ impl Checker<'_> {
             }
             None => "remove it".to_owned(),
         };
-        if self.layer == Some(&LayerName::Thread)
+        if matches!(self.layer, Some(LayerName::Thread | LayerName::Role { .. }))
             && intended.is_some_and(|key| PERMISSION_KEYS.contains(&key))
         {
             let message = format!("there is no such key; {hint}");

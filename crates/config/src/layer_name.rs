@@ -24,6 +24,11 @@ pub enum LayerName {
     SessionFlags,
     /// The `config` of a thread's request.
     Thread,
+    /// The file of a role for agents (`agents.<name>.config_file`).
+    Role {
+        /// Its path.
+        file: PathBuf,
+    },
     /// A `requirements.toml`, which is an origin of values and not a layer.
     Requirements {
         /// Its path.
@@ -37,9 +42,15 @@ impl LayerName {
         match self {
             LayerName::System { file }
             | LayerName::User { file }
+            | LayerName::Role { file }
             | LayerName::Requirements { file } => Some(file.clone()),
             LayerName::Project { folder } => Some(folder.join("config.toml")),
             LayerName::SessionFlags | LayerName::Thread => None,
         }
+    }
+
+    /// Whether the selected profile overrides the layer: it overrides files, but not that of a role.
+    pub(crate) fn is_below_profile(&self) -> bool {
+        self.file().is_some() && !matches!(self, LayerName::Role { .. })
     }
 }

@@ -226,7 +226,7 @@ pub(crate) fn merge_layers(layers: &[&Layer]) -> Result<Merged, Error> {
     let selected = profile_table(&merged, &profile)?;
     let mut root = Table::new();
     let (files, given): (Vec<&Layer>, Vec<&Layer>) =
-        layers.iter().partition(|layer| layer.name.file().is_some());
+        layers.iter().partition(|layer| layer.name.is_below_profile());
     for layer in files {
         merge(&mut root, &layer.root);
     }

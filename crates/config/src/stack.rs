@@ -50,6 +50,8 @@ pub struct Overrides<'a> {
     pub switched: Option<&'a Arc<Layer>>,
     /// A thread's `config`.
     pub thread: Option<&'a Arc<Layer>>,
+    /// The file of the role of an agent.
+    pub role: Option<&'a Path>,
     /// Whether unknown keys are errors.
     pub strict: bool,
     /// Whether the project's own files are read.
@@ -58,7 +60,14 @@ pub struct Overrides<'a> {
 
 impl Default for Overrides<'_> {
     fn default() -> Self {
-        Self { flags: None, switched: None, thread: None, strict: false, projects: true }
+        Self {
+            flags: None,
+            switched: None,
+            thread: None,
+            role: None,
+            strict: false,
+            projects: true,
+        }
     }
 }
 
@@ -117,7 +126,9 @@ impl Stack {
         let all: Vec<&Layer> = own.iter().chain(&added).map(|layer| &*layer.layer).collect();
         let base = merge_layers(&all)?.root;
         let found = project_layers(files, &base, overrides.projects, environment, &mut warnings)?;
-        let layers: Vec<StackLayer> = own.into_iter().chain(found.layers).chain(added).collect();
+        let role = role_layer(files, overrides.role)?;
+        let layers = own.into_iter().chain(found.layers).chain(added).chain(role);
+        let layers: Vec<StackLayer> = layers.collect();
         let from_layers = layers.iter().flat_map(|layer| layer.layer.warnings());
         let mut warnings: Vec<Warning> = from_layers.cloned().chain(warnings).collect();
         if let Some(at) =
@@ -193,6 +204,9 @@ impl Stack {
             vec![environment.system.join(CONFIG_FILE), environment.home.join(CONFIG_FILE)];
         let requirements = requirement_files(environment.system, environment.home);
         paths.extend(requirements.iter().filter_map(LayerName::file));
+        let roles = self.layers.iter().map(|layer| layer.layer.name());
+        let roles = roles.filter(|name| matches!(name, LayerName::Role { .. }));
+        paths.extend(roles.filter_map(LayerName::file));
         let unread: Vec<PathBuf> = self
             .layers
             .iter()
@@ -212,6 +226,18 @@ impl Stack {
 impl StackLayer {
     fn enabled(layer: Arc<Layer>) -> Self {
         Self { layer, disabled: None }
+    }
+}
+
+/// The layer of a role, above all others. It has no say in which folders are trusted.
+fn role_layer(files: &Files, role: Option<&Path>) -> Result<Option<StackLayer>, Error> {
+    let Some(file) = role else { return Ok(None) };
+    match files.layer(&LayerName::Role { file: file.to_owned() })? {
+        Some(layer) => Ok(Some(StackLayer::enabled(layer))),
+        None => {
+            let source = Arc::new(std::io::ErrorKind::NotFound.into());
+            Err(Error::Read { path: file.to_owned(), source })
+        }
     }
 }
 

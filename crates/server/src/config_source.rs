@@ -47,18 +47,29 @@ impl ConfigSource {
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
     ) -> Result<Loaded, Error> {
-        self.read(cwd, overrides, true)
+        self.load_with_role(cwd, overrides, None)
+    }
+
+    /// As [`ConfigSource::load`], for an agent whose role has a file.
+    pub(crate) fn load_with_role(
+        &self,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+        role: Option<&Path>,
+    ) -> Result<Loaded, Error> {
+        self.read(cwd, overrides, role, true)
     }
 
     /// The server's own configuration: no project has a say in it.
     pub(crate) fn own(&self) -> Result<Loaded, Error> {
-        self.read(&self.options.cwd, None, false)
+        self.read(&self.options.cwd, None, None, false)
     }
 
     fn read(
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
+        role: Option<&Path>,
         projects: bool,
     ) -> Result<Loaded, Error> {
         let options = &self.options;
@@ -74,6 +85,7 @@ impl ConfigSource {
             flags: Some(&flags),
             switched: Some(&switched).filter(|layer| !layer.is_empty()),
             thread: thread.as_ref(),
+            role,
             strict: options.strict_config,
             projects,
         };
@@ -176,5 +188,5 @@ pub fn check_configuration_text(
 /// What makes it unusable.
 pub fn configuration(options: &Options, projects: bool) -> Result<Resolved, Error> {
     let source = ConfigSource::new(Arc::new(options.clone()));
-    Ok(source.read(&options.cwd, None, projects)?.resolved)
+    Ok(source.read(&options.cwd, None, None, projects)?.resolved)
 }

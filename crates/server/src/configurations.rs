@@ -46,6 +46,8 @@ pub(crate) struct ConfigurationOrigin {
     pub(crate) generation: u64,
     /// The `config` of the client's request.
     pub(crate) overrides: Option<Map<String, Value>>,
+    /// The file of an agent's role.
+    pub(crate) role: Option<PathBuf>,
 }
 
 /// What looking at a thread's configuration again found.
@@ -101,10 +103,11 @@ impl Configurations {
         overrides: Option<&Map<String, Value>>,
     ) -> Result<Loaded, Error> {
         let (reader, folder, overrides) = (self.reader.clone(), cwd.to_owned(), overrides.cloned());
-        self.files.run(cwd, move || reader.read(&folder, overrides.as_ref())).await?
+        self.files.run(cwd, move || reader.read(&folder, overrides.as_ref(), None)).await?
     }
 
-    /// As [`Configurations::in_folder`], with what is wrong with the command rules there.
+    /// As [`Configurations::in_folder`], with what is wrong with the command rules there, for an agent
+    /// whose role has a file.
     ///
     /// # Errors
     /// As [`Configurations::in_folder`].
@@ -112,10 +115,12 @@ impl Configurations {
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
+        role: Option<&Path>,
     ) -> Result<(Loaded, Vec<String>), Error> {
         let (reader, folder, overrides) = (self.reader.clone(), cwd.to_owned(), overrides.cloned());
+        let role = role.map(Path::to_owned);
         let read = self.files.run(cwd, move || {
-            let loaded = reader.read(&folder, overrides.as_ref())?;
+            let loaded = reader.read(&folder, overrides.as_ref(), role.as_deref())?;
             let problems = reader.rules.problems(&loaded.resolved.config);
             Ok((loaded, problems))
         });
@@ -141,8 +146,10 @@ impl Configurations {
             let has_changed =
                 looks && (has_moved || source.changed(&origin.files, origin.generation));
             let generation = source.generation();
-            let loaded =
-                has_changed.then(|| (generation, source.load(&folder, origin.overrides.as_ref())));
+            let loaded = has_changed.then(|| {
+                let (overrides, role) = (origin.overrides.as_ref(), origin.role.as_deref());
+                (generation, source.load_with_role(&folder, overrides, role))
+            });
             let in_force = match &loaded {
                 Some((_, Ok(loaded))) => &loaded.resolved.config,
                 _ => &*config,
@@ -182,13 +189,18 @@ impl Configurations {
 }
 
 impl ConfigReader {
-    fn read(&self, cwd: &Path, overrides: Option<&Map<String, Value>>) -> Result<Loaded, Error> {
+    fn read(
+        &self,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+        role: Option<&Path>,
+    ) -> Result<Loaded, Error> {
         // A client that overrides keys is at fault itself.
         let kind = match overrides {
             Some(_) => ErrorKind::InvalidParams,
             None => ErrorKind::Failed,
         };
-        let loaded = self.source.load(cwd, overrides);
+        let loaded = self.source.load_with_role(cwd, overrides, role);
         let loaded = loaded.map_err(|error| Error::from(error).with_kind(kind))?;
         let config = &loaded.resolved.config;
         self.models.load(config).map_err(|error| error.with_kind(kind))?;

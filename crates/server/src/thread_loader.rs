@@ -16,6 +16,7 @@ use session::{Id, Overrides, Restored, Settings};
 use store::{StoredThread, ThreadRecord};
 
 use crate::allowed::{Allowed, LimitedMachine};
+use crate::config_source::Loaded;
 use crate::configurations::{ConfigurationOrigin, Configurations};
 use crate::connection::Peer;
 use crate::convert;
@@ -171,10 +172,12 @@ impl ThreadLoader {
         }
         let settings = self.stored_settings(&record).await?;
         let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
+        let mut extra = Extra::read(&record);
         let (config, origin) = self.configuration(clients, &cwd, client).await?;
+        let role = extra.agent.as_ref().and_then(|agent| agent.role.as_deref());
+        let (config, origin) = self.with_role(clients, config, origin, role).await?;
         let settings = limit(clients, settings, &config);
         let overrides = self.overrides(&config, client, &cwd)?;
-        let mut extra = Extra::read(&record);
         let introduced = extra.introduced.clone();
         let goal = extra.goal.clone().filter(|_| config.features.goals);
         if let Some(instructions) = &client.base_instructions {
@@ -326,19 +329,26 @@ impl ThreadLoader {
         cwd: &Path,
         client: &ClientOverrides,
     ) -> Result<(Arc<Config>, ConfigurationOrigin), Error> {
-        let read = self.configurations.in_folder_with_rules(cwd, client.config.as_ref());
+        let loaded = self.load_configuration(clients, cwd, client.config.as_ref(), None).await?;
+        let origin = origin(&loaded, cwd, client.config.clone(), None);
+        Ok((Arc::new(loaded.resolved.config), origin))
+    }
+
+    /// Reads a configuration; the clients are sent its warnings. `role`: the file of an agent's role.
+    async fn load_configuration(
+        &self,
+        clients: Clients<'_>,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+        role: Option<&Path>,
+    ) -> Result<Loaded, Error> {
+        let read = self.configurations.in_folder_with_rules(cwd, overrides, role);
         let (loaded, problems) = read.await?;
         clients.iter().for_each(|peer| warnings::send(peer, &loaded.resolved.warnings));
         for (peer, problem) in to_each(clients, &problems) {
             warnings::send_plain(peer, problem.clone());
         }
-        let origin = ConfigurationOrigin {
-            cwd: cwd.to_owned(),
-            files: loaded.files,
-            generation: loaded.generation,
-            overrides: client.config.clone(),
-        };
-        Ok((Arc::new(loaded.resolved.config), origin))
+        Ok(loaded)
     }
 
     fn start_actor(
@@ -415,6 +425,16 @@ impl ThreadLoader {
             ..Overrides::default()
         })
     }
+}
+
+fn origin(
+    loaded: &Loaded,
+    cwd: &Path,
+    overrides: Option<Map<String, Value>>,
+    role: Option<PathBuf>,
+) -> ConfigurationOrigin {
+    let (cwd, files, generation) = (cwd.to_owned(), loaded.files.clone(), loaded.generation);
+    ConfigurationOrigin { cwd, files, generation, overrides, role }
 }
 
 /// The settings within the requirements; the client is sent what was replaced.

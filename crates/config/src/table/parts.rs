@@ -7,6 +7,5 @@ pub(super) const TERMINAL: Effect = Effect::Pending("the terminal interface");
 pub(super) const TELEMETRY: Effect = Effect::Pending("telemetry");
 pub(super) const MCP: Effect = Effect::Pending("the MCP client");
 pub(super) const APPS: Effect = Effect::Pending("apps");
-pub(super) const AGENTS: Effect = Effect::Pending("sub-agents");
 pub(super) const SKILLS: Effect = Effect::Pending("skills");
 pub(super) const ACCOUNTS: Effect = Effect::Pending("accounts");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::parts::{AGENTS, APPS, MCP, SKILLS};
+use super::parts::{APPS, MCP, SKILLS};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
 use crate::kind::{Effect, Kind, ReadContext, Setting, Url, Whole};
@@ -166,8 +166,9 @@ options! {
 options! {
     /// `agents.<name>`.
     pub struct AgentRole {
-        /// A configuration file that overrides this one for the role.
-        config_file: Option<PathBuf>, ANY, AGENTS;
+        /// A configuration file that overrides all others for agents of the role. It cannot give them more
+        /// than the thread has that starts them.
+        config_file: Option<PathBuf>, ANY, Effect::Active;
         /// Purpose of the role.
         description: Option<String>, ANY, Effect::Active;
         /// Names for agents of the role.

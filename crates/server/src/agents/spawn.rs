@@ -30,10 +30,7 @@ impl Agents {
         let role = role(caller, agent.role.as_deref())?;
         let loader = self.loader()?;
         let limits = self.limits(caller);
-        let bound = PolicyBound {
-            approval: caller.settings.approval,
-            sandbox: caller.settings.sandbox.clone(),
-        };
+        let bound = PolicyBound::of(&caller.settings);
         let identity = AgentIdentity {
             parent: caller.id.clone(),
             root: caller.root().to_owned(),

@@ -315,7 +315,10 @@ fn source(name: &LayerName) -> ConfigLayerSource {
         LayerName::Project { folder } => {
             ConfigLayerSource::Project { dot_agent_folder: wire_path(folder) }
         }
-        LayerName::SessionFlags | LayerName::Thread => ConfigLayerSource::SessionFlags,
+        // Of an agent's thread only, whose layers no method returns.
+        LayerName::Role { .. } | LayerName::SessionFlags | LayerName::Thread => {
+            ConfigLayerSource::SessionFlags
+        }
         // The wire's name for what an administrator manages in a file.
         LayerName::Requirements { file } => {
             ConfigLayerSource::LegacyManagedConfigTomlFromFile { file: wire_path(file) }

@@ -113,6 +113,7 @@ impl ThreadConfiguration {
             generation,
             cwd: cwd.clone(),
             overrides: self.origin.overrides.clone(),
+            role: self.origin.role.clone(),
         };
         for peer in broadcast.subscribers().iter() {
             warnings::send(peer, &loaded.resolved.warnings);
@@ -125,7 +126,12 @@ impl ThreadConfiguration {
         let new = Arc::new(new);
         let before = self.defaults.settings(&self.config, cwd);
         let after = self.defaults.settings(&new, cwd);
-        let settings = followed(settings, before, after);
+        let mut settings = followed(settings, before, after);
+        if let Some(agent) = &extra.agent {
+            for replacement in agent.bound.limit(&mut settings) {
+                broadcast.warn_of_change(&warnings::plain(replacement));
+            }
+        }
         let (settings, replacements) = Allowed::new(settings, &new, cwd);
         for replacement in replacements {
             broadcast.warn_of_change(&warnings::plain(replacement));

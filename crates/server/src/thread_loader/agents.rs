@@ -1,19 +1,21 @@
 //! Makes the threads of agents: from the settings and the configuration of the thread that starts
 //! them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use config::Config;
+use config::{Config, LayerName, Resolved};
 use session::{Overrides, Restored, Settings};
 use store::ThreadRecord;
 
-use super::{Clients, ThreadLoader, limit};
+use super::{Clients, ThreadLoader, limit, to_each};
 use crate::allowed::Allowed;
 use crate::configurations::ConfigurationOrigin;
 use crate::convert;
 use crate::error::Error;
 use crate::thread::{Extra, ThreadHandle};
 use crate::thread_store::NewThread;
+use crate::warnings;
 
 /// The thread of an agent that is about to start.
 pub(crate) struct AgentThread {
@@ -39,14 +41,39 @@ impl ThreadLoader {
         clients: Clients<'_>,
         agent: AgentThread,
     ) -> Result<(ThreadHandle, ThreadRecord), Error> {
-        let AgentThread { id, session_id, git_info, ephemeral, config, origin, extra, .. } = agent;
-        let Some(identity) = &extra.agent else {
+        let AgentThread { id, session_id, git_info, ephemeral, .. } = agent;
+        let (mut config, mut origin, mut extra) = (agent.config, agent.origin, agent.extra);
+        let Some(identity) = extra.agent.clone() else {
             return Err(Error::failed("the thread of an agent has no identity"));
         };
         let mut settings = agent.settings.into_inner();
+        if let Some(role) = &identity.role
+            && let Some(file) = role_file(&config, role)
+        {
+            let key = role_key(role);
+            let overrides = origin.overrides.clone();
+            let loaded =
+                self.load_configuration(clients, &settings.cwd, overrides.as_ref(), Some(&file));
+            let loaded = loaded.await.map_err(|error| error.within(&key))?;
+            let configured = self.defaults.settings(&loaded.resolved.config, &settings.cwd);
+            let set = |key: &str| is_set_by_role(&loaded.resolved, key);
+            settings = with_role(settings, configured, set);
+            if set("developer_instructions") {
+                extra.developer_instructions = None;
+            }
+            if set("model_instructions_file") {
+                extra.base_instructions = None;
+            }
+            origin = super::origin(&loaded, &settings.cwd, overrides, Some(file));
+            config = Arc::new(loaded.resolved.config);
+        }
         settings.apply(agent.overrides);
+        let widened = identity.bound.limit(&mut settings);
+        for (peer, replaced) in to_each(clients, &widened) {
+            warnings::send_plain(peer, replaced.clone());
+        }
         let settings = limit(clients, settings, &config);
-        let (source_kind, source) = convert::agent::source(identity);
+        let (source_kind, source) = convert::agent::source(&identity);
         let now = self.options.clock.now_ms() / 1000;
         let record = ThreadRecord {
             id,
@@ -69,5 +96,71 @@ impl ThreadLoader {
         let stored = (record.clone(), extra, ephemeral);
         let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
         Ok((self.start_actor((config, origin), parts, stored, restored), record))
+    }
+
+    /// The configuration of an agent's thread that is loaded again: with the file of its role. A role
+    /// that is no longer configured is reported, and the agent goes on without its file.
+    pub(super) async fn with_role(
+        &self,
+        clients: Clients<'_>,
+        config: Arc<Config>,
+        origin: ConfigurationOrigin,
+        role: Option<&str>,
+    ) -> Result<(Arc<Config>, ConfigurationOrigin), Error> {
+        let Some(role) = role else { return Ok((config, origin)) };
+        if !config.agents.roles.contains_key(role) {
+            let message =
+                format!("there is no role `{role}` any longer: its agent goes on without its file");
+            clients.iter().for_each(|peer| warnings::send_plain(peer, message.clone()));
+            return Ok((config, origin));
+        }
+        let Some(file) = role_file(&config, role) else { return Ok((config, origin)) };
+        let (cwd, overrides) = (origin.cwd, origin.overrides);
+        let loaded = self.load_configuration(clients, &cwd, overrides.as_ref(), Some(&file));
+        let loaded = loaded.await.map_err(|error| error.within(&role_key(role)))?;
+        let origin = super::origin(&loaded, &cwd, overrides, Some(file));
+        Ok((Arc::new(loaded.resolved.config), origin))
+    }
+}
+
+fn role_file(config: &Config, role: &str) -> Option<PathBuf> {
+    config.agents.roles.get(role)?.config_file.clone()
+}
+
+fn role_key(role: &str) -> String {
+    format!("`agents.{role}.config_file`")
+}
+
+fn is_set_by_role(resolved: &Resolved, key: &str) -> bool {
+    let origin = resolved.value(key).map(|(_, origin)| origin.layer());
+    matches!(origin, Some(LayerName::Role { .. }))
+}
+
+/// The settings of an agent: those of its parent, and of `configured` what its role sets.
+fn with_role(parent: Settings, configured: Settings, set: impl Fn(&str) -> bool) -> Settings {
+    fn pick<T>(set: bool, configured: T, parent: T) -> T {
+        if set { configured } else { parent }
+    }
+    let sandbox = ["sandbox_mode", "default_permissions"].iter().any(|key| set(key))
+        || ["writable_roots", "network_access", "exclude_slash_tmp", "exclude_tmpdir_env_var"]
+            .iter()
+            .any(|key| set(&format!("sandbox_workspace_write.{key}")));
+    let approval = set("approval_policy")
+        || set("approval_policy.granular")
+        || set("approval_policy.granular.sandbox_approval");
+    Settings {
+        model: pick(set("model"), configured.model, parent.model),
+        provider: pick(set("model_provider"), configured.provider, parent.provider),
+        cwd: parent.cwd,
+        approval: pick(approval, configured.approval, parent.approval),
+        reviewer: pick(set("approvals_reviewer"), configured.reviewer, parent.reviewer),
+        sandbox: pick(sandbox, configured.sandbox, parent.sandbox),
+        effort: pick(set("model_reasoning_effort"), configured.effort, parent.effort),
+        summary: pick(set("model_reasoning_summary"), configured.summary, parent.summary),
+        verbosity: pick(set("model_verbosity"), configured.verbosity, parent.verbosity),
+        personality: pick(set("personality"), configured.personality, parent.personality),
+        service_tier: pick(set("service_tier"), configured.service_tier, parent.service_tier),
+        mode: parent.mode,
+        mode_instructions: parent.mode_instructions,
     }
 }
