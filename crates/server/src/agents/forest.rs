@@ -337,3 +337,6 @@ impl Forest {
 pub(super) fn forgotten(id: &str) -> ToolError {
     ToolError::new(format!("agent {id} is no longer there; call `resume_agent` first"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -484,3 +484,290 @@ async fn the_tokens_of_a_turn_with_agents_are_reported_as_a_sum() {
     peer.expect_where("thread/tokenUsage/updated", of_root(40_000)).await;
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
 }
+
+// Effect of `agents.<name>.config_file`.
+#[tokio::test]
+async fn the_file_of_a_role_is_a_layer_that_gives_no_more_than_the_parent_has() {
+    let environment = environment(vec![
+        vec![
+            calls("spawn_agent", json!({ "agent_type": "reader", "message": "Look." })),
+            calls("spawn_agent", json!({ "agent_type": "boss", "message": "Rule." })),
+            calls("spawn_agent", json!({ "agent_type": "lost", "message": "Search." })),
+            wait(&["Ada"], 10_000),
+            wait(&["Basil"], 10_000),
+            says("Done."),
+        ],
+        vec![says("Seen.")],
+        vec![says("Seen.")],
+    ])
+    .await;
+    let file = std::fs::read_to_string(environment.home().join("config.toml")).unwrap();
+    environment.write_config(&format!(
+        "{file}\n[agents.reader]\nconfig_file = \"roles/reader.toml\"\n\
+         [agents.boss]\nconfig_file = \"roles/boss.toml\"\n\
+         [agents.lost]\nconfig_file = \"roles/lost.toml\"\n"
+    ));
+    let roles = environment.home().join("roles");
+    std::fs::create_dir(&roles).unwrap();
+    let reader = "model = \"gpt-5-mini\"\nsandbox_mode = \"read-only\"\n\
+                  approval_policy = \"untrusted\"\ndeveloper_instructions = \"Only read.\"\n";
+    std::fs::write(roles.join("reader.toml"), reader).unwrap();
+    let boss = "sandbox_mode = \"danger-full-access\"\napproval_policy = \"never\"\n\
+                [projects.\"/\"]\ntrust_level = \"trusted\"\n";
+    std::fs::write(roles.join("boss.toml"), boss).unwrap();
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "sandbox": "workspace-write", "approvalPolicy": "on-request" });
+    let thread = peer.start_thread(params).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let wider = |params: &Value| {
+        params["summary"]
+            .as_str()
+            .is_some_and(|text| text.contains("the sandbox of an agent's role"))
+    };
+    peer.expect_where("configWarning", wider).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    let outputs = outputs(&environment, &thread);
+    assert!(outputs[2].contains("`agents.lost.config_file`"), "{outputs:?}");
+    let id = |at: usize| parsed(&outputs[at])["agent_id"].as_str().unwrap().to_owned();
+    let resumed = peer.call("thread/resume", json!({ "threadId": id(0) })).await;
+    assert_eq!(resumed["model"], "gpt-5-mini");
+    assert_eq!(resumed["sandbox"]["type"], "readOnly", "{resumed}");
+    assert_eq!(resumed["approvalPolicy"], "unlessTrusted");
+    let resumed = peer.call("thread/resume", json!({ "threadId": id(1) })).await;
+    assert_eq!(resumed["model"], "gpt-5");
+    assert_eq!(resumed["sandbox"]["type"], "workspaceWrite", "{resumed}");
+    assert_eq!(resumed["approvalPolicy"], "onRequest");
+    let requests = environment.model().requests();
+    let own = requests.iter().find(|request| request["prompt_cache_key"] == id(0).as_str());
+    assert!(own.unwrap()["input"].to_string().contains("Only read."));
+}
+
+#[tokio::test]
+async fn after_a_crash_the_parent_resumes_its_agent_by_id_and_reads_its_result() {
+    let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] });
+    let mut environment = environment(vec![
+        vec![spawn("Count."), wait(&["Ada"], 10_000), spawn("Work."), wait(&["Basil"], 60_000)],
+        vec![says("Three.")],
+        vec![slow],
+    ])
+    .await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.start_turn(&thread, "Go.").await;
+    let waits = |params: &Value| params["item"]["receiverThreadIds"] == json!(["Basil"]);
+    peer.expect_where("item/started", waits).await;
+    let before = outputs(&environment, &thread);
+    let id = |at: usize| parsed(&before[at])["agent_id"].as_str().unwrap().to_owned();
+    let (done, cut) = (id(0), id(2));
+    environment.crash();
+    drop(server);
+
+    // The next model knows the ids.
+    let second = of(
+        0,
+        [
+            wait(&[&done, &cut], 10_000),
+            calls("send_input", json!({ "target": cut, "message": "Go on." })),
+            calls("resume_agent", json!({ "id": cut })),
+            calls("send_input", json!({ "target": cut, "message": "Go on." })),
+            wait(&[&cut], 10_000),
+            wait(&[&thread], 0),
+            says("Done."),
+        ],
+    );
+    let responses: Vec<Value> = second.into_iter().chain(of(1, [says("Finished.")])).collect();
+    let model = testkit::ScriptedModel::serve(&json!({ "responses": responses })).await;
+    let file = std::fs::read_to_string(environment.home().join("config.toml")).unwrap();
+    let old = environment.model().base_url();
+    environment.write_config(&file.replace(&old, &model.base_url()));
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    let end = peer.run_turn(&thread, "What is left?").await;
+    assert_eq!(end["status"], "completed");
+    let requests = model.requests();
+    let own = requests.iter().rfind(|request| request["prompt_cache_key"] == thread.as_str());
+    let input = own.unwrap()["input"].as_array().unwrap().clone();
+    let outputs: Vec<&str> = input.iter().filter_map(|item| item["output"].as_str()).collect();
+    let after = &outputs[outputs.len() - 6..];
+    let states = &parsed(after[0])["status"];
+    assert_eq!(states[&done], json!({ "completed": "Three." }));
+    assert_eq!(states[&cut], "interrupted");
+    assert!(after[1].contains("resume_agent"), "{after:?}");
+    assert_eq!(parsed(after[2])["status"], "interrupted");
+    assert_eq!(parsed(after[4])["status"][&cut], json!({ "completed": "Finished." }));
+    assert!(after[5].contains("is this agent itself"), "{after:?}");
+}
+
+#[tokio::test]
+async fn agents_of_another_tree_cannot_be_reached() {
+    let environment = environment(vec![
+        vec![spawn("Count."), wait(&["Ada"], 10_000), says("Done.")],
+        vec![says("Three.")],
+        vec![wait(&["Ada"], 0), says("{{last_tool_output}}")],
+    ])
+    .await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let first = peer.start_thread(json!({})).await;
+    peer.run_turn(&first, "Go.").await;
+    let second = peer.start_thread(json!({})).await;
+    peer.run_turn(&second, "Go.").await;
+    let outputs = outputs(&environment, &second);
+    assert!(outputs[0].contains("there is no agent `Ada`"), "{outputs:?}");
+}
+
+/// A small generator, so that a failure names the seed that repeats it.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+const NAMES: [&str; 5] = ["Ada", "Basil", "Cleo", "Dario", "Edith"];
+
+/// One call of a root, at random.
+fn any_call(random: &mut Random) -> Value {
+    let name = NAMES[random.below(5) as usize];
+    let (tool, arguments) = match random.below(8) {
+        0..=2 => ("spawn_agent", json!({ "message": "go", "fork_context": random.below(4) == 0 })),
+        3 | 4 => {
+            let targets: Vec<&str> = NAMES[..1 + random.below(3) as usize].to_vec();
+            ("wait_agent", json!({ "targets": targets, "timeout_ms": random.below(60) }))
+        }
+        5 => {
+            let interrupt = random.below(2) == 0;
+            ("send_input", json!({ "target": name, "message": "more", "interrupt": interrupt }))
+        }
+        6 => ("close_agent", json!({ "target": name })),
+        _ => ("resume_agent", json!({ "id": name })),
+    };
+    json!({ "function_call": { "name": tool, "arguments": arguments } })
+}
+
+/// Runs a random tree to its end, an interruption or a crash, and checks what is stored of it.
+async fn run_tree(seed: u64) {
+    let mut random = Random(seed);
+    let rounds = 3 + random.below(5);
+    let mut responses = Vec::new();
+    for _ in 0..rounds {
+        let steps: Vec<Value> = (0..=random.below(3)).map(|_| any_call(&mut random)).collect();
+        responses.push(json!({ "steps": steps }));
+    }
+    // In the end each place is free again.
+    let close = |name: &&str| {
+        json!({ "function_call":
+        { "name": "close_agent", "arguments": { "target": name } } })
+    };
+    responses.push(json!({ "steps": NAMES.iter().map(close).collect::<Vec<_>>() }));
+    let spawn = || {
+        json!({ "function_call":
+        { "name": "spawn_agent", "arguments": { "message": "last" } } })
+    };
+    responses.push(json!({ "steps": [spawn(), spawn(), spawn()] }));
+    responses.push(says("Done."));
+    let mut responses = of(0, responses);
+    // Every agent works a while, and once more for each further input; some start agents.
+    let delay = random.below(25);
+    if random.below(3) == 0 {
+        let call = json!({ "name": "spawn_agent", "arguments": { "message": "deeper" } });
+        responses.push(json!({ "steps": [{ "function_call": call }] }));
+    }
+    responses.push(json!({ "steps": [{ "delay_ms": delay }, { "message": "Result." }] }));
+    let script = json!({ "on_exhausted": "repeat_last", "responses": responses });
+    let mut environment = TestEnvironment::with_script(&script).await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let config = json!({ "agents": { "max_threads": 3, "max_depth": 2 } });
+    let thread = peer.start_thread(json!({ "config": config })).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let ending = random.below(3);
+    if ending > 0 {
+        for _ in 0..random.below(3 * rounds) {
+            peer.expect("item/started").await;
+            if peer.transcript().iter().any(|line| line.contains("turn/completed")) {
+                break;
+            }
+        }
+    }
+    let finished = match ending {
+        0 => {
+            assert_eq!(peer.turn_end(&turn).await["status"], "completed", "seed {seed}");
+            true
+        }
+        1 => {
+            let params = json!({ "threadId": thread, "turnId": turn });
+            // Refused when the turn has just ended.
+            let _ = peer.try_call("turn/interrupt", params).await;
+            peer.turn_end(&turn).await;
+            false
+        }
+        _ => false,
+    };
+    if finished {
+        let outputs = outputs(&environment, &thread);
+        for output in &outputs[outputs.len() - 3..] {
+            assert!(output.contains("agent_id"), "seed {seed}: a place leaks: {outputs:?}");
+        }
+    }
+    let reported = outputs(&environment, &thread);
+    if ending == 2 {
+        environment.crash();
+        drop(server);
+    } else {
+        server.stop().await;
+    }
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    check_stored(&mut peer, &reported, seed).await;
+    server.stop().await;
+}
+
+/// Every turn has one end, and every result that the parent was told of is stored.
+async fn check_stored(peer: &mut testkit::Peer, reported: &[String], seed: u64) {
+    let kinds = json!(["cli", "subAgentThreadSpawn"]);
+    let listed = peer.call("thread/list", json!({ "sourceKinds": kinds, "limit": 100 })).await;
+    let mut results = std::collections::BTreeMap::new();
+    for thread in listed["data"].as_array().unwrap() {
+        let params = json!({ "threadId": thread["id"], "includeTurns": true });
+        let read = peer.call("thread/read", params).await;
+        for turn in read["thread"]["turns"].as_array().unwrap() {
+            let status = turn["status"].as_str().unwrap();
+            assert!(["completed", "interrupted"].contains(&status), "seed {seed}: {turn}");
+            assert!(turn["completedAt"].is_number(), "seed {seed}: {turn}");
+            for item in turn["items"].as_array().unwrap() {
+                assert_ne!(item["status"], "inProgress", "seed {seed}: {item}");
+                if item["type"] == "agentMessage" && status == "completed" {
+                    results.insert(thread["id"].as_str().unwrap().to_owned(), item["text"].clone());
+                }
+            }
+        }
+    }
+    for output in reported {
+        let Ok(output) = serde_json::from_str::<Value>(output) else { continue };
+        for (agent, state) in output["status"].as_object().into_iter().flatten() {
+            if let Some(message) = state.get("completed") {
+                assert_eq!(results.get(agent), Some(message), "seed {seed}: a result is lost");
+            }
+        }
+    }
+}
+
+/// `AGENT_TREES` sets the number of trees.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_trees_lose_nothing() {
+    let trees = std::env::var("AGENT_TREES").map_or(24, |n| n.parse().unwrap());
+    for first in (0..trees).step_by(4) {
+        let four: Vec<_> = (first..trees.min(first + 4))
+            .map(|seed| tokio::spawn(async move { run_tree(seed).await }))
+            .collect();
+        for tree in four {
+            tree.await.unwrap();
+        }
+    }
+}
