@@ -68,11 +68,14 @@ fn kill_a_tree(seed: u64) {
     // Messages after which it is killed; the end of the turn at the latest.
     let mut left = 3 + (seed * 7) % 40;
     let mut reported = BTreeMap::new();
-    server.message(|message| {
-        note_results(message, &mut reported);
+    loop {
+        let message = server.message(|_| true);
+        note_results(&message, &mut reported);
         left -= 1;
-        left == 0 || message["method"] == "turn/completed"
-    });
+        if left == 0 || message["method"] == "turn/completed" {
+            break;
+        }
+    }
     server.signal("KILL");
     server.end_with_input_open();
 
