@@ -13,7 +13,7 @@ use common::{Running, TestEnvironment};
 use serde_json::{Value, json};
 
 /// Default number of trees.
-const TREES: u64 = 10;
+const TREES: u64 = 100;
 /// Environments used in parallel.
 const AT_ONCE: u64 = 2;
 

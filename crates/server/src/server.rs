@@ -281,7 +281,12 @@ fn start_actor(
         let mailbox = Mailbox::new(id.to_string(), machine.status(), services.threads.clone());
         let sender = mailbox.sender();
         let notifier = services.notifier.clone();
-        let hooks = TurnHooks::new(id.clone(), ephemeral, options.clone(), notifier);
+        let hooks = TurnHooks::new(
+            id.clone(),
+            (ephemeral, extra.agent.is_some()),
+            options.clone(),
+            notifier,
+        );
         let (agent, agent_sender) = (extra.agent.clone(), mailbox.sender());
         let journal = (record, extra, ephemeral);
         let elicitations = Elicitations::new();

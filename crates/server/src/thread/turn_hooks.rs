@@ -18,6 +18,8 @@ pub(crate) struct TurnHooks {
     thread: Id,
     /// Ephemeral threads leave no prompts in the history file.
     ephemeral: bool,
+    /// The user's program is not started for the turns of agents.
+    is_agent: bool,
     options: Arc<Options>,
     notifier: Arc<Notifier>,
     /// Of the running turn, for the user's program.
@@ -30,12 +32,12 @@ pub(crate) struct TurnHooks {
 impl TurnHooks {
     pub(crate) fn new(
         thread: Id,
-        ephemeral: bool,
+        (ephemeral, is_agent): (bool, bool),
         options: Arc<Options>,
         notifier: Arc<Notifier>,
     ) -> Self {
         let (inputs, answer, span) = (Vec::new(), None, None);
-        Self { thread, ephemeral, options, notifier, inputs, answer, span }
+        Self { thread, ephemeral, is_agent, options, notifier, inputs, answer, span }
     }
 
     /// Observes an event that was sent to clients; `client` is the user agent of the last one.
@@ -69,7 +71,7 @@ impl TurnHooks {
             Event::TurnCompleted(turn) => {
                 let (span, status) = (self.turn_span(), turn.status);
                 span.in_scope(|| tracing::debug!(target: "server::turn", ?status, "ended"));
-                if status != TurnStatus::Completed {
+                if status != TurnStatus::Completed || self.is_agent {
                     return;
                 }
                 let (inputs, answer) = (std::mem::take(&mut self.inputs), self.answer.take());
