@@ -3,6 +3,7 @@
 //! remains, and agentd also with many clients over WebSocket. It prints goals beside the figures,
 //! without a verdict.
 
+mod agents;
 mod client;
 mod config_read;
 mod delta;
@@ -48,6 +49,7 @@ const SCENARIOS: &[Scenario] = &[
     turn::SCENARIO,
     delta::SCENARIO,
     tool::SCENARIO,
+    agents::SCENARIO,
     exec::SCENARIO,
     exec::SOAK,
     streams::SCENARIO,

@@ -110,6 +110,27 @@ impl Client {
         Ok(ended.at)
     }
 
+    /// Waits until so many agents were started; returns the time from the first call on.
+    pub(crate) fn spawned(&mut self, agents: usize) -> Result<Duration> {
+        let mut first = None;
+        let mut left = agents;
+        loop {
+            let arrived = self.next("the start of an agent")?;
+            let item = &arrived.message["params"]["item"];
+            if item["tool"] == "spawnAgent" {
+                let first = *first.get_or_insert(arrived.at);
+                if item["status"] == "failed" {
+                    bail!("an agent was not started: {}", item["reason"]);
+                }
+                left -= usize::from(item["status"] == "completed");
+                if left == 0 {
+                    return Ok(arrived.at.duration_since(first));
+                }
+            }
+            self.keep(arrived);
+        }
+    }
+
     /// Number of message deltas read so far.
     pub(crate) fn deltas(&self) -> u64 {
         self.deltas.load(Ordering::Acquire)

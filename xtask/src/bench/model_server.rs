@@ -17,6 +17,9 @@ pub(crate) enum Script {
     /// This many messages of this many deltas of this many bytes, with a delay in milliseconds
     /// after each.
     Messages { messages: usize, deltas: usize, bytes: usize, delay_ms: u64 },
+    /// For each of these numbers, a thread that starts so many agents of the role `worker` in one
+    /// response and then waits for each; every other thread answers with one message.
+    Agents { roots: &'static [usize] },
     /// A turn that runs `true` and then answers, then a turn that only answers.
     ToolThenNone,
 }
@@ -62,6 +65,11 @@ impl Drop for ModelServer {
 }
 
 impl Script {
+    /// Nickname of the n-th agent of a root of [`Script::Agents`].
+    pub(crate) fn agent_name(number: usize) -> String {
+        format!("agent-{number}")
+    }
+
     /// Returns the script in the format of `docs/model-server.md`.
     fn json(&self) -> Value {
         let responses = match *self {
@@ -76,6 +84,7 @@ impl Script {
                     json!({"chunks": chunks, "repeat": deltas, "chunk_delay_ms": delay_ms});
                 vec![json!({"steps": vec![json!({"message": message}); messages]})]
             }
+            Script::Agents { roots } => agents(roots),
             Script::ToolThenNone => {
                 let call = json!({"name": "exec_command", "arguments": {"cmd": "true"}});
                 let done = json!({"steps": [{"message": "done"}]});
@@ -84,6 +93,31 @@ impl Script {
         };
         json!({"responses": responses, "on_exhausted": "restart"})
     }
+}
+
+/// The responses of [`Script::Agents`]. The model counts conversations: each root is followed by its
+/// agents.
+fn agents(roots: &[usize]) -> Vec<Value> {
+    let call = |name: &str, arguments: Value| json!({"function_call": {"name": name, "arguments": arguments}});
+    let spawn = call("spawn_agent", json!({"agent_type": "worker", "message": "work"}));
+    let wait = |number: usize| {
+        let targets = [Script::agent_name(number)];
+        call("wait_agent", json!({"targets": targets, "timeout_ms": 60_000}))
+    };
+    let mut responses = Vec::new();
+    let mut conversation = 0;
+    for &count in roots {
+        for steps in [
+            vec![spawn.clone(); count],
+            (0..count).map(wait).collect(),
+            vec![json!({"message": "done"})],
+        ] {
+            responses.push(json!({"conversation": conversation, "steps": steps}));
+        }
+        conversation += 1 + count;
+    }
+    responses.push(json!({"steps": [{"message": {"chunks": ["word "]}}]}));
+    responses
 }
 
 #[cfg(test)]
