@@ -106,7 +106,7 @@ pub(crate) fn check_images(content: &[UserContent]) -> Result<(), Error> {
 
 fn image_bytes(part: &UserContent) -> usize {
     match part {
-        UserContent::Text { .. } | UserContent::AgentText { .. } => 0,
+        UserContent::Text { .. } => 0,
         UserContent::Image { url } => url.len(),
         UserContent::LocalImage { data_url, .. } => data_url.len(),
     }

@@ -162,7 +162,7 @@ impl Conversation {
     /// Names the thread in lists by the first text of the user's first message.
     pub(crate) fn preview(&mut self, content: &[UserContent], cx: &mut Cx) {
         let text = content.iter().find_map(|part| match part {
-            UserContent::Text { text, .. } | UserContent::AgentText { text } => Some(text),
+            UserContent::Text { text, .. } => Some(text),
             _ => None,
         });
         if let Some(text) = text {

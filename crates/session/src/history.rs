@@ -134,19 +134,14 @@ pub(crate) fn user_message(content: &[UserContent]) -> Fragment {
     let parts: Vec<_> = content
         .iter()
         .map(|part| match part {
-            UserContent::Text { text, .. } | UserContent::AgentText { text } => {
-                json!({ "type": "input_text", "text": text })
-            }
+            UserContent::Text { text, .. } => json!({ "type": "input_text", "text": text }),
             UserContent::Image { url } => json!({ "type": "input_image", "image_url": url }),
             UserContent::LocalImage { data_url, .. } => {
                 json!({ "type": "input_image", "image_url": data_url })
             }
         })
         .collect();
-    let text = fragment(&json!({ "type": "message", "role": "user", "content": parts }));
-    let is_agents = content.iter().any(|part| matches!(part, UserContent::AgentText { .. }));
-    let mark = if is_agents { Mark::Pinned } else { Mark::Kept };
-    Fragment::new(text, mark)
+    Fragment::kept(fragment(&json!({ "type": "message", "role": "user", "content": parts })))
 }
 
 /// What the model called, by the type of the item that called it.

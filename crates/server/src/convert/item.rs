@@ -118,9 +118,6 @@ fn user_content(part: &UserContent) -> protocol::input::UserInput {
             text: text.clone(),
             text_elements: elements.iter().map(text_element).collect(),
         },
-        UserContent::AgentText { text } => {
-            UserInput::Text { text: text.clone(), text_elements: Vec::new() }
-        }
         UserContent::Image { url } => UserInput::Image { url: url.clone() },
         UserContent::LocalImage { path, .. } => UserInput::LocalImage { path: path.clone() },
     }

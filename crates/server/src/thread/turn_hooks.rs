@@ -18,7 +18,7 @@ pub(crate) struct TurnHooks {
     thread: Id,
     /// Ephemeral threads leave no prompts in the history file.
     ephemeral: bool,
-    /// The user's program is not started for the turns of agents.
+    /// What an agent is told is no prompt of the user, and the end of its turn is none of the user's.
     is_agent: bool,
     options: Arc<Options>,
     notifier: Arc<Notifier>,
@@ -101,7 +101,11 @@ impl TurnHooks {
 
     fn keep_prompt(&self, text: &str, config: &Config) {
         let history = &config.history;
-        if self.ephemeral || text.is_empty() || history.persistence == Persistence::None {
+        if self.ephemeral
+            || self.is_agent
+            || text.is_empty()
+            || history.persistence == Persistence::None
+        {
             return;
         }
         let options = self.options.clone();

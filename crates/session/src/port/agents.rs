@@ -228,7 +228,7 @@ impl AgentCall {
 
 fn plain_text(content: &[UserContent]) -> String {
     let texts = content.iter().filter_map(|part| match part {
-        UserContent::Text { text, .. } | UserContent::AgentText { text } => Some(text.as_str()),
+        UserContent::Text { text, .. } => Some(text.as_str()),
         UserContent::Image { .. } | UserContent::LocalImage { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n")

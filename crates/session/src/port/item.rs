@@ -15,11 +15,6 @@ pub enum UserContent {
         /// Spans that clients show in another way; the model is not sent them.
         elements: Vec<TextElement>,
     },
-    /// Plain text that another agent wrote. It is not the user's own words.
-    AgentText {
-        /// What the model is sent.
-        text: String,
-    },
     /// An image by URL.
     Image {
         /// `http(s):` or `data:` URL.

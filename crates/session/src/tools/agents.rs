@@ -84,13 +84,13 @@ pub(super) fn input(arguments: &mut Arguments<'_>) -> Result<Vec<UserContent>, T
     let message = arguments.text("message")?;
     let items = arguments.optional_objects("items")?;
     let content = match (message, items.as_slice()) {
-        (Some(text), []) => vec![UserContent::AgentText { text }],
+        (Some(text), []) => vec![UserContent::Text { text, elements: Vec::new() }],
         (Some(_), _) => return Err(arguments.fault("give `message` or `items`, not both")),
         (None, []) => return Err(arguments.missing("message", "the input for the agent")),
         (None, _) => items.into_iter().map(part).collect::<Result<_, _>>()?,
     };
     let is_blank = |part: &UserContent| match part {
-        UserContent::Text { text, .. } | UserContent::AgentText { text } => text.trim().is_empty(),
+        UserContent::Text { text, .. } => text.trim().is_empty(),
         UserContent::Image { .. } | UserContent::LocalImage { .. } => false,
     };
     if content.iter().all(is_blank) {
@@ -108,7 +108,7 @@ pub(super) fn input(arguments: &mut Arguments<'_>) -> Result<Vec<UserContent>, T
 
 fn text_length(part: &UserContent) -> usize {
     match part {
-        UserContent::Text { text, .. } | UserContent::AgentText { text } => text.chars().count(),
+        UserContent::Text { text, .. } => text.chars().count(),
         UserContent::Image { url } => url.len(),
         UserContent::LocalImage { .. } => 0,
     }
@@ -120,7 +120,7 @@ fn part(mut item: Arguments<'_>) -> Result<UserContent, ToolError> {
     let part = match kind.as_str() {
         "text" => {
             let text = item.needed_text("text", "the text of the item")?;
-            UserContent::AgentText { text }
+            UserContent::Text { text, elements: Vec::new() }
         }
         "image" => {
             let url = item.needed_text("image_url", "an `https:` or `data:image/` URL")?;
