@@ -39,6 +39,8 @@ from openai_codex.generated.v2_all import (
     CodexErrorInfoValue,
     ErrorNotification,
     ItemCompletedNotification,
+    ItemGuardianApprovalReviewCompletedNotification,
+    ItemGuardianApprovalReviewStartedNotification,
     ItemStartedNotification,
     ReasoningEffort,
     ReasoningSummary,
@@ -346,6 +348,22 @@ def _():
         client.wait_for_turn_completed(turn.id)
     equal(asked[0][0], "item/commandExecution/requestApproval")
     assert (WORK / "approved").exists()
+
+
+@check("approvals", "a reviewer decides in the default approval mode")
+def _():
+    run = {"cmd": "touch reviewed", "sandbox_permissions": "require_escalated", "justification": "asked for"}
+    verdict = json.dumps({"reviewId": "{{review_id}}", "verdict": "approve", "riskLevel": "low",
+                          "userAuthorization": "high", "rationale": "The user asked for it."})
+    work = [calls("exec_command", run), says("Done.")]
+    # The reviewer is a conversation of its own.
+    model = script(*({**one, "conversation": 0} for one in work), {**says(verdict), "conversation": 1})
+    thread = codex.thread_start(cwd=str(WORK), model=model)
+    events = list(thread.turn("Make the file.").stream())
+    reviews = [event.payload for event in events if event.method.startswith("item/autoApprovalReview/")]
+    kinds = [ItemGuardianApprovalReviewStartedNotification, ItemGuardianApprovalReviewCompletedNotification]
+    equal([type(review) for review in reviews], kinds)
+    equal((reviews[1].review.status.value, (WORK / "reviewed").exists()), ("approved", True))
 
 
 @check("threads", "name")
