@@ -18,12 +18,7 @@ pub(super) static TABLE: Table = Table {
         members("InitializeResponse", &[("agentHome", "codexHome")]),
         // Errors of turns.
         members("TurnError", &[("agentErrorInfo", "codexErrorInfo")]),
-        TypeTable {
-            name: "AgentErrorInfo",
-            members: ERRORS_WITH_DETAILS,
-            values: ERRORS,
-            ..TypeTable::SAME
-        },
+        TypeTable { name: "AgentErrorInfo", members: ERRORS_WITH_DETAILS, values: ERRORS },
         // Policies and sources.
         values(
             "AskForApproval",
@@ -47,12 +42,6 @@ pub(super) static TABLE: Table = Table {
         members("ConfigLayerSource", &[("dotAgentFolder", "dotCodexFolder")]),
         // Calls between agents.
         values("ThreadItem", &[("collabToolCall", "collabAgentToolCall")]),
-        TypeTable {
-            name: "CollabToolCallItem",
-            lists: &[("receiverThreadId", "receiverThreadIds")],
-            added: &[("receiverThreadIds", "[]"), ("agentsStates", "{}")],
-            ..TypeTable::SAME
-        },
         // Accounts.
         members("AccountReadResponse", &[("requiresDefaultAuth", "requiresOpenaiAuth")]),
         values("Account", &[("hosted", "chatgpt")]),
@@ -65,7 +54,6 @@ pub(super) static TABLE: Table = Table {
                 ("hostedPlanType", "chatgptPlanType"),
             ],
             values: LOGINS,
-            ..TypeTable::SAME
         },
         values("AccountLoginStartResponse", LOGINS),
         members(

@@ -69,7 +69,6 @@ fn translate(table: &Table, schema: &Value, entry: Option<&TypeTable>) -> Value 
     let Value::Object(members) = schema else { return schema.clone() };
     let renamed = |name: &Value| {
         let other = name.as_str().and_then(|name| theirs(entry.members, name));
-        let other = other.or_else(|| name.as_str().and_then(|name| theirs(entry.lists, name)));
         other.map_or_else(|| name.clone(), Value::from)
     };
     let value = |value: &Value| {
@@ -98,9 +97,6 @@ fn properties(table: &Table, schemas: &Value, entry: &TypeTable) -> Value {
     let Value::Object(schemas) = schemas else { return schemas.clone() };
     let translated = schemas.iter().map(|(name, schema)| {
         let schema = translate(table, schema, Some(entry));
-        if let Some(list) = theirs(entry.lists, name) {
-            return (list.to_owned(), json!({ "type": "array", "items": schema }));
-        }
         let name = theirs(entry.members, name).map_or_else(|| name.clone(), str::to_owned);
         (name, schema)
     });

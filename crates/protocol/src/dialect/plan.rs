@@ -45,8 +45,6 @@ pub(super) struct Form {
     pub(super) items: Option<NodeId>,
     /// Strings and what replaces them.
     pub(super) values: Vec<(String, String)>,
-    /// Members and their JSON, added where they are missing.
-    pub(super) added: Vec<(&'static str, &'static str)>,
 }
 
 /// A member, as it arrives.
@@ -54,8 +52,6 @@ pub(super) struct Form {
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) renamed: Option<String>,
-    /// Its value becomes the only element of a list.
-    pub(super) becomes_list: bool,
     pub(super) value: Option<NodeId>,
 }
 
@@ -141,7 +137,7 @@ impl Plan {
 
     fn form_changes(&self, form: &Form) -> bool {
         let renames = form.members.iter().any(|member| member.renamed.is_some());
-        let own = renames || !form.values.is_empty() || !form.added.is_empty();
+        let own = renames || !form.values.is_empty();
         let mut below = form.members.iter().filter_map(|member| member.value);
         own || below.any(|id| self.changes(id))
             || form.others.is_some_and(|id| self.changes(id))
@@ -197,9 +193,6 @@ impl Plan {
             let value = self.schema_node(schema, owner);
             self.add_member(&mut form, entry, name, value);
         }
-        if let (Some(entry), Some(_), Direction::ToClient) = (entry, properties, self.direction) {
-            form.added = entry.added.to_vec();
-        }
         if let Some(schema @ Value::Object(_)) = schema.get("additionalProperties") {
             form.others = self.schema_node(schema, owner);
         }
@@ -224,24 +217,13 @@ impl Plan {
         value: Option<NodeId>,
     ) {
         let other = entry.and_then(|entry| theirs(entry.members, name));
-        let list = entry.and_then(|entry| theirs(entry.lists, name));
-        match (other.or(list), self.direction) {
-            (Some(other), Direction::ToClient) => form.members.push(Member {
-                name: name.to_owned(),
-                renamed: Some(other.to_owned()),
-                becomes_list: list.is_some(),
-                value,
-            }),
-            (Some(other), Direction::FromClient) if list.is_none() => {
-                form.members.push(Member {
-                    name: other.to_owned(),
-                    renamed: Some(name.to_owned()),
-                    becomes_list: false,
-                    value,
-                });
-                form.members.push(Member::same(name, value));
-            }
-            _ => form.members.push(Member::same(name, value)),
+        if let Some(other) = other {
+            let (from, to) = self.ordered(name, other);
+            let (name, renamed) = (from.to_owned(), Some(to.to_owned()));
+            form.members.push(Member { name, renamed, value });
+        }
+        if other.is_none() || self.direction == Direction::FromClient {
+            form.members.push(Member::same(name, value));
         }
     }
 
@@ -265,7 +247,7 @@ impl Plan {
 
 impl Member {
     fn same(name: &str, value: Option<NodeId>) -> Self {
-        Self { name: name.to_owned(), renamed: None, becomes_list: false, value }
+        Self { name: name.to_owned(), renamed: None, value }
     }
 }
 
@@ -301,7 +283,6 @@ fn combine(left: &[Form], right: &[Form]) -> Vec<Form> {
         form.tags.extend(other.tags.iter().cloned());
         form.members.extend(other.members.iter().cloned());
         form.values.extend(other.values.iter().cloned());
-        form.added.extend(other.added.iter().copied());
         form.others = form.others.or(other.others);
         form.items = form.items.or(other.items);
         form

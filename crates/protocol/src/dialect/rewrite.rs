@@ -59,7 +59,6 @@ impl<'a> Rewriting<'a> {
                 let Ok(Members(members)) = serde_json::from_str(value) else { return };
                 for form in node.forms.iter().filter(|form| fits(form, &members, &node.forms)) {
                     self.visit_members(form, &members, depth);
-                    self.add_members(form, value, &members);
                 }
             }
             Some(b'[') => {
@@ -97,40 +96,10 @@ impl<'a> Rewriting<'a> {
             if let Some(renamed) = &member.renamed {
                 self.replace(key, quoted(renamed));
             }
-            if member.becomes_list && value != "null" {
-                let range = self.range(value);
-                self.edits.push(Edit { at: range.start..range.start, text: "[".to_owned() });
-                self.edits.push(Edit { at: range.end..range.end, text: "]".to_owned() });
-            }
             if let Some(node) = member.value {
                 self.visit(node, value, depth + 1);
             }
         }
-    }
-
-    /// Adds the members that the form requires and the object lacks.
-    fn add_members(
-        &mut self,
-        form: &Form,
-        object: &'a str,
-        members: &[(&'a RawValue, &'a RawValue)],
-    ) {
-        let is_there = |name: &str| {
-            members.iter().any(|(key, _)| {
-                let known = form.members.iter().find(|member| is_text(key.get(), &member.name));
-                let renamed = known.and_then(|member| member.renamed.as_deref());
-                renamed.map_or_else(|| is_text(key.get(), name), |renamed| renamed == name)
-            })
-        };
-        let added = form.added.iter().filter(|(name, _)| !is_there(name));
-        let texts: Vec<String> =
-            added.map(|(name, json)| format!("{}:{json}", quoted(name))).collect();
-        if texts.is_empty() {
-            return;
-        }
-        let comma = if members.is_empty() { "" } else { "," };
-        let end = self.range(object).end.saturating_sub(1);
-        self.edits.push(Edit { at: end..end, text: format!("{comma}{}", texts.join(",")) });
     }
 
     fn replace(&mut self, part: &'a str, text: String) {

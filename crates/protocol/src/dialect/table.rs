@@ -27,27 +27,16 @@ pub(super) struct TypeTable {
     pub(super) members: &'static [Names],
     /// Values of enumerations, and of the members that tell variants apart.
     pub(super) values: &'static [Names],
-    /// Members with a single value that are a list there. To the client only.
-    pub(super) lists: &'static [Names],
-    /// Members that the client requires, and the JSON that is added where they are missing. To the
-    /// client only.
-    pub(super) added: &'static [Names],
-}
-
-impl TypeTable {
-    /// No difference; the entries of a table name those that they have.
-    pub(super) const SAME: Self =
-        Self { name: "", members: &[], values: &[], lists: &[], added: &[] };
 }
 
 /// A type with other names of members.
 pub(super) const fn members(name: &'static str, members: &'static [Names]) -> TypeTable {
-    TypeTable { name, members, ..TypeTable::SAME }
+    TypeTable { name, members, values: &[] }
 }
 
 /// A type with other values.
 pub(super) const fn values(name: &'static str, values: &'static [Names]) -> TypeTable {
-    TypeTable { name, values, ..TypeTable::SAME }
+    TypeTable { name, members: &[], values }
 }
 
 impl Table {
