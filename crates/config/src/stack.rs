@@ -230,13 +230,13 @@ impl StackLayer {
 }
 
 /// The layer of a role, above all others. It has no say in which folders are trusted.
-fn role_layer(files: &Files, role: Option<&Path>) -> Result<Option<StackLayer>, Error> {
+fn role_layer(files: &FileCache, role: Option<&Path>) -> Result<Option<StackLayer>, Error> {
     let Some(file) = role else { return Ok(None) };
     match files.layer(&LayerName::Role { file: file.to_owned() })? {
         Some(layer) => Ok(Some(StackLayer::enabled(layer))),
         None => {
-            let source = Arc::new(std::io::ErrorKind::NotFound.into());
-            Err(Error::Read { path: file.to_owned(), source })
+            let cause = Arc::new(std::io::ErrorKind::NotFound.into());
+            Err(Error::Read { path: file.to_owned(), cause })
         }
     }
 }
