@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::{Effect, Event, FailureKind, Prompt, TurnError};
+use session::{Effect, Event, ExecSpec, FailureKind, Prompt, TurnError};
 
 use crate::agents::AgentCaller;
 use crate::allowed::MachineInput;
@@ -66,12 +66,7 @@ impl Actor {
                 let context = self.tool_context();
                 self.tools.prepare(call, request, context);
             }
-            Effect::Run { process, spec } => {
-                let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
-                let span = self.broadcast.turn_span();
-                let failed = self.commands.start(process, spec, cwd, config, span);
-                self.take_soon(failed);
-            }
+            Effect::Run { process, spec } => self.run_command(process, spec),
             Effect::Write { process, text } => {
                 let failed = self.commands.type_into(process, text);
                 self.take_soon(failed);
@@ -147,6 +142,13 @@ impl Actor {
             }
         }
         clients
+    }
+
+    fn run_command(&mut self, process: u64, spec: ExecSpec) {
+        let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
+        let span = self.broadcast.turn_span();
+        let failed = self.commands.start(process, spec, cwd, config, span);
+        self.take_soon(failed);
     }
 
     fn begin_review(&mut self, review: u64, prompt: Prompt) {
