@@ -366,6 +366,21 @@ def _():
     equal((reviews[1].review.status.value, (WORK / "reviewed").exists()), ("approved", True))
 
 
+@check("agents", "a call between agents is typed, live and in the stored turn")
+def _():
+    work = [calls("spawn_agent", {"message": "Look around."}), says("Started.")]
+    model = script(*({**one, "conversation": 0} for one in work), {**says("Seen."), "conversation": 1})
+    thread = codex.thread_start(approval_mode=ApprovalMode.deny_all, cwd=str(WORK), model=model)
+    [call] = of_type(thread.run("delegate"), "collabAgentToolCall")
+    equal((call.tool.value, call.status.value, call.sender_thread_id), ("spawnAgent", "completed", thread.id))
+    [agent] = call.receiver_thread_ids
+    equal(list(call.agents_states), [agent])
+    stored = [item.root.type for turn in thread.read(include_turns=True).thread.turns for item in turn.items]
+    assert "collabAgentToolCall" in stored, stored
+    kinds = [ThreadSourceKind.sub_agent_thread_spawn]
+    equal([one.id for one in codex.thread_list(source_kinds=kinds).data], [agent])
+
+
 @check("threads", "name")
 def _():
     made.thread.set_name("vscode")
