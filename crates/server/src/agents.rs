@@ -8,6 +8,7 @@ mod calls;
 mod close;
 mod forest;
 mod identity;
+mod jobs;
 mod limits;
 mod nicknames;
 mod report;
@@ -31,6 +32,7 @@ use crate::thread_store::ThreadStore;
 pub(crate) use calls::CallTask;
 use forest::Forest;
 pub(crate) use identity::AgentIdentity;
+use jobs::{Claims, OpenRows};
 
 /// See the module.
 pub(crate) struct Agents {
@@ -39,6 +41,10 @@ pub(crate) struct Agents {
     store: Arc<ThreadStore>,
     /// Set once: the loader starts the threads whose actors call this.
     loader: OnceLock<Weak<ThreadLoader>>,
+    /// The rows that workers of jobs have.
+    rows: OpenRows,
+    /// The jobs that are being run.
+    claims: Claims,
 }
 
 /// The thread whose model calls, as it is at that moment.
@@ -69,7 +75,14 @@ impl AgentCaller {
 
 impl Agents {
     pub(crate) fn new(threads: Arc<LoadedThreads>, store: Arc<ThreadStore>) -> Self {
-        Self { forest: Mutex::default(), threads, store, loader: OnceLock::new() }
+        Self {
+            forest: Mutex::default(),
+            threads,
+            store,
+            loader: OnceLock::new(),
+            rows: OpenRows::default(),
+            claims: Claims::default(),
+        }
     }
 
     /// What loads the threads of agents.

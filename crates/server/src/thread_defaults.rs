@@ -188,6 +188,7 @@ fn agent_tools(config: &Config, extra: &Extra) -> Option<Arc<AgentTools>> {
     Some(Arc::new(AgentTools {
         may_spawn: u64::from(depth) < *config.agents.max_depth,
         roles: config.agents.roles.iter().map(role).collect(),
+        is_job_worker: extra.agent.as_ref().is_some_and(|agent| agent.job.is_some()),
     }))
 }
 

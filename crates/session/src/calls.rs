@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::cx::Cx;
 use crate::history::{self, ABORTED, CallKind, CallOutput};
-use crate::port::agents::AgentCall;
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::Fragment;
@@ -47,7 +46,7 @@ enum State {
     /// The user is asked questions.
     AtUser { request: u64, since: Millis, item: DynamicCall, questions: Arc<[UserQuestion]> },
     /// The driver carries out what the call asks of other agents.
-    AtAgents { request: u64, item: Box<AgentCall> },
+    AtAgents { request: u64, item: Box<Item>, ends_turn: bool },
     /// The driver checks what the user granted.
     CheckingGrant(DynamicCall),
     /// A patch is being applied.
@@ -81,6 +80,16 @@ pub(crate) struct AskedUser {
     /// The item that shows it.
     pub(crate) item: DynamicCall,
     pub(crate) questions: Arc<[UserQuestion]>,
+}
+
+/// A call that the driver carries out.
+pub(crate) struct AgentsCall {
+    /// The request to the driver.
+    pub(crate) request: u64,
+    /// The item that shows it.
+    pub(crate) item: Item,
+    /// Whether the turn ends with it, when it succeeds.
+    pub(crate) ends_turn: bool,
 }
 
 /// What the user is asked about.
@@ -276,8 +285,9 @@ impl Calls {
     }
 
     /// The driver carries out what a call asks of other agents.
-    pub(crate) fn call_agents(&mut self, number: u64, request: u64, item: AgentCall) {
-        self.set(number, State::AtAgents { request, item: Box::new(item) });
+    pub(crate) fn call_agents(&mut self, number: u64, call: AgentsCall) {
+        let AgentsCall { request, item, ends_turn } = call;
+        self.set(number, State::AtAgents { request, item: Box::new(item), ends_turn });
     }
 
     /// The patch of a call is being applied.
@@ -349,13 +359,23 @@ impl Calls {
     }
 
     /// Takes out the call whose request to other agents was carried out.
-    pub(crate) fn take_agent_call(&mut self, request: u64) -> Option<(u64, AgentCall)> {
+    pub(crate) fn take_agent_call(&mut self, request: u64) -> Option<(u64, AgentsCall)> {
         let is_it =
             |state: &State| matches!(state, State::AtAgents { request: it, .. } if *it == request);
         match self.take_if(is_it)? {
-            (number, State::AtAgents { item, .. }) => Some((number, *item)),
+            (number, State::AtAgents { request, item, ends_turn }) => {
+                Some((number, AgentsCall { request, item: *item, ends_turn }))
+            }
             _ => None,
         }
+    }
+
+    /// The item of the call whose request to other agents is being carried out.
+    pub(crate) fn agent_call_item(&self, request: u64) -> Option<&Id> {
+        self.0.iter().find_map(|call| match &call.state {
+            State::AtAgents { request: it, item, .. } if *it == request => Some(item.id()),
+            _ => None,
+        })
     }
 
     /// Takes out the patch that a call applied.
@@ -378,7 +398,7 @@ impl Calls {
             State::AtClient { item, .. }
             | State::AtUser { item, .. }
             | State::CheckingGrant(item) => Some(Item::DynamicCall(item.clone())),
-            State::AtAgents { item, .. } => Some(Item::AgentCall(item.clone())),
+            State::AtAgents { item, .. } => Some((**item).clone()),
             State::Applying(change) => Some(change.item()),
             State::Queued(_)
             | State::Preparing(_)
@@ -453,9 +473,9 @@ impl Call {
             State::AtClient { request, since, item } => {
                 close_at_client(request, since, item, turn, why, cx);
             }
-            State::AtAgents { request, item } => {
+            State::AtAgents { request, item, .. } => {
                 cx.push(Effect::CancelAgents { request });
-                let item = Item::AgentCall(item).closed(ItemStatus::Failed, Some(why));
+                let item = item.closed(ItemStatus::Failed, Some(why));
                 cx.item_completed(turn, item);
             }
         }

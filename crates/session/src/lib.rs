@@ -27,7 +27,9 @@ mod turn;
 
 pub use context::instructions;
 pub use machine::{Live, Machine};
-pub use port::agents::{AgentCall, AgentOutcome, AgentRequest, AgentState, AgentTool, SpawnAgent};
+pub use port::agents::{
+    AgentCall, AgentJob, AgentOutcome, AgentRequest, AgentState, AgentTool, JobReport, SpawnAgent,
+};
 pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
 pub use port::auto_review::{
     ApprovalReview, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel, UserAuthorization,

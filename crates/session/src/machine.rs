@@ -250,6 +250,9 @@ impl Machine {
             Input::UserAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.user_answered(request, outcome, thread));
             }
+            Input::AgentsProgressed { request, message } => {
+                self.with_turn(|turn, thread| turn.agents_progressed(request, message, thread));
+            }
             Input::AgentsAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.agents_answered(request, *outcome, thread));
             }

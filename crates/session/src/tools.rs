@@ -13,12 +13,14 @@ mod dynamic;
 mod exec_command;
 mod get_goal;
 mod offer;
+mod report_agent_job_result;
 mod request_permissions;
 mod request_user_input;
 mod resume_agent;
 mod send_input;
 mod shell;
 mod spawn_agent;
+mod spawn_agents_on_csv;
 #[cfg(test)]
 mod tests;
 mod tool;
@@ -55,6 +57,8 @@ const BUILT_IN: &[&dyn Tool] = &[
     &resume_agent::Resume,
     &wait_agent::Wait,
     &close_agent::Close,
+    &spawn_agents_on_csv::SpawnOnCsv,
+    &report_agent_job_result::Report,
 ];
 
 /// Whether a built-in tool has this name.

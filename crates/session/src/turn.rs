@@ -48,6 +48,8 @@ pub(crate) struct Turn {
     calls: Calls,
     /// Whether the model must be asked again though no call was made.
     again: bool,
+    /// Whether a call has ended the work of the turn: the model gets no further request.
+    is_finished: bool,
     /// Whether the model called a tool.
     made_calls: bool,
     output_schema: Option<Arc<str>>,
@@ -114,6 +116,7 @@ impl Turn {
             attempts: Attempts::default(),
             calls: Calls::default(),
             again: asks_model,
+            is_finished: false,
             made_calls: false,
             output_schema,
             pending: Vec::new(),
@@ -331,6 +334,7 @@ impl Turn {
         }
         let outputs = self.calls.take_outputs();
         self.again |= !outputs.is_empty();
+        self.again &= !std::mem::take(&mut self.is_finished);
         self.made_calls |= !outputs.is_empty();
         self.remember(outputs, thread);
         if matches!(self.request, Request::Waiting { .. }) {

@@ -6,7 +6,8 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use crate::error::Failure;
 use crate::rows::{create_thread, find_turn, leased_thread, status_code};
 use crate::{
-    Fragment, StoreError, ThreadChanges, Write, content, joined, keys, lineage, removal, search,
+    Fragment, StoreError, ThreadChanges, Write, content, jobs, joined, keys, lineage, removal,
+    search,
 };
 
 /// Applies one write on behalf of the store named `owner`.
@@ -18,6 +19,7 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
             lineage::fork(conn, owner, record, parent, last_turn.as_deref())
         }
         Write::RollBack { thread, turns } => lineage::roll_back(conn, owner, thread, *turns),
+        Write::Job { thread, write } => jobs::apply(conn, owner, thread, write),
         Write::DeleteThread { thread } => removal::remove(conn, owner, thread),
         Write::StartTurn { thread, turn, started_at_ms } => {
             start_turn(conn, owner, thread, turn, *started_at_ms)

@@ -97,7 +97,7 @@ fn open(path: &Path) -> Result<Connection, Failure> {
 }
 
 /// Queries for rows with missing references.
-const CHECKS: [(&str, &str); 5] = [
+const CHECKS: [(&str, &str); 7] = [
     (
         "a turn belongs to no thread",
         "SELECT id FROM turn WHERE thread NOT IN (SELECT pk FROM thread)",
@@ -115,6 +115,14 @@ const CHECKS: [(&str, &str); 5] = [
     (
         "a deleted thread has turns that no fork shows",
         "SELECT id FROM thread WHERE deleted = 1 AND pk NOT IN (SELECT source FROM segment)",
+    ),
+    (
+        "a job belongs to no thread",
+        "SELECT id FROM job WHERE thread NOT IN (SELECT pk FROM thread WHERE deleted = 0)",
+    ),
+    (
+        "a row belongs to no job",
+        "SELECT id FROM job_item WHERE job NOT IN (SELECT pk FROM job) OR pk >> 20 <> job",
     ),
 ];
 

@@ -193,6 +193,18 @@ pub enum StoreError {
         /// Number of turns of the thread.
         has: i64,
     },
+    /// The thread has no such job.
+    #[error("job {job} does not belong to the thread")]
+    JobNotFound {
+        /// Key of the job.
+        job: i64,
+    },
+    /// The row of a job has its end, or another worker.
+    #[error("row {number} of the job has already ended or been taken")]
+    JobItemEnded {
+        /// Number of the row.
+        number: u32,
+    },
     /// The cursor is not one of this list.
     #[error(
         "`cursor`: `{cursor}` is not a cursor of this list with these filters; use one that a page of \

@@ -13,6 +13,7 @@ mod cursor;
 mod error;
 mod identity;
 mod integrity;
+mod jobs;
 mod joined;
 mod keys;
 mod lease;
@@ -38,6 +39,10 @@ pub mod transfer;
 mod writer;
 
 pub use error::StoreError;
+pub use jobs::{
+    Job, JobItem, JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, MAX_JOB_ITEMS,
+    NewJobItem,
+};
 pub use query::{Direction, ListQuery, Page, SortKey, TurnsQuery};
 pub use record::{
     Fragment, ItemRow, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,

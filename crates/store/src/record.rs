@@ -251,7 +251,14 @@ pub enum Write {
         /// Number of turns.
         turns: u32,
     },
-    /// Deletes a thread, except turns that its forks show.
+    /// Changes a job of a thread.
+    Job {
+        /// Id of the thread.
+        thread: String,
+        /// The change.
+        write: crate::JobWrite,
+    },
+    /// Deletes a thread and its jobs, except turns that its forks show.
     DeleteThread {
         /// Id of the thread.
         thread: String,

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use crate::error::Failure;
-use crate::{StoreError, schema, search};
+use crate::{StoreError, jobs, schema, search};
 
 pub(crate) use log::{Log, LogIndex, bytes_of_log};
 
@@ -211,6 +211,7 @@ fn fill(
     turns.remake_shown(&mut losses)?;
     turns.date()?;
     lineages::sweep(&transaction)?;
+    jobs::sweep(&transaction)?;
     let lost = lineages::examine(&transaction, &mut losses)?;
     lineages::close_gaps(&transaction)?;
     search::index_all(&transaction)?;

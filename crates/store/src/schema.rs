@@ -12,10 +12,10 @@ use crate::{StoreError, search};
 const APPLICATION_ID: i64 = 0x6167_7464;
 
 /// Entry `n` migrates a file from version `n` to `n + 1`. Released entries never change.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /// For each version, a table that the version before does not have.
-const MARKS: &[&str] = &["thread", "segment", "joined"];
+const MARKS: &[&str] = &["thread", "segment", "joined", "job"];
 
 /// A larger version is damage of the header.
 const UNLIKELY: i64 = 1 << 16;
@@ -155,6 +155,33 @@ CREATE TABLE joined (
 ) STRICT;
 ";
 
+// Jobs of threads and their rows: see `jobs`. `job_item.pk` contains the job and the number of the
+// row. No index of a job has its id: a salvage would take it for that of a thread.
+const VERSION_4: &str = "
+CREATE TABLE job (
+    pk              INTEGER PRIMARY KEY,
+    id              TEXT NOT NULL,
+    thread          INTEGER NOT NULL,
+    fingerprint     BLOB NOT NULL,
+    status          INTEGER NOT NULL,  -- 0 running, 1 completed, 2 failed, 3 cancelled
+    created_at_ms   INTEGER NOT NULL,
+    ended_at_ms     INTEGER,
+    detail          TEXT NOT NULL
+) STRICT;
+CREATE INDEX job_thread ON job (thread);
+
+CREATE TABLE job_item (
+    pk              INTEGER PRIMARY KEY,
+    job             INTEGER NOT NULL,
+    id              TEXT NOT NULL,
+    row             TEXT NOT NULL,
+    status          INTEGER NOT NULL,  -- 0 pending, 1 running, 2 completed, 3 failed, 4 cancelled
+    worker          TEXT,
+    result          TEXT,
+    error           TEXT
+) STRICT;
+";
+
 /// Whether the file has the latest version.
 ///
 /// # Errors
@@ -196,7 +223,9 @@ pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
              (SELECT max(pk) FROM item), (SELECT max(pk) FROM history), (SELECT max(pk) FROM joined), (SELECT max(id) FROM chunk),
              (SELECT max(pk) FROM thread_text), (SELECT max(id) FROM thread),
              (SELECT max(hash) FROM chunk), (SELECT max(thread) FROM segment),
-             (SELECT max(thread) FROM turn), (SELECT max(turn) FROM item)",
+             (SELECT max(thread) FROM turn), (SELECT max(turn) FROM item),
+             (SELECT max(pk) FROM job), (SELECT max(thread) FROM job),
+             (SELECT max(pk) FROM job_item)",
     )?;
     rows.query_row([], |_| Ok(()))?;
     Ok(())

@@ -18,8 +18,9 @@ use crate::pool::{Pool, job};
 use crate::salvage::Salvage;
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
-    Fragment, ItemRow, ListQuery, OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous,
-    TurnRow, TurnsQuery, Write, preflight, read, salvage, threads,
+    Fragment, ItemRow, Job as StoredJob, JobItem, JobItemCounts, JobItemStatus, ListQuery,
+    OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous, TurnRow, TurnsQuery, Write,
+    jobs, preflight, read, salvage, threads,
 };
 
 /// Options for opening a store.
@@ -293,6 +294,51 @@ impl Store {
             // If the writer has ended, there is nothing to join.
             let _ = jobs.send((Job::Join(thread.to_owned()), place));
         }
+    }
+
+    /// The newest job of a thread with this fingerprint that is not completed.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`]; the file cannot be read.
+    pub async fn open_job(
+        &self,
+        thread: &str,
+        fingerprint: [u8; 32],
+    ) -> Result<Option<StoredJob>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| jobs::read::open_job(conn, &thread, &fingerprint)).await
+    }
+
+    /// The jobs of a thread, oldest first.
+    ///
+    /// # Errors
+    /// As for [`Store::open_job`].
+    pub async fn jobs(&self, thread: &str) -> Result<Vec<StoredJob>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| jobs::read::jobs(conn, &thread)).await
+    }
+
+    /// At most `limit` rows of a job behind the row `behind`, in order; with `status`, only those
+    /// that have it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn job_items(
+        &self,
+        job: i64,
+        behind: u32,
+        status: Option<JobItemStatus>,
+        limit: u32,
+    ) -> Result<Vec<JobItem>, StoreError> {
+        self.read(move |conn| jobs::read::items(conn, job, behind, status, limit)).await
+    }
+
+    /// How many rows of a job have which status.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn job_counts(&self, job: i64) -> Result<JobItemCounts, StoreError> {
+        self.read(move |conn| jobs::read::counts(conn, job)).await
     }
 
     /// At most `limit` places of a thread after the place `behind`, for copying the thread.

@@ -1,5 +1,6 @@
 //! Exports and imports a thread as lines of JSON, to move it to another home: its turns, the
-//! model's history and its settings. A fork is exported completely, without its parents.
+//! model's history and its settings. A fork is exported completely, without its parents. Jobs are
+//! not exported: their workers are threads of their own, and their results are in files.
 //!
 //! The first line is the thread. The other lines are in the order of the thread: one for each turn,
 //! followed by its items and its part of the history. History outside of any turn follows a line

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::{append, finish, options, put, start};
 use rusqlite::Connection;
-use store::{ListQuery, OpenOptions, Store, TurnStatus, TurnsQuery, Write};
+use store::{JobWrite, ListQuery, OpenOptions, Store, TurnStatus, TurnsQuery, Write};
 
 /// The database of a released version, in `dir`.
 fn unpack(version: &[u8], dir: &Path) {
@@ -75,7 +75,7 @@ async fn version_1_keeps_everything() {
     assert_eq!(found.rows[0].turn_count, 3);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (3, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (4, Vec::<String>::new()));
 }
 
 #[tokio::test]
@@ -128,6 +128,30 @@ async fn version_2_keeps_its_histories_and_joins_them() {
     assert_eq!(i64::try_from(rows.len()).unwrap(), threads);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (3, turns));
+    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (4, turns));
     assert_eq!(report.problems, Vec::<String>::new());
+}
+
+const VERSION_3: &[u8] = include_bytes!("old/version-3.db.zst");
+
+#[tokio::test]
+async fn version_3_has_no_jobs_and_takes_them() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_3, dir.path());
+    let store = Store::open(dir.path(), options()).unwrap();
+    let listed = ListQuery { limit: 1, ..ListQuery::default() };
+    let thread = store.threads(listed).await.unwrap().rows.remove(0).record.id;
+    assert_eq!(store.jobs(&thread).await.unwrap(), []);
+    store.lease(&thread).await.unwrap();
+    let write = JobWrite::Create {
+        id: "job".into(),
+        fingerprint: [1; 32],
+        created_at_ms: 1,
+        detail: "{}".into(),
+    };
+    store.commit(vec![Write::Job { thread: thread.clone(), write }]).await.unwrap();
+    assert_eq!(store.jobs(&thread).await.unwrap().len(), 1);
+    store.close().await.unwrap();
+    let report = store::check::check(dir.path()).unwrap().unwrap();
+    assert_eq!((report.version, report.problems), (4, Vec::<String>::new()));
 }

@@ -151,7 +151,7 @@ options! {
         max_depth: Whole<0, 100> = Whole::new(1), ANY, Effect::Active;
         /// Time limit of one worker of a CSV job, in seconds.
         job_max_runtime_seconds: Whole<1, 604_800> = Whole::new(1800), ANY,
-            Effect::Pending("`spawn_agents_on_csv`");
+            Effect::Active;
         /// Most tokens, input and output, that a turn and all agents that it starts may use
         /// together.
         max_total_tokens: Option<Whole<1, 1_000_000_000_000>>, ANY, Effect::Active;

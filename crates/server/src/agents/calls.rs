@@ -10,6 +10,7 @@ use session::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::jobs::ProgressSender;
 use super::report;
 use super::{AgentCaller, Agents};
 use crate::allowed::MachineInput;
@@ -39,8 +40,15 @@ impl CallTask {
         let (cancel, mut cancelled) = oneshot::channel::<()>();
         tokio::spawn(async move {
             let mut waited_for = Vec::new();
+            let progress = ProgressSender::new(number, sender.clone());
+            let work = async {
+                match request {
+                    AgentRequest::RunJob(job) => agents.run_job(caller, *job, &progress).await,
+                    other => agents.carry_out(&caller, other, &mut waited_for).await,
+                }
+            };
             let outcome = tokio::select! {
-                outcome = agents.carry_out(&caller, request, &mut waited_for) => Some(outcome),
+                outcome = work => Some(outcome),
                 _ = &mut cancelled => None,
             };
             let Some(outcome) = outcome else {
@@ -82,6 +90,13 @@ impl Agents {
                 }
                 AgentRequest::Resume { target } => limited(self.resume(caller, &target)).await,
                 AgentRequest::Close { target } => limited(self.close_one(caller, &target)).await,
+                AgentRequest::ReportJobResult(report) => {
+                    limited(self.report_job_result(caller, report)).await
+                }
+                // See `CallTask::start`.
+                AgentRequest::RunJob(_) => {
+                    Err(ToolError::new("a job is not a call about one agent"))
+                }
             }
         };
         call.await.unwrap_or_else(AgentOutcome::failed)

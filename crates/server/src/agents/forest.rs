@@ -7,7 +7,7 @@ use session::{AgentState, Id, ToolError};
 use tokio::sync::watch;
 
 use super::identity::AgentIdentity;
-use super::limits::TreeLimits;
+use super::limits::{StartError, TreeLimits};
 use super::nicknames::free_nickname;
 
 /// Agents of a tree that are remembered; beyond that, the oldest that do not work are forgotten.
@@ -94,13 +94,14 @@ impl Forest {
         &mut self,
         new: NewAgent<'_>,
         limits: TreeLimits,
-    ) -> Result<AgentIdentity, ToolError> {
+    ) -> Result<AgentIdentity, StartError> {
         let NewAgent { id, mut identity, nicknames, ephemeral } = new;
         limits.check_depth(identity.depth)?;
         if self.agents.get(&identity.parent).is_some_and(|parent| parent.closed) {
-            return Err(ToolError::new("this agent is being closed, so it can start no other"));
+            let error = ToolError::new("this agent is being closed, so it can start no other");
+            return Err(error.into());
         }
-        limits.check_threads(self.working(&identity.root))?;
+        limits.check_threads(self.working(&identity.root)).map_err(StartError::Full)?;
         self.forget_old(&identity.root);
         let tree = self.agents.values().filter(|agent| agent.identity.root == identity.root);
         let taken: Vec<&str> = tree.map(|agent| agent.identity.nickname.as_str()).collect();

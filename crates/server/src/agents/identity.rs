@@ -18,6 +18,9 @@ pub(crate) struct AgentIdentity {
     /// Its role in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<String>,
+    /// The job whose row it works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<String>,
     /// The policies of its parent when it was started: no configuration gives it more.
     pub(crate) bound: PolicyBound,
 }

@@ -12,6 +12,28 @@ pub(super) struct TreeLimits {
     pub(super) max_depth: u32,
 }
 
+/// Why an agent was not started.
+pub(super) enum StartError {
+    /// No place is free: `agents.max_threads`.
+    Full(ToolError),
+    /// Any other reason.
+    Refused(ToolError),
+}
+
+impl From<ToolError> for StartError {
+    fn from(error: ToolError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<StartError> for ToolError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Full(error) | StartError::Refused(error) => error,
+        }
+    }
+}
+
 impl TreeLimits {
     pub(super) fn of(config: &Config) -> Self {
         Self {

@@ -9,7 +9,7 @@ use session::{AgentOutcome, AgentState, Id, Overrides, Settings, SpawnAgent, Too
 use super::calls::StartedTurn;
 use super::forest::NewAgent;
 use super::identity::{AgentIdentity, PolicyBound};
-use super::limits::TreeLimits;
+use super::limits::{StartError, TreeLimits};
 use super::{AgentCaller, Agents};
 use crate::allowed::MachineInput;
 use crate::connection::Gate;
@@ -21,12 +21,32 @@ use crate::thread_loader::{AgentThread, ThreadLoader};
 /// The role that stands for an agent like its caller.
 const DEFAULT_ROLE: &str = "default";
 
+/// The thread of an agent that is about to start.
+pub(super) struct NewThread {
+    /// Its id.
+    pub(super) id: String,
+    /// The job whose row it works on.
+    pub(super) job: Option<String>,
+}
+
 impl Agents {
     pub(super) async fn spawn(
         self: &Arc<Self>,
         caller: &AgentCaller,
         agent: SpawnAgent,
     ) -> Result<AgentOutcome, ToolError> {
+        let id = self.loader()?.options.ids.next();
+        Ok(self.start(caller, agent, NewThread { id, job: None }).await?)
+    }
+
+    /// Starts an agent, which may be the worker of a job.
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        caller: &AgentCaller,
+        agent: SpawnAgent,
+        new: NewThread,
+    ) -> Result<AgentOutcome, StartError> {
+        let NewThread { id, job } = new;
         let role = role(caller, agent.role.as_deref())?;
         let loader = self.loader()?;
         let limits = self.limits(caller);
@@ -37,11 +57,11 @@ impl Agents {
             depth: caller.depth() + 1,
             nickname: String::new(),
             role: role.map(str::to_owned),
+            job,
             bound,
         };
         let nicknames = role.and_then(|role| caller.config.agents.roles.get(role));
         let nicknames = nicknames.map_or(&[][..], |role| &role.nickname_candidates);
-        let id = loader.options.ids.next();
         let ephemeral = caller.ephemeral;
         let new = NewAgent { id: id.clone(), identity, nicknames, ephemeral };
         let identity = self.forest().add(new, limits)?;
@@ -54,7 +74,8 @@ impl Agents {
         let loaded = loader.new_agent(&clients, thread).await;
         let (handle, record) = loaded.map_err(|error| not_started(&error))?;
         if self.forest().is_closed(&caller.id) {
-            return Err(ToolError::new("this agent is being closed, so it can start no other"));
+            let error = ToolError::new("this agent is being closed, so it can start no other");
+            return Err(error.into());
         }
         let started = convert::thread::new(&record, ephemeral);
         let params = protocol::thread_record::ThreadStartedNotification { thread: started };

@@ -61,6 +61,7 @@ machine_inputs! {
     NetworkWithdrawn { key: u64 }
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> }
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> }
+    AgentsProgressed { request: u64, message: String }
     AgentsAnswered { request: u64, outcome: Box<AgentOutcome> }
     StoreFailed { message: String }
     FailTurn { turn: Id, failure: Failure }

@@ -123,6 +123,15 @@ impl EventSender {
                 };
                 to.notify::<protocol::ItemCommandExecutionTerminalInteraction>(&params);
             }
+            Event::CallProgress { turn, item, message } => {
+                let params = protocol::item_event::McpToolCallProgressNotification {
+                    thread_id,
+                    turn_id: turn.to_string(),
+                    item_id: item.to_string(),
+                    message: message.clone(),
+                };
+                to.notify::<protocol::ItemMcpToolCallProgress>(&params);
+            }
             Event::GoalUpdated { turn, goal } => {
                 let params = protocol::goal::ThreadGoalUpdatedNotification {
                     goal: event::goal(&thread_id, goal),

@@ -46,6 +46,7 @@ fn claim(event: &Event) -> Claim<'_> {
         | Event::SummaryDelta { turn, item, .. }
         | Event::ReasoningDelta { turn, item, .. }
         | Event::CommandOutput { turn, item, .. }
+        | Event::CallProgress { turn, item, .. }
         | Event::TerminalInteraction { turn, item, .. } => {
             Claim::Nothing { turn: Some(turn), item: Some(item) }
         }

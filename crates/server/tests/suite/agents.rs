@@ -9,7 +9,7 @@ use testkit::TestEnvironment;
 use crate::{calls, says};
 
 /// Responses of one conversation; conversations count in the order of their first requests.
-fn of(conversation: u64, responses: impl IntoIterator<Item = Value>) -> Vec<Value> {
+pub(crate) fn of(conversation: u64, responses: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let mark = |mut response: Value| {
         response["conversation"] = conversation.into();
         response
@@ -34,7 +34,7 @@ fn wait(targets: &[&str], timeout_ms: u64) -> Value {
 }
 
 /// The outputs that a thread's model got, oldest first.
-fn outputs(environment: &TestEnvironment, thread: &str) -> Vec<String> {
+pub(crate) fn outputs(environment: &TestEnvironment, thread: &str) -> Vec<String> {
     let requests = environment.model().requests();
     let own = requests.iter().filter(|request| request["prompt_cache_key"] == thread);
     let input = own.last().and_then(|request| request["input"].as_array());
@@ -42,7 +42,7 @@ fn outputs(environment: &TestEnvironment, thread: &str) -> Vec<String> {
     outputs.map(str::to_owned).collect()
 }
 
-fn parsed(output: &str) -> Value {
+pub(crate) fn parsed(output: &str) -> Value {
     serde_json::from_str(output).unwrap_or_else(|_| panic!("not JSON: {output}"))
 }
 

@@ -3,6 +3,7 @@
 //! the protocol.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod agent_jobs;
 mod agents;
 mod answers;
 mod approvals;

@@ -1,9 +1,16 @@
 //! What the model asks of other agents, what comes of it, and which of it clients are shown.
 
+use serde_json::Value;
+
 use super::fragment::Fragment;
-use super::item::{ItemStatus, UserContent};
+use super::item::{DynamicCall, Item, ItemStatus, UserContent};
 use super::tool::ToolError;
 use crate::Id;
+
+/// The tool that runs a job.
+pub(crate) const RUN_JOB: &str = "spawn_agents_on_csv";
+/// The tool by which an agent of a job reports its result.
+pub(crate) const REPORT: &str = "report_agent_job_result";
 
 /// A call that concerns other agents. The driver owns the threads, so it carries the call out.
 #[derive(Clone, Debug)]
@@ -36,6 +43,46 @@ pub enum AgentRequest {
         /// Its id or nickname.
         target: String,
     },
+    /// Give each row of a table to an agent of its own.
+    RunJob(Box<AgentJob>),
+    /// The result of the row that the calling agent works on.
+    ReportJobResult(JobReport),
+}
+
+/// A job: each row of a CSV file is the work of one agent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentJob {
+    /// The call's arguments as JSON: they are shown.
+    pub arguments: String,
+    /// The file.
+    pub csv_path: String,
+    /// What an agent is to do, with `{column}` for the values of its row.
+    pub instruction: String,
+    /// The column with the ids of the rows.
+    pub id_column: Option<String>,
+    /// Where the results go.
+    pub output_csv_path: Option<String>,
+    /// JSON Schema of a result.
+    pub output_schema: Option<Value>,
+    /// How many agents may work at once.
+    pub max_concurrency: usize,
+    /// The time of an agent for its row.
+    pub max_runtime_seconds: Option<u64>,
+}
+
+/// What an agent reports of its row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobReport {
+    /// The call's arguments as JSON: they are shown.
+    pub arguments: String,
+    /// The job, when the agent names it.
+    pub job: Option<String>,
+    /// The row, when the agent names it.
+    pub item: Option<String>,
+    /// A JSON object.
+    pub result: Value,
+    /// Whether the job is to end here.
+    pub stop: bool,
 }
 
 /// The agent to start.
@@ -156,11 +203,10 @@ impl AgentOutcome {
 
 impl AgentRequest {
     /// The item that shows the call while it runs.
-    pub(crate) fn item(&self, id: Id, sender: Id) -> AgentCall {
-        let named = |target: &String| Id::from(target.as_str());
-        let item = AgentCall {
-            id,
-            tool: self.tool(),
+    pub(crate) fn item(&self, id: Id, sender: Id) -> Item {
+        let call = |tool| AgentCall {
+            id: id.clone(),
+            tool,
             status: ItemStatus::InProgress,
             sender,
             receivers: Vec::new(),
@@ -171,36 +217,53 @@ impl AgentRequest {
             states: Vec::new(),
             reason: None,
         };
-        match self {
+        let named = |target: &String| vec![Id::from(target.as_str())];
+        let call = match self {
             Self::Spawn(agent) => AgentCall {
                 prompt: Some(plain_text(&agent.content)),
                 model: agent.model.clone(),
                 effort: agent.effort.clone(),
-                ..item
+                ..call(AgentTool::Spawn)
             },
             Self::Send { target, content, .. } => AgentCall {
-                receivers: vec![named(target)],
+                receivers: named(target),
                 prompt: Some(plain_text(content)),
-                ..item
+                ..call(AgentTool::Send)
             },
             Self::Wait { targets, .. } => {
-                AgentCall { receivers: targets.iter().map(named).collect(), ..item }
+                let receivers = targets.iter().flat_map(named).collect();
+                AgentCall { receivers, ..call(AgentTool::Wait) }
             }
-            Self::Resume { target } | Self::Close { target } => {
-                AgentCall { receivers: vec![named(target)], ..item }
+            Self::Resume { target } => {
+                AgentCall { receivers: named(target), ..call(AgentTool::Resume) }
             }
-        }
+            Self::Close { target } => {
+                AgentCall { receivers: named(target), ..call(AgentTool::Close) }
+            }
+            Self::RunJob(job) => return job_item(id, RUN_JOB, &job.arguments),
+            Self::ReportJobResult(report) => return job_item(id, REPORT, &report.arguments),
+        };
+        Item::AgentCall(Box::new(call))
     }
 
-    fn tool(&self) -> AgentTool {
-        match self {
-            Self::Spawn(_) => AgentTool::Spawn,
-            Self::Send { .. } => AgentTool::Send,
-            Self::Resume { .. } => AgentTool::Resume,
-            Self::Wait { .. } => AgentTool::Wait,
-            Self::Close { .. } => AgentTool::Close,
-        }
+    /// Whether the turn ends with the call, when it succeeds.
+    pub(crate) fn ends_turn(&self) -> bool {
+        matches!(self, Self::ReportJobResult(_))
     }
+}
+
+/// The calls of jobs have no kind of item of their own.
+fn job_item(id: Id, tool: &str, arguments: &str) -> Item {
+    Item::DynamicCall(DynamicCall {
+        id,
+        namespace: None,
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+        status: ItemStatus::InProgress,
+        answer: None,
+        reason: None,
+        duration_ms: None,
+    })
 }
 
 impl AgentCall {

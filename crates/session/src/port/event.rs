@@ -119,6 +119,8 @@ pub enum Event {
     TerminalInteraction { turn: Id, item: Id, process: String, stdin: String },
     /// The agent's plan changed.
     PlanUpdated { turn: Id, explanation: Option<String>, plan: Vec<PlanStep> },
+    /// How far a call has come.
+    CallProgress { turn: Id, item: Id, message: String },
     /// The aggregated diff of the turn changed.
     DiffUpdated { turn: Id, diff: String },
     /// Token usage after a response of the model.

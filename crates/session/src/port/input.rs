@@ -90,6 +90,8 @@ pub enum Input {
     DropGrants,
     /// The user answered, or no client could, with the reason.
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> },
+    /// How far a call that concerns other agents has come.
+    AgentsProgressed { request: u64, message: String },
     /// What came of a call that concerns other agents.
     AgentsAnswered { request: u64, outcome: Box<AgentOutcome> },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.

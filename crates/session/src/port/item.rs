@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::agents::AgentCall;
+use super::agents::{AgentCall, AgentOutcome};
 use crate::Id;
 
 /// One part of a user's message.
@@ -348,6 +348,24 @@ impl Item {
             Self::DynamicCall(call) => Some(call.status),
             Self::AgentCall(call) => Some(call.status),
             _ => None,
+        }
+    }
+
+    /// A call about other agents in its final state.
+    pub(crate) fn answered(self, outcome: &AgentOutcome) -> Self {
+        match self {
+            Self::AgentCall(call) => Self::AgentCall(Box::new(call.answered(outcome))),
+            Self::DynamicCall(call) => {
+                let (text, success) = match &outcome.output {
+                    Ok(text) => (text.as_str(), true),
+                    Err(error) => (error.message(), false),
+                };
+                let content = vec![ToolContent::Text(text.to_owned())];
+                let status = if success { ItemStatus::Completed } else { ItemStatus::Failed };
+                let answer = Some(ToolAnswer { content, success });
+                Self::DynamicCall(DynamicCall { status, answer, ..call })
+            }
+            other => other,
         }
     }
 

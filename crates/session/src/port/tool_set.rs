@@ -83,6 +83,8 @@ pub struct AgentTools {
     pub may_spawn: bool,
     /// The roles that the configuration describes.
     pub roles: Vec<AgentRole>,
+    /// Whether the thread works on a row of a job, so that it reports a result.
+    pub is_job_worker: bool,
 }
 
 /// A role for agents.

@@ -38,7 +38,16 @@ impl<'n> Arguments<'n> {
     }
 
     pub(crate) fn into_json(self) -> String {
-        Value::Object(self.members).to_string()
+        self.into_value().to_string()
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        Value::Object(self.members)
+    }
+
+    /// The members that were not read yet, as JSON.
+    pub(crate) fn json(&self) -> String {
+        Value::Object(self.members.clone()).to_string()
     }
 
     /// A string; a number or a boolean is taken for its text.

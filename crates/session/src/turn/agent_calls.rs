@@ -2,10 +2,11 @@
 //! them.
 
 use super::Turn;
+use crate::calls::AgentsCall;
 use crate::history::{self, CallOutput};
 use crate::port::agents::{AgentOutcome, AgentRequest};
 use crate::port::effect::Effect;
-use crate::port::item::Item;
+use crate::port::event::Event;
 use crate::processes::output;
 use crate::thread::Thread;
 
@@ -16,8 +17,9 @@ impl Turn {
     pub(super) fn call_agents(&mut self, number: u64, mut call: AgentRequest, thread: &mut Thread) {
         let request = thread.cx.number();
         let item = call.item(thread.cx.item_id(), thread.id.clone());
-        self.calls.call_agents(number, request, item.clone());
-        thread.cx.stored_item_started(&self.view.id, Item::AgentCall(Box::new(item)));
+        let ends_turn = call.ends_turn();
+        self.calls.call_agents(number, AgentsCall { request, item: item.clone(), ends_turn });
+        thread.cx.stored_item_started(&self.view.id, item);
         if let AgentRequest::Spawn(agent) = &mut call
             && agent.fork_context
         {
@@ -27,6 +29,13 @@ impl Turn {
         thread.cx.push(Effect::CallAgents { request, call: Box::new(call) });
     }
 
+    /// The driver reports how far a call has come.
+    pub(crate) fn agents_progressed(&self, request: u64, message: String, thread: &mut Thread) {
+        let Some(item) = self.calls.agent_call_item(request).cloned() else { return };
+        let turn = self.view.id.clone();
+        thread.cx.emit(Event::CallProgress { turn, item, message });
+    }
+
     /// The driver carried out what a call asks of other agents.
     pub(crate) fn agents_answered(
         &mut self,
@@ -34,9 +43,9 @@ impl Turn {
         outcome: AgentOutcome,
         thread: &mut Thread,
     ) {
-        let Some((number, item)) = self.calls.take_agent_call(request) else { return };
-        let item = Item::AgentCall(Box::new(item.answered(&outcome)));
-        thread.cx.item_completed(&self.view.id, item);
+        let Some((number, call)) = self.calls.take_agent_call(request) else { return };
+        self.is_finished |= call.ends_turn && outcome.output.is_ok();
+        thread.cx.item_completed(&self.view.id, call.item.answered(&outcome));
         let most = thread.cx.limits.tool_output_tokens.saturating_mul(BYTES_A_TOKEN);
         let text = match &outcome.output {
             Ok(text) => text,

@@ -331,7 +331,8 @@ impl Checker {
             Event::SummaryPartAdded { item, .. }
             | Event::SummaryDelta { item, .. }
             | Event::ReasoningDelta { item, .. }
-            | Event::CommandOutput { item, .. } => {
+            | Event::CommandOutput { item, .. }
+            | Event::CallProgress { item, .. } => {
                 self.open_item(item);
             }
             Event::TerminalInteraction { turn, item, .. } => {

@@ -37,6 +37,7 @@ pub(crate) fn prepare(call: u64, request: &ToolRequest) -> Input {
 pub(crate) fn agents(call: &AgentRequest) -> (Millis, AgentOutcome) {
     let (delay, targets) = match call {
         AgentRequest::Spawn(_) => (3, vec!["agent".to_owned()]),
+        AgentRequest::RunJob(_) | AgentRequest::ReportJobResult(_) => (40, Vec::new()),
         AgentRequest::Wait { targets, timeout_ms } => {
             (Millis::try_from(*timeout_ms).unwrap(), targets.clone())
         }

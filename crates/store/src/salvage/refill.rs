@@ -56,6 +56,8 @@ pub(super) fn refill(conn: &Connection, pages: &Pages, scan: &Scan) -> Result<Lo
         (Table::Turn, Filling::turn),
         (Table::Item, Filling::item),
         (Table::History, Filling::history),
+        (Table::Job, Filling::job),
+        (Table::JobItem, Filling::job_item),
     ] {
         let mut reader = Reader { pages, current: None };
         for row in scan.rows.get(&table).into_iter().flatten() {
@@ -204,6 +206,36 @@ impl Filling<'_> {
         } else {
             self.of_turn(keys::turn_of(key)).history = true;
         }
+        Ok(())
+    }
+
+    /// The caller can create a job anew, so a lost one is not counted.
+    fn job(&mut self, key: i64, mut values: Vec<Value>) -> Result<(), Failure> {
+        if !is_json(&values[7]) {
+            return Ok(());
+        }
+        values[0] = Value::Integer(key);
+        self.insert(
+            "INSERT OR IGNORE INTO job (pk, id, thread, fingerprint, status, created_at_ms,
+                 ended_at_ms, detail)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            values,
+        )?;
+        Ok(())
+    }
+
+    /// A job that is continued adds its lost rows again.
+    fn job_item(&mut self, key: i64, mut values: Vec<Value>) -> Result<(), Failure> {
+        let result = &values[6];
+        if !is_json(&values[3]) || (*result != Value::Null && !is_json(result)) {
+            return Ok(());
+        }
+        values[0] = Value::Integer(key);
+        self.insert(
+            "INSERT OR IGNORE INTO job_item (pk, job, id, row, status, worker, result, error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            values,
+        )?;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 
 use super::pages::Pages;
 use super::record::{Cell, Cells, Kind};
-use crate::keys;
+use crate::{jobs, keys};
 
 /// A table to salvage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +17,8 @@ pub(super) enum Table {
     Item,
     History,
     Chunk,
+    Job,
+    JobItem,
 }
 
 /// The position of a row.
@@ -164,6 +166,14 @@ fn table_of(cell: &Cell) -> Option<Table> {
         }
         [Null, Blob(hash), Integer(_), Integer(_), Blob(_)] if hash.len() == 32 => {
             Some(Table::Chunk)
+        }
+        [Null, Text(_), Integer(_), Blob(hash), Integer(0..=3), Integer(_), _, Text(_)]
+            if hash.len() == 32 =>
+        {
+            Some(Table::Job)
+        }
+        [Null, Integer(job), Text(_), Text(_), Integer(0..=4), _, _, _] => {
+            (jobs::job_of(key) == *job).then_some(Table::JobItem)
         }
         [Null, Text(_), Integer(_), Integer(_), Integer(_), Integer(0..=1), Text(_), ..]
             if cell.values.len() == 24 =>

@@ -43,6 +43,7 @@ fn identity(parent: &str, depth: u32) -> AgentIdentity {
         depth,
         nickname: String::new(),
         role: None,
+        job: None,
         bound: PolicyBound {
             approval: ApprovalPolicy::Never,
             reviewer: ApprovalsReviewer::default(),

@@ -1,0 +1,25 @@
+//! Jobs: `spawn_agents_on_csv` gives each row of a table to a worker, an agent of its own, and each
+//! worker hands in one result with `report_agent_job_result`.
+//!
+//! A job and its rows are in the store. A row is finished once its result or error is stored, so a
+//! job that a crash or an interruption cut short continues with the other rows when the same call is
+//! made again in the same thread.
+
+mod claims;
+mod export;
+mod plan;
+mod progress;
+mod result;
+mod rows;
+mod run;
+mod schema;
+mod table;
+mod template;
+mod worker;
+
+pub(super) use claims::Claims;
+pub(super) use progress::ProgressSender;
+pub(super) use rows::OpenRows;
+
+/// The tool that starts a job, for errors.
+const NAME: &str = "spawn_agents_on_csv";

@@ -1,0 +1,121 @@
+//! What a job is to do: its table, instruction and schema, and where its results go. All of it is
+//! read and checked, under the sandbox policy of the thread, before a worker starts.
+
+use std::path::{Path, PathBuf};
+
+use sandbox::Resolved;
+use sandbox::files::{Action, Change};
+use serde_json::json;
+use session::{AgentJob, ToolError};
+use sha2::{Digest, Sha256};
+
+use super::NAME;
+use super::schema::Schema;
+use super::table::{MAX_BYTES, Table};
+use super::template::Template;
+
+/// See the module.
+pub(super) struct JobPlan {
+    pub(super) table: Table,
+    pub(super) template: Template,
+    pub(super) schema: Option<Schema>,
+    /// The schema as JSON, for the workers.
+    pub(super) schema_text: Option<String>,
+    /// Where the results go.
+    pub(super) output: PathBuf,
+    /// The policy that writing them stays within.
+    pub(super) policy: Resolved,
+    /// A hash of all that decides about the results. A call with the same one continues the job.
+    pub(super) fingerprint: [u8; 32],
+    /// For the store, JSON.
+    pub(super) detail: String,
+}
+
+impl JobPlan {
+    /// Reads files, so it runs on a thread of a pool.
+    ///
+    /// # Errors
+    /// The job cannot be done as it is described.
+    pub(super) fn read(job: &AgentJob, cwd: &Path, policy: Resolved) -> Result<Self, ToolError> {
+        let failed = |why: String| ToolError::new(format!("{NAME}: {why}"));
+        let given = cwd.join(&job.csv_path);
+        let input = policy.check_read(&given).map_err(|error| failed(error.to_string()))?;
+        let bytes = files::read(&input, MAX_BYTES).map_err(|error| failed(error.to_string()))?;
+        let shown = given.display().to_string();
+        let table = Table::read(&bytes, &shown, job.id_column.as_deref())?;
+        let template = Template::parse(&job.instruction, &table.header)?;
+        let schema = job.output_schema.as_ref().map(Schema::parse).transpose()?;
+        let schema_text = job.output_schema.as_ref().map(ToString::to_string);
+        let fingerprint = fingerprint(job, &input, &bytes);
+        let output = match &job.output_csv_path {
+            Some(path) => cwd.join(path),
+            None => default_output(&given, &fingerprint),
+        };
+        check_output(&output, &input, &policy).map_err(failed)?;
+        let detail = json!({
+            "csvPath": shown,
+            "outputCsvPath": output.display().to_string(),
+            "instruction": job.instruction,
+            "header": table.header,
+        });
+        let detail = detail.to_string();
+        Ok(Self { table, template, schema, schema_text, output, policy, fingerprint, detail })
+    }
+
+    /// Writes the results: all of them or, on an error, nothing. Runs on a thread of a pool.
+    pub(super) fn write(&self, contents: Vec<u8>) -> Result<(), String> {
+        let action = Action::Write { contents, create_parents: false, mode_of: None };
+        let change = Change { path: self.output.clone(), action };
+        sandbox::files::apply(&[change], Some(&self.policy)).map_err(|error| error.to_string())
+    }
+}
+
+/// Beside the input. The name is the same when the job is continued, and another for another job.
+fn default_output(input: &Path, fingerprint: &[u8; 32]) -> PathBuf {
+    let stem = input.file_stem().map_or("table".into(), |stem| stem.to_string_lossy());
+    let [a, b, c, d, ..] = fingerprint;
+    input.with_file_name(format!("{stem}-results-{a:02x}{b:02x}{c:02x}{d:02x}.csv"))
+}
+
+fn check_output(output: &Path, input: &Path, policy: &Resolved) -> Result<(), String> {
+    let shown = output.display();
+    let real = policy.check_write(output).map_err(|error| {
+        format!("the results cannot be written: {error}; give another `output_csv_path`")
+    })?;
+    if real == input {
+        return Err(format!("`output_csv_path` is the input, {shown}; give another file"));
+    }
+    let folder = real.parent().unwrap_or(&real);
+    if !folder.is_dir() {
+        return Err(format!(
+            "the folder of `output_csv_path`, {}, does not exist",
+            folder.display()
+        ));
+    }
+    match real.metadata() {
+        Ok(found) if !found.is_file() => {
+            Err(format!("`output_csv_path`, {shown}, is not a regular file; give another path"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fingerprint(job: &AgentJob, input: &Path, bytes: &[u8]) -> [u8; 32] {
+    let schema = job.output_schema.as_ref().map(ToString::to_string);
+    let path = input.as_os_str().as_encoded_bytes();
+    let optional = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
+    let mut hash = Sha256::new();
+    for part in [
+        Some(path.to_vec()),
+        Some(job.instruction.as_bytes().to_vec()),
+        optional(&job.id_column),
+        optional(&job.output_csv_path),
+        optional(&schema),
+    ] {
+        // The length ends each part, and an absent one differs from an empty one.
+        hash.update(part.as_ref().map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
+        hash.update(part.unwrap_or_default());
+    }
+    hash.update(bytes);
+    hash.finalize().into()
+}

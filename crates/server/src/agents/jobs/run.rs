@@ -1,0 +1,382 @@
+//! Runs a job: keeps as many workers at work as it may, reports how far it has come, and writes the
+//! results at the end.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use session::{AgentJob, AgentOutcome, ToolError};
+use store::{
+    Job, JobItem, JobItemCounts, JobItemStatus, JobStatus, JobWrite, NewJobItem, Store, Write,
+};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::NAME;
+use super::claims::Claim;
+use super::export::Export;
+use super::plan::JobPlan;
+use super::progress::{ProgressSender, Tally};
+use crate::agents::{AgentCaller, Agents};
+use crate::thread_loader::ThreadLoader;
+
+/// Rows that are read from the store, or written to it, at a time.
+const BATCH: u32 = 256;
+
+/// Bytes that all results of a job may have: the results are joined in memory at the end.
+const MAX_RESULTS: u64 = 64 << 20;
+
+/// Failures that the output of the call shows.
+const SHOWN_FAILURES: u32 = 5;
+
+/// Characters of an error that the output shows.
+const MAX_SHOWN_ERROR: usize = 500;
+
+/// How often clients are sent the progress.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(super) struct JobRun {
+    pub(super) agents: Arc<Agents>,
+    pub(super) loader: Arc<ThreadLoader>,
+    pub(super) caller: Arc<AgentCaller>,
+    pub(super) plan: Arc<JobPlan>,
+    pub(super) job: Job,
+    /// The time of a worker for its row.
+    pub(super) row_limit: Duration,
+    /// Bytes that further results may have.
+    pub(super) room: Arc<AtomicU64>,
+    /// Set when the job is to end before all rows have.
+    pub(super) stop: watch::Sender<bool>,
+    concurrency: usize,
+    store: Store,
+    tally: Mutex<Tally>,
+}
+
+impl Agents {
+    /// Runs a job to its end. Dropped before, it is cancelled, and its workers are stopped.
+    pub(in crate::agents) async fn run_job(
+        self: &Arc<Self>,
+        caller: AgentCaller,
+        job: AgentJob,
+        progress: &ProgressSender,
+    ) -> AgentOutcome {
+        let outcome = self.carry_job_out(Arc::new(caller), job, progress).await;
+        let nothing = AgentOutcome::failed(ToolError::new(""));
+        AgentOutcome { output: outcome, ..nothing }
+    }
+
+    async fn carry_job_out(
+        self: &Arc<Self>,
+        caller: Arc<AgentCaller>,
+        job: AgentJob,
+        progress: &ProgressSender,
+    ) -> Result<String, ToolError> {
+        if caller.ephemeral {
+            return Err(ToolError::new(format!(
+                "{NAME}: the rows of a job are stored with its thread, and this thread is \
+                 ephemeral; use `spawn_agent`, or a thread that is stored"
+            )));
+        }
+        let limits = self.limits(&caller);
+        limits.check_depth(caller.depth() + 1)?;
+        let loader = self.loader()?;
+        let plan = Arc::new(read_plan(&loader, &caller, &job).await?);
+        let store = self.store.get().await.map_err(|error| unstored(&error))?.clone();
+        // Before the job is looked for: an interrupted call of it may be just ending.
+        let claim = self.claims.claim(&caller.id, plan.fingerprint).await?;
+        let clock = &loader.options.clock;
+        let now = clock.now_ms();
+        let (found, is_continued) =
+            open(&store, &caller.id, &plan, (loader.options.ids.next(), now)).await?;
+        let ending = Ending {
+            store: store.clone(),
+            loader: loader.clone(),
+            thread: caller.id.clone(),
+            job: found.key,
+            claim: Some(claim),
+        };
+        let counts = store.job_counts(found.key).await.map_err(|error| unstored(&error))?;
+        let seconds =
+            job.max_runtime_seconds.unwrap_or(*caller.config.agents.job_max_runtime_seconds);
+        let run = Arc::new(JobRun {
+            agents: self.clone(),
+            loader,
+            caller,
+            plan,
+            job: found,
+            row_limit: Duration::from_secs(seconds),
+            room: Arc::new(AtomicU64::new(MAX_RESULTS.saturating_sub(counts.result_bytes))),
+            stop: watch::Sender::new(false),
+            concurrency: job.max_concurrency.min(limits.max_threads).max(1),
+            store,
+            tally: Mutex::new(Tally::new(counts)),
+        });
+        let worked = run.work(progress).await;
+        let exported = match worked {
+            Ok(()) => run.export().await,
+            Err(error) => Err(error),
+        };
+        match exported {
+            Ok(()) => ending.end(JobStatus::Completed).await?,
+            Err(error) => {
+                // The first error is the one to report.
+                if let Err(second) = ending.end(JobStatus::Failed).await {
+                    tracing::warn!(target: "server::store", "{}", second.message());
+                }
+                return Err(error);
+            }
+        }
+        run.summary(counts, is_continued).await
+    }
+}
+
+impl JobRun {
+    /// Works on all pending rows.
+    async fn work(self: &Arc<Self>, progress: &ProgressSender) -> Result<(), ToolError> {
+        let mut rows = PendingRows::new(self.store.clone(), self.job.key);
+        let mut workers = JoinSet::new();
+        let mut ticks = interval(PROGRESS);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stop = self.stop.subscribe();
+        let mut outcome = Ok(());
+        loop {
+            while workers.len() < self.concurrency && !*stop.borrow_and_update() {
+                match rows.next().await {
+                    Ok(Some(row)) => drop(workers.spawn(self.clone().work_on(row))),
+                    Ok(None) => break,
+                    Err(error) => {
+                        outcome = Err(error);
+                        self.stop.send_replace(true);
+                    }
+                }
+            }
+            if workers.is_empty() {
+                break;
+            }
+            tokio::select! {
+                Some(ended) = workers.join_next() => {
+                    let ended = ended.unwrap_or_else(|error| Err(ToolError::new(format!("{NAME}: {error}"))));
+                    if let Err(error) = ended {
+                        // Nothing more can be stored: the other workers are stopped.
+                        self.stop.send_replace(true);
+                        outcome = outcome.and(Err(error));
+                    }
+                }
+                _ = ticks.tick() => progress.send(&self.tally().message(&self.job.id)),
+            }
+        }
+        progress.send(&self.tally().message(&self.job.id));
+        outcome
+    }
+
+    /// Writes the results to the output file.
+    async fn export(self: &Arc<Self>) -> Result<(), ToolError> {
+        let mut export = Export::new(&self.plan.table.header)?;
+        let mut behind = 0;
+        loop {
+            let items = self.items(behind, None, BATCH).await?;
+            let Some(last) = items.last() else { break };
+            behind = last.number;
+            items.iter().try_for_each(|item| export.add(item))?;
+        }
+        let contents = export.into_bytes()?;
+        let (plan, path) = (self.plan.clone(), self.plan.output.clone());
+        let written = self.loader.files.run(&path, move || plan.write(contents)).await;
+        let written = written.map_err(|error| error.to_string()).and_then(|written| written);
+        written.map_err(|why| {
+            ToolError::new(format!(
+                "{NAME}: all rows have ended and their results are stored, but {} cannot be \
+                 written: {why}. Call this again with the same arguments to write it; no row runs \
+                 again",
+                path.display()
+            ))
+        })
+    }
+
+    /// The output of the call. `before`: the rows when it began.
+    async fn summary(
+        &self,
+        before: JobItemCounts,
+        is_continued: bool,
+    ) -> Result<String, ToolError> {
+        let counts = self.store.job_counts(self.job.key).await.map_err(|error| unstored(&error))?;
+        let failed = self.items(0, Some(JobItemStatus::Failed), SHOWN_FAILURES).await?;
+        let failures: Vec<Value> = failed.iter().map(shown_failure).collect();
+        let status = match counts.cancelled {
+            0 => "completed",
+            _ => "stopped by a worker",
+        };
+        Ok(json!({
+            "job_id": self.job.id,
+            "status": status,
+            "continued": is_continued,
+            "total": counts.completed + counts.failed + counts.cancelled,
+            "completed": counts.completed,
+            "failed": counts.failed,
+            "cancelled": counts.cancelled,
+            "finished_before_this_call": before.completed + before.failed,
+            "output_csv_path": self.plan.output.display().to_string(),
+            "first_failures": failures,
+        })
+        .to_string())
+    }
+
+    /// Stores a change of the job.
+    pub(super) async fn store(&self, write: JobWrite) -> Result<(), store::StoreError> {
+        let thread = self.caller.id.clone();
+        self.store.commit(vec![Write::Job { thread, write }]).await
+    }
+
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn items(
+        &self,
+        behind: u32,
+        status: Option<JobItemStatus>,
+        limit: u32,
+    ) -> Result<Vec<JobItem>, ToolError> {
+        let items = self.store.job_items(self.job.key, behind, status, limit).await;
+        items.map_err(|error| unstored(&error))
+    }
+}
+
+/// The pending rows of a job, read in batches.
+struct PendingRows {
+    store: Store,
+    job: i64,
+    batch: std::vec::IntoIter<JobItem>,
+    last: u32,
+}
+
+impl PendingRows {
+    fn new(store: Store, job: i64) -> Self {
+        Self { store, job, batch: Vec::new().into_iter(), last: 0 }
+    }
+
+    async fn next(&mut self) -> Result<Option<JobItem>, ToolError> {
+        if self.batch.len() == 0 {
+            let pending = Some(JobItemStatus::Pending);
+            let read = self.store.job_items(self.job, self.last, pending, BATCH).await;
+            self.batch = read.map_err(|error| unstored(&error))?.into_iter();
+        }
+        let next = self.batch.next();
+        self.last = next.as_ref().map_or(self.last, |item| item.number);
+        Ok(next)
+    }
+}
+
+/// Ends the stored job. Dropped before it has, the job was interrupted.
+struct Ending {
+    store: Store,
+    loader: Arc<ThreadLoader>,
+    thread: String,
+    job: i64,
+    /// Taken by the end.
+    claim: Option<Claim>,
+}
+
+impl Ending {
+    async fn end(mut self, status: JobStatus) -> Result<(), ToolError> {
+        let ended = self.store.commit(vec![self.write(status)]).await;
+        ended.map_err(|error| unstored(&error))?;
+        drop(self.claim.take());
+        Ok(())
+    }
+
+    fn write(&self, status: JobStatus) -> Write {
+        let ended_at_ms = self.loader.options.clock.now_ms();
+        let write = JobWrite::Finish { job: self.job, status, ended_at_ms };
+        Write::Job { thread: self.thread.clone(), write }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.take() else { return };
+        let (store, write) = (self.store.clone(), self.write(JobStatus::Cancelled));
+        tokio::spawn(async move {
+            // A failure leaves the job as after a crash: the next call continues it too.
+            if let Err(error) = store.commit(vec![write]).await {
+                tracing::warn!(target: "server::store", "an interrupted job stays open: {error}");
+            }
+            drop(claim);
+        });
+    }
+}
+
+async fn read_plan(
+    loader: &ThreadLoader,
+    caller: &AgentCaller,
+    job: &AgentJob,
+) -> Result<JobPlan, ToolError> {
+    let (cwd, tmpdir) = (caller.settings.cwd.clone(), loader.options.tmpdir());
+    let confinement = caller.settings.sandbox().confinement(&cwd);
+    let (config, job) = (caller.config.clone(), job.clone());
+    let path = cwd.join(&job.csv_path);
+    let read = loader.files.run(&path, move || {
+        let policy = confinement.resolve(tmpdir.as_deref()).guarding(&config.trusted_folders);
+        JobPlan::read(&job, &cwd, policy)
+    });
+    read.await.map_err(|error| ToolError::new(format!("{NAME}: {error}")))?
+}
+
+/// The job with its rows in the store, and whether it is continued. `new`: id and time of a new one.
+async fn open(
+    store: &Store,
+    thread: &str,
+    plan: &JobPlan,
+    new: (String, i64),
+) -> Result<(Job, bool), ToolError> {
+    let write = |write| {
+        let write = Write::Job { thread: thread.to_owned(), write };
+        async move { store.commit(vec![write]).await.map_err(|error| unstored(&error)) }
+    };
+    let find = || async {
+        store.open_job(thread, plan.fingerprint).await.map_err(|error| unstored(&error))
+    };
+    let found = find().await?;
+    let is_continued = found.is_some();
+    let job = match found {
+        Some(job) => {
+            write(JobWrite::Reopen { job: job.key }).await?;
+            job
+        }
+        None => {
+            let ((id, created_at_ms), detail) = (new, plan.detail.clone());
+            let fingerprint = plan.fingerprint;
+            write(JobWrite::Create { id, fingerprint, created_at_ms, detail }).await?;
+            let created = find().await?;
+            created.ok_or_else(|| ToolError::new(format!("{NAME}: the job was deleted")))?
+        }
+    };
+    // Also those of a continued job: a crash may have come between two batches.
+    let mut number = 0;
+    for batch in plan.table.rows.chunks(BATCH as usize) {
+        let new = |row: &super::table::TableRow| {
+            number += 1;
+            NewJobItem { number, id: row.id.clone(), row: row.values.clone() }
+        };
+        let items = batch.iter().map(new).collect();
+        write(JobWrite::AddItems { job: job.key, items }).await?;
+    }
+    Ok((job, is_continued))
+}
+
+fn shown_failure(item: &JobItem) -> Value {
+    let error = item.error.as_deref().unwrap_or_default();
+    let shown: String = error.chars().take(MAX_SHOWN_ERROR).collect();
+    json!({ "row": item.number, "item_id": item.id, "error": shown })
+}
+
+/// The error about a store that cannot be used.
+pub(super) fn unstored(error: &dyn std::fmt::Display) -> ToolError {
+    ToolError::new(format!(
+        "{NAME}: the job cannot be stored: {error}. Finished rows are kept: call this again with \
+         the same arguments to continue"
+    ))
+}

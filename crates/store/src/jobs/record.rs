@@ -1,0 +1,190 @@
+//! The types of jobs and their rows, and the changes to them.
+
+/// A stored job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its key, which the rows of the job refer to.
+    pub key: i64,
+    /// Id of the job.
+    pub id: String,
+    /// Status.
+    pub status: JobStatus,
+    /// Unix milliseconds.
+    pub created_at_ms: i64,
+    /// Unix milliseconds; `None` while it runs.
+    pub ended_at_ms: Option<i64>,
+    /// What the caller stores about the job, JSON.
+    pub detail: String,
+}
+
+/// The status of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobStatus {
+    /// It runs, or its process died while it ran.
+    Running,
+    /// Each row has its end.
+    Completed,
+    /// The job could not be carried on.
+    Failed,
+    /// It was interrupted.
+    Cancelled,
+}
+
+/// A row of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobItem {
+    /// Position in the job, from 1.
+    pub number: u32,
+    /// Id, unique in its job.
+    pub id: String,
+    /// Its values, JSON.
+    pub row: String,
+    /// Status.
+    pub status: JobItemStatus,
+    /// Id of the thread that works or worked on it.
+    pub worker: Option<String>,
+    /// The result of a completed row, JSON.
+    pub result: Option<String>,
+    /// Why the row failed.
+    pub error: Option<String>,
+}
+
+/// The status of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobItemStatus {
+    /// No worker has it.
+    Pending,
+    /// A worker has it.
+    Running,
+    /// It has a result.
+    Completed,
+    /// It has an error in place of a result.
+    Failed,
+    /// The job ended before the row did.
+    Cancelled,
+}
+
+/// How many rows have which status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobItemCounts {
+    /// See [`JobItemStatus::Pending`].
+    pub pending: u32,
+    /// See [`JobItemStatus::Running`].
+    pub running: u32,
+    /// See [`JobItemStatus::Completed`].
+    pub completed: u32,
+    /// See [`JobItemStatus::Failed`].
+    pub failed: u32,
+    /// See [`JobItemStatus::Cancelled`].
+    pub cancelled: u32,
+    /// Bytes of all results.
+    pub result_bytes: u64,
+}
+
+/// A row to add to a job.
+#[derive(Debug, Clone)]
+pub struct NewJobItem {
+    /// See [`JobItem::number`].
+    pub number: u32,
+    /// See [`JobItem::id`].
+    pub id: String,
+    /// See [`JobItem::row`].
+    pub row: String,
+}
+
+/// The end of a row.
+#[derive(Debug, Clone)]
+pub enum JobItemOutcome {
+    /// Its result, JSON.
+    Completed(String),
+    /// Why it has none.
+    Failed(String),
+}
+
+/// A change of a job. The thread of the job must be leased.
+#[derive(Debug, Clone)]
+pub enum JobWrite {
+    /// Creates a job that runs.
+    Create {
+        /// Id of the job.
+        id: String,
+        /// What the job is to do, as a hash: see [`crate::Store::open_job`].
+        fingerprint: [u8; 32],
+        /// Unix milliseconds.
+        created_at_ms: i64,
+        /// See [`Job::detail`].
+        detail: String,
+    },
+    /// Adds rows. A row that is there already is kept as it is.
+    AddItems {
+        /// Key of the job.
+        job: i64,
+        /// The rows.
+        items: Vec<NewJobItem>,
+    },
+    /// The job runs again: rows without an end are pending again.
+    Reopen {
+        /// Key of the job.
+        job: i64,
+    },
+    /// A worker gets a pending row.
+    StartItem {
+        /// Key of the job.
+        job: i64,
+        /// Number of the row.
+        number: u32,
+        /// Id of the worker's thread.
+        worker: String,
+    },
+    /// Ends a row. A row that has its end cannot end again.
+    FinishItem {
+        /// Key of the job.
+        job: i64,
+        /// Number of the row.
+        number: u32,
+        /// Its end.
+        outcome: JobItemOutcome,
+    },
+    /// Ends a job. Its rows without an end are cancelled.
+    Finish {
+        /// Key of the job.
+        job: i64,
+        /// The final status.
+        status: JobStatus,
+        /// Unix milliseconds.
+        ended_at_ms: i64,
+    },
+}
+
+impl JobStatus {
+    pub(super) fn code(self) -> i64 {
+        match self {
+            Self::Running => 0,
+            Self::Completed => 1,
+            Self::Failed => 2,
+            Self::Cancelled => 3,
+        }
+    }
+
+    pub(super) fn from_code(code: i64) -> Option<Self> {
+        let all = [Self::Running, Self::Completed, Self::Failed, Self::Cancelled];
+        all.into_iter().find(|status| status.code() == code)
+    }
+}
+
+impl JobItemStatus {
+    pub(super) fn code(self) -> i64 {
+        match self {
+            Self::Pending => 0,
+            Self::Running => 1,
+            Self::Completed => 2,
+            Self::Failed => 3,
+            Self::Cancelled => 4,
+        }
+    }
+
+    pub(super) fn from_code(code: i64) -> Option<Self> {
+        let all = [Self::Pending, Self::Running, Self::Completed, Self::Failed, Self::Cancelled];
+        all.into_iter().find(|status| status.code() == code)
+    }
+}
