@@ -57,7 +57,7 @@ fn items() {
                 {"type": "inputImage", "imageUrl": "data:"}]}),
         json!({"type": "collabToolCall", "id": "i", "tool": "spawnAgent", "status": "inProgress",
             "senderThreadId": "a", "receiverThreadIds": ["b"], "agentsStates": {"b": {"status":
-            "running", "message": null}}, "newThreadId": "b", "prompt": "p",
+            "running"}}, "newThreadId": "b", "prompt": "p",
             "agentStatus": "pendingInit"}),
         json!({"type": "webSearch", "id": "i", "query": "q",
             "action": {"type": "findInPage", "url": "u", "pattern": "p"}}),

@@ -126,6 +126,12 @@ async fn shell_tool() {
             "view_image",
             "request_user_input",
             "request_permissions",
+            "spawn_agent",
+            "send_input",
+            "resume_agent",
+            "wait_agent",
+            "close_agent",
+            "spawn_agents_on_csv",
             "web_search"
         ]
     );
@@ -155,6 +161,12 @@ async fn unified_exec() {
             "view_image",
             "request_user_input",
             "request_permissions",
+            "spawn_agent",
+            "send_input",
+            "resume_agent",
+            "wait_agent",
+            "close_agent",
+            "spawn_agents_on_csv",
             "web_search"
         ]
     );

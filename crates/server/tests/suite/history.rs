@@ -184,7 +184,13 @@ async fn a_request_is_complete() {
             "apply_patch",
             "view_image",
             "request_user_input",
-            "request_permissions"
+            "request_permissions",
+            "spawn_agent",
+            "send_input",
+            "resume_agent",
+            "wait_agent",
+            "close_agent",
+            "spawn_agents_on_csv"
         ]
     );
     let search = json!({ "type": "web_search", "external_web_access": false });
