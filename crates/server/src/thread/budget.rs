@@ -111,7 +111,7 @@ impl Budget {
             return Err(out_of_tokens(max, account.used));
         }
         let tokens = tokens.clamp(0, MAX_EXPECTED);
-        account.reserved = account.reserved + tokens;
+        account.reserved += tokens;
         let notice = self.notice(&account, elapsed);
         drop(account);
         Ok(Admission { budget: self.clone(), tokens, notice })
