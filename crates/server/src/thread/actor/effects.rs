@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use session::{Effect, Event, ExecSpec, FailureKind, Prompt, TurnError};
 
 use crate::agents::AgentCaller;
@@ -26,25 +27,7 @@ impl Actor {
                 let above = self.agents.root_clients();
                 self.questions.resolve(request, self.broadcast.subscribers_mut(), &above);
             }
-            Effect::Emit(event) => {
-                if let Event::StatusChanged(status) = &event {
-                    self.mailbox.set_status(*status);
-                }
-                match &event {
-                    Event::TurnStarted(view) => {
-                        let agents = &self.configuration.config().agents;
-                        self.model.turn_started(&view.id, BudgetLimits::new(agents));
-                    }
-                    Event::TokenUsage { last, .. } => {
-                        let with_agents = self.model.charge(last.total);
-                        self.broadcast.set_tokens_with_agents(with_agents);
-                    }
-                    _ => {}
-                }
-                let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
-                self.broadcast.emit(&event, json.as_deref(), config, cwd);
-                self.agents.observe(&event);
-            }
+            Effect::Emit(event) => self.emit(&event, json.as_deref()),
             Effect::Reply { reply, result } => self.replies.send(reply, result).await,
             Effect::Sample { sample, prompt } => {
                 let (config, user_agent) =
@@ -114,6 +97,25 @@ impl Actor {
                 self.model.turn_ended();
             }
         }
+    }
+
+    /// Sends an event to the clients, and to the owners that count or follow it.
+    fn emit(&mut self, event: &Event, json: Option<&RawValue>) {
+        match event {
+            Event::StatusChanged(status) => self.mailbox.set_status(*status),
+            Event::TurnStarted(view) => {
+                let agents = &self.configuration.config().agents;
+                self.model.turn_started(&view.id, BudgetLimits::new(agents));
+            }
+            Event::TokenUsage { last, .. } => {
+                let with_agents = self.model.charge(last.total);
+                self.broadcast.set_tokens_with_agents(with_agents);
+            }
+            _ => {}
+        }
+        let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
+        self.broadcast.emit(event, json, config, cwd);
+        self.agents.observe(event);
     }
 
     /// The thread as its calls to other agents see it.
