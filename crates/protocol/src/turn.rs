@@ -175,6 +175,7 @@ pub const TURN_OVERRIDES: &[&str] = &[
     "collaborationMode",
     "outputSchema",
     "environments",
+    "maxTotalTokens",
 ];
 
 /// An execution environment and the folder to work in.

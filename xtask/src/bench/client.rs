@@ -295,7 +295,7 @@ mod tests {
             ),
             (
                 |_| vec![json!({"id": 0, "method": "item/x", "params": {}})],
-                "the server asks \"item/x\"",
+                "the server sent the request \"item/x\"",
             ),
             (|_| panic!("ends the server"), "the server ended before the response to initialize"),
         ];

@@ -36,8 +36,8 @@ fn wait(targets: &[&str], timeout_ms: u64) -> Value {
 /// The outputs that a thread's model got, oldest first.
 pub(crate) fn outputs(environment: &TestEnvironment, thread: &str) -> Vec<String> {
     let requests = environment.model().requests();
-    let own = requests.iter().filter(|request| request["prompt_cache_key"] == thread);
-    let input = own.last().and_then(|request| request["input"].as_array());
+    let mut own = requests.iter().filter(|request| request["prompt_cache_key"] == thread);
+    let input = own.next_back().and_then(|request| request["input"].as_array());
     let outputs = input.into_iter().flatten().filter_map(|item| item["output"].as_str());
     outputs.map(str::to_owned).collect()
 }

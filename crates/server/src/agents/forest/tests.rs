@@ -92,11 +92,11 @@ proptest! {
                     forest.turn_started(&name(agent), &turn(agent));
                     forest.begun(&name(agent));
                 }
-                Event::Send(agent) if known(&agent) => {
-                    if forest.begin(&name(agent), LIMITS).is_ok() {
-                        forest.turn_started(&name(agent), &turn(agent));
-                        forest.begun(&name(agent));
-                    }
+                Event::Send(agent)
+                    if known(&agent) && forest.begin(&name(agent), LIMITS).is_ok() =>
+                {
+                    forest.turn_started(&name(agent), &turn(agent));
+                    forest.begun(&name(agent));
                 }
                 Event::EndTurn(agent) => {
                     let state = AgentState::Completed(Some("done".to_owned()));
