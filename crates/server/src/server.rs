@@ -28,9 +28,9 @@ use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
-    Actor, AgentCalls, Broadcast, Command, CommandServices, Elicitations, InspectionServices,
-    Journal, Mailbox, ModelStream, Questions, Replies, Reviewer, RunningCommands,
-    ThreadConfiguration, ThreadHandle, ToolInspector, TurnHooks,
+    Actor, AgentCalls, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox,
+    ModelStream, Questions, Reviewer, RunningCommands, ThreadConfiguration, ThreadHandle,
+    ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::ThreadDefaults;
 use crate::thread_loader::{LoadedThread, ThreadLoader};
@@ -289,10 +289,8 @@ fn start_actor(
         );
         let (agent, agent_sender) = (extra.agent.clone(), mailbox.sender());
         let journal = (record, extra, ephemeral);
-        let elicitations = Elicitations::new();
         let actor = Actor {
             machine,
-            replies: Replies::default(),
             journal: Journal::new(journal, services.store.clone(), options.clone()),
             broadcast: Broadcast::new(
                 id.clone(),
@@ -301,8 +299,7 @@ fn start_actor(
                 services.connections.clone(),
             ),
             questions: Questions::new(id.clone(), sender.clone(), services.requests.clone()),
-            commands: RunningCommands::new(commands.clone(), sender.clone(), elicitations.clock()),
-            elicitations,
+            commands: RunningCommands::new(commands.clone(), sender.clone()),
             tools: ToolInspector::new(id.clone(), inspection.clone(), sender.clone()),
             configuration: ThreadConfiguration::new(
                 config,
@@ -317,8 +314,13 @@ fn start_actor(
                 agent_sender,
                 agent.as_ref(),
             ),
-            model: ModelStream::new(id, services.client.clone(), services.models.clone(), options),
-            reviewer: Reviewer::new(sender),
+            model: ModelStream::new(
+                id,
+                services.client.clone(),
+                services.models.clone(),
+                options,
+                Reviewer::new(sender),
+            ),
             mailbox,
         };
         actor.spawn()

@@ -13,7 +13,6 @@ use crate::convert;
 use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
-use crate::thread::elicitations::Elicitations;
 use crate::thread::handle::{Command, ThreadHandle};
 use crate::thread::inspect::{ToolContext, ToolInspector};
 use crate::thread::journal::Journal;
@@ -21,8 +20,6 @@ use crate::thread::mailbox::Mailbox;
 use crate::thread::model_stream::{FromModel, ModelStream};
 use crate::thread::panics;
 use crate::thread::questions::Questions;
-use crate::thread::replies::Replies;
-use crate::thread::reviewer::Reviewer;
 use crate::thread::running_commands::RunningCommands;
 use crate::thread::step::{Step, append_steps};
 
@@ -38,16 +35,13 @@ const BATCH_TEXT: usize = 128 * 1024;
 pub(crate) struct Actor {
     pub(crate) machine: LimitedMachine,
     pub(crate) mailbox: Mailbox,
-    pub(crate) replies: Replies,
     pub(crate) journal: Journal,
     pub(crate) broadcast: Broadcast,
     pub(crate) questions: Questions,
     pub(crate) commands: RunningCommands,
-    pub(crate) elicitations: Elicitations,
     pub(crate) tools: ToolInspector,
     pub(crate) configuration: ThreadConfiguration,
     pub(crate) model: ModelStream,
-    pub(crate) reviewer: Reviewer,
     pub(crate) agents: AgentCalls,
 }
 

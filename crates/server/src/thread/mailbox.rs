@@ -1,5 +1,5 @@
-//! The actor's side of its [`ThreadHandle`]: commands that wait, inputs that come before them, and
-//! the status that the handle shows.
+//! The actor's side of its [`ThreadHandle`]: commands that wait, inputs that come before them, the
+//! answers to callers, and the status that the handle shows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
 use crate::thread::elicitations::PausableClock;
 use crate::thread::handle::{Command, ThreadHandle};
+use crate::thread::replies::Replies;
 
 /// Commands that may wait for a thread; at the bound senders wait.
 const INBOX: usize = 256;
@@ -27,6 +28,7 @@ pub(crate) struct Mailbox {
     soon: VecDeque<MachineInput>,
     status: Arc<watch::Sender<Option<Status>>>,
     threads: Arc<LoadedThreads>,
+    replies: Replies,
     is_closed: bool,
 }
 
@@ -34,8 +36,13 @@ impl Mailbox {
     pub(crate) fn new(thread: String, status: Status, threads: Arc<LoadedThreads>) -> Self {
         let (sender, receiver) = mpsc::channel(INBOX);
         let status = Arc::new(watch::Sender::new(Some(status)));
-        let soon = VecDeque::new();
-        Self { thread, sender, receiver, soon, status, threads, is_closed: false }
+        let (soon, replies) = (VecDeque::new(), Replies::default());
+        Self { thread, sender, receiver, soon, status, threads, replies, is_closed: false }
+    }
+
+    /// The callers that wait for an answer.
+    pub(super) fn replies(&mut self) -> &mut Replies {
+        &mut self.replies
     }
 
     /// For tasks that report to the thread.

@@ -13,6 +13,7 @@ use crate::convert;
 use crate::options::Options;
 use crate::provider::{Models, provider};
 use crate::thread::budget::{Admission, Budget, BudgetLimits};
+use crate::thread::reviewer::Reviewer;
 
 /// Bytes of a prompt for each token that it is expected to use.
 const BYTES_PER_TOKEN: usize = 4;
@@ -28,6 +29,7 @@ pub(crate) struct ModelStream {
     /// Budgets that requests ask for, by the turns that they started and that have not begun here.
     requested: Vec<(Id, TurnBudget)>,
     running: Option<RunningTurn>,
+    reviewer: Reviewer,
 }
 
 /// A response, within the budget of the turn.
@@ -67,9 +69,10 @@ impl ModelStream {
         client: model::Client,
         models: Arc<Models>,
         options: Arc<Options>,
+        reviewer: Reviewer,
     ) -> Self {
         let (current, requested, running) = (None, Vec::new(), None);
-        Self { thread, client, models, options, current, requested, running }
+        Self { thread, client, models, options, current, requested, running, reviewer }
     }
 
     /// Keeps the budget that the request for a turn asked for until the turn begins.
@@ -146,20 +149,26 @@ impl ModelStream {
         }
     }
 
-    /// Sends the prompt of an approvals reviewer, beside the current response.
-    ///
-    /// # Errors
-    /// The prompt cannot be sent.
+    /// Sends the prompt of an approvals reviewer, beside the current response. Returns the failure
+    /// of one that cannot be sent.
     pub(super) fn review(
-        &self,
+        &mut self,
+        review: u64,
         prompt: Prompt,
         config: &Config,
         user_agent: Option<&str>,
-    ) -> Result<Response, Failure> {
-        let admission = self.admit(&prompt)?;
+    ) -> Option<MachineInput> {
         // Reviews share their instructions with each other and nothing with the thread.
         let cache_key = format!("{}/approvals", self.thread);
-        self.open(prompt, &cache_key, admission, (config, user_agent))
+        let opened = self.admit(&prompt);
+        let opened = opened
+            .and_then(|admission| self.open(prompt, &cache_key, admission, (config, user_agent)));
+        self.reviewer.start(review, opened)
+    }
+
+    /// Drops the answer of a reviewer.
+    pub(super) fn cancel_review(&mut self, review: u64) {
+        self.reviewer.cancel(review);
     }
 
     /// Asks the budget of the running turn.
@@ -199,6 +208,7 @@ impl ModelStream {
 
     pub(super) fn clear(&mut self) {
         self.current = None;
+        self.reviewer.clear();
     }
 
     /// What the model stream reports next. Cancel safe.

@@ -19,7 +19,7 @@ use crate::command_runner::{CommandLine, CommandRunner};
 use crate::egress::{ThreadAsker, managed_network};
 use crate::options::Options;
 use crate::snapshots::ShellSnapshots;
-use crate::thread::elicitations::PausableClock;
+use crate::thread::elicitations::{Elicitations, PausableClock};
 use crate::thread::handle::Command;
 
 /// Writes to a command's input that may wait; one more fails.
@@ -41,8 +41,8 @@ pub(crate) struct CommandServices {
 pub(crate) struct RunningCommands {
     services: CommandServices,
     sender: mpsc::Sender<Command>,
-    /// The clock of time limits.
-    clock: PausableClock,
+    /// Pauses the clock of time limits.
+    elicitations: Elicitations,
     running: HashMap<u64, RunningCommand>,
     /// Commands that wait to learn whether they may reach a host, by the key of the question.
     reaching: HashMap<u64, oneshot::Sender<bool>>,
@@ -55,13 +55,19 @@ struct RunningCommand {
 }
 
 impl RunningCommands {
-    pub(crate) fn new(
-        services: CommandServices,
-        sender: mpsc::Sender<Command>,
-        clock: PausableClock,
-    ) -> Self {
+    pub(crate) fn new(services: CommandServices, sender: mpsc::Sender<Command>) -> Self {
         let (running, reaching) = (HashMap::new(), HashMap::new());
-        Self { services, sender, clock, running, reaching }
+        Self { services, sender, elicitations: Elicitations::new(), running, reaching }
+    }
+
+    /// The prompts that pause the clock.
+    pub(super) fn elicitations(&mut self) -> &mut Elicitations {
+        &mut self.elicitations
+    }
+
+    /// The clock of time limits.
+    pub(super) fn clock(&self) -> PausableClock {
+        self.elicitations.clock()
     }
 
     /// Starts a command of a thread in `cwd`. Its end is reported exactly once unless it is killed;
@@ -107,7 +113,7 @@ impl RunningCommands {
         self.running.insert(number, RunningCommand { typed, _kept: kept });
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
-        let limit = TimeLimit { timeout, clock: self.clock.clone() };
+        let limit = TimeLimit { timeout, clock: self.clock() };
         let (services, config) = (self.services.clone(), config.clone());
         let run = async move {
             let command = match login {

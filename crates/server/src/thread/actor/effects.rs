@@ -28,7 +28,7 @@ impl Actor {
                 self.questions.resolve(request, self.broadcast.subscribers_mut(), &above);
             }
             Effect::Emit(event) => self.emit(&event, json.as_deref()),
-            Effect::Reply { reply, result } => self.replies.send(reply, result).await,
+            Effect::Reply { reply, result } => self.mailbox.replies().send(reply, result).await,
             Effect::Sample { sample, prompt } => {
                 let (config, user_agent) =
                     (self.configuration.config(), self.broadcast.user_agent());
@@ -42,7 +42,7 @@ impl Actor {
             }
             Effect::Wait { call, ms } => {
                 let wait = Duration::from_millis(ms);
-                let clock = self.elicitations.clock();
+                let clock = self.commands.clock();
                 self.mailbox.deliver_on(clock, wait, MachineInput::Elapsed { call });
             }
             Effect::Prepare { call, request, .. } => {
@@ -66,7 +66,7 @@ impl Actor {
                 self.questions.ask(request, (&turn, &item), ask, at, &clients);
             }
             Effect::Review { review, prompt } => self.begin_review(review, prompt),
-            Effect::CancelReview { review } => self.reviewer.cancel(review),
+            Effect::CancelReview { review } => self.model.cancel_review(review),
             Effect::ReviewTimeout { review, ms } => self.limit_review(review, ms),
             Effect::CallTool { request, turn, call } => {
                 let clients = self.asked_clients();
@@ -155,8 +155,7 @@ impl Actor {
 
     fn begin_review(&mut self, review: u64, prompt: Prompt) {
         let (config, user_agent) = (self.configuration.config(), self.broadcast.user_agent());
-        let response = self.model.review(prompt, config, user_agent);
-        let failed = self.reviewer.start(review, response);
+        let failed = self.model.review(review, prompt, config, user_agent);
         self.take_soon(failed);
     }
 
@@ -228,9 +227,8 @@ impl Actor {
         let error = TurnError { message, kind, http_status: None, details: None };
         self.mailbox.clear();
         self.model.clear();
-        self.reviewer.clear();
         self.commands.clear();
-        self.replies.clear();
+        self.mailbox.replies().clear();
         let above = self.agents.root_clients();
         self.questions.resolve_all(self.broadcast.subscribers_mut(), &above);
         self.agents.close_all();

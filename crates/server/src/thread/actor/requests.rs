@@ -36,7 +36,7 @@ impl Actor {
             } => match self.before_turn(*overrides, permissions, steps).await {
                 Err(error) => refuse(answer, error),
                 Ok(overrides) => {
-                    let reply = self.replies.register(answer, gate);
+                    let reply = self.mailbox.replies().register(answer, gate);
                     let effects = self.machine.start_turn(reply, content, overrides, output_schema);
                     if let Some(turn) = started_turn(&effects) {
                         self.model.request_budget(turn, budget);
@@ -47,7 +47,7 @@ impl Actor {
             Command::Ask { input, answer, gate } => match self.ensure_history(steps).await {
                 Err(error) => refuse(answer, error),
                 Ok(()) => {
-                    let reply = self.replies.register(answer, gate);
+                    let reply = self.mailbox.replies().register(answer, gate);
                     self.step(input(reply), steps);
                 }
             },
@@ -101,13 +101,13 @@ impl Actor {
                 self.client_left(inputs, steps);
             }
             Command::Detach { connection } => {
-                self.elicitations.disconnected(connection);
+                self.commands.elicitations().disconnected(connection);
                 self.broadcast.unsubscribe(connection);
                 let inputs = self.questions.disconnected(connection);
                 self.client_left(inputs, steps);
             }
             Command::Elicitation { connection, change, answer } => {
-                let _ = answer.send(self.elicitations.change(connection, change));
+                let _ = answer.send(self.commands.elicitations().change(connection, change));
             }
             Command::GiveUp { request } => {
                 let unanswered = self.questions.give_up(request, &self.asked_clients());
@@ -190,7 +190,7 @@ impl Actor {
             Err(error) => refuse(answer, error),
             Ok(actions) => {
                 let cwd = self.machine.settings().cwd.clone();
-                let reply = self.replies.register(answer, gate);
+                let reply = self.mailbox.replies().register(answer, gate);
                 self.step(MachineInput::Shell { reply, script, cwd, actions }, steps);
             }
         }
