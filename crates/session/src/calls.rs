@@ -14,6 +14,7 @@ use crate::port::fragment::Fragment;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
 use crate::port::question::UserQuestion;
+use crate::port::settings::{ApprovalPolicy, ApprovalsReviewer, Mode, SandboxPolicy, Settings};
 use crate::port::tool::PatchPlan;
 use crate::tools::{CallCx, CommandCall, Found, Step, ToolCall};
 use crate::{Id, Millis};
@@ -48,7 +49,7 @@ enum State {
     /// The driver carries out what the call asks of other agents.
     AtAgents { request: u64, item: Box<Item>, ends_turn: bool },
     /// The driver checks what the user granted.
-    CheckingGrant(DynamicCall),
+    CheckingGrant(DynamicCall, Terms),
     /// A patch is being applied.
     Applying(FileChange),
     /// Its command runs.
@@ -67,6 +68,28 @@ pub(crate) struct Asking {
     pub(crate) unsandboxed: bool,
     /// What it is about.
     pub(crate) about: AskedAbout,
+    /// The settings when it was asked.
+    pub(crate) terms: Terms,
+}
+
+/// The settings under which somebody decides. A decision holds for no others.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Terms {
+    sandbox: SandboxPolicy,
+    approval: ApprovalPolicy,
+    reviewer: ApprovalsReviewer,
+    mode: Mode,
+}
+
+impl Terms {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            sandbox: settings.sandbox.clone(),
+            approval: settings.approval,
+            reviewer: settings.reviewer,
+            mode: settings.mode,
+        }
+    }
 }
 
 /// A call whose questions the user was asked.
@@ -265,15 +288,15 @@ impl Calls {
     }
 
     /// The driver checks what the user granted.
-    pub(crate) fn check_grant(&mut self, number: u64, item: DynamicCall) {
-        self.set(number, State::CheckingGrant(item));
+    pub(crate) fn check_grant(&mut self, number: u64, item: DynamicCall, terms: Terms) {
+        self.set(number, State::CheckingGrant(item, terms));
     }
 
     /// Takes out the call whose grant was checked.
-    pub(crate) fn take_checked_grant(&mut self, number: u64) -> Option<DynamicCall> {
+    pub(crate) fn take_checked_grant(&mut self, number: u64) -> Option<(DynamicCall, Terms)> {
         let call = self.0.iter_mut().find(|call| call.number == number)?;
-        match call.take_if(|state| matches!(state, State::CheckingGrant(_)))? {
-            (_, State::CheckingGrant(item)) => Some(item),
+        match call.take_if(|state| matches!(state, State::CheckingGrant(..)))? {
+            (_, State::CheckingGrant(item, terms)) => Some((item, terms)),
             _ => None,
         }
     }
@@ -397,7 +420,7 @@ impl Calls {
             State::Asking(asking) => Some(asking.about.item()),
             State::AtClient { item, .. }
             | State::AtUser { item, .. }
-            | State::CheckingGrant(item) => Some(Item::DynamicCall(item.clone())),
+            | State::CheckingGrant(item, _) => Some(Item::DynamicCall(item.clone())),
             State::AtAgents { item, .. } => Some((**item).clone()),
             State::Applying(change) => Some(change.item()),
             State::Queued(_)
@@ -460,7 +483,7 @@ impl Call {
                 };
                 cx.item_completed(turn, item);
             }
-            State::CheckingGrant(item) => {
+            State::CheckingGrant(item, _) => {
                 cx.item_completed(
                     turn,
                     Item::DynamicCall(item).closed(ItemStatus::Failed, Some(why)),

@@ -280,6 +280,10 @@ impl Machine {
     /// Puts a prompt about a host to who decides.
     fn put(&mut self, request: ApprovalRequest) {
         let number = request.number;
+        let Thread { approvals, cx, .. } = &mut self.thread;
+        if approvals.take_approved(&request.action, cx) {
+            return self.decided(number, Decision::Accept);
+        }
         let Some(turn) = &self.turn else { return };
         if let Put::Refused(reason) = turn.put(request, &mut self.thread) {
             self.decided(number, Decision::Undecided(reason));

@@ -69,8 +69,13 @@ async fn a_job_that_a_crash_cut_short_keeps_its_finished_rows() {
     change(&store, JobWrite::Reopen { job: key }).await.unwrap();
     // Rows that are there keep what they have.
     change(&store, JobWrite::AddItems { job: key, items: items(1..=6) }).await.unwrap();
-    let expected =
-        JobItemCounts { pending: 4, completed: 1, failed: 1, ..JobItemCounts::default() };
+    let expected = JobItemCounts {
+        pending: 4,
+        completed: 1,
+        failed: 1,
+        result_bytes: 7,
+        ..JobItemCounts::default()
+    };
     assert_eq!(store.job_counts(key).await.unwrap(), expected);
     let first = store.job_items(key, 0, None, 1).await.unwrap().remove(0);
     assert_eq!((first.number, first.id.as_str(), first.row.as_str()), (1, "row-1", "[\"1\"]"));

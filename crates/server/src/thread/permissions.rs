@@ -127,6 +127,9 @@ impl PermissionChecks<'_> {
         if overlaps(&self.options.home) {
             return Some("it is, holds or is part of the agent's own home".to_owned());
         }
+        if overlaps(&self.config.sqlite_home) || overlaps(&self.config.log_dir) {
+            return Some("it is, holds or is part of the folder of the database or log".to_owned());
+        }
         if overlaps(&self.options.system_dir) {
             return Some("it is, holds or is part of the administrator's folder".to_owned());
         }

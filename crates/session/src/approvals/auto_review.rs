@@ -60,6 +60,8 @@ struct OpenReview {
     view: ApprovalReview,
     action: Action,
     deadline: Millis,
+    /// Whether the driver was early once.
+    is_extended: bool,
 }
 
 /// Why a review refuses.
@@ -106,7 +108,12 @@ impl AutoReviews {
             document::message(&view.id, words, shown, &sandbox, ask.reason())
                 .map_err(|error| format!("its request cannot be written: {error}"))
         });
-        let review = OpenReview { view, action, deadline: cx.now.saturating_add(TIME_LIMIT) };
+        let review = OpenReview {
+            view,
+            action,
+            deadline: cx.now.saturating_add(TIME_LIMIT),
+            is_extended: false,
+        };
         let message = match message {
             Ok(message) => message,
             Err(why) => return Err(self.refuse(review, Refusal::Unclear(why), cx)),
@@ -177,10 +184,11 @@ impl AutoReviews {
 
     /// The time of a review is over. `None`: it has ended.
     pub(super) fn overdue(&mut self, number: u64, cx: &mut Cx) -> Option<ReviewEnd> {
-        // A driver that is early keeps nobody from answering.
-        let due = self.open.get(&number)?.deadline;
-        if cx.now < due {
-            let ms = (due - cx.now).unsigned_abs();
+        // A driver may be a little early once. More often, the clock was set back.
+        let review = self.open.get_mut(&number)?;
+        if cx.now < review.deadline && !review.is_extended {
+            review.is_extended = true;
+            let ms = (review.deadline - cx.now).min(TIME_LIMIT).unsigned_abs();
             cx.push(Effect::ReviewTimeout { review: number, ms });
             return None;
         }

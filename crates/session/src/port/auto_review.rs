@@ -69,7 +69,9 @@ impl ReviewedAction {
             text.truncate(end);
             text.push('…');
         }
-        format!("{what} {}", serde_json::Value::from(text))
+        // Without angle brackets it cannot end the element in which it stands.
+        let quoted = serde_json::Value::from(text).to_string();
+        format!("{what} {}", quoted.replace('<', "\\u003c").replace('>', "\\u003e"))
     }
 }
 

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::Turn;
-use crate::calls::{AskedAbout, PermissionRequest};
+use super::steps::CHANGED;
+use crate::calls::{AskedAbout, PermissionRequest, Terms};
 use crate::history::CallOutput;
 use crate::port::approval::{Ask, Decision};
 use crate::port::effect::Effect;
@@ -38,9 +39,10 @@ impl Turn {
         number: u64,
         item: DynamicCall,
         grant: Grant,
+        terms: Terms,
         thread: &mut Thread,
     ) {
-        self.calls.check_grant(number, item);
+        self.calls.check_grant(number, item, terms);
         self.show_waiting(thread);
         thread.cx.push(Effect::CheckGrant { call: number, grant });
     }
@@ -52,7 +54,12 @@ impl Turn {
         outcome: Result<Grant, ToolError>,
         thread: &mut Thread,
     ) {
-        let Some(item) = self.calls.take_checked_grant(number) else { return };
+        let Some((item, terms)) = self.calls.take_checked_grant(number) else { return };
+        let is_same = terms == Terms::new(thread.configuration.chosen());
+        let outcome = outcome.and_then(|grant| match is_same {
+            true => Ok(grant),
+            false => Err(ToolError::new(CHANGED)),
+        });
         let (item, output) = match outcome {
             Ok(grant) => {
                 let text = granted_text(&grant);

@@ -3,7 +3,7 @@
 use super::approval::Put;
 use super::{Turn, permissions};
 use crate::approvals::{Action, ApprovalRequest, CommandRequest, Verdict};
-use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest};
+use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest, Terms};
 use crate::history::CallOutput;
 use crate::plan_mode::{CHANGES_NOTHING, Reach};
 use crate::port::approval::{Ask, Decision};
@@ -11,10 +11,15 @@ use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::item::{CommandItem, DynamicCall, Item, ItemStatus, ToolAnswer};
 use crate::port::permission::{Grant, GrantScope};
+use crate::port::settings::Settings;
 use crate::port::tool::{Attempted, ExecSpec, PatchPlan, Prepared, ToolError};
 use crate::processes::{AgentCommand, output};
 use crate::thread::Thread;
 use crate::tools::{CommandCall, Found, Step, command_item, started_call, write_stdin};
+
+/// Why what was decided under other settings is refused.
+pub(super) const CHANGED: &str =
+    "the settings changed while this was decided; try again if it is still needed";
 
 impl Turn {
     /// Begins the calls whose turn has come, and asks the model again once all are answered.
@@ -210,20 +215,26 @@ impl Turn {
                 return self.close_call(number, item, ItemStatus::Declined, reason, thread);
             }
         };
-        self.calls.ask(number, Asking { request, is_reviewed, unsandboxed, about });
+        let terms = Terms::new(decided_under(&about, thread));
+        self.calls.ask(number, Asking { request, is_reviewed, unsandboxed, about, terms });
     }
 
     /// A client or a reviewer answered a request about a call; the first answer counts.
     pub(crate) fn decided(&mut self, request: u64, decision: Decision, thread: &mut Thread) {
         let Some((number, asking)) = self.calls.take_asked(request) else { return };
-        let Asking { is_reviewed, unsandboxed, about, .. } = asking;
+        let Asking { is_reviewed, unsandboxed, about, terms, .. } = asking;
         if !is_reviewed {
             thread.cx.emit(Event::RequestResolved { request });
         }
+        let is_same = terms == Terms::new(decided_under(&about, thread));
+        let decision = match decision {
+            Decision::Accept if is_reviewed && !is_same => Decision::Undecided(CHANGED.into()),
+            decision => decision,
+        };
         if let AskedAbout::Permissions(request) = &about
             && let Some(grant) = permissions::granted(&decision, request)
         {
-            return self.check_grant(number, request.item.clone(), grant, thread);
+            return self.check_grant(number, request.item.clone(), grant, terms, thread);
         }
         match decision {
             Decision::Accept => {}
@@ -264,7 +275,8 @@ impl Turn {
             AskedAbout::Permissions(request) => {
                 let PermissionRequest { item, permissions, .. } = request;
                 let grant = Grant { permissions, scope: GrantScope::Turn };
-                self.check_grant(number, item, grant, thread);
+                let terms = Terms::new(thread.configuration.chosen());
+                self.check_grant(number, item, grant, terms, thread);
             }
         }
     }
@@ -439,6 +451,15 @@ fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Ac
         AskedAbout::Permissions(PermissionRequest { permissions, reason, .. }) => {
             Action::permissions(permissions, reason.as_deref())
         }
+    }
+}
+
+/// The settings that a decision is about: a grant extends those that the user chose, everything else
+/// runs under those in force.
+fn decided_under<'a>(about: &AskedAbout, thread: &'a Thread) -> &'a Settings {
+    match about {
+        AskedAbout::Permissions(_) => thread.configuration.chosen(),
+        AskedAbout::Command(..) | AskedAbout::Patch(_) => thread.configuration.settings(),
     }
 }
 

@@ -15,6 +15,15 @@ impl Random {
 
 const NAMES: [&str; 5] = ["Ada", "Basil", "Cleo", "Dario", "Edith"];
 
+/// The names that agents of a tree get, more than any tree here has.
+const ALL_NAMES: [&str; 48] = [
+    "Ada", "Basil", "Cleo", "Dario", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas", "Kira",
+    "Leo", "Mira", "Nils", "Olga", "Pavel", "Quinn", "Rosa", "Sven", "Tara", "Ugo", "Vera",
+    "Willa", "Xenia", "Yann", "Zora", "Anton", "Bella", "Cyril", "Dana", "Emil", "Flora", "Gino",
+    "Hedda", "Ivo", "Jana", "Karl", "Lena", "Milan", "Nora", "Otto", "Petra", "Rufus", "Selma",
+    "Tomas", "Ulla", "Viktor", "Wanda",
+];
+
 /// One call of a root, at random.
 fn any_call(random: &mut Random) -> Value {
     let name = NAMES[random.below(5) as usize];
@@ -48,7 +57,7 @@ async fn run_tree(seed: u64) {
         json!({ "function_call":
         { "name": "close_agent", "arguments": { "target": name } } })
     };
-    responses.push(json!({ "steps": NAMES.iter().map(close).collect::<Vec<_>>() }));
+    responses.push(json!({ "steps": ALL_NAMES.iter().map(close).collect::<Vec<_>>() }));
     let spawn = || {
         json!({ "function_call":
         { "name": "spawn_agent", "arguments": { "message": "last" } } })

@@ -41,7 +41,9 @@ impl DeniedActions {
             all.iter().map(|denied| denied.action.text.len()).sum()
         };
         while self.0.len() > MAX_DENIED || bytes(&self.0) > MAX_BYTES {
-            self.0.pop_front();
+            // What the user approved stays until it is used, unless everything was approved.
+            let oldest = self.0.iter().position(|denied| denied.state == State::Denied);
+            self.0.remove(oldest.unwrap_or(0));
         }
     }
 
