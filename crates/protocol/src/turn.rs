@@ -147,8 +147,9 @@ pub struct TurnStartParams {
     /// JSON Schema of the final answer, for this turn only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Most tokens, input and output, that this turn and its agents may use together. With a turn
-    /// in progress, its limit becomes the lower of the two.
+    /// Most tokens, input and output, that this turn, its agents and the turns that continue its goal
+    /// may use together. With a turn in progress, its limit becomes the lower of the two; that of an
+    /// agent's turn counts from then on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub max_total_tokens: Option<i64>,

@@ -115,6 +115,12 @@ pub(crate) fn message(role: &str, text: &str) -> Arc<str> {
 }
 
 impl Prompt {
+    /// About how many bytes of plain text cost as many tokens as its input.
+    pub fn weight(&self) -> usize {
+        let input: usize = self.input.iter().map(|fragment| weight(fragment)).sum();
+        input + self.instructions.len() + self.tools.len()
+    }
+
     /// Adds a note of the server, for this request only.
     pub fn add_notice(&mut self, text: &str) {
         self.input.push(message("developer", text));

@@ -304,17 +304,21 @@ impl Machine {
         let is_active = goal.after_turn(&ended.id, ended.status, is_closed, cx);
         let gets_somewhere = ended.status == TurnStatus::Completed && ended.made_calls;
         if is_active && gets_somewhere && !is_closed && self.settings().mode == Mode::Default {
-            self.start_goal_turn();
+            self.start_goal_turn(true);
         }
     }
 
-    /// A turn that works on the goal by itself.
-    fn start_goal_turn(&mut self) {
+    /// A turn that works on the goal by itself. `continues`: it goes on with the work of the turn
+    /// that has just ended.
+    fn start_goal_turn(&mut self, continues: bool) {
         let thread = &mut self.thread;
         let kept_before = thread.conversation.kept_fragments();
         let kind = Kind::Ordinary { kept_before };
         let beginning = Beginning { kind, reply: None, asks_model: true, output_schema: None };
         let mut turn = Turn::begin(beginning, thread);
+        if continues {
+            thread.cx.push(Effect::TurnContinues { turn: turn.id().clone() });
+        }
         thread.introduce(turn.id());
         let fragments = vec![goal::continuation()];
         thread.conversation.remember(Some(turn.id()), fragments, &mut thread.cx);

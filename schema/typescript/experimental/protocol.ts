@@ -3946,8 +3946,9 @@ export interface TurnStartParams {
   environments?: Array<TurnEnvironmentParams> | null;
   input: Array<UserInput>;
   /**
-   * Most tokens, input and output, that this turn and its agents may use together. With a turn
-   * in progress, its limit becomes the lower of the two.
+   * Most tokens, input and output, that this turn, its agents and the turns that continue its goal
+   * may use together. With a turn in progress, its limit becomes the lower of the two; that of an
+   * agent's turn counts from then on.
    */
   maxTotalTokens?: number | null;
   model?: string | null;

@@ -1,23 +1,24 @@
 //! What a turn and all agents that it starts may use together: one count of tokens and one deadline,
 //! checked before each request to a model.
 //!
-//! A request is admitted while the tokens that were used, and those that the requests in flight are
-//! expected to use, are below the limit. So the limit is exceeded by what the last admitted request
-//! uses, and by the errors of the estimates.
+//! **One request at most passes the limit.** A request is admitted at once while what was used, and
+//! the most that it and the requests in flight can use, stay within the limit. Near the limit it
+//! waits until it is the only one. It is refused when the tokens are used up.
+//!
+//! **A request counts against every budget whose work it carries**: see [`Budgets::join`].
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod account;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use config::Agents;
-use session::{Failure, FailureKind};
-use tokio::sync::watch;
-use tokio::time::Instant;
+use session::Failure;
 
-/// Share of a budget in percent from which on the model is informed of it.
-const NOTICE_FROM: u64 = 80;
-
-/// Most tokens that a request is expected to use: sums of it do not overflow.
-const MAX_EXPECTED: i64 = 1 << 40;
+use account::Budget;
 
 /// The limits of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,182 +39,154 @@ impl BudgetLimits {
     }
 }
 
-/// See the module. Shared by a turn and the turns of its agents.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    started: Instant,
-    max_time: Option<Duration>,
-    account: Mutex<Account>,
-    /// Whether the tokens are used up.
-    is_used_up: watch::Sender<bool>,
+/// The tokens that a request may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestSize {
+    /// Its input, about: what a request that is cut off is charged for it.
+    pub(crate) input: i64,
+    /// The most that it can use, with its output.
+    pub(crate) most: i64,
 }
 
-#[derive(Debug)]
-struct Account {
-    max_tokens: Option<i64>,
-    used: i64,
-    /// Expected use of the requests in flight.
-    reserved: i64,
-    /// Whether agents share it.
-    is_shared: bool,
+/// The budgets whose work a turn does; none outside of turns. The first is the one that it began
+/// with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budgets(Vec<Arc<Budget>>);
+
+impl Budgets {
+    pub(crate) fn new(limits: BudgetLimits) -> Self {
+        Self(vec![Budget::new(limits)])
+    }
+
+    /// From now on the turn does work of these budgets too: its next requests count against them,
+    /// and it stops when one of them is used up.
+    pub(crate) fn join(&mut self, others: &Self) {
+        for other in &others.0 {
+            if !self.0.iter().any(|known| Arc::ptr_eq(known, other)) {
+                self.0.push(other.clone());
+            }
+        }
+    }
+
+    /// Lowers the first budget's limit of tokens, if that is lower than it was.
+    pub(crate) fn lower(&self, max_tokens: i64) {
+        if let Some(first) = self.0.first() {
+            first.lower(max_tokens);
+        }
+    }
+
+    /// For an agent.
+    pub(crate) fn share(&self) -> Self {
+        self.0.iter().for_each(|budget| budget.set_shared());
+        self.clone()
+    }
+
+    /// What the first budget has used, when agents share it.
+    pub(crate) fn used_with_agents(&self) -> Option<i64> {
+        self.0.first().and_then(|budget| budget.used_with_agents())
+    }
+
+    /// Admits a request, by all budgets or by none. Returns `None` when it must wait for requests in
+    /// flight.
+    ///
+    /// # Errors
+    /// A budget is used up.
+    pub(crate) fn admit<U>(
+        &self,
+        size: RequestSize,
+    ) -> Result<Option<Admission>, http_client::Failure<U>> {
+        // In one order for all, so that no two wait for each other's locks.
+        let mut budgets: Vec<&Arc<Budget>> = self.0.iter().collect();
+        budgets.sort_unstable_by_key(|budget| Arc::as_ptr(budget));
+        let mut accounts: Vec<_> = budgets.iter().map(|budget| budget.open()).collect();
+        for account in &accounts {
+            account.check()?;
+        }
+        if !accounts.iter().all(|account| account.has_room(size.most)) {
+            return Ok(None);
+        }
+        accounts.iter_mut().for_each(|account| account.reserve(size.most));
+        let notice = accounts.iter().find_map(|account| account.notice());
+        drop(accounts);
+        Ok(Some(Admission { budgets: self.clone(), size, received: 0, notice, is_settled: false }))
+    }
+
+    /// Waits until a request is admitted. Cancel safe.
+    ///
+    /// # Errors
+    /// A budget is used up.
+    pub(crate) async fn admitted<U>(
+        &self,
+        size: RequestSize,
+    ) -> Result<Admission, http_client::Failure<U>> {
+        loop {
+            let mut settled: Vec<_> = self.0.iter().map(|budget| budget.settled()).collect();
+            if let Some(admission) = self.admit(size)? {
+                return Ok(admission);
+            }
+            // The senders live as long as `self`.
+            let _ = first(settled.iter_mut().map(|settled| settled.changed())).await;
+        }
+    }
+
+    /// Resolves when one of the budgets is used up. Never without a limit: one that is set later
+    /// counts from the next call on.
+    pub(crate) async fn exceeded(&self) -> Failure {
+        match &self.0[..] {
+            [] => std::future::pending().await,
+            [budget] => budget.exceeded().await,
+            budgets => first(budgets.iter().map(|budget| budget.exceeded())).await,
+        }
+    }
 }
 
-/// An admitted request. Its reservation ends when this is dropped.
+/// The result of the first of them that is ready.
+async fn first<F: Future>(futures: impl Iterator<Item = F>) -> F::Output {
+    let mut futures: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    poll_fn(|cx| {
+        let mut polled = futures.iter_mut().map(|future| future.as_mut().poll(cx));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
+/// An admitted request. It is charged what the provider reports, or, dropped before that, what it is
+/// likely to have used.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    budget: Arc<Budget>,
-    tokens: i64,
+    budgets: Budgets,
+    size: RequestSize,
+    /// Tokens of the response so far, about.
+    received: i64,
     /// Informs the model when little is left.
     pub(super) notice: Option<String>,
+    is_settled: bool,
+}
+
+impl Admission {
+    /// More of the response has come.
+    pub(super) fn receive(&mut self, tokens: i64) {
+        self.received = self.received.saturating_add(tokens);
+    }
+
+    /// The request has used so many tokens.
+    pub(super) fn settle(mut self, tokens: i64) {
+        self.charge(tokens);
+    }
+
+    fn charge(&mut self, tokens: i64) {
+        self.is_settled = true;
+        self.budgets.0.iter().for_each(|budget| budget.charge(self.size.most, tokens));
+    }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.budget.account().reserved -= self.tokens;
-    }
-}
-
-impl Budget {
-    pub(crate) fn new(limits: BudgetLimits) -> Arc<Self> {
-        Arc::new(Self {
-            started: Instant::now(),
-            max_time: limits.time,
-            account: Mutex::new(Account {
-                max_tokens: limits.tokens,
-                used: 0,
-                reserved: 0,
-                is_shared: false,
-            }),
-            is_used_up: watch::Sender::new(false),
-        })
-    }
-
-    /// Lowers the limit of tokens, if that is lower than it was.
-    pub(crate) fn lower(&self, max_tokens: i64) {
-        let mut account = self.account();
-        account.max_tokens = Some(account.max_tokens.map_or(max_tokens, |it| it.min(max_tokens)));
-        self.signal(&account);
-    }
-
-    /// Admits a request that is expected to use this many tokens.
-    ///
-    /// # Errors
-    /// The budget is used up, or the requests in flight will use it up.
-    pub(crate) fn admit(self: &Arc<Self>, tokens: i64) -> Result<Admission, Failure> {
-        let elapsed = self.started.elapsed();
-        let mut account = self.account();
-        if let Some(max) = self.max_time.filter(|max| elapsed >= *max) {
-            return Err(out_of_time(max));
-        }
-        if let Some(max) = account.max_tokens
-            && account.used.saturating_add(account.reserved) >= max
-        {
-            return Err(out_of_tokens(max, account.used));
-        }
-        let tokens = tokens.clamp(0, MAX_EXPECTED);
-        account.reserved += tokens;
-        let notice = self.notice(&account, elapsed);
-        drop(account);
-        Ok(Admission { budget: self.clone(), tokens, notice })
-    }
-
-    /// For an agent.
-    pub(crate) fn share(self: &Arc<Self>) -> Arc<Self> {
-        self.account().is_shared = true;
-        self.clone()
-    }
-
-    /// Counts what a response used. Returns the sum when agents share the budget.
-    pub(crate) fn charge(&self, tokens: i64) -> Option<i64> {
-        let mut account = self.account();
-        // The number is the provider's, so it may be anything.
-        account.used = account.used.saturating_add(tokens.max(0));
-        self.signal(&account);
-        account.is_shared.then_some(account.used)
-    }
-
-    /// Resolves when the budget is used up. Never without a limit: one that is set later counts from
-    /// the next call on.
-    pub(crate) async fn exceeded(&self) -> Failure {
-        if self.max_time.is_none() && self.account().max_tokens.is_none() {
-            return std::future::pending().await;
-        }
-        tokio::select! {
-            biased;
-            failure = self.tokens_exceeded() => failure,
-            failure = self.time_exceeded() => failure,
+        if !self.is_settled {
+            self.charge(self.size.input.saturating_add(self.received));
         }
     }
-
-    async fn tokens_exceeded(&self) -> Failure {
-        let mut is_used_up = self.is_used_up.subscribe();
-        // The sender lives as long as `self`.
-        let _ = is_used_up.wait_for(|is_used_up| *is_used_up).await;
-        let account = self.account();
-        out_of_tokens(account.max_tokens.unwrap_or(account.used), account.used)
-    }
-
-    async fn time_exceeded(&self) -> Failure {
-        let Some(max) = self.max_time else { return std::future::pending().await };
-        tokio::time::sleep_until(self.started + max).await;
-        out_of_time(max)
-    }
-
-    fn signal(&self, account: &Account) {
-        if account.max_tokens.is_some_and(|max| account.used >= max) {
-            self.is_used_up.send_replace(true);
-        }
-    }
-
-    fn notice(&self, account: &Account, elapsed: Duration) -> Option<String> {
-        let used = u64::try_from(account.used).unwrap_or(0);
-        let max = account.max_tokens.and_then(|max| u64::try_from(max).ok());
-        let tokens = max
-            .filter(|max| is_nearly_used(u128::from(used), u128::from(*max)))
-            .map(|max| format!("{used} of {max} tokens"));
-        let time = self
-            .max_time
-            .filter(|max| is_nearly_used(elapsed.as_millis(), max.as_millis()))
-            .map(|max| format!("{} of {} seconds", elapsed.as_secs(), max.as_secs()));
-        let used = match (tokens, time) {
-            (None, None) => return None,
-            (Some(tokens), Some(time)) => format!("{tokens} and {time}"),
-            (Some(one), None) | (None, Some(one)) => one,
-        };
-        Some(format!(
-            "<budget>\nThis turn and its agents have used {used}. All work stops at the limit: \
-             finish what is most important now, start nothing new, and report what is left.\n\
-             </budget>"
-        ))
-    }
-
-    fn account(&self) -> MutexGuard<'_, Account> {
-        // Plain numbers: a panic leaves nothing half changed.
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn is_nearly_used(used: u128, max: u128) -> bool {
-    used.saturating_mul(100) >= max.saturating_mul(u128::from(NOTICE_FROM))
-}
-
-fn out_of_tokens(max: i64, used: i64) -> Failure {
-    let message = format!(
-        "the budget of {max} tokens for this turn and its agents is used up ({used} used); start \
-         another turn to continue, with a larger `maxTotalTokens` or `agents.max_total_tokens`"
-    );
-    Failure::new(FailureKind::UsageLimitExceeded, message)
-}
-
-fn out_of_time(max: Duration) -> Failure {
-    let message = format!(
-        "the {} s that this turn and its agents may take are over; start another turn to \
-         continue, or raise `agents.max_total_seconds`",
-        max.as_secs()
-    );
-    Failure::new(FailureKind::UsageLimitExceeded, message)
 }
 
 #[cfg(test)]
-#[path = "budget_tests.rs"]
 mod tests;

@@ -1,22 +1,22 @@
-//! The response that the model streams to a thread, one at a time, within the budget of the turn.
+//! The response that the model streams to a thread, one at a time, within the budgets of the turn.
+
+mod response;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
 use http_client::retry::Policy;
-use model::ResponseStream;
 use session::{Failure, FailureKind, Id, ModelEvent, Prompt};
 
 use crate::allowed::MachineInput;
-use crate::convert;
 use crate::options::Options;
 use crate::provider::{Models, provider};
-use crate::thread::budget::{Admission, Budget, BudgetLimits};
+use crate::thread::budget::{BudgetLimits, Budgets};
 use crate::thread::reviewer::Reviewer;
+use response::Unsent;
 
-/// Bytes of a prompt for each token that it is expected to use.
-const BYTES_PER_TOKEN: usize = 4;
+pub(in crate::thread) use response::Response;
 
 /// See the module.
 pub(crate) struct ModelStream {
@@ -29,14 +29,9 @@ pub(crate) struct ModelStream {
     /// Budgets that requests ask for, by the turns that they started and that have not begun here.
     requested: Vec<(Id, TurnBudget)>,
     running: Option<RunningTurn>,
+    /// The turn that ended last.
+    ended: Option<RunningTurn>,
     reviewer: Reviewer,
-}
-
-/// A response, within the budget of the turn.
-pub(super) struct Response {
-    stream: ResponseStream,
-    /// Reserves its tokens.
-    _admission: Option<Admission>,
 }
 
 /// The budget that a request asks for.
@@ -44,8 +39,8 @@ pub(super) struct Response {
 pub(crate) enum TurnBudget {
     /// A budget of the turn's own with at most this many tokens.
     Own { max_tokens: Option<i64> },
-    /// The budget of the turn that started an agent.
-    Shared(Arc<Budget>),
+    /// The budgets of the turn that started an agent, or sends it input.
+    Shared(Budgets),
 }
 
 /// What the model stream reports.
@@ -58,7 +53,9 @@ pub(super) enum FromModel {
 
 struct RunningTurn {
     turn: Id,
-    budget: Arc<Budget>,
+    budgets: Budgets,
+    /// Whether the first of them is the turn's own, and not that of a turn above.
+    owns_first: bool,
     /// Whether the turn was told to stop.
     is_stopped: bool,
 }
@@ -71,8 +68,17 @@ impl ModelStream {
         options: Arc<Options>,
         reviewer: Reviewer,
     ) -> Self {
-        let (current, requested, running) = (None, Vec::new(), None);
-        Self { thread, client, models, options, current, requested, running, reviewer }
+        Self {
+            thread,
+            client,
+            models,
+            options,
+            current: None,
+            requested: Vec::new(),
+            running: None,
+            ended: None,
+            reviewer,
+        }
     }
 
     /// Keeps the budget that the request for a turn asked for until the turn begins.
@@ -80,48 +86,60 @@ impl ModelStream {
         self.requested.push((turn, budget));
     }
 
-    /// A turn begins: it has a budget. One that joins the running turn can only lower the budget.
+    /// A turn begins: it has a budget. One that joins the running turn adds its budget to those of
+    /// the turn, or lowers the limit.
     pub(super) fn turn_started(&mut self, turn: &Id, limits: BudgetLimits) {
         let position = self.requested.iter().position(|(requested, _)| requested == turn);
         let requested = position.map(|position| self.requested.swap_remove(position).1);
-        match (&self.running, requested) {
-            (Some(running), Some(TurnBudget::Own { max_tokens: Some(max_tokens) })) => {
-                running.budget.lower(max_tokens);
+        let Some(running) = &mut self.running else {
+            let (budgets, owns_first) = match requested {
+                Some(TurnBudget::Shared(budgets)) => (budgets, false),
+                Some(TurnBudget::Own { max_tokens }) => (own_budget(limits, max_tokens), true),
+                None => (own_budget(limits, None), true),
+            };
+            let turn = turn.clone();
+            self.running = Some(RunningTurn { turn, budgets, owns_first, is_stopped: false });
+            return;
+        };
+        match requested {
+            Some(TurnBudget::Shared(budgets)) => running.budgets.join(&budgets),
+            Some(TurnBudget::Own { max_tokens: Some(max_tokens) }) if running.owns_first => {
+                running.budgets.lower(max_tokens);
             }
-            // An agent works within the budget of the turn that asked first.
-            (Some(_), _) => {}
-            (None, Some(TurnBudget::Shared(budget))) => self.begin(turn, budget),
-            (None, Some(TurnBudget::Own { max_tokens: Some(max_tokens) })) => {
-                let tokens = limits.tokens.map_or(max_tokens, |tokens| tokens.min(max_tokens));
-                self.begin(turn, Budget::new(BudgetLimits { tokens: Some(tokens), ..limits }));
+            // The limit of one who joins is none for the turns above.
+            Some(TurnBudget::Own { max_tokens: Some(max_tokens) }) => {
+                let limits = BudgetLimits { tokens: Some(max_tokens), time: None };
+                running.budgets.join(&Budgets::new(limits));
             }
-            (None, Some(TurnBudget::Own { max_tokens: None }) | None) => {
-                self.begin(turn, Budget::new(limits));
-            }
+            Some(TurnBudget::Own { max_tokens: None }) | None => {}
         }
     }
 
-    fn begin(&mut self, turn: &Id, budget: Arc<Budget>) {
-        self.running = Some(RunningTurn { turn: turn.clone(), budget, is_stopped: false });
+    /// The turn that has just begun goes on with the work of the one before it: within its budgets.
+    pub(super) fn turn_continues(&mut self, turn: &Id) {
+        let running = self.running.as_mut().filter(|running| running.turn == *turn);
+        if let (Some(running), Some(ended)) = (running, self.ended.take()) {
+            running.budgets = ended.budgets;
+            running.owns_first = ended.owns_first;
+        }
     }
 
-    /// The budget that agents of the running turn share.
+    /// The budgets that agents of the running turn share.
     pub(super) fn shared_budget(&self) -> TurnBudget {
         match &self.running {
-            Some(running) => TurnBudget::Shared(running.budget.share()),
+            Some(running) => TurnBudget::Shared(running.budgets.share()),
             None => TurnBudget::Own { max_tokens: None },
         }
     }
 
     /// The running turn has ended.
     pub(super) fn turn_ended(&mut self) {
-        self.running = None;
+        self.ended = self.running.take();
     }
 
-    /// Counts what a response used. Returns what the turn and its agents used together, when it has
-    /// agents.
-    pub(super) fn charge(&self, tokens: i64) -> Option<i64> {
-        self.running.as_ref().and_then(|running| running.budget.charge(tokens))
+    /// What the running turn and its agents used together, when it has agents.
+    pub(super) fn used_with_agents(&self) -> Option<i64> {
+        self.running.as_ref().and_then(|running| running.budgets.used_with_agents())
     }
 
     /// Sends a prompt; its response replaces the current one. Returns the failure of one that cannot
@@ -129,18 +147,15 @@ impl ModelStream {
     pub(super) fn start(
         &mut self,
         sample: u64,
-        mut prompt: Prompt,
+        prompt: Prompt,
         config: &Config,
         user_agent: Option<&str>,
     ) -> Option<MachineInput> {
-        let opened = self.admit(&prompt).and_then(|admission| {
-            let notice = admission.as_ref().and_then(|admission| admission.notice.as_deref());
-            notice.into_iter().for_each(|notice| prompt.add_notice(notice));
-            self.open(prompt, &self.thread, admission, (config, user_agent))
-        });
-        match opened {
-            Ok(response) => {
-                self.current = Some((sample, response));
+        let cache_key = self.thread.to_string();
+        match self.request(prompt, cache_key, (config, user_agent)) {
+            Ok(request) => {
+                let request = Unsent { takes_notice: true, ..request };
+                self.current = Some((sample, Response::begin(request)));
                 None
             }
             Err(failure) => {
@@ -160,10 +175,8 @@ impl ModelStream {
     ) -> Option<MachineInput> {
         // Reviews share their instructions with each other and nothing with the thread.
         let cache_key = format!("{}/approvals", self.thread);
-        let opened = self.admit(&prompt);
-        let opened = opened
-            .and_then(|admission| self.open(prompt, &cache_key, admission, (config, user_agent)));
-        self.reviewer.start(review, opened)
+        let request = self.request(prompt, cache_key, (config, user_agent));
+        self.reviewer.start(review, request.map(Response::begin))
     }
 
     /// Drops the answer of a reviewer.
@@ -171,19 +184,13 @@ impl ModelStream {
         self.reviewer.cancel(review);
     }
 
-    /// Asks the budget of the running turn.
-    fn admit(&self, prompt: &Prompt) -> Result<Option<Admission>, Failure> {
-        let admit = |running: &RunningTurn| running.budget.admit(expected_tokens(prompt));
-        self.running.as_ref().map(admit).transpose()
-    }
-
-    fn open(
+    /// A request within the budgets of the running turn.
+    fn request(
         &self,
         mut prompt: Prompt,
-        cache_key: &str,
-        admission: Option<Admission>,
+        cache_key: String,
         (config, user_agent): (&Config, Option<&str>),
-    ) -> Result<Response, Failure> {
+    ) -> Result<Unsent, Failure> {
         let Some(configured) = config.providers.get(&prompt.provider) else {
             let message = format!(
                 "the provider `{}` is not in the configuration; add it to `model_providers`",
@@ -191,14 +198,20 @@ impl ModelStream {
             );
             return Err(Failure::new(FailureKind::BadRequest, message));
         };
-        let provider = provider(configured, user_agent);
         let info = self.models.info(config, &prompt.provider, &prompt.model);
         if !config.features.fast_mode {
             prompt.service_tier.take_if(|tier| tier == "fast");
         }
-        let prompt = convert::model::prompt(prompt, cache_key, &info);
-        let stream = self.client.stream_prompt(&provider, &prompt);
-        Ok(Response { stream, _admission: admission })
+        let running = self.running.as_ref();
+        Ok(Unsent {
+            client: self.client.clone(),
+            provider: provider(configured, user_agent),
+            prompt,
+            cache_key,
+            info,
+            budgets: running.map(|running| running.budgets.clone()).unwrap_or_default(),
+            takes_notice: false,
+        })
     }
 
     /// Drops the response, if it is the current one.
@@ -229,18 +242,10 @@ impl ModelStream {
     }
 }
 
-impl Response {
-    /// The next batch of events; none after the last.
-    pub(super) async fn next(&mut self) -> Option<Vec<model::Event>> {
-        self.stream.next().await
-    }
-}
-
-/// A rough estimate of the tokens of a request, before its output.
-fn expected_tokens(prompt: &Prompt) -> i64 {
-    let input: usize = prompt.input.iter().map(|fragment| fragment.len()).sum();
-    let bytes = input + prompt.instructions.len() + prompt.tools.len();
-    i64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(i64::MAX)
+/// A budget of a turn's own: the lower limit applies.
+fn own_budget(limits: BudgetLimits, max_tokens: Option<i64>) -> Budgets {
+    let tokens = limits.tokens.into_iter().chain(max_tokens).min();
+    Budgets::new(BudgetLimits { tokens, ..limits })
 }
 
 /// The next events of the response. Never resolves without a response.
@@ -261,7 +266,7 @@ async fn over_budget(running: &mut Option<RunningTurn>) -> MachineInput {
     let Some(running) = running.as_mut().filter(|running| !running.is_stopped) else {
         return std::future::pending().await;
     };
-    let failure = running.budget.exceeded().await;
+    let failure = running.budgets.exceeded().await;
     running.is_stopped = true;
     MachineInput::FailTurn { turn: running.turn.clone(), failure }
 }

@@ -173,6 +173,7 @@ impl UnstoredBatch {
             | Effect::CancelAgents { .. }
             | Effect::NetworkAnswer { .. }
             | Effect::Allow { .. }
+            | Effect::TurnContinues { .. }
             | Effect::TurnEnded { .. }) => UnstoredStep::Perform(Step { effect, json }),
         }
     }

@@ -1,5 +1,6 @@
 //! Sub-agents: threads that the model of a thread starts, talks to, waits for and closes.
 
+mod budgets;
 mod limits;
 mod trees;
 

@@ -133,3 +133,56 @@ async fn a_limit_is_a_positive_number_of_an_experimental_client() {
     assert!(fault.message.contains("experimentalApi"), "{fault:?}");
     assert!(env.model().requests().is_empty());
 }
+
+#[tokio::test]
+async fn a_response_that_is_cut_off_is_charged() {
+    let cut = json!({ "steps": [{ "message": "Half of" }, { "cut": "" }] });
+    let mut env = TestEnvironment::with_responses(json!([cut, says("Never said.")])).await;
+    env.config_overrides.push("model_providers.scripted.stream_max_retries=3".to_owned());
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let thread = thread(&mut peer).await;
+    let ended = peer.run_turn_with(turn(&thread, 100)).await;
+    let message = ended["error"]["message"].as_str().unwrap();
+    assert!(message.contains("100 tokens"), "{message}");
+    assert_eq!(env.model().requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_the_provider_refuses_costs_nothing() {
+    let busy = json!({ "steps": [{ "error": { "status": 503, "message": "Later.",
+        "headers": { "retry-after-ms": "1" } } }] });
+    let mut env = TestEnvironment::with_responses(json!([busy, busy, says("Now.")])).await;
+    env.config_overrides.push("model_providers.scripted.request_max_retries=3".to_owned());
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let thread = thread(&mut peer).await;
+    let ended = peer.run_turn_with(turn(&thread, 1)).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
+}
+
+#[tokio::test]
+async fn turns_that_continue_a_goal_stay_within_the_budget_of_the_turn_before() {
+    let mut env = TestEnvironment::with_responses(json!([
+        costs_100(runs("true")),
+        costs_100(says("Half way.")),
+        costs_100(runs("true")),
+        costs_100(says("Never said before the next turn.")),
+    ]))
+    .await;
+    env.config_overrides.push("features.goals=true".to_owned());
+    env.config_overrides.push("agents.max_total_tokens=250".to_owned());
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let thread = thread(&mut peer).await;
+    peer.call("thread/goal/set", json!({ "threadId": thread, "objective": "All green." })).await;
+    let first = peer.expect("turn/completed").await;
+    assert_eq!(first["turn"]["status"], "completed", "{first}");
+    let second = peer.expect("turn/completed").await;
+    let message = second["turn"]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("250 tokens") && message.contains("300 used"), "{message}");
+    assert_eq!(env.model().requests().len(), 3);
+    // A turn that a client starts has a budget of its own.
+    let ended = peer.run_turn(&thread, "Go on.").await;
+    assert_eq!(ended["status"], "completed", "{ended}");
+}

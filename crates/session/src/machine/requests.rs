@@ -243,7 +243,7 @@ impl Machine {
         let goal = thread.goal.goal().filter(|goal| goal.status == GoalStatus::Active);
         if let (Some(goal), None, Phase::Open) = (goal, &self.turn, thread.phase) {
             thread.conversation.preview_text(&goal.objective, &mut thread.cx);
-            self.start_goal_turn();
+            self.start_goal_turn(false);
         }
     }
 

@@ -72,6 +72,8 @@ pub enum Effect {
     CancelAgents { request: u64 },
     /// Let this command prefix run without asking from now on.
     Allow { cwd: PathBuf, prefix: Vec<String> },
+    /// The turn, which has begun by itself, goes on with the work of the one that ended before it.
+    TurnContinues { turn: Id },
     /// The turn is over: what the driver keeps for it can go.
     TurnEnded { turn: Id },
 }

@@ -306,6 +306,10 @@ impl Checker {
             Effect::CancelAgents { request } => {
                 assert!(self.agent_calls.remove(request), "call {request} was not running");
             }
+            Effect::TurnContinues { turn } => {
+                self.assert_running(turn);
+                assert!(self.turns.values().any(|turn| turn.ended), "no turn ended before it");
+            }
             Effect::TurnEnded { turn } => {
                 let state = self.turns.get_mut(turn).expect("an unknown turn ended");
                 assert!(state.completed.is_some() && !state.ended);

@@ -350,6 +350,7 @@ impl Simulation {
             Effect::CancelSample { .. }
             | Effect::CancelAgents { .. }
             | Effect::CancelReview { .. }
+            | Effect::TurnContinues { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }
             | Effect::Write { .. }

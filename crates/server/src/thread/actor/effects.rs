@@ -92,6 +92,7 @@ impl Actor {
                 let peers = self.broadcast.subscribers().iter().cloned().collect();
                 self.tools.allow_prefix(&cwd, prefix.to_vec(), self.tool_context(), peers);
             }
+            Effect::TurnContinues { turn } => self.model.turn_continues(&turn),
             Effect::TurnEnded { turn } => {
                 self.tools.turn_ended(&turn);
                 self.model.turn_ended();
@@ -107,9 +108,8 @@ impl Actor {
                 let agents = &self.configuration.config().agents;
                 self.model.turn_started(&view.id, BudgetLimits::new(agents));
             }
-            Event::TokenUsage { last, .. } => {
-                let with_agents = self.model.charge(last.total);
-                self.broadcast.set_tokens_with_agents(with_agents);
+            Event::TokenUsage { .. } => {
+                self.broadcast.set_tokens_with_agents(self.model.used_with_agents());
             }
             _ => {}
         }
