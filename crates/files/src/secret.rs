@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::Error;
-use crate::open::open;
+use crate::open::{open, open_without_links};
 
 /// Longest secret, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
@@ -38,6 +38,17 @@ pub fn read_secret(path: &Path) -> Result<SecretFile, Error> {
         "" => Err(Error::Empty(path.to_owned())),
         text => Ok(SecretFile { text: text.to_owned(), warning }),
     }
+}
+
+/// Reads a secret file that this program wrote, of at most `max_bytes`, with a warning for the user if
+/// other users can read it. Unlike [`read_secret`], it follows no symbolic link.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read_own_secret(path: &Path, max_bytes: u64) -> Result<(Vec<u8>, Option<String>), Error> {
+    let opened = open_without_links(path)?;
+    let warning = check(path, &opened.metadata)?;
+    Ok((opened.read(path, max_bytes)?, warning))
 }
 
 #[cfg(unix)]

@@ -19,6 +19,7 @@ pub use decode::Decoder;
 pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
 pub use failure::{Failure, excerpt, failure_from_status};
+pub use http_client::Secret;
 pub use http_client::{FailureKind, Retry};
 pub use prompt::{Prompt, Reasoning};
-pub use provider::{KeySource, Provider, Secret, Transport};
+pub use provider::{KeySource, Provider, Transport};

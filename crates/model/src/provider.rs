@@ -1,7 +1,9 @@
 //! The address and credentials of a provider. All values are resolved: callers read environment
 //! variables and files.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
+
+use http_client::Secret;
 
 /// Default of `model_providers.<id>.stream_idle_timeout_ms`.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -43,28 +45,6 @@ pub enum KeySource {
     Missing { instructions: String },
     /// The provider accepts requests without a key.
     NotNeeded,
-}
-
-/// A value that never appears in `Debug` output or messages.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    /// The value itself.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(***)")
-    }
 }
 
 impl Provider {

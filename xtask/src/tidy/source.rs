@@ -28,7 +28,8 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Crates that handle what clients, the model and workspaces name.
-const READERS: [&str; 13] = [
+const READERS: [&str; 14] = [
+    "account",
     "cli",
     "config",
     "gateway",

@@ -1,0 +1,19 @@
+//! The account at the hosted service: logging in, storing the credentials, and keeping their tokens
+//! fresh, among all processes that share a home. It knows neither threads nor the wire protocol, and
+//! reads no environment: callers pass settings, the time and random bytes.
+
+mod accounts;
+mod credentials;
+mod error;
+mod lock;
+mod logins;
+mod oauth;
+mod settings;
+mod storage;
+mod vault;
+
+pub use accounts::{Accounts, Bearer, ExternalTokens, Options, Status};
+pub use credentials::{Login, Profile};
+pub use error::Error;
+pub use logins::{BrowserLogin, DeviceLogin};
+pub use settings::{LoginMethod, Settings, StoreKind};
