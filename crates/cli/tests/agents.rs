@@ -99,7 +99,7 @@ fn kill_a_tree(seed: u64) {
     assert!(server.end().0.success(), "seed {seed}");
 }
 
-/// Remembers the results that the root was told of, by agent.
+/// Remembers the results that were reported to the root, by agent.
 fn note_results(message: &Value, reported: &mut BTreeMap<String, Value>) {
     let item = &message["params"]["item"];
     if message["method"] != "item/completed" || item["type"] != "collabToolCall" {

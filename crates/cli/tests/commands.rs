@@ -31,7 +31,7 @@ fn a_command_that_cannot_start_is_reported() {
     std::fs::write(env.work().join("data"), "").unwrap();
     let data = env.run(&["sandbox", "--", "./data"]);
     assert_eq!(data.status.code(), Some(126));
-    let unknown = env.run(&["sandbox", "--permissions", "nobody", "--", "true"]);
+    let unknown = env.run(&["sandbox", "--permissions", "unknown", "--", "true"]);
     assert_eq!(unknown.status.code(), Some(125));
     assert!(stderr(&unknown).contains("the configuration has none"), "{}", stderr(&unknown));
     let mut bare = env.agentd(&["sandbox", "--mode", "workspace-write", "--", "/bin/true"]);

@@ -312,11 +312,11 @@ fn exec_reviews() {
     ]));
     let base = ["exec", "-c", r#"model_provider="offline""#, "-m", &script];
     let output = env.run(&[&base[..], &["review", "--uncommitted"]].concat());
-    let told = stderr(&output);
+    let errors = stderr(&output);
     assert_eq!(
         (output.status.code(), stdout(&output).as_str()),
         (Some(0), "Looks good to me.\n"),
-        "{told}"
+        "{errors}"
     );
     let arguments = [&EXEC[..], &["-m", &script, "review", "the file zebra.txt"]].concat();
     let found = events(&env.run(&arguments));

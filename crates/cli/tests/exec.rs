@@ -162,7 +162,7 @@ fn errors_name_a_remedy() {
     };
     check(&["exec", "--cd", "nowhere", "hello"], "cannot use");
     check(
-        &["exec", "--model-provider", "nobody", "hello"],
+        &["exec", "--model-provider", "unknown", "hello"],
         "the configuration has default, lmstudio, offline",
     );
     check(&["exec", "--resume", "none", "hello"], "thread not found: none");

@@ -99,7 +99,7 @@ fn stored(env: &TestEnvironment, thread: &str) -> (Value, Vec<Value>) {
 
 const CLOSE_FRAME: (u16, &str) = (1001, "the program is shutting down");
 
-fn assert_told(said: Option<(u16, String)>) {
+fn assert_reported(said: Option<(u16, String)>) {
     let said = said.expect("there is a close frame");
     assert_eq!((said.0, &*said.1), CLOSE_FRAME);
 }
@@ -115,7 +115,7 @@ fn clients_are_notified_of_the_shutdown() {
         local.initialize();
         fixture.server.signal("TERM");
         for client in clients.iter_mut().chain([&mut silent, &mut local]) {
-            assert_told(client.rest().1);
+            assert_reported(client.rest().1);
         }
         let begun = Instant::now();
         let socket = fixture.socket();
@@ -141,7 +141,7 @@ fn a_draining_server_finishes_its_step_and_accepts_no_client() {
     assert!(refused["error"]["message"].is_string(), "{refused}");
     std::fs::write(go, "").unwrap();
     let (messages, said) = client.rest();
-    assert_told(said);
+    assert_reported(said);
     let ended = messages.iter().find(|message| message["method"] == "turn/completed");
     let ended = ended.expect("the end of the turn is reported");
     let finished = messages.iter().find(|message| {
@@ -150,7 +150,7 @@ fn a_draining_server_finishes_its_step_and_accepts_no_client() {
     });
     let item = &finished.expect("the command is not cut short")["params"]["item"];
     assert_eq!(item["status"], "completed", "{item}");
-    assert_told(other.rest().1);
+    assert_reported(other.rest().1);
     assert!(fixture.server.end().0.success());
     let (status, items) = stored(&fixture.env, &thread);
     assert_eq!(status, ended["params"]["turn"]["status"]);
@@ -166,7 +166,7 @@ fn a_turn_beyond_the_grace_period_is_interrupted() {
     let begun = Instant::now();
     fixture.server.signal("TERM");
     let (messages, said) = client.rest();
-    assert_told(said);
+    assert_reported(said);
     assert!(begun.elapsed() >= Duration::from_millis(900), "it had its second");
     let ended = messages.iter().find(|message| message["method"] == "turn/completed");
     assert_eq!(ended.expect("the end is reported")["params"]["turn"]["status"], "interrupted");
@@ -186,7 +186,7 @@ fn a_second_signal_ends_the_grace_period() {
         let begun = Instant::now();
         fixture.server.signal(second);
         let (messages, said) = client.rest();
-        assert_told(said);
+        assert_reported(said);
         let ended = messages.iter().any(|message| message["method"] == "turn/completed");
         assert!(ended, "the end of the turn is reported");
         assert!(fixture.server.end().0.success());
@@ -206,7 +206,7 @@ fn a_client_that_does_not_read_does_not_delay_the_shutdown() {
     let mut client = fixture.client();
     let begun = Instant::now();
     fixture.server.signal("TERM");
-    assert_told(client.rest().1);
+    assert_reported(client.rest().1);
     assert!(fixture.server.end().0.success());
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
 }

@@ -43,8 +43,8 @@ fn a_thread_moves_to_another_home() {
     assert_eq!(stdout(&piped), std::fs::read_to_string(file).unwrap());
     let again = env.run(&["threads", "export", &thread, "--output", file]);
     assert!(stderr(&again).contains("exists"), "{}", stderr(&again));
-    let unknown = env.run(&["threads", "export", "nobody"]);
-    assert!(!unknown.status.success() && stderr(&unknown).contains("nobody"));
+    let unknown = env.run(&["threads", "export", "unknown"]);
+    assert!(!unknown.status.success() && stderr(&unknown).contains("unknown"));
 
     let other = TestEnvironment::new();
     let imported = other.run(&["threads", "import", file]);

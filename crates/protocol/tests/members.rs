@@ -249,9 +249,9 @@ fn strict_types_refuse_unknown_members() {
     };
     let number = run(&cases, &|method, case, read| {
         let why = read(&case.changed).expect_err(&format!("{method}, {}", case.what));
-        let is_told = why.to_string().contains("unknown member `surelyUnknown`");
+        let is_reported = why.to_string().contains("unknown member `surelyUnknown`");
         let is_name = NAMES_WITH_MEMBERS.contains(&case.what.as_str());
-        assert!(is_told || is_name, "{method}, {}: {why}", case.what);
+        assert!(is_reported || is_name, "{method}, {}: {why}", case.what);
     });
     assert!(number > 60, "{number}");
 }

@@ -65,7 +65,7 @@ impl Configuration {
     /// one, is informed of it.
     pub(crate) fn replace(&mut self, configured: Configured, cx: &mut Cx) -> Option<Fragment> {
         let mut new = Self::new(configured);
-        let is_told = new.context.developer != self.context.developer;
+        let is_changed = new.context.developer != self.context.developer;
         std::mem::swap(self, &mut new);
         if self.chosen != new.chosen {
             cx.persist(Record::Settings(Box::new(self.chosen.clone())));
@@ -75,7 +75,7 @@ impl Configuration {
             self.session_grants = new.session_grants;
         }
         self.widen();
-        let developer = self.context.developer.as_deref().filter(|_| is_told);
+        let developer = self.context.developer.as_deref().filter(|_| is_changed);
         developer.map(context::developer_message)
     }
 

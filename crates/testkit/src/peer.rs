@@ -249,10 +249,10 @@ impl Peer {
     /// Starts a thread, waits for its notification, and returns its id.
     pub async fn start_thread(&mut self, params: Value) -> String {
         let started = self.call("thread/start", params).await;
-        let is_told = |method: &str| {
+        let is_sent = |method: &str| {
             !self.opted_out.as_array().is_some_and(|names| names.contains(&method.into()))
         };
-        if is_told("thread/started") {
+        if is_sent("thread/started") {
             self.expect("thread/started").await;
         }
         text(&started["thread"]["id"])

@@ -56,7 +56,7 @@ struct RunningTurn {
     budgets: Budgets,
     /// Whether the first of them is the turn's own, and not that of a turn above.
     owns_first: bool,
-    /// Whether the turn was told to stop.
+    /// Whether the turn was stopped.
     is_stopped: bool,
 }
 

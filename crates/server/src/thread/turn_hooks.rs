@@ -18,7 +18,7 @@ pub(crate) struct TurnHooks {
     thread: Id,
     /// Ephemeral threads leave no prompts in the history file.
     ephemeral: bool,
-    /// What an agent is told is no prompt of the user, and the end of its turn is none of the user's.
+    /// The input of an agent is no prompt of the user, and the end of its turn is none of the user's.
     is_agent: bool,
     options: Arc<Options>,
     notifier: Arc<Notifier>,

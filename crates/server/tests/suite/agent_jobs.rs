@@ -190,8 +190,8 @@ async fn reports_that_do_not_fit_are_refused_and_the_first_good_one_counts() {
     assert_eq!((&output["completed"], &output["failed"]), (&json!(2), &json!(0)), "{output}");
     assert_eq!(results(&environment, &output)[1][2], "{\"n\":1}");
     let (_, worker) = &stored(&environment)["row-1"];
-    let told = outputs(&environment, worker.as_deref().unwrap());
-    for (output, expected) in told.iter().zip([
+    let returned = outputs(&environment, worker.as_deref().unwrap());
+    for (output, expected) in returned.iter().zip([
         "`result.n` is string, not integer; correct it and report again",
         "`job_id` is `other`, but yours is",
         "`item_id` is `row-2`, but yours is `row-1`",

@@ -138,7 +138,7 @@ async fn names_are_set_announced_and_searched() {
     }
     let read = peer.call("thread/read", id(&thread)).await;
     assert_eq!(read["thread"]["name"], "Tram");
-    peer.refused("thread/name/set", name("nobody", "x")).await;
+    peer.refused("thread/name/set", name("unknown", "x")).await;
 }
 
 #[tokio::test]

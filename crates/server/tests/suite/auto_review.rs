@@ -241,8 +241,8 @@ async fn the_agent_learns_why_and_the_user_can_approve_afterwards() {
     peer.call("thread/approveGuardianDeniedAction", approve(&denied)).await;
     peer.run_turn(&thread, "Try again.").await;
     assert!(env.workspace().join("made").exists());
-    let told = env.model().requests().last().unwrap()["input"].to_string();
-    assert!(told.contains("The user approved an action"), "{told}");
+    let sent = env.model().requests().last().unwrap()["input"].to_string();
+    assert!(sent.contains("The user approved an action"), "{sent}");
     // Once.
     std::fs::remove_file(env.workspace().join("made")).unwrap();
     peer.run_turn(&thread, "And again.").await;

@@ -202,8 +202,8 @@ async fn reasoning_metadata() {
     for (model, forced, sent) in [
         ("model=gpt-5", None, true),
         ("model=gpt-5", Some("model_supports_reasoning_summaries=false"), false),
-        ("model=nobody-knows-it", None, false),
-        ("model=nobody-knows-it", Some("model_supports_reasoning_summaries=true"), true),
+        ("model=unknown-model", None, false),
+        ("model=unknown-model", Some("model_supports_reasoning_summaries=true"), true),
     ] {
         let overrides: Vec<&str> = effort.into_iter().chain([model]).chain(forced).collect();
         let request = request_with(&overrides, json!({})).await;
@@ -363,8 +363,8 @@ async fn history() {
 #[tokio::test]
 async fn notify() {
     let mut env = TestEnvironment::with_responses(json!([says("Answer.")])).await;
-    let program = env.root().join("tell");
-    let out = env.root().join("told.jsonl");
+    let program = env.root().join("notify");
+    let out = env.root().join("received.jsonl");
     std::fs::write(&program, format!("#!/bin/sh\nprintf '%s\\n' \"$2\" >> {}\n", out.display()))
         .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -86,7 +86,7 @@ async fn a_batch_is_written_as_a_whole_or_not_at_all() {
         ),
         (json!([write("model", json!("a")), write("modle", json!("b"))]), "did you mean `model`"),
         (json!([write("model", json!("a")), write("model.deeper", json!(1))]), "not a table"),
-        (json!([write("model", json!("a")), write("model_provider", json!("nobody"))]), "nobody"),
+        (json!([write("model", json!("a")), write("model_provider", json!("unknown"))]), "unknown"),
         (json!([write("model", json!("a")), write("a..b", json!(1))]), "a..b"),
     ] {
         let fault = peer.refused("config/batchWrite", json!({ "edits": edits })).await;
@@ -195,8 +195,8 @@ async fn features_are_listed_and_switched() {
         for one in page["data"].as_array().unwrap() {
             names.push(one["name"].clone());
             let notice = ["displayName", "description", "announcement"];
-            let is_told = notice.iter().all(|member| one[member].is_string());
-            assert!(is_told || one["stage"] != "beta", "{one}");
+            let is_announced = notice.iter().all(|member| one[member].is_string());
+            assert!(is_announced || one["stage"] != "beta", "{one}");
             let works = one["stage"] != "underDevelopment";
             assert!(works || one["enabled"] == false && one["defaultEnabled"] == false, "{one}");
             stages.push(one["stage"].as_str().unwrap().to_owned());

@@ -29,7 +29,7 @@ async fn an_unreadable_configuration_is_reported_and_refuses_threads_until_it_is
         ("model = \n", "config.toml:1"),
         ("model = 5\n", "`model`"),
         ("approval_policy = \"sometimes\"\n", "approval_policy"),
-        ("model_provider = \"nobody\"\n", "model_provider"),
+        ("model_provider = \"unknown\"\n", "model_provider"),
     ] {
         env.write_config(bad);
         let server = env.start();

@@ -117,7 +117,7 @@ async fn an_ephemeral_fork_leaves_no_trace() {
     assert!(fault.message.contains("ephemeral"), "{fault:?}");
     let fault = peer.refused("thread/rollback", json!({ "threadId": fork, "numTurns": 1 })).await;
     assert!(fault.message.contains("ephemeral"), "{fault:?}");
-    peer.refused("thread/fork", json!({ "threadId": "nobody" })).await;
+    peer.refused("thread/fork", json!({ "threadId": "unknown" })).await;
 }
 
 #[tokio::test]

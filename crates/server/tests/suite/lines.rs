@@ -119,7 +119,7 @@ async fn bad_parameters_are_named() {
         ("thread/start", json!({ "sandbox": "sandy" }), "sandbox"),
         ("thread/start", json!({ "cwd": "relative" }), "cwd"),
         ("thread/start", json!({ "cwd": "/no/such/folder" }), "cwd"),
-        ("thread/start", json!({ "modelProvider": "nobody" }), "modelProvider"),
+        ("thread/start", json!({ "modelProvider": "unknown" }), "modelProvider"),
         ("thread/start", json!({ "config": { "model": 3 } }), "model"),
         ("thread/resume", json!({}), "threadId"),
         ("thread/read", json!({ "threadId": 5 }), "threadId"),
@@ -167,9 +167,9 @@ async fn an_unknown_thread_and_an_empty_input_do_not_fit_the_state() {
     let thread = peer.start_thread(json!({})).await;
     let input = json!([{ "type": "text", "text": "x" }]);
     for (method, params, said) in [
-        ("thread/read", json!({ "threadId": "nobody" }), "thread not found: nobody"),
-        ("thread/resume", json!({ "threadId": "nobody" }), "thread not found: nobody"),
-        ("turn/start", json!({ "threadId": "nobody", "input": input }), "thread not found: nobody"),
+        ("thread/read", json!({ "threadId": "unknown" }), "thread not found: unknown"),
+        ("thread/resume", json!({ "threadId": "unknown" }), "thread not found: unknown"),
+        ("turn/start", json!({ "threadId": "unknown", "input": input }), "thread not found: unknown"),
         ("turn/start", json!({ "threadId": thread, "input": [] }), "input must not be empty"),
         (
             "turn/interrupt",

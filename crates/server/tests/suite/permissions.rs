@@ -96,7 +96,7 @@ async fn default_permissions() {
     let other = json!({ "permissions": { "type": "profile", "id": "open" } });
     let started = peer.call("thread/start", other).await;
     assert_eq!(started["activePermissionProfile"]["id"], "open");
-    let unknown = json!({ "permissions": { "type": "profile", "id": "nobody" } });
+    let unknown = json!({ "permissions": { "type": "profile", "id": "unknown" } });
     let fault = peer.refused("thread/start", unknown).await;
     assert!(fault.message.contains("careful, open, proxied"), "{}", fault.message);
     let both = json!({ "permissions": { "type": "profile", "id": "open" }, "sandbox": "readOnly" });

@@ -292,16 +292,16 @@ fn check(file_use: FileUse, kind: &str, said: &str, outcome: &Outcome) {
             assert!(!why.is_empty(), "{file_use:?}, {kind}: no reason");
             assert!(!special || why.contains(said), "{file_use:?}, {kind}: {why}");
             let is_long = ["larger than", "more than", "longer than", "at most"];
-            let is_told = is_long.iter().any(|words| why.contains(words));
-            assert!(kind != "10 GB sparse" || is_told, "{file_use:?}, {kind}: {why}");
+            let is_reported = is_long.iter().any(|words| why.contains(words));
+            assert!(kind != "10 GB sparse" || is_reported, "{file_use:?}, {kind}: {why}");
         }
         Continued(notice) => {
             // The text that was read from a growing file is within the bound.
             let is_read = kind == "growing" && matches!(file_use, Instructions | CompactPrompt);
             assert!(file_use.goes_on() || is_read, "{file_use:?}, {kind} was accepted: {notice}");
-            let is_told = matches!(file_use, ProjectDoc | Rules);
+            let is_reported = matches!(file_use, ProjectDoc | Rules);
             assert!(
-                !special || !is_told || notice.contains(said),
+                !special || !is_reported || notice.contains(said),
                 "{file_use:?}, {kind}: {notice}"
             );
         }

@@ -216,8 +216,8 @@ async fn turns_are_listed_in_both_directions() {
         assert_eq!(turns["data"][0]["items"].as_array().unwrap().len(), items, "{view}");
         assert_eq!(turns["data"][0]["itemsView"], view);
     }
-    let fault = peer.refused("thread/turns/list", json!({ "threadId": "nobody" })).await;
-    assert_eq!((fault.code, fault.message.as_str()), (-32600, "thread not found: nobody"));
+    let fault = peer.refused("thread/turns/list", json!({ "threadId": "unknown" })).await;
+    assert_eq!((fault.code, fault.message.as_str()), (-32600, "thread not found: unknown"));
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn a_client_that_unsubscribes_gets_no_more_events() {
     }
     let answer = peer.call("thread/unsubscribe", unsubscribe).await;
     assert_eq!(answer["status"], "notSubscribed");
-    let answer = peer.call("thread/unsubscribe", json!({ "threadId": "nobody" })).await;
+    let answer = peer.call("thread/unsubscribe", json!({ "threadId": "unknown" })).await;
     assert_eq!(answer["status"], "notLoaded");
     other.call("thread/resume", json!({ "threadId": thread })).await;
     peer.settled().await;

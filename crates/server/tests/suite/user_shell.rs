@@ -97,7 +97,7 @@ async fn background_terminals_are_cleaned() {
     assert_eq!(cleaned, json!({}));
     let item = peer.item("commandExecution").await;
     assert_eq!((&item["command"], &item["status"]), (&json!("sleep 600"), &json!("failed")));
-    peer.refused("thread/backgroundTerminals/clean", json!({ "threadId": "nobody" })).await;
+    peer.refused("thread/backgroundTerminals/clean", json!({ "threadId": "unknown" })).await;
 }
 
 #[tokio::test]

@@ -116,7 +116,7 @@ impl PermissionsCall {
         })
     }
 
-    /// Why nobody is asked, if that is so.
+    /// Why no client is asked, if that is so.
     fn refusal(&self, settings: &Settings, is_planning: bool) -> Option<&'static str> {
         match settings.approval {
             _ if is_planning && (self.network || !self.write.is_empty()) => Some(
@@ -124,7 +124,7 @@ impl PermissionsCall {
                  work will need into the plan",
             ),
             ApprovalPolicy::Never => Some(
-                "not granted: the approval policy is `never`, so nobody is asked; find another way",
+                "not granted: the approval policy is `never`, so no client is asked; find another way",
             ),
             ApprovalPolicy::Granular(granular) if !granular.request_permissions => Some(
                 "not granted: prompts of this tool are switched off \

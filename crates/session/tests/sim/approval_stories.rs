@@ -75,7 +75,7 @@ fn an_approval_offers_what_the_rules_offer() {
 
 #[test]
 fn no_approval_is_requested_without_a_client() {
-    let sim = scenario("nobody to ask");
+    let sim = scenario("no client to ask");
     assert_eq!(sim.asks(), 0);
     assert_eq!(statuses(&sim), [ItemStatus::Declined; 2]);
     assert!(sim.output_of("a").contains("no approval can be requested"));

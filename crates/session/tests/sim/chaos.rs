@@ -88,7 +88,7 @@ fn output() -> impl Strategy<Value = Output> {
         1 => Just(call("", "view_image", json!({ "path": "/w/a.png" }))),
         2 => (prop::sample::select(vec!["/a", "/never", "/held", "/moved"]), any::<bool>())
             .prop_map(|(folder, network)| request("", &[folder], network)),
-        2 => prop::sample::select(vec!["typed", "skipped", "nobody"])
+        2 => prop::sample::select(vec!["typed", "skipped", "unattended"])
             .prop_map(|id| ask("", &[(id, false)])),
         1 => Just(call("", "no_such_tool", json!([]))),
         1 => Just(Output::Search("x".into())),

@@ -152,9 +152,9 @@ fn target(host: &str) -> NetworkTarget {
     NetworkTarget { host: host.to_owned(), port: 443, protocol: NetworkProtocol::Https }
 }
 
-/// What the user answers: the id of each question, but nothing to `skipped`. `nobody` cannot be asked.
+/// What the user answers: the id of each question, but nothing to `skipped`. `unattended` has no client.
 pub(crate) fn answer(questions: &[UserQuestion]) -> Result<UserAnswers, ToolError> {
-    if questions.iter().any(|question| question.id == "nobody") {
+    if questions.iter().any(|question| question.id == "unattended") {
         return Err(ToolError::new("not answered: no client is connected"));
     }
     let answered = questions.iter().filter(|question| question.id != "skipped");

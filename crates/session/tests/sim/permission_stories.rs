@@ -89,9 +89,9 @@ fn a_grant_is_shown_and_not_stored_as_a_setting() {
     assert_ne!(sim.machine.settings().sandbox, sim.machine.chosen_settings().sandbox);
     assert_eq!(*sim.machine.chosen_settings(), settings());
     assert!(!sim.records.iter().any(|record| matches!(record, Record::Settings(_))));
-    let told =
+    let sent =
         sim.prompts.last().unwrap().input.iter().any(|item| item.contains("write in /w, /a"));
-    assert!(told, "the next turn introduces the wider policy");
+    assert!(sent, "the next turn introduces the wider policy");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_user_is_asked_for_what_is_missing_only() {
 }
 
 #[test]
-fn nobody_is_asked_where_nothing_can_be_granted() {
+fn no_client_is_asked_where_nothing_can_be_granted() {
     let granular = |request_permissions| {
         ApprovalPolicy::Granular(Granular {
             sandbox_approval: true,

@@ -45,12 +45,12 @@ fn a_secret_answer_is_for_the_model_only() {
 
 #[test]
 fn without_an_answer_the_model_learns_why_at_once() {
-    let nobody = run(&Script::new(&[&[ask("a", &[("nobody", false)])]]));
-    assert_eq!(nobody.output_of("a"), "not answered: no client is connected");
+    let unattended = run(&Script::new(&[&[ask("a", &[("unattended", false)])]]));
+    assert_eq!(unattended.output_of("a"), "not answered: no client is connected");
     let never = run(&Script::new(&[&[ask("a", &[("x", false)])]]).asking(ApprovalPolicy::Never));
     assert_eq!(questions(&never), 0);
     assert!(never.output_of("a").contains("not answered: the approval policy is `never`"));
-    for sim in [nobody, never] {
+    for sim in [unattended, never] {
         assert_eq!(
             (sim.ends(), statuses(&sim)),
             (vec![TurnStatus::Completed], vec![ItemStatus::Failed])

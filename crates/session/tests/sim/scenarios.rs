@@ -144,7 +144,7 @@ fn approvals() -> Vec<(&'static str, Script)> {
                 .deciding(&[Decision::AcceptForSession, Decision::AcceptForSession]),
         ),
         ("outside the sandbox", Script::new(&[&outside])),
-        ("nobody to ask", Script::new(&[&outside]).asking(ApprovalPolicy::Never)),
+        ("no client to ask", Script::new(&[&outside]).asking(ApprovalPolicy::Never)),
         (
             "two questions at once",
             careful(Script::new(&[&[

@@ -121,7 +121,7 @@ async fn run_tree(seed: u64) {
     server.stop().await;
 }
 
-/// Every turn has one end, and every result that the parent was told of is stored.
+/// Every turn has one end, and every result that was reported to the parent is stored.
 async fn check_stored(peer: &mut testkit::Peer, reported: &[String], seed: u64) {
     let kinds = json!(["cli", "subAgentThreadSpawn"]);
     let listed = peer.call("thread/list", json!({ "sourceKinds": kinds, "limit": 100 })).await;
