@@ -207,6 +207,7 @@ impl ThreadLoader {
             failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
             previewed: !record.preview.is_empty(),
             goal,
+            approved_actions: extra.approved_actions.clone(),
             ..Restored::default()
         };
         let stored = (record, extra, false);

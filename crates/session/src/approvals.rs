@@ -12,7 +12,7 @@ use crate::Id;
 use crate::cx::Cx;
 use crate::plan_mode::Reach;
 use crate::port::approval::Decision;
-use crate::port::auto_review::{ApprovalReview, ReviewResponse, ReviewedAction};
+use crate::port::auto_review::{ApprovalReview, ApprovedAction, ReviewResponse, ReviewedAction};
 use crate::port::item::{Change, CommandItem};
 use crate::port::model::Failure;
 use crate::port::settings::{ApprovalPolicy, Settings};
@@ -25,7 +25,6 @@ pub(crate) use network::{Answered, Question, Withdrawn};
 pub(crate) use policy::{CommandRequest, Verdict};
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Approvals {
     grants: Grants,
     prompts: Prompts,
@@ -33,6 +32,12 @@ pub(crate) struct Approvals {
 }
 
 impl Approvals {
+    /// Those of a loaded thread. `approved`: what the user approved and has not run yet.
+    pub(crate) fn new(approved: Vec<ApprovedAction>) -> Self {
+        let reviews = AutoReviews::new(approved);
+        Self { grants: Grants::default(), prompts: Prompts::default(), reviews }
+    }
+
     /// Decides about a command of the agent.
     pub(crate) fn command(&self, settings: &Settings, request: &CommandRequest<'_>) -> Verdict {
         policy::command(settings, &self.grants, request)
@@ -73,18 +78,25 @@ impl Approvals {
             network::answer(question.key, true, cx);
             return None;
         }
-        let may_ask = match policy {
-            ApprovalPolicy::Never => false,
-            ApprovalPolicy::Granular(granular) => granular.sandbox_approval,
-            ApprovalPolicy::OnRequest | ApprovalPolicy::UnlessTrusted => true,
-        };
         match command {
-            Some(command) if may_ask && has_turn => self.prompts.ask(question, command, cx),
+            Some(command) if allows_prompts(policy) && has_turn => {
+                self.prompts.ask(question, command, cx)
+            }
             _ => {
                 network::answer(question.key, false, cx);
                 None
             }
         }
+    }
+
+    /// The clients were asked about a host.
+    pub(crate) fn prompt_put_to_clients(&mut self, request: u64) {
+        self.prompts.put_to_clients(request);
+    }
+
+    /// A reviewer was asked about a host, under these settings.
+    pub(crate) fn prompt_put_to_reviewer(&mut self, request: u64, settings: &Settings) {
+        self.prompts.put_to_reviewer(request, settings);
     }
 
     /// The connection that asked is gone.
@@ -113,7 +125,6 @@ impl Approvals {
         words: &UserWords,
         cx: &mut Cx,
     ) -> ReviewEnd {
-        self.prompts.set_reviewed(request.number);
         self.reviews.begin(request, turn, settings, words, cx)
     }
 
@@ -125,6 +136,11 @@ impl Approvals {
         cx: &mut Cx,
     ) -> Option<ReviewEnd> {
         self.reviews.end(review, outcome, cx)
+    }
+
+    /// The wait before a review's request is sent again is over.
+    pub(crate) fn review_retry_due(&mut self, review: u64, cx: &mut Cx) {
+        self.reviews.retry_due(review, cx);
     }
 
     /// The time of a review is over. `None`: it goes on, or has ended.
@@ -150,14 +166,14 @@ impl Approvals {
         &mut self,
         review: &str,
         action: &ReviewedAction,
-        cx: &Cx,
+        cx: &mut Cx,
     ) -> Result<(), String> {
-        self.reviews.approve_denied(review, action, cx.now)
+        self.reviews.approve_denied(review, action, cx)
     }
 
     /// Uses up the user's approval of exactly this action, if there is one.
-    pub(crate) fn take_approved(&mut self, action: &Action, cx: &Cx) -> bool {
-        self.reviews.take_approved(action, cx.now)
+    pub(crate) fn take_approved(&mut self, action: &Action, cx: &mut Cx) -> bool {
+        self.reviews.take_approved(action, cx)
     }
 
     /// A client or a reviewer answered; `None` when the request is not about a host.
@@ -165,9 +181,10 @@ impl Approvals {
         &mut self,
         request: u64,
         decision: &Decision,
+        settings: &Settings,
         cx: &mut Cx,
     ) -> Option<Answered> {
-        let (target, answered) = self.prompts.decide(request, decision, cx)?;
+        let (target, answered) = self.prompts.decide(request, decision.clone(), settings, cx)?;
         if *decision == Decision::AcceptForSession {
             self.grants.allow_host(target);
         }
@@ -178,5 +195,14 @@ impl Approvals {
     pub(crate) fn close_prompts(&mut self, cx: &mut Cx) {
         self.reviews.close(cx);
         self.prompts.close(cx);
+    }
+}
+
+/// Whether prompts about hosts are allowed.
+pub(crate) fn allows_prompts(policy: ApprovalPolicy) -> bool {
+    match policy {
+        ApprovalPolicy::Never => false,
+        ApprovalPolicy::Granular(granular) => granular.sandbox_approval,
+        ApprovalPolicy::OnRequest | ApprovalPolicy::UnlessTrusted => true,
     }
 }

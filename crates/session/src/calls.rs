@@ -15,9 +15,10 @@ use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::Fragment;
 use crate::port::item::{DynamicCall, Item, ItemStatus};
 use crate::port::question::UserQuestion;
+use crate::terms::Terms;
 use crate::tools::{CallCx, Found, Step, ToolCall};
 use crate::{Id, Millis};
-pub(crate) use asking::{AskedAbout, Asking, FileChange, PermissionRequest, Terms};
+pub(crate) use asking::{AskedAbout, Asking, FileChange, PermissionRequest};
 
 /// See the module.
 #[derive(Default)]

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(mark(&message("developer", "x")), Mark::Context);
         assert_eq!(mark(&said("x")), Mark::Summarized);
         assert_eq!(mark("no JSON"), Mark::Summarized);
-        assert_eq!([0, 1, 2, 3, 4].map(|code| Mark::from_code(code).code()), [0, 1, 2, 3, 4]);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|code| Mark::from_code(code).code()), [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -17,10 +17,12 @@ mod cx;
 mod goal;
 mod history;
 mod machine;
+mod omitted;
 mod plan_mode;
 mod port;
 mod processes;
 mod sample;
+mod terms;
 mod thread;
 mod tools;
 mod turn;
@@ -32,7 +34,8 @@ pub use port::agents::{
 };
 pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
 pub use port::auto_review::{
-    ApprovalReview, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel, UserAuthorization,
+    ApprovalReview, ApprovedAction, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
+    UserAuthorization,
 };
 pub use port::effect::{Answer, Effect, NotSteerable, Prompt, Record, Refusal, RefusalCause};
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};

@@ -2,7 +2,9 @@
 
 mod requests;
 
-use crate::approvals::{ApprovalRequest, Approvals, Question, ReviewEnd, Withdrawn};
+use crate::approvals::{
+    ApprovalRequest, Approvals, Question, ReviewEnd, Withdrawn, allows_prompts,
+};
 use crate::configuration::Configuration;
 use crate::conversation::Conversation;
 use crate::cx::Cx;
@@ -21,6 +23,7 @@ use crate::port::settings::{Mode, Settings};
 use crate::port::thread::{Configured, Ids, Restored};
 use crate::port::tool::ProcessEnd;
 use crate::processes::{AfterExit, Exit, Processes};
+use crate::terms::CHANGED;
 use crate::thread::{Phase, Thread};
 use crate::turn::{Beginning, Kind, Put, Turn, user_command};
 use crate::{Id, Millis};
@@ -51,7 +54,7 @@ impl Machine {
             conversation: Conversation::new(restored.introduced, restored.previewed),
             goal: GoalTracker::new(restored.goal),
             processes: Processes::default(),
-            approvals: Approvals::default(),
+            approvals: Approvals::new(restored.approved_actions),
             usage: restored.usage,
             phase: Phase::Open,
             id: restored.thread,
@@ -202,6 +205,9 @@ impl Machine {
             Input::Decided { request, decision } => self.decided(request, decision),
             Input::NetworkAsk { process, key, target } => self.network_ask(process, key, target),
             Input::Reviewed { review, outcome } => self.reviewed(review, outcome),
+            Input::ReviewRetryDue { review } => {
+                self.thread.approvals.review_retry_due(review, &mut self.thread.cx);
+            }
             Input::ReviewOverdue { review } => {
                 let end = self.thread.approvals.review_overdue(review, &mut self.thread.cx);
                 self.review_ended(review, end);
@@ -277,16 +283,24 @@ impl Machine {
         }
     }
 
-    /// Puts a prompt about a host to who decides.
+    /// Puts a prompt about a host to who decides. One that is decided at once may lead to another for
+    /// the commands that it does not cover: to one a command at most.
     fn put(&mut self, request: ApprovalRequest) {
         let number = request.number;
-        let Thread { approvals, cx, .. } = &mut self.thread;
+        let Thread { approvals, configuration, cx, .. } = &mut self.thread;
+        if !allows_prompts(configuration.settings().approval) {
+            return self.decided(number, Decision::Undecided(CHANGED.to_owned()));
+        }
         if approvals.take_approved(&request.action, cx) {
             return self.decided(number, Decision::Accept);
         }
         let Some(turn) = &self.turn else { return };
-        if let Put::Refused(reason) = turn.put(request, &mut self.thread) {
-            self.decided(number, Decision::Undecided(reason));
+        let put = turn.put(request, &mut self.thread);
+        let Thread { approvals, configuration, .. } = &mut self.thread;
+        match put {
+            Put::ToClients => approvals.prompt_put_to_clients(number),
+            Put::ToReviewer => approvals.prompt_put_to_reviewer(number, configuration.settings()),
+            Put::Refused(reason) => self.decided(number, Decision::Undecided(reason)),
         }
     }
 
@@ -415,14 +429,18 @@ impl Machine {
 
     /// A client answered a request: about a host, or about a call.
     fn decided(&mut self, request: u64, decision: Decision) {
-        let Thread { approvals, processes, cx, .. } = &mut self.thread;
-        let Some(answered) = approvals.network_decided(request, &decision, cx) else {
+        let Thread { approvals, configuration, processes, cx, .. } = &mut self.thread;
+        let settings = configuration.settings();
+        let Some(mut answered) = approvals.network_decided(request, &decision, settings, cx) else {
             return self.with_turn(|turn, thread| turn.decided(request, decision, thread));
         };
         for (process, text) in answered.notes() {
             processes.output(process, text, cx);
         }
         answered.answer(cx);
+        if let Some(again) = answered.again.take() {
+            self.put(again);
+        }
         self.with_turn(|turn, thread| match answered.cancels {
             true => turn.end(TurnStatus::Interrupted, None, thread),
             false => turn.show_waiting(thread),

@@ -55,6 +55,7 @@ machine_inputs! {
     Elapsed { call: u64 }
     Decided { request: u64, decision: Decision }
     Reviewed { review: u64, outcome: Result<ReviewResponse, Failure> }
+    ReviewRetryDue { review: u64 }
     ReviewOverdue { review: u64 }
     ApproveDenied { reply: u64, review: String, action: ReviewedAction }
     NetworkAsk { process: u64, key: u64, target: NetworkTarget }

@@ -2,7 +2,7 @@
 
 use protocol::ThreadSource;
 use serde::{Deserialize, Serialize};
-use session::{DynamicTool, Settings};
+use session::{ApprovedAction, DynamicTool, Settings};
 use store::ThreadRecord;
 
 use crate::agents::AgentIdentity;
@@ -24,6 +24,9 @@ pub(crate) struct Extra {
     pub(crate) introduced: Option<Settings>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) goal: Option<session::Goal>,
+    /// Actions that the user approved after a review refused them, and that have not run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approved_actions: Vec<ApprovedAction>,
     /// Tools that the client runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dynamic_tools: Vec<DynamicTool>,

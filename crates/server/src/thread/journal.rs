@@ -134,6 +134,7 @@ impl Journal {
             }
             Record::Introduced(settings) => self.extra.introduced = Some((**settings).clone()),
             Record::Goal(goal) => self.extra.goal = goal.as_deref().cloned(),
+            Record::ApprovedActions(actions) => self.extra.approved_actions.clone_from(actions),
             Record::Item { .. }
             | Record::History { .. }
             | Record::HistoryReplaced { .. }
@@ -220,7 +221,8 @@ fn changes_loaded(record: &Record) -> bool {
         | Record::Preview(_)
         | Record::Settings(_)
         | Record::Introduced(_)
-        | Record::Goal(_) => true,
+        | Record::Goal(_)
+        | Record::ApprovedActions(_) => true,
         Record::Item { .. }
         | Record::History { .. }
         | Record::HistoryReplaced { .. }

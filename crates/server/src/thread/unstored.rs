@@ -156,6 +156,7 @@ impl UnstoredBatch {
             | Effect::Wait { .. }
             | Effect::Ask { .. }
             | Effect::Review { .. }
+            | Effect::RetryReviewAfter { .. }
             | Effect::ReviewTimeout { .. }
             | Effect::CallTool { .. }
             | Effect::AskUser { .. }

@@ -169,7 +169,11 @@ async fn an_unknown_thread_and_an_empty_input_do_not_fit_the_state() {
     for (method, params, said) in [
         ("thread/read", json!({ "threadId": "unknown" }), "thread not found: unknown"),
         ("thread/resume", json!({ "threadId": "unknown" }), "thread not found: unknown"),
-        ("turn/start", json!({ "threadId": "unknown", "input": input }), "thread not found: unknown"),
+        (
+            "turn/start",
+            json!({ "threadId": "unknown", "input": input }),
+            "thread not found: unknown",
+        ),
         ("turn/start", json!({ "threadId": thread, "input": [] }), "input must not be empty"),
         (
             "turn/interrupt",

@@ -16,12 +16,14 @@ use std::sync::{Arc, LazyLock};
 use crate::cx::Cx;
 use crate::port::approval::Ask;
 use crate::port::auto_review::{
-    ApprovalReview, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel, UserAuthorization,
+    ApprovalReview, ApprovedAction, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
+    UserAuthorization,
 };
 use crate::port::effect::{Effect, Prompt};
 use crate::port::event::Event;
 use crate::port::model::Failure;
 use crate::port::settings::Settings;
+use crate::sample::retry::{Attempts, Next, given_up};
 use crate::{Id, Millis};
 pub(crate) use action::Action;
 use answer::Opinion;
@@ -32,6 +34,11 @@ pub(crate) use document::UserWords;
 const TIME_LIMIT: Millis = 90_000;
 /// Reviews at once; one more is refused.
 const MAX_OPEN: usize = 16;
+/// Reviews in one turn; one more action is refused. What an agent makes of a turn costs no more.
+const MAX_REVIEWS: usize = 500;
+/// Reviews in one turn whose action no longer waits for them, such as a connection that was closed;
+/// then every further action of the turn is refused, because their answers are paid for in vain.
+const MAX_WITHDRAWN: usize = 50;
 /// Refusals in one turn; then every further action of the turn is refused without a request, so that
 /// an agent that insists costs nothing.
 const MAX_REFUSALS: usize = 10;
@@ -52,13 +59,25 @@ pub(super) struct AutoReviews {
     /// By the number of the request.
     open: BTreeMap<u64, OpenReview>,
     denied: DeniedActions,
-    /// Refusals in the running turn.
-    refusals: usize,
+    turn: TurnCounts,
+}
+
+/// Reviews of the running turn.
+#[derive(Default)]
+struct TurnCounts {
+    begun: usize,
+    withdrawn: usize,
+    refused: usize,
 }
 
 struct OpenReview {
     view: ApprovalReview,
     action: Action,
+    prompt: Prompt,
+    /// Failed tries of the request.
+    attempts: Attempts,
+    /// Whether the request waits to be sent again.
+    is_waiting: bool,
     deadline: Millis,
     /// Whether the driver was early once.
     is_extended: bool,
@@ -78,6 +97,11 @@ enum Refusal {
 pub(crate) type ReviewEnd = Result<(), String>;
 
 impl AutoReviews {
+    /// `approved`: what the user approved and has not run yet.
+    pub(super) fn new(approved: Vec<ApprovedAction>) -> Self {
+        Self { denied: DeniedActions::new(approved), ..Self::default() }
+    }
+
     /// Begins a review. A refusal at once comes as its reason for the model.
     pub(super) fn begin(
         &mut self,
@@ -108,18 +132,22 @@ impl AutoReviews {
             document::message(&view.id, words, shown, &sandbox, ask.reason())
                 .map_err(|error| format!("its request cannot be written: {error}"))
         });
+        let message = match message {
+            Ok(message) => message,
+            Err(why) => return Err(self.refuse(view, action, Refusal::Unclear(why), cx)),
+        };
+        let prompt = prompt(settings, message);
         let review = OpenReview {
             view,
             action,
+            prompt: prompt.clone(),
+            attempts: Attempts::default(),
+            is_waiting: false,
             deadline: cx.now.saturating_add(TIME_LIMIT),
             is_extended: false,
         };
-        let message = match message {
-            Ok(message) => message,
-            Err(why) => return Err(self.refuse(review, Refusal::Unclear(why), cx)),
-        };
         self.open.insert(number, review);
-        let prompt = prompt(settings, message);
+        self.turn.begun += 1;
         cx.push(Effect::Review { review: number, prompt });
         cx.push(Effect::ReviewTimeout { review: number, ms: TIME_LIMIT.unsigned_abs() });
         Ok(())
@@ -145,8 +173,21 @@ impl AutoReviews {
                 "{MAX_OPEN} reviews are under way; try again when they have ended"
             ));
         }
-        if self.refusals >= MAX_REFUSALS {
+        let TurnCounts { begun, withdrawn, refused } = self.turn;
+        if refused >= MAX_REFUSALS {
             return Err(format!("{MAX_REFUSALS} actions of this turn were refused already"));
+        }
+        if withdrawn >= MAX_WITHDRAWN {
+            return Err(format!(
+                "{MAX_WITHDRAWN} actions of this turn ended before their review did; end the turn, \
+                 the next one begins anew"
+            ));
+        }
+        if begun >= MAX_REVIEWS {
+            return Err(format!(
+                "{MAX_REVIEWS} actions of this turn were reviewed already; end the turn, the next \
+                 one begins anew"
+            ));
         }
         Ok(())
     }
@@ -158,13 +199,23 @@ impl AutoReviews {
         outcome: Result<&ReviewResponse, &Failure>,
         cx: &mut Cx,
     ) -> Option<ReviewEnd> {
-        let review = self.open.remove(&number)?;
+        // While it waits to be sent again there is no request that could end.
+        self.open.get(&number).filter(|review| !review.is_waiting)?;
+        let mut review = self.open.remove(&number)?;
         if cx.now >= review.deadline {
-            return Some(Err(self.refuse(review, Refusal::TimedOut, cx)));
+            let OpenReview { view, action, .. } = review;
+            return Some(Err(self.refuse(view, action, Refusal::TimedOut, cx)));
         }
         let opinion = match outcome {
             Ok(response) => answer::read(&review.view.id, response),
-            Err(failure) => Err(format!("the request to it failed: {}", failure.message)),
+            Err(failure) => match review.failed(failure, cx) {
+                Ok(wait_ms) => {
+                    self.open.insert(number, review);
+                    cx.push(Effect::RetryReviewAfter { review: number, wait_ms });
+                    return None;
+                }
+                Err(failure) => Err(format!("the request to it failed: {}", failure.message)),
+            },
         };
         let refusal = match opinion {
             Ok(opinion) if !opinion.approves => Refusal::Opinion(opinion),
@@ -179,7 +230,15 @@ impl AutoReviews {
             },
             Err(why) => Refusal::Unclear(why),
         };
-        Some(Err(self.refuse(review, refusal, cx)))
+        Some(Err(self.refuse(review.view, review.action, refusal, cx)))
+    }
+
+    /// The wait before the request of a review is sent again is over.
+    pub(super) fn retry_due(&mut self, number: u64, cx: &mut Cx) {
+        if let Some(review) = self.open.get_mut(&number).filter(|review| review.is_waiting) {
+            review.is_waiting = false;
+            cx.push(Effect::Review { review: number, prompt: review.prompt.clone() });
+        }
     }
 
     /// The time of a review is over. `None`: it has ended.
@@ -192,14 +251,15 @@ impl AutoReviews {
             cx.push(Effect::ReviewTimeout { review: number, ms });
             return None;
         }
-        let review = self.open.remove(&number)?;
+        let OpenReview { view, action, .. } = self.open.remove(&number)?;
         cx.push(Effect::CancelReview { review: number });
-        Some(Err(self.refuse(review, Refusal::TimedOut, cx)))
+        Some(Err(self.refuse(view, action, Refusal::TimedOut, cx)))
     }
 
     /// Nothing waits for a review any longer.
     pub(super) fn abort(&mut self, number: u64, cx: &mut Cx) {
         if let Some(review) = self.open.remove(&number) {
+            self.turn.withdrawn += 1;
             cx.push(Effect::CancelReview { review: number });
             close(review.view, ReviewStatus::Aborted, None, None, cx);
         }
@@ -209,7 +269,7 @@ impl AutoReviews {
     pub(super) fn close(&mut self, cx: &mut Cx) {
         let open: Vec<u64> = self.open.keys().copied().collect();
         open.into_iter().for_each(|number| self.abort(number, cx));
-        self.refusals = 0;
+        self.turn = TurnCounts::default();
     }
 
     /// See [`DeniedActions::approve`].
@@ -217,14 +277,14 @@ impl AutoReviews {
         &mut self,
         review: &str,
         shown: &ReviewedAction,
-        now: Millis,
+        cx: &mut Cx,
     ) -> Result<(), String> {
-        self.denied.approve(review, shown, now)
+        self.denied.approve(review, shown, cx)
     }
 
     /// See [`DeniedActions::take_approved`].
-    pub(super) fn take_approved(&mut self, action: &Action, now: Millis) -> bool {
-        self.denied.take_approved(action, now)
+    pub(super) fn take_approved(&mut self, action: &Action, cx: &mut Cx) -> bool {
+        self.denied.take_approved(action, cx)
     }
 
     /// Whether the review of this request is under way.
@@ -238,9 +298,14 @@ impl AutoReviews {
     }
 
     /// Ends a review with a refusal. Returns the reason for the model.
-    fn refuse(&mut self, review: OpenReview, refusal: Refusal, cx: &mut Cx) -> String {
-        self.refusals += 1;
-        let OpenReview { view, action, .. } = review;
+    fn refuse(
+        &mut self,
+        view: ApprovalReview,
+        action: Action,
+        refusal: Refusal,
+        cx: &mut Cx,
+    ) -> String {
+        self.turn.refused += 1;
         self.denied.add(view.id.clone(), action, cx.now);
         let (status, judged, rationale) = match refusal {
             Refusal::Opinion(Opinion { risk, authorization, rationale, .. }) => {
@@ -262,6 +327,30 @@ impl AutoReviews {
         let message = format!("the approvals reviewer gave no approval: {rationale}");
         cx.emit(Event::ReviewerWarning { message: message.clone() });
         message
+    }
+}
+
+impl OpenReview {
+    /// The request failed. Returns the wait before it is sent again, if that leaves time for an
+    /// answer.
+    ///
+    /// # Errors
+    /// The failure as it ends the review.
+    fn failed(&mut self, failure: &Failure, cx: &Cx) -> Result<u64, Failure> {
+        let tries = match self.attempts.failed(failure, &cx.limits) {
+            Next::Again { wait_ms, .. } if self.has_time(wait_ms, cx.now) => {
+                self.is_waiting = true;
+                return Ok(wait_ms);
+            }
+            Next::Again { attempt, .. } => attempt,
+            Next::GiveUp { tries } => tries,
+        };
+        Err(given_up(failure.clone(), tries))
+    }
+
+    fn has_time(&self, wait_ms: u64, now: Millis) -> bool {
+        let left = self.deadline.saturating_sub(now);
+        i64::try_from(wait_ms).is_ok_and(|wait| wait < left)
     }
 }
 

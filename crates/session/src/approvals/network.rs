@@ -1,6 +1,7 @@
 //! Prompts about the managed network: a running command wants to reach a host that is on no list
-//! (specification: Server-initiated requests, `networkApprovalContext`). One prompt serves all
-//! commands that want the same host, protocol and port.
+//! (specification: Server-initiated requests, `networkApprovalContext`). One prompt to the clients
+//! serves all commands that want the same host, protocol and port. A reviewer is shown one command,
+//! and its verdict is for no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,6 +13,8 @@ use crate::port::approval::{Ask, Decision, NetworkTarget};
 use crate::port::effect::Effect;
 use crate::port::event::Event;
 use crate::port::item::CommandItem;
+use crate::port::settings::Settings;
+use crate::terms::{CHANGED, Terms};
 
 /// Open prompts; one more is refused.
 const MAX_PROMPTS: usize = 32;
@@ -32,11 +35,31 @@ pub(super) struct Prompts(BTreeMap<u64, Prompt>);
 
 struct Prompt {
     target: NetworkTarget,
-    /// Whether a reviewer decides in place of the clients.
-    is_reviewed: bool,
+    decider: Decider,
     /// The command that the prompt shows.
     shown: u64,
     waiting: Vec<Waiting>,
+}
+
+/// Who decides about a prompt.
+enum Decider {
+    /// It has not been put to anyone.
+    Unasked,
+    /// The clients.
+    Clients,
+    /// A reviewer, under these settings.
+    Reviewer(Terms),
+}
+
+impl Prompt {
+    fn asks_clients(&self) -> bool {
+        matches!(self.decider, Decider::Clients)
+    }
+
+    /// Whether its answer is for this command too.
+    fn covers(&self, process: u64) -> bool {
+        self.asks_clients() || self.shown == process
+    }
 }
 
 /// A question that a prompt will answer.
@@ -63,6 +86,8 @@ pub(crate) struct Withdrawn {
 pub(crate) struct Answered {
     /// Whether the client ends the turn.
     pub(crate) cancels: bool,
+    /// A prompt for the commands that the answer is not for, which the caller puts to who decides.
+    pub(crate) again: Option<ApprovalRequest>,
     /// For the output of the commands that waited, when no client could decide.
     note: Option<String>,
     allowed: bool,
@@ -90,17 +115,25 @@ impl Answered {
 impl Prompts {
     /// Whether clients are asked.
     pub(super) fn wait_for_clients(&self) -> bool {
-        self.0.values().any(|prompt| !prompt.is_reviewed)
+        self.0.values().any(Prompt::asks_clients)
     }
 
-    /// A reviewer decides about this request.
-    pub(super) fn set_reviewed(&mut self, request: u64) {
+    /// The clients were asked.
+    pub(super) fn put_to_clients(&mut self, request: u64) {
         if let Some(prompt) = self.0.get_mut(&request) {
-            prompt.is_reviewed = true;
+            prompt.decider = Decider::Clients;
         }
     }
 
-    /// Opens a prompt, which the caller puts to who decides, or joins the one about the same target.
+    /// A reviewer was asked, under these settings.
+    pub(super) fn put_to_reviewer(&mut self, request: u64, settings: &Settings) {
+        if let Some(prompt) = self.0.get_mut(&request) {
+            prompt.decider = Decider::Reviewer(Terms::new(settings));
+        }
+    }
+
+    /// Opens a prompt, which the caller puts to who decides, or joins one about the same target whose
+    /// answer will be for this command too.
     pub(super) fn ask(
         &mut self,
         question: Question,
@@ -115,7 +148,8 @@ impl Prompts {
             command: command.command.clone(),
             cwd: command.cwd.clone(),
         };
-        if let Some(prompt) = self.0.values_mut().find(|prompt| prompt.target == target) {
+        let joins = |prompt: &&mut Prompt| prompt.target == target && prompt.covers(process);
+        if let Some(prompt) = self.0.values_mut().find(joins) {
             prompt.waiting.push(waiting);
             return None;
         }
@@ -124,7 +158,7 @@ impl Prompts {
             return None;
         }
         let waiting = vec![waiting];
-        self.show(Prompt { target, is_reviewed: false, shown: process, waiting }, cx)
+        self.show(Prompt { target, decider: Decider::Unasked, shown: process, waiting }, cx)
     }
 
     /// Opens a prompt that shows the first command that waits, if any does.
@@ -141,7 +175,7 @@ impl Prompts {
         };
         let action = Action::network(&prompt.target, &first.command, &first.cwd);
         let (number, item) = (cx.number(), first.item.clone());
-        prompt.is_reviewed = false;
+        prompt.decider = Decider::Unasked;
         self.0.insert(number, prompt);
         Some(ApprovalRequest { number, item, ask, action })
     }
@@ -173,9 +207,10 @@ impl Prompts {
                 self.0.insert(request, prompt);
                 continue;
             }
-            match prompt.is_reviewed {
-                true => withdrawn.reviews.push(request),
-                false => cx.emit(Event::RequestResolved { request }),
+            match prompt.decider {
+                Decider::Reviewer(_) => withdrawn.reviews.push(request),
+                Decider::Clients => cx.emit(Event::RequestResolved { request }),
+                Decider::Unasked => {}
             }
             withdrawn.any = true;
             withdrawn.again.extend(self.show(prompt, cx));
@@ -183,17 +218,30 @@ impl Prompts {
         withdrawn
     }
 
-    /// Closes the prompt of `request` with the clients' answer. The caller answers the questions.
+    /// Closes the prompt of `request` with an answer. The caller answers the questions. An approval of
+    /// a reviewer does not hold when the settings changed since.
     pub(super) fn decide(
         &mut self,
         request: u64,
-        decision: &Decision,
+        mut decision: Decision,
+        settings: &Settings,
         cx: &mut Cx,
     ) -> Option<(NetworkTarget, Answered)> {
-        let Prompt { target, is_reviewed, waiting, .. } = self.0.remove(&request)?;
-        if !is_reviewed {
-            cx.emit(Event::RequestResolved { request });
+        let mut prompt = self.0.remove(&request)?;
+        let waiting = std::mem::take(&mut prompt.waiting);
+        let (waiting, others) = waiting.into_iter().partition(|it| prompt.covers(it.process));
+        prompt.waiting = others;
+        let target = prompt.target.clone();
+        match &prompt.decider {
+            Decider::Clients => cx.emit(Event::RequestResolved { request }),
+            Decider::Reviewer(terms)
+                if decision == Decision::Accept && *terms != Terms::new(settings) =>
+            {
+                decision = Decision::Undecided(CHANGED.into());
+            }
+            Decider::Reviewer(_) | Decider::Unasked => {}
         }
+        let again = self.show(prompt, cx);
         let allowed = match decision {
             // No command prefix can be allowed permanently here, so an amendment is a plain acceptance.
             Decision::Accept | Decision::AcceptWithAmendment(_) | Decision::AcceptForSession => {
@@ -203,21 +251,21 @@ impl Prompts {
                 false
             }
         };
-        let note = match decision {
+        let note = match &decision {
             Decision::Undecided(why) => {
                 let NetworkTarget { host, port, .. } = &target;
                 Some(format!("agentd: {host}:{port} was not allowed: {why}\n"))
             }
             _ => None,
         };
-        let cancels = *decision == Decision::Cancel;
-        Some((target, Answered { cancels, note, allowed, waiting }))
+        let cancels = decision == Decision::Cancel;
+        Some((target, Answered { cancels, again, note, allowed, waiting }))
     }
 
     /// Withdraws every prompt, and refuses what waits for them.
     pub(super) fn close(&mut self, cx: &mut Cx) {
         for (request, prompt) in std::mem::take(&mut self.0) {
-            if !prompt.is_reviewed {
+            if prompt.asks_clients() {
                 cx.emit(Event::RequestResolved { request });
             }
             for waiting in prompt.waiting {

@@ -1,10 +1,10 @@
-//! What the user, or a reviewer in the user's place, is asked about a call, and under which settings.
+//! What the user, or a reviewer in the user's place, is asked about a call.
 
 use crate::Id;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
-use crate::port::settings::{ApprovalPolicy, ApprovalsReviewer, Mode, SandboxPolicy, Settings};
 use crate::port::tool::PatchPlan;
+use crate::terms::Terms;
 use crate::tools::CommandCall;
 
 /// A call that the user is asked about.
@@ -19,26 +19,6 @@ pub(crate) struct Asking {
     pub(crate) about: AskedAbout,
     /// The settings when it was asked.
     pub(crate) terms: Terms,
-}
-
-/// The settings under which somebody decides. A decision holds for no others.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Terms {
-    sandbox: SandboxPolicy,
-    approval: ApprovalPolicy,
-    reviewer: ApprovalsReviewer,
-    mode: Mode,
-}
-
-impl Terms {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        Self {
-            sandbox: settings.sandbox.clone(),
-            approval: settings.approval,
-            reviewer: settings.reviewer,
-            mode: settings.mode,
-        }
-    }
 }
 
 /// What the user is asked about.

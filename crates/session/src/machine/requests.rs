@@ -202,7 +202,7 @@ impl Machine {
     /// `thread/approveGuardianDeniedAction`: the user lets an action that a review refused run once.
     /// The model learns of it, because only its next attempt runs the action.
     pub(super) fn approve_denied(&mut self, reply: u64, review: &str, action: &ReviewedAction) {
-        let Thread { approvals, conversation, cx, .. } = &mut self.thread;
+        let Thread { approvals, cx, .. } = &mut self.thread;
         if let Err(message) = approvals.approve_denied(review, action, cx) {
             return cx.refuse(reply, message);
         }
@@ -214,11 +214,14 @@ impl Machine {
         );
         let fragment = Fragment::summarized(history::message("developer", &text));
         match &mut self.turn {
-            Some(turn) if !turn.is_ending() => {
+            Some(turn) => {
                 let id = turn.id().clone();
                 turn.add_pending(&id, vec![fragment], &mut self.thread);
             }
-            _ => conversation.announce(fragment),
+            None => {
+                let Thread { conversation, cx, .. } = &mut self.thread;
+                conversation.remember(None, vec![fragment], cx);
+            }
         }
     }
 

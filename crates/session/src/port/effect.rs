@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::agents::AgentRequest;
 use super::approval::Ask;
+use super::auto_review::ApprovedAction;
 use super::event::{Event, TurnStatus, TurnView};
 use super::fragment::Fragment;
 use super::goal::Goal;
@@ -54,6 +55,8 @@ pub enum Effect {
     /// Ask the model of a reviewer, beside other requests; report `Input::Reviewed` unless the review
     /// is cancelled.
     Review { review: u64, prompt: Prompt },
+    /// Wait for `wait_ms`, or with jitter a little longer, then report `Input::ReviewRetryDue`.
+    RetryReviewAfter { review: u64, wait_ms: u64 },
     /// Stop asking the reviewer.
     CancelReview { review: u64 },
     /// Report `Input::ReviewOverdue` after so many milliseconds.
@@ -157,6 +160,9 @@ pub enum Record {
     Introduced(Box<Settings>),
     /// The first user text, which names the thread in lists.
     Preview(String),
+    /// All actions that the user approved after a review refused them, and that have not run; comes
+    /// back as `Restored::approved_actions`.
+    ApprovedActions(Vec<ApprovedAction>),
     /// Tokens of the thread so far.
     TokenUsage { total: Usage, last: Usage },
 }

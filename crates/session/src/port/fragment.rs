@@ -31,6 +31,8 @@ pub enum Mark {
     /// Kept word for word: messages that a client added, and input of another agent. They are not the
     /// user's own words.
     Pinned,
+    /// Replaced: the note of an earlier compaction about the messages that it did not keep.
+    Omitted,
 }
 
 impl Mark {
@@ -42,6 +44,7 @@ impl Mark {
             Self::Kept => 2,
             Self::Summarized => 3,
             Self::Pinned => 4,
+            Self::Omitted => 5,
         }
     }
 
@@ -52,6 +55,7 @@ impl Mark {
             2 => Self::Kept,
             3 => Self::Summarized,
             4 => Self::Pinned,
+            5 => Self::Omitted,
             _ => Self::Unknown,
         }
     }

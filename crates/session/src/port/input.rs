@@ -74,6 +74,8 @@ pub enum Input {
     Decided { request: u64, decision: Decision },
     /// A reviewer's model answered, or did not.
     Reviewed { review: u64, outcome: Result<ReviewResponse, Failure> },
+    /// The wait before the request of a review is sent again is over.
+    ReviewRetryDue { review: u64 },
     /// The time of a review is over.
     ReviewOverdue { review: u64 },
     /// A client approves the action that the review with this id refused.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::auto_review::ApprovedAction;
 use super::fragment::Fragment;
 use super::goal::Goal;
 use super::model::Usage;
@@ -81,6 +82,8 @@ pub struct Restored {
     pub failed: bool,
     /// Whether the thread has its preview.
     pub previewed: bool,
+    /// Actions that the user approved after a review refused them, and that have not run.
+    pub approved_actions: Vec<ApprovedAction>,
     /// What the thread works towards.
     pub goal: Option<Goal>,
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 use crate::Id;
 use crate::context;
 use crate::history::{self, History};
+use crate::omitted::OmittedMessages;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::Item;
 use crate::thread::Thread;
@@ -90,7 +91,9 @@ impl Compaction {
             .count();
         let dropped = kept.len() - fits.max(1).min(kept.len());
         let finished = finished.unwrap_or(kept.len()).saturating_sub(dropped);
-        let state = state_text(dropped, kept.len() - dropped, finished);
+        let state = state_text(kept.len() - dropped, finished);
+        let omitted = OmittedMessages::in_history(thread.conversation.history().fragments().iter());
+        let omitted = omitted.and(&kept[..dropped]);
         let text = format!(
             "<conversation_summary>\n{}\n</conversation_summary>\n\n{state}",
             self.summary.trim()
@@ -99,6 +102,7 @@ impl Compaction {
         let mut fragments =
             context::introduction(configuration.context(), configuration.settings());
         fragments.extend(thread.goal.introduction());
+        fragments.extend(omitted.note());
         let marked = |part: Fragment| Fragment { mark: part.effective_mark(), ..part };
         fragments.extend(kept.into_iter().skip(dropped).map(marked));
         fragments.push(Fragment::summarized(history::message("user", &text)));
@@ -107,24 +111,17 @@ impl Compaction {
 }
 
 /// What of the requests above is open.
-fn state_text(dropped: usize, kept: usize, finished: usize) -> String {
-    let mut text = String::new();
-    if dropped > 0 {
-        text.push_str(&format!("{dropped} older messages of the user are left to the summary. "));
-    }
+fn state_text(kept: usize, finished: usize) -> String {
     if finished >= kept {
-        text.push_str(
-            "The user's messages above are finished business: do not start any of them again. \
-             Wait for what the user asks next.",
-        );
-    } else {
-        text.push_str(&format!(
-            "Of the user's messages above, the first {finished} are finished business: do not \
-             start any of them again. Continue with the last {}, from where the summary ends.",
-            kept - finished
-        ));
+        return "The user's messages above are finished business: do not start any of them again. \
+                Wait for what the user asks next."
+            .to_owned();
     }
-    text
+    format!(
+        "Of the user's messages above, the first {finished} are finished business: do not start any \
+         of them again. Continue with the last {}, from where the summary ends.",
+        kept - finished
+    )
 }
 
 /// The history for the request, without the oldest part of what is summed up: half of it, three

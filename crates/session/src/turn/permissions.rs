@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::Turn;
-use super::steps::CHANGED;
-use crate::calls::{AskedAbout, PermissionRequest, Terms};
+use crate::calls::{AskedAbout, PermissionRequest};
 use crate::history::CallOutput;
 use crate::port::approval::{Ask, Decision};
 use crate::port::effect::Effect;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::permission::{Grant, GrantScope, Permissions};
 use crate::port::tool::ToolError;
+use crate::terms::{CHANGED, Terms};
 use crate::thread::Thread;
 use crate::tools::started_call;
 

@@ -3,7 +3,7 @@
 use super::approval::Put;
 use super::{Turn, permissions};
 use crate::approvals::{Action, ApprovalRequest, CommandRequest, Verdict};
-use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest, Terms};
+use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest};
 use crate::history::CallOutput;
 use crate::plan_mode::{CHANGES_NOTHING, Reach};
 use crate::port::approval::{Ask, Decision};
@@ -14,12 +14,9 @@ use crate::port::permission::{Grant, GrantScope};
 use crate::port::settings::Settings;
 use crate::port::tool::{Attempted, ExecSpec, PatchPlan, Prepared, ToolError};
 use crate::processes::{AgentCommand, output};
+use crate::terms::{CHANGED, Terms};
 use crate::thread::Thread;
 use crate::tools::{CommandCall, Found, Step, command_item, started_call, write_stdin};
-
-/// Why what was decided under other settings is refused.
-pub(super) const CHANGED: &str =
-    "the settings changed while this was decided; try again if it is still needed";
 
 impl Turn {
     /// Begins the calls whose turn has come, and asks the model again once all are answered.
@@ -202,7 +199,7 @@ impl Turn {
         thread: &mut Thread,
     ) {
         let action = reviewed_action(&about, unsandboxed, thread);
-        if thread.approvals.take_approved(&action, &thread.cx) {
+        if thread.approvals.take_approved(&action, &mut thread.cx) {
             return self.carry_out_approved(number, about, unsandboxed, thread);
         }
         let (request, item) = (thread.cx.number(), about.item());

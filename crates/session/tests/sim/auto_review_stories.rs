@@ -13,7 +13,7 @@ use crate::simulation::{Order, Simulation};
 use crate::stories::{run, statuses};
 
 /// The reviews that ended.
-fn reviews(sim: &Simulation) -> Vec<ApprovalReview> {
+pub(crate) fn reviews(sim: &Simulation) -> Vec<ApprovalReview> {
     let ended = sim.events.iter().filter_map(|event| match event {
         Event::ApprovalReview(review) if review.status != ReviewStatus::InProgress => {
             Some((**review).clone())
@@ -23,7 +23,7 @@ fn reviews(sim: &Simulation) -> Vec<ApprovalReview> {
     ended.collect()
 }
 
-fn warnings(sim: &Simulation) -> Vec<&str> {
+pub(crate) fn warnings(sim: &Simulation) -> Vec<&str> {
     let warnings = sim.events.iter().filter_map(|event| match event {
         Event::ReviewerWarning { message } => Some(message.as_str()),
         _ => None,
@@ -31,7 +31,7 @@ fn warnings(sim: &Simulation) -> Vec<&str> {
     warnings.collect()
 }
 
-fn runs(sim: &Simulation) -> usize {
+pub(crate) fn runs(sim: &Simulation) -> usize {
     sim.effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count()
 }
 
@@ -44,12 +44,12 @@ fn request_text(sim: &Simulation, at: usize) -> String {
     part["text"].as_str().unwrap().to_owned()
 }
 
-fn request(sim: &Simulation, at: usize) -> Value {
+pub(crate) fn request(sim: &Simulation, at: usize) -> Value {
     serde_json::from_str(&request_text(sim, at)).unwrap()
 }
 
 /// One command that needs an approval, reviewed like this.
-fn one_command(review: Review) -> Script {
+pub(crate) fn one_command(review: Review) -> Script {
     Script::new(&[&[exec("a", "print:a")]])
         .asking(ApprovalPolicy::UnlessTrusted)
         .reviewed(&[review])
@@ -368,18 +368,18 @@ fn too_many_reviews_at_once_are_refused() {
 }
 
 /// A thread whose reviewer denies a command and a patch, at rest.
-fn after_denials() -> Simulation {
+pub(crate) fn after_denials() -> Simulation {
     let deny = judged(verdict("deny", "high", "unknown"));
     let script = Script::new(&[&[exec("a", "print:a"), patch("b", "path:/w/x")]])
         .asking(ApprovalPolicy::UnlessTrusted)
-        .reviewed(&vec![deny; 20]);
+        .reviewed(&vec![deny; 60]);
     let mut sim = Simulation::new(&script, Order::Timely);
     sim.run_out();
     assert_eq!(reviews(&sim).len(), 2);
     sim
 }
 
-fn approve(sim: &mut Simulation, review: &ApprovalReview) -> Result<(), String> {
+pub(crate) fn approve(sim: &mut Simulation, review: &ApprovalReview) -> Result<(), String> {
     let reply = sim.reply();
     let (review, action) = (review.id.to_string(), review.action.clone());
     sim.step(Input::ApproveDenied { reply, review, action });
@@ -387,7 +387,7 @@ fn approve(sim: &mut Simulation, review: &ApprovalReview) -> Result<(), String> 
 }
 
 /// Runs a turn whose model makes these calls, and then says a closing word.
-fn turn(sim: &mut Simulation, outputs: &[Output]) {
+pub(crate) fn turn(sim: &mut Simulation, outputs: &[Output]) {
     sim.respond_with(outputs);
     let reply = sim.reply();
     let (content, overrides) = (text("again"), Overrides::default());

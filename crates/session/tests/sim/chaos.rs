@@ -147,6 +147,8 @@ fn review() -> impl Strategy<Value = Review> {
         1 => vec("[a-z{}\"]{0,9}", 0..3).prop_map(|texts| Review::Says(7, texts)),
         1 => Just(Review::Calls),
         1 => Just(Review::Fails),
+        2 => (0_i64..30_000, prop::option::of(0_u64..120_000))
+            .prop_map(|(ms, asked)| Review::IsBusy(ms, asked)),
         1 => Just(Review::IsSilent),
     ]
 }
@@ -297,6 +299,7 @@ fn garbage() -> impl Strategy<Value = ClientAction> {
             .prop_map(|call| Input::Granted { call, outcome: Err(ToolError::new("no")) }),
         1 => Just(Input::DropGrants),
         1 => number.clone().prop_map(|review| Input::ReviewOverdue { review }),
+        1 => number.clone().prop_map(|review| Input::ReviewRetryDue { review }),
         1 => number.clone().prop_map(|review| Input::Reviewed {
             review,
             outcome: Ok(ReviewResponse { messages: vec!["{}".into()], ..Default::default() }),

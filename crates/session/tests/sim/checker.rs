@@ -57,6 +57,8 @@ pub(crate) struct Checker {
     applying: BTreeSet<u64>,
     /// Requests to the reviewer of approvals.
     reviewing: BTreeSet<u64>,
+    /// Those that wait to be sent again.
+    review_retries: BTreeSet<u64>,
     /// Reviews of approvals that were reported to have begun.
     reviews: BTreeSet<Id>,
     /// The turn that a client stopped: nothing new begins in it.
@@ -88,6 +90,7 @@ impl Checker {
             retry: None,
             applying: BTreeSet::new(),
             reviewing: BTreeSet::new(),
+            review_retries: BTreeSet::new(),
             reviews: BTreeSet::new(),
             stopped: false,
             failed: script.restored.failed,
@@ -198,6 +201,7 @@ impl Checker {
             | Record::Introduced(_)
             | Record::Preview(_)
             | Record::Goal(_)
+            | Record::ApprovedActions(_)
             | Record::TokenUsage { .. } => {}
         }
     }
@@ -216,6 +220,7 @@ impl Checker {
                 | Effect::AskUser { .. }
                 | Effect::CheckGrant { .. }
                 | Effect::RetryAfter { .. }
+                | Effect::RetryReviewAfter { .. }
         );
         assert!(!(begins && self.stopped), "begun after the turn was stopped: {effect:?}");
         match effect {
@@ -236,12 +241,18 @@ impl Checker {
             | Effect::CheckGrant { .. }
             | Effect::ReviewTimeout { .. } => {}
             Effect::Review { review, .. } => {
-                assert!(self.asked.insert(*review), "reviewed twice: {review}");
+                let is_retry = self.review_retries.remove(review);
+                assert!(self.asked.insert(*review) || is_retry, "reviewed twice: {review}");
                 self.reviewing.insert(*review);
                 assert!(self.reviewing.len() <= 16, "too many reviews at once");
             }
             Effect::CancelReview { review } => {
-                assert!(self.reviewing.remove(review), "cancelled twice: {review}");
+                let was_open = self.reviewing.remove(review) || self.review_retries.remove(review);
+                assert!(was_open, "cancelled twice: {review}");
+            }
+            Effect::RetryReviewAfter { review, wait_ms } => {
+                assert!(*wait_ms < 90_000, "a wait beyond the time of the review");
+                assert!(!self.reviewing.contains(review) && self.review_retries.insert(*review));
             }
             Effect::NetworkAnswer { key, .. } => {
                 assert!(self.reaching.remove(key), "question {key} answered twice");
@@ -377,7 +388,8 @@ impl Checker {
         assert!(view.completed_at.is_some());
         assert!(self.asks.is_empty(), "a turn ended with open requests");
         assert!(self.reviews.is_empty(), "a turn ended with open reviews");
-        assert!(self.reviewing.is_empty(), "a turn ended with requests to the reviewer");
+        let requests = self.reviewing.len() + self.review_retries.len();
+        assert_eq!(requests, 0, "a turn ended with requests to the reviewer");
         let open = self
             .items
             .values()

@@ -17,3 +17,4 @@ mod script;
 mod simulation;
 mod stories;
 mod sweeps;
+mod verdict_stories;

@@ -40,8 +40,10 @@ pub(crate) enum Review {
     Says(i64, Vec<String>),
     /// Calls a tool.
     Calls,
-    /// The request fails.
+    /// The request fails for good.
     Fails,
+    /// The request fails after so many milliseconds; the provider may ask for a wait.
+    IsBusy(i64, Option<u64>),
     /// Never answers.
     IsSilent,
 }

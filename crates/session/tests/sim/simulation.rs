@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use session::{
     AgentTools, Answer, Configured, Context, Effect, Event, Failure, FailureKind, Fragment, Id,
     Ids, Input, Item, Machine, Millis, ModelEvent, Offer, ProcessEnd, Prompt, Record, Refusal,
-    ReviewResponse, ToolError, ToolRequest, ToolSet, TurnStatus, Usage,
+    Retry, ReviewResponse, ToolError, ToolRequest, ToolSet, TurnStatus, Usage,
 };
 
 use crate::checker::Checker;
@@ -310,6 +311,11 @@ impl Simulation {
             }
             Effect::Ask { request, .. } => self.decide(*request),
             Effect::Review { review, prompt } => self.answer_review(*review, prompt),
+            Effect::RetryReviewAfter { review, wait_ms } => {
+                let delay = i64::try_from(*wait_ms).unwrap();
+                let input = Input::ReviewRetryDue { review: *review };
+                self.later(Source::Reviewer(*review), delay, input);
+            }
             Effect::ReviewTimeout { review, ms } => {
                 let delay = i64::try_from(*ms).unwrap();
                 let input = Input::ReviewOverdue { review: *review };
@@ -379,6 +385,12 @@ impl Simulation {
             Review::Fails => {
                 let failure = Failure::new(FailureKind::ServerOverloaded, "the provider is busy");
                 (7, Err(Failure { usage: Some(usage), ..failure }))
+            }
+            Review::IsBusy(delay, asked) => {
+                let failure = Failure::new(FailureKind::ServerOverloaded, "the provider is busy");
+                let retry_after = asked.map(Duration::from_millis);
+                let retry = Retry::Request;
+                (delay, Err(Failure { usage: Some(usage), retry, retry_after, ..failure }))
             }
             Review::Calls => {
                 let response = ReviewResponse { other_items: 1, usage, ..Default::default() };

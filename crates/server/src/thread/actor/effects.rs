@@ -66,6 +66,7 @@ impl Actor {
                 self.questions.ask(request, (&turn, &item), ask, at, &clients);
             }
             Effect::Review { review, prompt } => self.begin_review(review, prompt),
+            Effect::RetryReviewAfter { review, wait_ms } => self.retry_review(review, wait_ms),
             Effect::CancelReview { review } => self.model.cancel_review(review),
             Effect::ReviewTimeout { review, ms } => self.limit_review(review, ms),
             Effect::CallTool { request, turn, call } => {
@@ -157,6 +158,11 @@ impl Actor {
         let (config, user_agent) = (self.configuration.config(), self.broadcast.user_agent());
         let failed = self.model.review(review, prompt, config, user_agent);
         self.take_soon(failed);
+    }
+
+    fn retry_review(&self, review: u64, wait_ms: u64) {
+        let wait = self.model.retry_wait(wait_ms);
+        self.mailbox.deliver_after(wait, MachineInput::ReviewRetryDue { review });
     }
 
     fn limit_review(&self, review: u64, ms: u64) {

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::history;
+use crate::omitted::OmittedMessages;
 use crate::port::fragment::{Fragment, Mark};
 
 /// Bytes of all of the user's messages in a request; older ones are left out and counted.
@@ -25,6 +26,8 @@ pub(crate) struct UserWords {
     omitted_messages: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     goal: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_goal_cut: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -42,11 +45,13 @@ fn is_zero(count: &usize) -> bool {
 impl UserWords {
     /// The messages of the user among `fragments`, oldest first, and the thread's goal.
     pub(crate) fn new<'a>(
-        fragments: impl DoubleEndedIterator<Item = &'a Fragment>,
+        fragments: impl DoubleEndedIterator<Item = &'a Fragment> + Clone,
         goal: Option<&str>,
     ) -> Self {
-        let goal = goal.map(|goal| cut(goal).0);
-        let mut words = Self { messages: Vec::new(), omitted_messages: 0, goal };
+        let by_compaction = OmittedMessages::in_history(fragments.clone()).from_user;
+        let (goal, is_goal_cut) = goal.map(cut).unzip();
+        let is_goal_cut = is_goal_cut.unwrap_or(false);
+        let mut words = Self { messages: Vec::new(), omitted_messages: 0, goal, is_goal_cut };
         let mut room = MAX_WORDS;
         for text in fragments.rev().filter_map(said_by_user) {
             let (text, is_cut) = cut(&text);
@@ -58,6 +63,7 @@ impl UserWords {
             words.messages.push(UserMessage { text, is_cut });
         }
         words.messages.reverse();
+        words.omitted_messages = words.omitted_messages.saturating_add(by_compaction);
         words
     }
 }
@@ -229,6 +235,32 @@ mod tests {
         let mut many = many;
         many.insert(0, "short".into());
         assert_eq!(words(&many)["omittedMessages"], 7);
+    }
+
+    #[test]
+    fn what_a_compaction_dropped_is_counted() {
+        let said = |text: &str| Fragment::kept(history::message("user", text));
+        let dropped: Vec<Fragment> = (0..7).map(|_| said("old")).collect();
+        let note = OmittedMessages::default().and(&dropped).note().unwrap();
+        let fragments = [note, said("new"), said("newest")];
+        let shown = serde_json::to_value(UserWords::new(fragments.iter(), None)).unwrap();
+        let messages = json!([{ "text": "new" }, { "text": "newest" }]);
+        assert_eq!(shown, json!({ "messages": messages, "omittedMessages": 7 }));
+        // Together with those that have no room in the request.
+        let long = "x".repeat(MAX_MESSAGE);
+        let many = [&fragments[..1], &(0..10).map(|_| said(&long)).collect::<Vec<_>>()].concat();
+        let shown = serde_json::to_value(UserWords::new(many.iter(), None)).unwrap();
+        assert_eq!(shown["omittedMessages"], 7 + 6);
+    }
+
+    #[test]
+    fn a_goal_that_is_cut_is_marked() {
+        let shown =
+            |goal: &str| serde_json::to_value(UserWords::new([].iter(), Some(goal))).unwrap();
+        assert_eq!(shown("Ship it."), json!({ "messages": [], "goal": "Ship it." }));
+        let goal = format!("{}y", "x".repeat(MAX_MESSAGE));
+        let cut = &goal[..MAX_MESSAGE];
+        assert_eq!(shown(&goal), json!({ "messages": [], "goal": cut, "isGoalCut": true }));
     }
 
     #[test]
