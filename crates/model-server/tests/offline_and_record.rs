@@ -53,7 +53,7 @@ async fn echo_answers_with_the_users_text_in_pieces() {
         })
         .collect();
     assert_eq!(deltas, ["Good day to you ", "all"]);
-    assert!(matches!(events.last(), Some(Event::Completed { usage }) if usage.total > 0));
+    assert!(matches!(events.last(), Some(Event::Completed { usage, .. }) if usage.total > 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,19 +1,39 @@
-//! Known models: their inputs, capabilities, and texts for a picker (specification "Model entry").
-//! It makes no requests to providers; unknown names get conservative defaults.
+//! Known models: their inputs, capabilities, prices, and texts for a picker (specification "Model
+//! entry"). The built-in ones are data, `catalog/*.json`. A model inherits from its family what its
+//! own entry leaves out; a name that is on no list gets the row of its family, and otherwise stated
+//! defaults.
 
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+mod cache;
+mod entry;
+mod listing;
+mod names;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
-/// Text that is built in or read from a catalog file.
-pub type Text = Cow<'static, str>;
+use crate::price::Prices;
+pub use cache::CachedListing;
+use entry::Entry;
+pub use listing::{ListedModel, MAX_LISTING_BYTES, parse_listing};
+pub use names::is_same_model;
+pub use read::{CatalogError, MAX_CATALOG_BYTES, parse, read};
 
-/// A model. Token counts are as providers publish them.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Text of a catalog.
+pub type Text = Arc<str>;
+
+/// A model, with everything that it inherits. Token counts are as providers publish them.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
     pub id: Text,
+    /// Whether the catalog has the model or a family for its name. Otherwise the members are
+    /// defaults.
+    pub is_known: bool,
+    /// Id of its family.
+    pub family: Option<Text>,
     pub display_name: Text,
     pub description: Text,
     /// Tokens of input and output together.
@@ -21,20 +41,31 @@ pub struct ModelInfo {
     /// Most tokens of one response, reasoning included; see [`Self::max_input`].
     pub max_output: u64,
     pub supports_reasoning: bool,
-    pub supported_efforts: Cow<'static, [Effort]>,
+    pub supported_efforts: Arc<[Effort]>,
     /// Empty for models without reasoning.
     pub default_effort: Text,
     pub supports_parallel_tool_calls: bool,
-    /// Whether it accepts `apply_patch` as a custom tool with a grammar, rather than as a function.
-    pub supports_custom_apply_patch: bool,
+    pub patch_tool: PatchTool,
+    pub command_tool: CommandTool,
+    /// Whether it can use the provider's own web search.
+    pub supports_web_search: bool,
+    /// Names of tools that it is not offered.
+    pub withheld_tools: Arc<[Text]>,
     pub supports_verbosity: bool,
-    /// `text`, `image`.
-    pub input_modalities: Cow<'static, [Text]>,
+    /// Base instructions, in place of the program's.
+    pub instructions: Option<Text>,
+    pub input_modalities: Arc<[Modality]>,
     pub supports_personality: bool,
     pub is_default: bool,
     pub hidden: bool,
     /// Id of the model to move to.
     pub upgrade: Option<Text>,
+    pub upgrade_info: Option<Arc<UpgradeInfo>>,
+    pub availability_nux: Option<Arc<AvailabilityNux>>,
+    pub additional_speed_tiers: Arc<[Text]>,
+    pub service_tiers: Arc<[ServiceTier]>,
+    /// `None`: unknown.
+    pub prices: Option<Arc<Prices>>,
 }
 
 /// A reasoning effort that a model accepts, with what it is good for.
@@ -45,308 +76,195 @@ pub struct Effort {
     pub description: Text,
 }
 
-impl Default for ModelInfo {
-    /// An unknown model.
-    fn default() -> Self {
-        Self {
-            id: Text::Borrowed(""),
-            display_name: Text::Borrowed(""),
-            description: Text::Borrowed(""),
-            context_window: 128_000,
-            max_output: 16_384,
-            supports_reasoning: false,
-            supported_efforts: Cow::Borrowed(&[]),
-            default_effort: Text::Borrowed(""),
-            supports_parallel_tool_calls: true,
-            supports_custom_apply_patch: false,
-            supports_verbosity: false,
-            input_modalities: Cow::Borrowed(TEXT_AND_IMAGE),
-            supports_personality: false,
-            is_default: false,
-            hidden: false,
-            upgrade: None,
-        }
-    }
+/// How a model edits files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PatchTool {
+    /// `apply_patch` as a custom tool with a grammar.
+    Custom,
+    /// `apply_patch` as a function.
+    Function,
+    /// `apply_patch` as a command of the shell, which the program carries out itself.
+    Shell,
+}
+
+/// How a model runs commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandTool {
+    /// `exec_command` and `write_stdin`.
+    Terminal,
+    /// `shell`: one call, one command.
+    OneShot,
+}
+
+/// A kind of input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Modality {
+    Text,
+    Image,
+}
+
+/// What a picker shows about the model to move to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpgradeInfo {
+    pub model: Text,
+    pub model_link: Option<Text>,
+    pub upgrade_copy: Option<Text>,
+    pub migration_markdown: Option<Text>,
+}
+
+/// Notice for users who see a model for the first time.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AvailabilityNux {
+    pub message: Text,
+}
+
+/// A service tier that a model can be asked with.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceTier {
+    pub id: Text,
+    pub name: Text,
+    pub description: Text,
+}
+
+/// A family of models: what they have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Family(Entry);
+
+/// Models in the picker's order, and the families for names that are on no list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Catalog {
+    /// The first one whose names match applies.
+    families: Vec<Family>,
+    models: Vec<ModelInfo>,
 }
 
 impl ModelInfo {
+    /// Context window of a model of which nothing is known.
+    pub const CONTEXT_WINDOW: u64 = 128_000;
+    /// Longest response of a model of which nothing is known.
+    pub const MAX_OUTPUT: u64 = 16_384;
+
     /// Most tokens of a request that leave room for the longest response.
     #[must_use]
     pub fn max_input(&self) -> u64 {
         self.context_window.saturating_sub(self.max_output)
     }
-}
 
-/// A catalog file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum CatalogError {
-    /// It cannot be read.
-    #[error("{}: cannot be read: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
-    /// It is larger than [`MAX_CATALOG_BYTES`].
-    #[error("{}: a catalog has at most {MAX_CATALOG_BYTES} bytes", path.display())]
-    TooLarge { path: PathBuf },
-    /// It is not a catalog; the message has line and column.
-    #[error("{}: {source}", path.display())]
-    Json { path: PathBuf, source: serde_json::Error },
-    /// It has no model, a model without an id, or an id twice.
-    #[error("{}: {message}", path.display())]
-    Models { path: PathBuf, message: String },
-}
-
-/// Largest catalog file, in bytes.
-pub const MAX_CATALOG_BYTES: u64 = 4 << 20;
-
-/// Reads a catalog file: a JSON array of models with the members of [`ModelInfo`] (`id` alone is
-/// required), or an object with such an array as `models`. Their order is the picker's.
-///
-/// # Errors
-/// See [`CatalogError`].
-pub fn read(path: &Path) -> Result<Vec<ModelInfo>, CatalogError> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Wrapped {
-        models: Vec<ModelInfo>,
-    }
-    let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
-        files::Error::TooLarge { path, .. } => CatalogError::TooLarge { path },
-        error => CatalogError::Read { path: path.to_owned(), source: error.into_io() },
-    })?;
-    let parsed = if text.trim_start().starts_with('[') {
-        serde_json::from_str(&text)
-    } else {
-        serde_json::from_str(&text).map(|Wrapped { models }| models)
-    };
-    let models: Vec<ModelInfo> =
-        parsed.map_err(|source| CatalogError::Json { path: path.to_owned(), source })?;
-    let wrong = |message: String| CatalogError::Models { path: path.to_owned(), message };
-    if models.is_empty() {
-        return Err(wrong("it lists no model; list at least one".to_owned()));
-    }
-    for (at, model) in models.iter().enumerate() {
-        if model.id.is_empty() {
-            return Err(wrong(format!("model {at} has no `id`")));
+    /// The supported effort that is nearest to one that is not supported, the lower of two; `None`
+    /// for one that is supported, and where the supported ones are not known.
+    #[must_use]
+    pub fn nearest_effort(&self, effort: &str) -> Option<&Text> {
+        let rank = |effort: &str| read::EFFORTS.iter().position(|known| *known == effort);
+        let wanted = rank(effort)?;
+        if self.supported_efforts.iter().any(|option| &*option.effort == effort) {
+            return None;
         }
-        if models[..at].iter().any(|other| other.id == model.id) {
-            return Err(wrong(format!("`{}` is listed twice", model.id)));
+        let distance = |option: &&Effort| rank(&option.effort).map(|rank| rank.abs_diff(wanted));
+        self.supported_efforts.iter().min_by_key(distance).map(|option| &option.effort)
+    }
+
+    /// Whether it accepts images.
+    #[must_use]
+    pub fn accepts_images(&self) -> bool {
+        self.input_modalities.contains(&Modality::Image)
+    }
+}
+
+impl Catalog {
+    /// The built-in models of the default provider.
+    #[must_use]
+    pub fn hosted() -> Arc<Self> {
+        static HOSTED: LazyLock<Arc<Catalog>> =
+            LazyLock::new(|| built_in(include_str!("catalog/hosted.json")));
+        HOSTED.clone()
+    }
+
+    /// The scripted models of the `offline` provider.
+    #[must_use]
+    pub fn offline() -> Arc<Self> {
+        static OFFLINE: LazyLock<Arc<Catalog>> =
+            LazyLock::new(|| built_in(include_str!("catalog/offline.json")));
+        OFFLINE.clone()
+    }
+
+    /// The models, in the picker's order.
+    #[must_use]
+    pub fn models(&self) -> &[ModelInfo] {
+        &self.models
+    }
+
+    /// The model that is used when none is named.
+    #[must_use]
+    pub fn default_model(&self) -> Option<&ModelInfo> {
+        let mut visible = self.models.iter().filter(|model| !model.hidden);
+        let first = visible.clone().next().or(self.models.first());
+        visible.find(|model| model.is_default).or(first)
+    }
+
+    /// The model `id`; else the model of which it is a dated snapshot, under the snapshot's name;
+    /// else a model of the first family that the name matches; else one with the defaults of
+    /// [`ModelInfo`], which is not [known](ModelInfo::is_known).
+    #[must_use]
+    pub fn find(&self, id: &str) -> ModelInfo {
+        if let Some(model) = self.models.iter().find(|model| &*model.id == id) {
+            return model.clone();
         }
-    }
-    Ok(models)
-}
-
-/// The built-in models of the default provider, in the picker's order.
-#[must_use]
-pub fn hosted() -> Vec<ModelInfo> {
-    vec![
-        ModelInfo {
-            is_default: true,
-            supports_personality: true,
-            ..gpt5("gpt-5.2-codex", "GPT-5.2-Codex", "Coding over long tasks.", LOW_TO_XHIGH)
-        },
-        gpt5("gpt-5.2", "GPT-5.2", "General work and coding.", NONE_TO_XHIGH),
-        gpt5("gpt-5.1-codex-max", "GPT-5.1-Codex-Max", "Coding, previous.", LOW_TO_XHIGH),
-        gpt5("gpt-5.1-codex-mini", "GPT-5.1-Codex-Mini", "Coding, quick and cheap.", MEDIUM_HIGH),
-        older(gpt5("gpt-5.1-codex", "GPT-5.1-Codex", "Coding, older.", LOW_TO_HIGH)),
-        older(gpt5("gpt-5.1", "GPT-5.1", "General work, older.", NONE_TO_HIGH)),
-        older(gpt5("gpt-5-codex", "GPT-5-Codex", "Coding, first of its line.", LOW_TO_HIGH)),
-        older(gpt5("gpt-5", "GPT-5", "General work, first of its line.", MINIMAL_TO_HIGH)),
-        gpt5("gpt-5-mini", "GPT-5 mini", "Quick and cheap.", MINIMAL_TO_HIGH),
-        hidden(gpt5("gpt-5-nano", "GPT-5 nano", "Quickest and cheapest.", MINIMAL_TO_HIGH)),
-        hidden(o_series("o3", "o3", "Reasoning, older.")),
-        hidden(o_series("o4-mini", "o4-mini", "Reasoning, small, older.")),
-        hidden(gpt41("gpt-4.1", "GPT-4.1", "Without reasoning, very long context.")),
-        hidden(gpt41("gpt-4.1-mini", "GPT-4.1 mini", "Without reasoning, small.")),
-    ]
-}
-
-/// The scripted models of the `offline` provider.
-#[must_use]
-pub fn offline() -> Vec<ModelInfo> {
-    let scripted = |id: &'static str, name: &'static str, description: &'static str| ModelInfo {
-        id: id.into(),
-        display_name: name.into(),
-        description: description.into(),
-        supports_custom_apply_patch: true,
-        ..ModelInfo::default()
-    };
-    vec![
-        ModelInfo {
-            is_default: true,
-            ..scripted("demo", "Demo (scripted)", "Plays one complete turn; needs no network.")
-        },
-        scripted("echo", "Echo (scripted)", "Answers with what you wrote; needs no network."),
-    ]
-}
-
-/// The model `id` among `models`; else the capabilities of the longest known name that `id` starts
-/// with, under its own name (dated snapshots); else conservative defaults.
-#[must_use]
-pub fn find(models: &[ModelInfo], id: &str) -> ModelInfo {
-    if let Some(model) = models.iter().find(|model| model.id == id) {
-        return model.clone();
-    }
-    let built_in = if id.starts_with('/') { offline() } else { hosted() };
-    let family = family(id);
-    let known = models.iter().chain(&built_in);
-    let nearest = known.filter(|model| family.starts_with(&*model.id)).max_by_key(|m| m.id.len());
-    let like = match nearest {
-        Some(model) => model.clone(),
-        None if id.starts_with('/') => built_in.into_iter().next().unwrap_or_default(),
-        // A later model of a known family.
-        None if is_later_gpt(family) => gpt5("", "", "", LOW_TO_HIGH),
-        None => ModelInfo::default(),
-    };
-    ModelInfo {
-        id: id.to_owned().into(),
-        display_name: id.to_owned().into(),
-        description: Text::Borrowed(""),
-        is_default: false,
-        upgrade: None,
-        ..like
-    }
-}
-
-/// Parses a catalog (configuration `model_catalog_json`): a JSON array of models, members named as
-/// in [`ModelInfo`]; absent members have the defaults of an unknown model.
-///
-/// # Errors
-/// The text is not such an array; the error has line and column.
-pub fn parse(json: &str) -> serde_json::Result<Vec<ModelInfo>> {
-    serde_json::from_str(json)
-}
-
-/// The part of a name that identifies the model: `org/gpt-5-mini` is `gpt-5-mini` behind a router.
-fn family(id: &str) -> &str {
-    id.rsplit('/').next().unwrap_or(id)
-}
-
-/// Whether a name is of the GPT family, from version 5 on.
-fn is_later_gpt(family: &str) -> bool {
-    let version = family.strip_prefix("gpt-").unwrap_or_default();
-    let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
-    version[..digits].parse::<u32>().is_ok_and(|major| major >= 5)
-}
-
-const TEXT_AND_IMAGE: &[Text] = &[Text::Borrowed("text"), Text::Borrowed("image")];
-
-const fn effort(effort: &'static str, description: &'static str) -> Effort {
-    Effort { effort: Text::Borrowed(effort), description: Text::Borrowed(description) }
-}
-
-const NONE: Effort = effort("none", "Answers at once, without reasoning");
-const MINIMAL: Effort = effort("minimal", "Hardly any reasoning, quickest answers");
-const LOW: Effort = effort("low", "Quick answers with little reasoning");
-const MEDIUM: Effort = effort("medium", "Balance of speed and depth for everyday tasks");
-const HIGH: Effort = effort("high", "Thorough reasoning for hard problems");
-const XHIGH: Effort = effort("xhigh", "Most thorough, for the hardest problems; slow");
-
-const MINIMAL_TO_HIGH: &[Effort] = &[MINIMAL, LOW, MEDIUM, HIGH];
-const NONE_TO_HIGH: &[Effort] = &[NONE, LOW, MEDIUM, HIGH];
-const NONE_TO_XHIGH: &[Effort] = &[NONE, LOW, MEDIUM, HIGH, XHIGH];
-const LOW_TO_HIGH: &[Effort] = &[LOW, MEDIUM, HIGH];
-const LOW_TO_XHIGH: &[Effort] = &[LOW, MEDIUM, HIGH, XHIGH];
-const MEDIUM_HIGH: &[Effort] = &[MEDIUM, HIGH];
-
-fn gpt5(
-    id: &'static str,
-    name: &'static str,
-    description: &'static str,
-    efforts: &'static [Effort],
-) -> ModelInfo {
-    ModelInfo {
-        id: id.into(),
-        display_name: name.into(),
-        description: description.into(),
-        context_window: 400_000,
-        max_output: 128_000,
-        supports_reasoning: true,
-        supported_efforts: efforts.into(),
-        default_effort: "medium".into(),
-        supports_custom_apply_patch: true,
-        // The coding models of the family accept only one verbosity.
-        supports_verbosity: !id.contains("codex"),
-        ..ModelInfo::default()
-    }
-}
-
-fn o_series(id: &'static str, name: &'static str, description: &'static str) -> ModelInfo {
-    ModelInfo {
-        context_window: 200_000,
-        max_output: 100_000,
-        supports_custom_apply_patch: false,
-        supports_verbosity: false,
-        ..gpt5(id, name, description, LOW_TO_HIGH)
-    }
-}
-
-fn gpt41(id: &'static str, name: &'static str, description: &'static str) -> ModelInfo {
-    ModelInfo {
-        id: id.into(),
-        display_name: name.into(),
-        description: description.into(),
-        context_window: 1_047_576,
-        max_output: 32_768,
-        ..ModelInfo::default()
-    }
-}
-
-fn older(model: ModelInfo) -> ModelInfo {
-    let upgrade = if model.id.contains("codex") { "gpt-5.2-codex" } else { "gpt-5.2" };
-    ModelInfo { upgrade: Some(upgrade.into()), ..hidden(model) }
-}
-
-fn hidden(model: ModelInfo) -> ModelInfo {
-    ModelInfo { hidden: true, ..model }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn built_in_lists_are_consistent() {
-        for models in [hosted(), offline()] {
-            assert_eq!(models.iter().filter(|model| model.is_default).count(), 1);
-            for model in &models {
-                let efforts = &model.supported_efforts;
-                assert_eq!(model.supports_reasoning, !efforts.is_empty(), "{}", model.id);
-                assert!(
-                    efforts.is_empty() || efforts.iter().any(|e| e.effort == model.default_effort)
-                );
-                assert_eq!(models.iter().filter(|other| other.id == model.id).count(), 1);
-                assert!(model.max_input() > 0);
-                let upgrade = model.upgrade.as_ref();
-                assert!(upgrade.is_none_or(|id| models.iter().any(|other| other.id == *id)));
-            }
+        let plain = names::undated(names::base(id));
+        if let Some(model) = self.models.iter().find(|model| &*model.id == plain) {
+            return ModelInfo {
+                id: id.into(),
+                display_name: id.into(),
+                description: Text::default(),
+                is_default: false,
+                hidden: false,
+                upgrade: None,
+                upgrade_info: None,
+                availability_nux: None,
+                ..model.clone()
+            };
         }
+        self.of_family(Entry { id: id.into(), ..Entry::default() })
     }
 
-    #[test]
-    fn unknown_names_get_the_capabilities_of_their_family() {
-        let check = |id: &str, window: u64, reasoning: bool, patch: bool| {
-            let model = find(&hosted(), id);
-            assert_eq!(model.id, id);
-            assert!(!model.is_default);
-            let found = (model.context_window, model.supports_reasoning);
-            assert_eq!(found, (window, reasoning), "{id}");
-            assert_eq!(model.supports_custom_apply_patch, patch, "{id}");
-        };
-        check("gpt-5-mini-2025-08-07", 400_000, true, true);
-        check("router/gpt-5.1", 400_000, true, true);
-        check("gpt-7-codex", 400_000, true, true);
-        check("gpt-4.1-2025-04-14", 1_047_576, false, false);
-        check("o3-2025-04-16", 200_000, true, false);
-        check("gpt-4o", 128_000, false, false);
-        check("llama-4", 128_000, false, false);
-        check("/scripts/my.json", 128_000, false, true);
+    /// A model that is on no list, with what its family provides.
+    fn of_family(&self, entry: Entry) -> ModelInfo {
+        let family = family_of(&self.families, &entry);
+        let (id, is_known) = (family.map(|family| family.0.id.clone()), family.is_some());
+        let base = family.map(|family| family.0.clone()).unwrap_or_default();
+        Entry { family: id, ..entry }.over(&base).resolve(is_known)
     }
 
-    #[test]
-    fn a_catalog_file_lists_only_deviations() {
-        let json = r#"[{"id": "m", "context_window": 9, "input_modalities": ["text"]}]"#;
-        let model = &parse(json).unwrap()[0];
-        assert_eq!((&*model.id, model.context_window, model.max_output), ("m", 9, 16_384));
-        assert_eq!(*model.input_modalities, [Text::Borrowed("text")]);
-        assert!(parse(r#"[{"idd": "m"}]"#).unwrap_err().to_string().contains("idd"));
+    /// Tokens and prices of another provider's models are not known: the same names may cost more.
+    #[must_use]
+    pub fn without_prices(&self) -> Self {
+        let mut catalog = self.clone();
+        catalog.models.iter_mut().for_each(|model| model.prices = None);
+        catalog.families.iter_mut().for_each(|family| family.0.prices = None);
+        catalog
     }
+}
+
+fn family_of<'f>(families: &'f [Family], entry: &Entry) -> Option<&'f Family> {
+    if let Some(named) = &entry.family {
+        return families.iter().find(|family| family.0.id == *named);
+    }
+    let name = names::base(&entry.id);
+    families.iter().find(|family| {
+        let mut patterns = family.0.names.iter();
+        patterns.any(|pattern| names::matches(pattern, &entry.id) || names::matches(pattern, name))
+    })
+}
+
+fn built_in(json: &str) -> Arc<Catalog> {
+    Arc::new(parse(json).expect("a test reads the built-in catalogs"))
+}
+
+fn text_and_image() -> Arc<[Modality]> {
+    [Modality::Text, Modality::Image].into()
 }

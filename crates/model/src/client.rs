@@ -1,6 +1,8 @@
 //! Sends requests and delivers their events. Each request is sent once; a failure states whether a
 //! retry may help, and the caller decides about it.
 
+mod models;
+
 use std::{
     fmt,
     pin::Pin,
@@ -18,8 +20,11 @@ use tokio::{sync::mpsc, task::AbortHandle, time};
 use crate::{
     Decoder, Endpoint, Event, Failure, FailureKind, Prompt, Provider, Retry, Transport,
     compression::{self, Compression, Encoded},
+    decode::{MODEL_HEADERS, printable},
     failure::{failure_from_status, request_id},
 };
+
+pub use models::ModelsAnswer;
 
 /// Most batches of events that wait for a slow reader; beyond it the network is not read. A batch
 /// holds the events of one read.
@@ -230,6 +235,8 @@ struct Opened {
     body: Incoming,
     /// The provider's name for the request.
     request_id: Option<String>,
+    /// The model that answers, where a header names it.
+    served_by: Option<String>,
 }
 
 async fn open(
@@ -285,7 +292,8 @@ async fn attempt(
     };
     if response.status() == StatusCode::OK && !is_document(response.headers()) {
         let request_id = request_id(response.headers());
-        return Ok(Opened { body: response.into_body(), request_id });
+        let served_by = served_by(response.headers());
+        return Ok(Opened { body: response.into_body(), request_id, served_by });
     }
     Err(refused(provider, endpoint, response).await)
 }
@@ -330,6 +338,12 @@ async fn refused(
     failure
 }
 
+/// The model that answers, where a header names it.
+fn served_by(headers: &HeaderMap) -> Option<String> {
+    let named = MODEL_HEADERS.iter().find_map(|name| headers.get(*name))?;
+    named.to_str().ok().and_then(printable)
+}
+
 fn silent(endpoint: &Endpoint, idle: Duration) -> Failure {
     let host = endpoint.host();
     let seconds = idle.as_secs_f64();
@@ -343,7 +357,12 @@ async fn pump(
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let idle = provider.stream_idle_timeout;
-    let Opened { mut body, request_id } = opened;
+    let Opened { mut body, request_id, served_by } = opened;
+    if let Some(model) = served_by
+        && sender.send(vec![Event::ServedBy { model }]).await.is_err()
+    {
+        return;
+    }
     let mut decoder = Decoder::new();
     while !decoder.ended() {
         let mut batch = Vec::new();

@@ -6,12 +6,15 @@ use std::{borrow::Cow, sync::Arc};
 
 use http_client::sse::{Reader, TooLong};
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::failure::from_code;
 use crate::{Event, Failure, FailureKind, Usage, excerpt};
 
 mod item;
+mod metadata;
+
+pub(crate) use metadata::{MODEL_HEADERS, printable};
 
 /// Decodes one response. Ignores all bytes after a terminal event.
 #[derive(Debug)]
@@ -146,6 +149,7 @@ fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
         "response.failed" => Event::Failed(failed(data)?),
         "response.incomplete" => Event::Failed(incomplete(data)?),
         "error" => Event::Failed(error(data)?),
+        "response.metadata" => return Ok(metadata::decode(&read(data)?)),
         _ => return Ok(None),
     };
     Ok(Some(event))
@@ -191,19 +195,27 @@ fn created(data: &[u8]) -> Result<Event, Failure> {
     struct Response {
         #[serde(default)]
         id: String,
+        #[serde(default)]
+        model: Value,
+        #[serde(default)]
+        headers: Value,
     }
     let Wrapped::<Response> { response } = read(data)?;
-    Ok(Event::Created { response_id: response.id })
+    // The header names the model even where the body repeats the name that was asked for.
+    let model = metadata::model(&response.headers).or_else(|| metadata::name(&response.model));
+    Ok(Event::Created { response_id: response.id, model })
 }
 
 fn completed(data: &[u8]) -> Result<Event, Failure> {
     #[derive(Deserialize)]
     struct Response {
         usage: Option<WireUsage>,
+        #[serde(default)]
+        service_tier: Value,
     }
     let Wrapped::<Response> { response } = read(data)?;
     let usage = response.usage.map(Usage::from).unwrap_or_default();
-    Ok(Event::Completed { usage })
+    Ok(Event::Completed { usage, service_tier: metadata::name(&response.service_tier) })
 }
 
 #[derive(Deserialize, Default)]
@@ -220,6 +232,7 @@ struct WireUsage {
 #[serde(default)]
 struct WireInputDetails {
     cached_tokens: u64,
+    cache_write_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -231,9 +244,11 @@ struct WireOutputDetails {
 impl From<WireUsage> for Usage {
     fn from(wire: WireUsage) -> Self {
         let sum = wire.input_tokens.saturating_add(wire.output_tokens);
+        let input = wire.input_tokens_details.unwrap_or_default();
         Self {
             input: wire.input_tokens,
-            cached_input: wire.input_tokens_details.unwrap_or_default().cached_tokens,
+            cached_input: input.cached_tokens,
+            cache_write: input.cache_write_tokens.unwrap_or_default(),
             output: wire.output_tokens,
             reasoning_output: wire.output_tokens_details.unwrap_or_default().reasoning_tokens,
             total: wire.total_tokens.unwrap_or(sum),

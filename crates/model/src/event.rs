@@ -11,6 +11,16 @@ use crate::Failure;
 pub enum Event {
     Created {
         response_id: String,
+        /// The model that answers, as the provider names it.
+        model: Option<String>,
+    },
+    /// The provider names the model that answers, apart from the response.
+    ServedBy {
+        model: String,
+    },
+    /// Verifications that the provider recommends to the user, by their names.
+    VerificationRequested {
+        names: Vec<String>,
     },
     /// An item begins; its deltas follow, then its [`Event::ItemDone`].
     ItemAdded {
@@ -55,6 +65,8 @@ pub enum Event {
     },
     Completed {
         usage: Usage,
+        /// The service tier that was used, as the provider names it.
+        service_tier: Option<String>,
     },
     Failed(Failure),
 }
@@ -157,12 +169,15 @@ impl Phase {
     }
 }
 
-/// Tokens of a response, as counted by the provider. `cached_input` is part of `input`,
-/// `reasoning_output` part of `output`.
+/// Tokens of a response, as counted by the provider. `cached_input` and `cache_write` are parts of
+/// `input`, `reasoning_output` is part of `output`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub input: u64,
+    /// Read from the prompt cache.
     pub cached_input: u64,
+    /// Written to the prompt cache, where the provider counts that.
+    pub cache_write: u64,
     pub output: u64,
     pub reasoning_output: u64,
     pub total: u64,

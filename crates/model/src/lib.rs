@@ -8,18 +8,20 @@ mod decode;
 mod endpoint;
 mod event;
 mod failure;
+mod price;
 mod prompt;
 mod provider;
 
 pub mod catalog;
 pub mod json;
 
-pub use client::{Client, OfflineTransport, Options, ResponseStream, connect};
+pub use client::{Client, ModelsAnswer, OfflineTransport, Options, ResponseStream, connect};
 pub use decode::Decoder;
 pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
 pub use failure::{Failure, excerpt, failure_from_status};
 pub use http_client::Secret;
 pub use http_client::{FailureKind, Retry};
+pub use price::{Price, Prices, TierPrices, dollars};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{KeySource, Provider, Transport};

@@ -16,7 +16,7 @@ methods! {
     /// Returns the capabilities of the configured provider.
     ModelProviderCapabilitiesRead = "modelProvider/capabilities/read",
         model_provider_capabilities_read(Empty) -> ModelProviderCapabilitiesReadResponse,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 }
 
 notifications! {

@@ -13,8 +13,8 @@ use crate::config_watch::{self, ConfigWatch};
 use crate::connection::Peer;
 use crate::connections::Connections;
 use crate::error::{Error, ErrorKind};
+use crate::models::Models;
 use crate::options::Options;
-use crate::provider::Models;
 use crate::rules::CommandRules;
 use crate::warnings;
 

@@ -26,6 +26,7 @@ mod image_url;
 mod images;
 mod in_flight;
 mod loaded_threads;
+mod models;
 mod notify;
 mod options;
 mod project_doc;

@@ -21,9 +21,9 @@ use crate::error::Error;
 use crate::home::make_home;
 use crate::in_flight::InFlight;
 use crate::loaded_threads::LoadedThreads;
+use crate::models::{Listings, Models};
 use crate::notify::Notifier;
 use crate::options::Options;
-use crate::provider::Models;
 use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
 use crate::snapshots::ShellSnapshots;
@@ -32,7 +32,7 @@ use crate::thread::{
     ModelStream, Questions, Reviewer, RunningCommands, ThreadConfiguration, ThreadHandle,
     ToolInspector, TurnHooks,
 };
-use crate::thread_defaults::ThreadDefaults;
+use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_loader::{LoadedThread, ThreadLoader};
 use crate::thread_store::ThreadStore;
 use crate::warm_up::WarmUp;
@@ -174,7 +174,9 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let source = Arc::new(ConfigSource::new(options.clone()));
     let logging = (Arc::downgrade(&source), options.home.clone());
     options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
-    let models = Arc::new(Models::default());
+    let client = model_server::ScriptedTransport::client();
+    let listings = Listings::new(client.clone(), options.clone(), files.clone());
+    let models = Arc::new(Models::new(listings));
     let rules = Arc::new(CommandRules::new(&options));
     let configurations = Arc::new(Configurations::new(
         source.clone(),
@@ -199,7 +201,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         InspectionServices { files: files.clone(), rules: rules.clone(), options: options.clone() };
     let agents = Arc::new(Agents::new(threads.clone(), store.clone()));
     let actor_services = ActorServices {
-        client: model_server::ScriptedTransport::client(),
+        client,
         models: models.clone(),
         store: store.clone(),
         threads: threads.clone(),
@@ -263,7 +265,8 @@ fn start_actor(
     commands: CommandServices,
     inspection: InspectionServices,
 ) -> impl Fn(LoadedThread) -> ThreadHandle + Send + Sync {
-    let warm_up = WarmUp::new(commands.runner.clone(), services.client.clone());
+    let warm_up =
+        WarmUp::new(commands.runner.clone(), services.client.clone(), services.models.clone());
     move |loaded| {
         let LoadedThread {
             machine,
@@ -275,6 +278,7 @@ fn start_actor(
             instruction_sources,
             context_window,
         } = loaded;
+        let model = ModelName::new(machine.settings());
         warm_up.begin(&config, &machine.settings().provider);
         let id: session::Id = record.id.as_str().into();
         let options = commands.options.clone();
@@ -307,6 +311,7 @@ fn start_actor(
                 instruction_sources,
                 services.configurations.clone(),
                 services.defaults.clone(),
+                model,
             ),
             agents: AgentCalls::new(
                 id.clone(),

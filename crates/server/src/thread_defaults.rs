@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use config::Config;
 use files::Pool;
-use model::catalog::ModelInfo;
+use model::catalog::{self, ModelInfo};
 use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::json;
 use session::{
@@ -19,10 +19,23 @@ use crate::convert::policies::{
     approval_policy, approvals_reviewer, configured_sandbox, profile_policy,
 };
 use crate::error::Error;
+use crate::models::Models;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
-use crate::provider::Models;
 use crate::thread::Extra;
+
+/// A model of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ModelName {
+    pub(crate) provider: String,
+    pub(crate) model: String,
+}
+
+impl ModelName {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self { provider: settings.provider.clone(), model: settings.model.clone() }
+    }
+}
 
 /// Reads it. Files are read off the runtime's threads.
 pub(crate) struct ThreadDefaults {
@@ -104,13 +117,63 @@ impl ThreadDefaults {
         extra: &Extra,
         settings: Allowed<Settings>,
     ) -> Result<Parts, Error> {
+        let model = ModelName::new(&settings);
+        self.parts_for(config, extra, settings, &model).await
+    }
+
+    /// As [`ThreadDefaults::parts`], for another model than that of the settings.
+    ///
+    /// # Errors
+    /// As [`ThreadDefaults::parts`].
+    pub(crate) async fn parts_for(
+        &self,
+        config: &Arc<Config>,
+        extra: &Extra,
+        settings: Allowed<Settings>,
+        model: &ModelName,
+    ) -> Result<Parts, Error> {
         let cwd = settings.cwd.clone();
-        let (options, models) = (self.options.clone(), self.models.clone());
-        let offers = self.offers.clone();
+        let info = self.models.info(config, &model.provider, &model.model);
+        let (options, offers) = (self.options.clone(), self.offers.clone());
         let (config, extra) = (config.clone(), extra.clone());
-        let read = move || read_parts(&options, &models, &offers, &config, &extra, settings);
+        let read = move || read_parts(&options, &info, &offers, &config, &extra, settings);
         self.files.run(&cwd, read).await?
     }
+
+    /// What a client should know of a model before a turn with it: that nothing is known of it, or
+    /// that it has not the effort that is asked for.
+    pub(crate) fn model_warnings(
+        &self,
+        config: &Config,
+        model: &ModelName,
+        effort: Option<&str>,
+    ) -> Vec<String> {
+        let info = self.models.info(config, &model.provider, &model.model);
+        let mut warnings = Vec::new();
+        if !info.is_known {
+            warnings.push(unknown_model(config, &info));
+        }
+        if let Some(effort) = effort
+            && info.supports_reasoning
+            && let Some(nearest) = info.nearest_effort(effort)
+        {
+            warnings.push(format!(
+                "the model `{}` has no reasoning effort `{effort}`; `{nearest}` is used",
+                info.id
+            ));
+        }
+        warnings
+    }
+}
+
+fn unknown_model(config: &Config, info: &ModelInfo) -> String {
+    let window = config.model_context_window.map_or(info.context_window, |tokens| *tokens);
+    format!(
+        "nothing is known of the model `{}`: a context window of {window} tokens, no reasoning \
+         options, and `apply_patch` as a function are assumed; describe it in a catalog \
+         (`model_catalog_json`), or set `model_context_window`",
+        info.id
+    )
 }
 
 /// The error for a permission profile that is not configured.
@@ -124,20 +187,19 @@ pub(crate) fn unknown_profile(config: &Config, name: &str) -> Error {
 
 fn read_parts(
     options: &Options,
-    models: &Models,
+    info: &ModelInfo,
     offers: &Mutex<OfferCache>,
     config: &Config,
     extra: &Extra,
     settings: Allowed<Settings>,
 ) -> Result<Parts, Error> {
     let doc = project_doc::read(config, &settings.cwd);
-    let info = models.info(config, &settings.provider, &settings.model);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
-    let context = context(options, config, extra, &doc, &info)?;
+    let context = context(options, config, extra, &doc, info)?;
     let tools = ToolSet {
         dynamic: extra.dynamic_tools.clone().into(),
         agents: agent_tools(config, extra),
-        ..tools(config, &info)
+        ..tools(config, info)
     };
     let offer = offers.lock().unwrap_or_else(PoisonError::into_inner).offer(tools);
     let limits = limits(config, &settings.provider, window);
@@ -153,24 +215,27 @@ fn read_parts(
 fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
     let features = &config.features;
     ToolSet {
-        patch: if info.supports_custom_apply_patch {
-            PatchTool::Custom
-        } else {
-            PatchTool::Function
+        patch: match info.patch_tool {
+            catalog::PatchTool::Custom => PatchTool::Custom,
+            catalog::PatchTool::Function => PatchTool::Function,
+            catalog::PatchTool::Shell => PatchTool::Shell,
         },
-        commands: match (features.shell_tool, features.unified_exec) {
-            (false, _) => CommandTool::Off,
-            (true, true) => CommandTool::Terminal,
-            (true, false) => CommandTool::OneShot,
+        commands: match (features.shell_tool, features.unified_exec, info.command_tool) {
+            (false, ..) => CommandTool::Off,
+            (true, true, catalog::CommandTool::Terminal) => CommandTool::Terminal,
+            (true, false, _) | (true, _, catalog::CommandTool::OneShot) => CommandTool::OneShot,
         },
-        view_image: config.tools.view_image,
+        view_image: config.tools.view_image && info.accepts_images(),
         goal: false,
         user_input: true,
         request_permissions: true,
         login_shell: config.allow_login_shell,
-        web_search: [false, true].map(|full_access| web_search(config, full_access)),
+        web_search: [false, true].map(|full_access| {
+            info.supports_web_search.then(|| web_search(config, full_access)).flatten()
+        }),
         agents: None,
         dynamic: Arc::default(),
+        withheld: info.withheld_tools.clone(),
         reads_only: false,
     }
 }
@@ -232,13 +297,15 @@ fn context(
     doc: &ProjectDoc,
     info: &ModelInfo,
 ) -> Result<Context, Error> {
-    let instructions = match &extra.base_instructions {
-        Some(given) => Some(given.clone()),
-        None => from_file("model_instructions_file", config.model_instructions_file.as_deref())?,
+    let instructions: Option<Arc<str>> = match &extra.base_instructions {
+        Some(given) => Some(given.as_str().into()),
+        None => from_file("model_instructions_file", config.model_instructions_file.as_deref())?
+            .map(Arc::from)
+            .or_else(|| info.instructions.clone()),
     };
     let shell = options.shell.file_name().unwrap_or_default();
     Ok(Context {
-        instructions: instructions.map(Arc::from),
+        instructions,
         developer: extra
             .developer_instructions
             .clone()

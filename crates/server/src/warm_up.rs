@@ -1,10 +1,12 @@
 //! Prepares in the background what the first turn of a process would otherwise wait for.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use config::Config;
 
 use crate::command_runner::CommandRunner;
+use crate::models::Models;
 use crate::provider::provider;
 
 /// See the module.
@@ -12,11 +14,12 @@ pub(crate) struct WarmUp {
     has_begun: AtomicBool,
     runner: CommandRunner,
     client: model::Client,
+    models: Arc<Models>,
 }
 
 impl WarmUp {
-    pub(crate) fn new(runner: CommandRunner, client: model::Client) -> Self {
-        Self { has_begun: AtomicBool::new(false), runner, client }
+    pub(crate) fn new(runner: CommandRunner, client: model::Client, models: Arc<Models>) -> Self {
+        Self { has_begun: AtomicBool::new(false), runner, client, models }
     }
 
     /// Prepares the sandbox and the connection to a provider, once.
@@ -27,9 +30,17 @@ impl WarmUp {
         }
         let (runner, client) = (self.runner.clone(), self.client.clone());
         let provider = provider(configured, None);
+        let listing = self.models.due_listing(config, provider_id);
         tokio::spawn(async move {
             runner.prepare().await;
-            client.warm_up(&provider).await;
+            // A question for the models opens the connection too.
+            let is_open = match listing {
+                Some(listing) => listing.refresh().await,
+                None => false,
+            };
+            if !is_open {
+                client.warm_up(&provider).await;
+            }
         });
     }
 }

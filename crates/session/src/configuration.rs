@@ -14,6 +14,7 @@ use crate::port::permission::{Grant, GrantScope, Permissions};
 use crate::port::settings::{Mode, Overrides, SandboxPolicy, Settings};
 use crate::port::thread::{Configured, Context};
 use crate::port::tool_set::{Offer, PatchTool, ToolSet};
+use crate::tools::SHELL_INSTRUCTIONS;
 
 /// See the module.
 pub(crate) struct Configuration {
@@ -36,6 +37,15 @@ pub(crate) struct Configuration {
     plan_effort: Option<String>,
 }
 
+/// Base instructions, with those for the shape of a tool that is described there.
+fn instructions(context: &Context, offer: &Offer) -> Arc<str> {
+    let base = context.instructions.clone().unwrap_or_else(context::instructions);
+    match offer.tools().patch {
+        PatchTool::Shell => format!("{}\n\n{SHELL_INSTRUCTIONS}\n", base.trim_end()).into(),
+        PatchTool::Custom | PatchTool::Function | PatchTool::Off => base,
+    }
+}
+
 /// How the tools of a turn differ from those of an ordinary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct OfferVariant {
@@ -47,7 +57,7 @@ struct OfferVariant {
 impl Configuration {
     pub(crate) fn new(configured: Configured) -> Self {
         let Configured { settings, context, offer, limits: _, plan_effort } = configured;
-        let instructions = context.instructions.clone().unwrap_or_else(context::instructions);
+        let instructions = instructions(&context, &offer);
         Self {
             chosen: settings.clone(),
             settings,

@@ -35,6 +35,7 @@ use crate::Id;
 use crate::port::item::Item;
 use crate::port::tool::ToolError;
 use crate::port::tool_set::ToolSet;
+pub(crate) use apply_patch::SHELL_INSTRUCTIONS;
 pub(crate) use command::{CommandCall, command_item};
 pub use offer::OfferCache;
 use tool::Tool;
@@ -93,17 +94,24 @@ pub(crate) fn rejected_item(tools: &ToolSet, name: &str, id: Id, call: &Rejected
     }
 }
 
+/// The definition of a built-in tool; `None` when the model is not offered it.
+fn offered(tool: &dyn Tool, tools: &ToolSet) -> Option<String> {
+    if is_withheld(tool, tools) { None } else { tool.definition(tools) }
+}
+
+fn is_withheld(tool: &dyn Tool, tools: &ToolSet) -> bool {
+    !tools.withheld.is_empty() && tools.withheld.iter().any(|name| **name == *tool.name())
+}
+
 fn find<'a>(tools: &'a ToolSet, name: &str) -> Option<&'a dyn Tool> {
     let dynamic = tools.dynamic.iter().map(|tool| tool as &dyn Tool);
-    dynamic
-        .chain(BUILT_IN.iter().copied())
-        .find(|tool| tool.is_callable(tools) && tool.name() == name)
+    let built_in = BUILT_IN.iter().copied().filter(|tool| !is_withheld(*tool, tools));
+    dynamic.chain(built_in).find(|tool| tool.is_callable(tools) && tool.name() == name)
 }
 
 fn unknown(tools: &ToolSet, name: &str) -> ToolError {
     let dynamic = tools.dynamic.iter().map(|tool| tool as &dyn Tool);
-    let all = BUILT_IN.iter().copied().chain(dynamic);
-    let offered = all.filter(|tool| tool.definition(tools).is_some());
-    let names: Vec<_> = offered.map(Tool::name).collect();
+    let built_in = BUILT_IN.iter().copied().filter(|tool| offered(*tool, tools).is_some());
+    let names: Vec<_> = built_in.chain(dynamic).map(Tool::name).collect();
     ToolError::new(format!("there is no tool `{name}`; the tools are {}", names.join(", ")))
 }

@@ -12,7 +12,7 @@ use crate::script::{
 pub(super) fn step_of_event(event: Event) -> Option<Step> {
     match event {
         Event::ItemDone { item, .. } => step_of_item(item),
-        Event::Completed { usage } => Some(Step::Usage(scripted_usage(usage))),
+        Event::Completed { usage, .. } => Some(Step::Usage(scripted_usage(usage))),
         Event::Failed(failure) => Some(step_of_failure(&failure)),
         _ => None,
     }

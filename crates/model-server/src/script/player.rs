@@ -454,7 +454,10 @@ mod tests {
             .collect();
         assert_eq!(texts, ["Said: he", "llo"]);
         let usage = model::Usage { input: 9, output: 3, total: 12, ..model::Usage::default() };
-        assert_eq!(events.last(), Some(&Event::Completed { usage }));
+        assert_eq!(
+            events.last(),
+            Some(&Event::Completed { usage, service_tier: Some("default".to_owned()) })
+        );
     }
 
     #[test]

@@ -140,12 +140,22 @@ fn reasoning_drops_members_that_providers_refuse() {
 
 #[test]
 fn the_end_is_reported_once() {
-    let done = json!({"type": "response.completed", "response": {"id": "r", "usage": {
-        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5,
+    let done = json!({"type": "response.completed", "response": {"id": "r", "service_tier": "flex", "usage": {
+        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3}, "output_tokens": 5,
         "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 15}}});
-    let usage = Usage { input: 10, cached_input: 4, output: 5, reasoning_output: 2, total: 15 };
+    let usage = Usage {
+        input: 10,
+        cached_input: 4,
+        cache_write: 3,
+        output: 5,
+        reasoning_output: 2,
+        total: 15,
+    };
     let text = format!("data: {done}\n\n").repeat(2);
-    assert_eq!(decode_all(&text), [Event::Completed { usage }]);
+    assert_eq!(
+        decode_all(&text),
+        [Event::Completed { usage, service_tier: Some("flex".to_owned()) }]
+    );
     for kind in ["failed", "incomplete"] {
         let mut end = done.clone();
         end["type"] = format!("response.{kind}").into();
@@ -153,7 +163,10 @@ fn the_end_is_reported_once() {
         assert_eq!(failure.usage, Some(usage), "{kind}");
     }
     let bare = json!({"type": "response.completed", "response": {}});
-    assert_eq!(one(&bare), Event::Completed { usage: Usage::default() });
+    let nothing = Event::Completed { usage: Usage::default(), service_tier: None };
+    assert_eq!(one(&bare), nothing);
+    let odd = json!({"type": "response.completed", "response": {"service_tier": {"a": 1}}});
+    assert_eq!(one(&odd), nothing);
 
     let mut decoder = Decoder::new();
     let mut out = Vec::new();
@@ -164,6 +177,38 @@ fn the_end_is_reported_once() {
     assert_eq!(out.len(), 2);
     assert!(matches!(&out[1], Event::Failed(f)
         if f.kind == FailureKind::ResponseStreamDisconnected && f.retry == Retry::Stream));
+}
+
+#[test]
+fn the_model_that_answers_and_verifications_are_read() {
+    let created = |response: Value| {
+        let Event::Created { model, .. } =
+            one(&json!({"type": "response.created", "response": response}))
+        else {
+            panic!()
+        };
+        model
+    };
+    assert_eq!(created(json!({"id": "r", "model": "m"})).as_deref(), Some("m"));
+    let header = json!({"model": "m", "headers": {"OpenAI-Model": ["n"]}});
+    assert_eq!(created(header).as_deref(), Some("n"));
+    let odd = [json!(1), json!(""), json!(null), json!("a\nb"), json!("x".repeat(300)), json!({})];
+    for odd in odd {
+        assert_eq!(created(json!({"model": odd, "headers": odd})), None, "{odd}");
+    }
+    let metadata = |members: Value| {
+        let mut event = json!({"type": "response.metadata"});
+        event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        decode_all(&format!("data: {event}\n\n"))
+    };
+    let header = json!({"headers": {"x-openai-model": "n"}});
+    assert_eq!(metadata(header), [Event::ServedBy { model: "n".to_owned() }]);
+    let named = json!({"metadata": {"openai_verification_recommendation": ["a", 1, "b"]}});
+    let names = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(metadata(named), [Event::VerificationRequested { names }]);
+    for nothing in [json!({}), json!({"metadata": 5}), json!({"headers": [], "metadata": null})] {
+        assert_eq!(metadata(nothing), []);
+    }
 }
 
 #[test]

@@ -36,9 +36,13 @@ fn event(event: model::Event) -> Option<ModelEvent> {
         Event::ItemDone { index, raw, item } => {
             ModelEvent::ItemDone { index: at(index), raw, item: model_item(item) }
         }
-        Event::Completed { usage } => ModelEvent::Completed { usage: tokens(usage) },
+        Event::Completed { usage, .. } => ModelEvent::Completed { usage: tokens(usage) },
         Event::Failed(failure) => ModelEvent::Failed(failure.map_usage(tokens)),
-        Event::Created { .. } | Event::ArgumentsDelta { .. } | Event::CustomInputDelta { .. } => {
+        Event::Created { .. }
+        | Event::ServedBy { .. }
+        | Event::VerificationRequested { .. }
+        | Event::ArgumentsDelta { .. }
+        | Event::CustomInputDelta { .. } => {
             return None;
         }
     })
@@ -116,6 +120,12 @@ pub(crate) fn prompt(
     info: &model::catalog::ModelInfo,
 ) -> model::Prompt {
     let effort = prompt.effort.filter(|_| info.supports_reasoning);
+    let effort = effort.map(|effort| match info.nearest_effort(&effort) {
+        Some(nearest) => nearest.to_string(),
+        None => effort,
+    });
+    // Of an unknown model it is not known either, and the user asked for it.
+    let takes_verbosity = info.supports_verbosity || !info.is_known;
     let summary = prompt.summary.filter(|_| info.supports_reasoning);
     let has_reasoning = effort.is_some() || summary.is_some();
     let arc = |text: String| std::sync::Arc::<str>::from(text);
@@ -127,7 +137,7 @@ pub(crate) fn prompt(
         parallel_tool_calls: info.supports_parallel_tool_calls,
         reasoning: has_reasoning
             .then(|| model::Reasoning { effort: effort.map(arc), summary: summary.map(arc) }),
-        verbosity: prompt.verbosity.map(arc),
+        verbosity: prompt.verbosity.filter(|_| takes_verbosity).map(arc),
         output_schema: prompt.output_schema,
         cache_key: Some(arc(cache_key.to_owned())),
         service_tier: prompt.service_tier.map(arc),

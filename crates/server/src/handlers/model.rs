@@ -1,7 +1,13 @@
 //! Models and what their provider can do.
 
+use std::sync::Arc;
+
+use config::Config;
+use model::catalog::{self, ModelInfo};
+use protocol::common::Empty;
 use protocol::{
-    InputModality, Model, ModelListParams, ModelListResponse, ModelMethods, ReasoningEffort,
+    InputModality, Model, ModelAvailabilityNux, ModelListParams, ModelListResponse, ModelMethods,
+    ModelProviderCapabilitiesReadResponse, ModelServiceTier, ModelUpgradeInfo, ReasoningEffort,
     ReasoningEffortOption,
 };
 
@@ -17,20 +23,21 @@ impl ModelMethods<Caller> for Server {
         _caller: Caller,
         params: ModelListParams,
     ) -> Result<ModelListResponse, Error> {
-        let config = self
-            .services
-            .configurations
-            .in_folder(&self.services.options.cwd, None)
-            .await?
-            .resolved
-            .config;
-        let mut models = self.services.models.list(&config, config.provider.id());
+        let config = self.default_config().await?;
+        let provider = config.provider.id();
+        let models = &self.services.models;
+        if let Some(due) = models.due_listing(&config, provider) {
+            // The answer does not wait for it: the next one has what the provider reports.
+            tokio::spawn(due.refresh());
+        }
+        let catalog = models.catalog(&config, provider);
+        let mut models: Vec<&ModelInfo> = catalog.models().iter().collect();
         models.retain(|model| params.include_hidden.unwrap_or(false) || !model.hidden);
         let start = match params.cursor.as_deref() {
             None => 0,
             Some(cursor) => models
                 .iter()
-                .position(|model| model.id == cursor)
+                .position(|model| &*model.id == cursor)
                 .ok_or_else(|| Error::invalid_params("`cursor` is not a cursor of this list"))?,
         };
         let limit = PAGE.rows(params.limit) as usize;
@@ -38,9 +45,34 @@ impl ModelMethods<Caller> for Server {
         let data = models.into_iter().skip(start).take(limit).map(entry).collect();
         Ok(ModelListResponse { data, next_cursor })
     }
+
+    async fn model_provider_capabilities_read(
+        &self,
+        _caller: Caller,
+        _: Empty,
+    ) -> Result<ModelProviderCapabilitiesReadResponse, Error> {
+        let config = self.default_config().await?;
+        let is_service = matches!(config.provider, config::Provider::Http(_));
+        Ok(ModelProviderCapabilitiesReadResponse {
+            // No tool of this server lets a provider generate images.
+            image_generation: false,
+            // A namespace becomes part of a tool's name, so that every provider takes it.
+            namespace_tools: true,
+            web_search: is_service,
+        })
+    }
 }
 
-fn entry(info: model::catalog::ModelInfo) -> Model {
+impl Server {
+    /// The configuration of the server's own folder.
+    async fn default_config(&self) -> Result<Arc<Config>, Error> {
+        let services = &self.services;
+        let loaded = services.configurations.in_folder(&services.options.cwd, None).await?;
+        Ok(Arc::new(loaded.resolved.config))
+    }
+}
+
+fn entry(info: &ModelInfo) -> Model {
     let efforts = info.supported_efforts.iter().filter_map(|option| {
         let reasoning_effort = effort(&option.effort)?;
         Some(ReasoningEffortOption {
@@ -48,22 +80,39 @@ fn entry(info: model::catalog::ModelInfo) -> Model {
             description: option.description.to_string(),
         })
     });
+    let text = |text: &catalog::Text| text.to_string();
     Model {
-        id: info.id.to_string(),
-        model: info.id.to_string(),
-        display_name: info.display_name.to_string(),
-        description: info.description.to_string(),
+        id: text(&info.id),
+        model: text(&info.id),
+        display_name: text(&info.display_name),
+        description: text(&info.description),
         hidden: info.hidden,
         supported_reasoning_efforts: efforts.collect(),
         default_reasoning_effort: effort(&info.default_effort).unwrap_or(ReasoningEffort::Medium),
-        input_modalities: info.input_modalities.iter().filter_map(|m| modality(m)).collect(),
+        input_modalities: info.input_modalities.iter().map(|kind| modality(*kind)).collect(),
         supports_personality: info.supports_personality,
         is_default: info.is_default,
-        upgrade: info.upgrade.as_ref().map(ToString::to_string),
-        upgrade_info: None,
-        availability_nux: None,
-        additional_speed_tiers: Vec::new(),
-        service_tiers: Vec::new(),
+        upgrade: info.upgrade.as_ref().map(text),
+        upgrade_info: info.upgrade_info.as_ref().map(|info| ModelUpgradeInfo {
+            model: text(&info.model),
+            model_link: info.model_link.as_ref().map(text),
+            upgrade_copy: info.upgrade_copy.as_ref().map(text),
+            migration_markdown: info.migration_markdown.as_ref().map(text),
+        }),
+        availability_nux: info
+            .availability_nux
+            .as_ref()
+            .map(|nux| ModelAvailabilityNux { message: text(&nux.message) }),
+        additional_speed_tiers: info.additional_speed_tiers.iter().map(text).collect(),
+        service_tiers: info
+            .service_tiers
+            .iter()
+            .map(|tier| ModelServiceTier {
+                id: text(&tier.id),
+                name: text(&tier.name),
+                description: text(&tier.description),
+            })
+            .collect(),
     }
 }
 
@@ -71,6 +120,9 @@ fn effort(name: &str) -> Option<ReasoningEffort> {
     serde_json::from_value(name.into()).ok()
 }
 
-fn modality(name: &str) -> Option<InputModality> {
-    serde_json::from_value(name.into()).ok()
+fn modality(kind: catalog::Modality) -> InputModality {
+    match kind {
+        catalog::Modality::Text => InputModality::Text,
+        catalog::Modality::Image => InputModality::Image,
+    }
 }

@@ -107,6 +107,13 @@ impl Broadcast {
         }
     }
 
+    /// Sends the subscribers a warning about the thread; each gets it once.
+    pub(super) fn warn_about_thread(&self, message: &str) {
+        for peer in self.subscribers.iter() {
+            warnings::send_about_thread(peer, &self.thread, message.to_owned());
+        }
+    }
+
     /// Sends the subscribers what a change of the configuration led to.
     pub(super) fn warn_of_change(&self, warning: &ConfigWarningNotification) {
         self.subscribers.notify_aside::<ConfigWarning>(warning);

@@ -11,7 +11,7 @@ use crate::configurations::{ConfigurationOrigin, Configurations, Reload};
 use crate::error::Error;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::extra::Extra;
-use crate::thread_defaults::{Parts, ThreadDefaults};
+use crate::thread_defaults::{ModelName, Parts, ThreadDefaults};
 use crate::warnings;
 
 /// See the module.
@@ -21,6 +21,8 @@ pub(crate) struct ThreadConfiguration {
     instruction_sources: Vec<PathBuf>,
     configurations: Arc<Configurations>,
     defaults: Arc<ThreadDefaults>,
+    /// The model that the tools and bounds are for.
+    model: ModelName,
 }
 
 /// What a changed configuration makes of a thread.
@@ -36,8 +38,9 @@ impl ThreadConfiguration {
         instruction_sources: Vec<PathBuf>,
         configurations: Arc<Configurations>,
         defaults: Arc<ThreadDefaults>,
+        model: ModelName,
     ) -> Self {
-        Self { config, origin, instruction_sources, configurations, defaults }
+        Self { config, origin, instruction_sources, configurations, defaults, model }
     }
 
     /// The configuration in force.
@@ -136,6 +139,7 @@ impl ThreadConfiguration {
         for replacement in replacements {
             broadcast.warn_of_change(&warnings::plain(replacement));
         }
+        let model = ModelName::new(&settings);
         let parts = match self.defaults.parts(&new, extra, settings).await {
             Ok(parts) => parts,
             Err(error) => {
@@ -145,11 +149,46 @@ impl ThreadConfiguration {
                 return Ok(None);
             }
         };
-        (self.origin, self.config) = (origin, new);
+        (self.origin, self.config, self.model) = (origin, new, model);
         let Parts { configured, instruction_sources, context_window, problems } = parts;
         problems.iter().for_each(|problem| broadcast.warn(problem));
         self.instruction_sources = instruction_sources;
         Ok(Some(Reconfigured { configured, context_window }))
+    }
+
+    /// Adapts tools and bounds to the model of the next turn, when it is another one than before, and
+    /// informs the clients of what they should know about it. Comes between turns only.
+    pub(super) async fn adapt_to_model(
+        &mut self,
+        settings: &Settings,
+        overrides: &Overrides,
+        extra: &Extra,
+        broadcast: &Broadcast,
+    ) -> Option<Reconfigured> {
+        let model = ModelName {
+            provider: overrides.provider.as_ref().unwrap_or(&settings.provider).clone(),
+            model: overrides.model.as_ref().unwrap_or(&settings.model).clone(),
+        };
+        let effort = overrides.effort.as_deref().or(settings.effort.as_deref());
+        for warning in self.defaults.model_warnings(&self.config, &model, effort) {
+            broadcast.warn_about_thread(&warning);
+        }
+        if model == self.model {
+            return None;
+        }
+        // They are in force, so nothing of them is replaced.
+        let (settings, _) = Allowed::new(settings.clone(), &self.config, &settings.cwd);
+        match self.defaults.parts_for(&self.config, extra, settings, &model).await {
+            Ok(Parts { configured, context_window, .. }) => {
+                self.model = model;
+                Some(Reconfigured { configured, context_window })
+            }
+            Err(error) => {
+                let summary = format!("{error}; the tools of the previous model stay in force");
+                broadcast.warn_of_change(&warnings::plain(summary));
+                None
+            }
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use http_client::retry::Policy;
 use session::{Failure, FailureKind, Id, ModelEvent, Prompt};
 
 use crate::allowed::MachineInput;
+use crate::models::Models;
 use crate::options::Options;
-use crate::provider::{Models, provider};
+use crate::provider::provider;
 use crate::thread::budget::{BudgetLimits, Budgets};
 use crate::thread::reviewer::Reviewer;
 use response::Unsent;

@@ -37,6 +37,7 @@ mod joining;
 mod lines;
 mod managed_network;
 mod methods;
+mod models;
 mod panics;
 mod parameters;
 mod patches;

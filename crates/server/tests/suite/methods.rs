@@ -40,7 +40,6 @@ const NOT_IMPLEMENTED: &[&str] = &[
     "mcpServer/tool/call",
     "mcpServerStatus/list",
     "memory/reset",
-    "modelProvider/capabilities/read",
     "plugin/install",
     "plugin/list",
     "plugin/read",

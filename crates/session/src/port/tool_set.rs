@@ -12,6 +12,8 @@ pub enum PatchTool {
     /// A function with one string.
     #[default]
     Function,
+    /// As a command of the shell, which the instructions describe. Calls of the tool are read too.
+    Shell,
     /// Not at all.
     Off,
 }
@@ -52,6 +54,8 @@ pub struct ToolSet {
     pub agents: Option<Arc<AgentTools>>,
     /// Tools that the client runs. It knows the mode, so that they are its own business.
     pub dynamic: Arc<[DynamicTool]>,
+    /// Names of built-in tools that the model is not offered, though the configuration has them.
+    pub withheld: Arc<[Arc<str>]>,
     /// Plan mode: what changes something is not offered. A call of it is understood, to be refused
     /// with the reason.
     pub reads_only: bool,
@@ -70,6 +74,7 @@ impl Default for ToolSet {
             web_search: [None, None],
             agents: None,
             dynamic: Arc::default(),
+            withheld: Arc::default(),
             reads_only: false,
         }
     }

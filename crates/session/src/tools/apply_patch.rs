@@ -13,6 +13,25 @@ use crate::port::tool_set::{PatchTool, ToolSet};
 
 const NAME: &str = "apply_patch";
 
+/// The format, in a word.
+macro_rules! format_text {
+    () => {
+        "The patch begins with `*** Begin Patch` and ends with `*** End Patch`. Between them: \
+         `*** Add File: PATH` and lines with `+`; `*** Delete File: PATH`; `*** Update File: PATH`, \
+         perhaps `*** Move to: PATH`, and hunks that begin with `@@` and hold lines with ` `, `-` or \
+         `+`."
+    };
+}
+
+const DESCRIPTION: &str = concat!("Edits files with one patch. ", format_text!());
+
+/// For a model that edits files by a command of the shell: [`PatchTool::Shell`].
+pub(crate) const SHELL_INSTRUCTIONS: &str = concat!(
+    "# How to edit files\n\nRun `apply_patch` as a shell command of its own, with one patch as a \
+     here-document: `apply_patch <<'EOF'`, the patch, `EOF`. ",
+    format_text!()
+);
+
 pub(super) struct ApplyPatch;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -29,24 +48,20 @@ impl Tool for ApplyPatch {
         if tools.reads_only {
             return None;
         }
-        let description = "Edits files with one patch. The patch begins with `*** Begin Patch` and \
-            ends with `*** End Patch`. Between them: `*** Add File: PATH` and lines with `+`; \
-            `*** Delete File: PATH`; `*** Update File: PATH`, perhaps `*** Move to: PATH`, and hunks \
-            that begin with `@@` and hold lines with ` `, `-` or `+`.";
         match tools.patch {
-            PatchTool::Off => None,
+            PatchTool::Off | PatchTool::Shell => None,
             PatchTool::Custom => Some(
                 json!({
                     "type": "custom",
                     "name": NAME,
-                    "description": description,
+                    "description": DESCRIPTION,
                     "format": { "type": "grammar", "syntax": "lark", "definition": include_str!("apply_patch.lark") },
                 })
                 .to_string(),
             ),
             PatchTool::Function => {
                 let input = json!({ "type": "string", "description": "The patch." });
-                Some(function(NAME, description, &["input"], &json!({ "input": input })))
+                Some(function(NAME, DESCRIPTION, &["input"], &json!({ "input": input })))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BUILT_IN, Tool, web_search};
+use super::{BUILT_IN, Tool, offered, web_search};
 use crate::port::tool_set::{Offer, ToolSet};
 
 impl Offer {
@@ -19,7 +19,7 @@ impl Offer {
 }
 
 fn write(tools: &ToolSet, search: Option<&str>) -> Arc<str> {
-    let built_in = BUILT_IN.iter().filter_map(|tool| tool.definition(tools));
+    let built_in = BUILT_IN.iter().filter_map(|tool| offered(*tool, tools));
     let dynamic = tools.dynamic.iter().filter_map(|tool| tool.definition(tools));
     let search = web_search::definition(search);
     let all: Vec<String> = built_in.chain(dynamic).chain(search).collect();

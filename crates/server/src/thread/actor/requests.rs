@@ -160,16 +160,26 @@ impl Actor {
         let is_idle = self.machine.active_turn().is_none();
         let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
         let followed = self.configuration.follow(settings, is_idle, extra, &self.broadcast).await?;
-        if let Some(Reconfigured { configured, context_window }) = followed {
-            self.broadcast.set_context_window(context_window);
-            let config = self.configuration.config();
-            append_steps(self.machine.configure(configured, config), steps);
+        self.reconfigure(followed, steps);
+        if is_idle {
+            let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
+            let adapted =
+                self.configuration.adapt_to_model(settings, &overrides, extra, &self.broadcast);
+            let adapted = adapted.await;
+            self.reconfigure(adapted, steps);
         }
         if let Some(selection) = permissions {
             overrides.sandbox = Some(self.configuration.profile_policy(&selection)?);
         }
         self.ensure_history(steps).await?;
         Ok(self.allow(overrides))
+    }
+
+    fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {
+        let Some(Reconfigured { configured, context_window }) = changed else { return };
+        self.broadcast.set_context_window(context_window);
+        let config = self.configuration.config();
+        append_steps(self.machine.configure(configured, config), steps);
     }
 
     fn allow(&self, overrides: Overrides) -> Allowed<Overrides> {

@@ -105,7 +105,7 @@ impl Streaming {
     /// Charges the budgets at the end of the response.
     fn count(&mut self, event: &Event) {
         let used = match event {
-            Event::Completed { usage } | Event::Failed(Failure { usage: Some(usage), .. }) => {
+            Event::Completed { usage, .. } | Event::Failed(Failure { usage: Some(usage), .. }) => {
                 Some(usage.total)
             }
             Event::Failed(_) => None,

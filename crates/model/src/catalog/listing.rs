@@ -1,0 +1,251 @@
+//! The answer of a provider's `/models`, and how it changes a catalog. Anything may be in an answer:
+//! what is not understood is left out.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::entry::Entry;
+use super::{Catalog, ModelInfo, Text, is_same_model};
+
+/// Most bytes of an answer.
+pub const MAX_LISTING_BYTES: usize = 1 << 20;
+/// Most models of an answer that are used.
+const MAX_MODELS: usize = 2000;
+/// Longest name of a model, in bytes; others are left out.
+const MAX_ID: usize = 256;
+/// Longest text shown to a person, in bytes; longer ones are left out.
+const MAX_TEXT: usize = 4096;
+/// Largest context window that is believed.
+const MAX_TOKENS: u64 = 1 << 40;
+
+/// A model that a provider reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListedModel {
+    pub id: Text,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+}
+
+/// Reads an answer: an object with an array `data` or `models`, or an array, of objects with `id`.
+/// Of entries with one id the first counts; entries that are not understood are left out.
+///
+/// # Errors
+/// What the answer is instead.
+pub fn parse_listing(body: &[u8]) -> Result<Vec<ListedModel>, String> {
+    if body.len() > MAX_LISTING_BYTES {
+        return Err(format!("it has more than {MAX_LISTING_BYTES} bytes"));
+    }
+    let answer: Value =
+        serde_json::from_slice(body).map_err(|error| format!("it is not JSON: {error}"))?;
+    let entries = match &answer {
+        Value::Array(entries) => Some(entries),
+        Value::Object(members) => {
+            members.get("data").or_else(|| members.get("models")).and_then(Value::as_array)
+        }
+        _ => None,
+    };
+    let entries = entries.ok_or("it has no array `data`")?;
+    let mut ids = HashSet::new();
+    let mut listed: Vec<ListedModel> = Vec::new();
+    for model in entries.iter().filter_map(entry) {
+        if listed.len() == MAX_MODELS {
+            break;
+        }
+        if ids.insert(model.id.clone()) {
+            listed.push(model);
+        }
+    }
+    if listed.is_empty() && !entries.is_empty() {
+        return Err("no entry of its list has an `id` that is a name".to_owned());
+    }
+    Ok(listed)
+}
+
+fn entry(value: &Value) -> Option<ListedModel> {
+    let text = |name: &str, max: usize| {
+        let text = value.get(name)?.as_str()?;
+        let fits = !text.is_empty() && text.len() <= max && !text.chars().any(char::is_control);
+        fits.then(|| Text::from(text))
+    };
+    let tokens = |name: &str| {
+        let tokens = value.get(name)?.as_u64()?;
+        (1..=MAX_TOKENS).contains(&tokens).then_some(tokens)
+    };
+    let windows = ["context_window", "context_length", "max_model_len", "max_context_length"];
+    Some(ListedModel {
+        id: text("id", MAX_ID)?,
+        display_name: text("display_name", MAX_TEXT).or_else(|| text("name", MAX_TEXT)),
+        description: text("description", MAX_TEXT),
+        context_window: windows.into_iter().find_map(tokens),
+    })
+}
+
+impl Catalog {
+    /// The catalog for a provider that reports these models:
+    ///
+    /// - What the catalog says of a model holds, whatever the provider says of it.
+    /// - A model that the provider does not report is hidden.
+    /// - A model that the catalog does not have is added behind the others, with what its family
+    ///   provides and the name, description and context window that the provider reports. It is hidden
+    ///   when the catalog knows any of the reported models: then the catalog is that of this provider,
+    ///   and the rest are snapshots and models for other purposes.
+    ///
+    /// An empty report changes nothing.
+    #[must_use]
+    pub fn with_listing(&self, listed: &[ListedModel]) -> Self {
+        let mut merged = self.clone();
+        if listed.is_empty() {
+            return merged;
+        }
+        let is_reported =
+            |model: &ModelInfo| listed.iter().any(|other| is_same_model(&other.id, &model.id));
+        let reported: Vec<bool> = self.models.iter().map(is_reported).collect();
+        let is_of_provider = reported.contains(&true);
+        let all_hidden = !merged.models.iter().zip(&reported).any(|(m, is)| *is && !m.hidden);
+        for (model, is_reported) in merged.models.iter_mut().zip(reported) {
+            // A key without any of the models for the picker still has those that it can use.
+            model.hidden = !is_reported || (model.hidden && !all_hidden);
+            model.is_default &= is_reported;
+        }
+        let known: HashSet<&str> = self.models.iter().map(|model| &*model.id).collect();
+        let added = listed.iter().filter(|model| !known.contains(&*model.id)).map(|model| {
+            let mut info = self.of_family(Entry { id: model.id.clone(), ..Entry::default() });
+            info.hidden = is_of_provider;
+            info.display_name = model.display_name.clone().unwrap_or(info.display_name);
+            info.description = model.description.clone().unwrap_or(info.description);
+            if let Some(window) = model.context_window {
+                info.context_window = window;
+                info.max_output = info.max_output.min(window / 4);
+            }
+            info
+        });
+        merged.models.extend(added);
+        if !merged.models.iter().any(|model| model.is_default)
+            && let Some(first) = merged.models.iter_mut().find(|model| !model.hidden)
+        {
+            first.is_default = true;
+        }
+        merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ids(body: &str) -> Vec<String> {
+        parse_listing(body.as_bytes()).unwrap().iter().map(|model| model.id.to_string()).collect()
+    }
+
+    fn listed(ids: &[&str]) -> Vec<ListedModel> {
+        let model = |id: &&str| ListedModel {
+            id: (*id).into(),
+            display_name: None,
+            description: None,
+            context_window: None,
+        };
+        ids.iter().map(model).collect()
+    }
+
+    #[test]
+    fn answers_of_several_forms_are_read_and_odd_entries_left_out() {
+        assert_eq!(
+            ids(r#"{"object":"list","data":[{"id":"a"},{"id":"b"},{"id":"a"}]}"#),
+            ["a", "b"]
+        );
+        assert_eq!(ids(r#"{"models":[{"id":"a"}]}"#), ["a"]);
+        assert_eq!(ids(r#"[{"id":"a"}]"#), ["a"]);
+        assert_eq!(ids(r#"{"data":[]}"#), [""; 0]);
+        assert_eq!(
+            ids(r#"{"data":[null,1,"x",[],{},{"id":1},{"id":""},{"id":"a\nb"},{"id":"ok"}]}"#),
+            ["ok"]
+        );
+        let model = &parse_listing(
+            br#"[{"id":"m","name":"M","description":5,"context_length":"8","max_model_len":8192}]"#,
+        )
+        .unwrap()[0];
+        assert_eq!((model.display_name.as_deref(), model.context_window), (Some("M"), Some(8192)));
+        let many: Vec<Value> =
+            (0..5000).map(|n| serde_json::json!({ "id": n.to_string() })).collect();
+        assert_eq!(parse_listing(Value::from(many).to_string().as_bytes()).unwrap().len(), 2000);
+    }
+
+    #[test]
+    fn what_is_no_list_says_so() {
+        let check = |body: &[u8], part: &str| {
+            let error = parse_listing(body).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        check(b"", "not JSON");
+        check(b"<!doctype html><html>", "not JSON");
+        check(b"{\"data\":[{\"id\":\"a\"}", "not JSON");
+        check(b"null", "no array");
+        check(b"{\"data\":{}}", "no array");
+        check(b"{\"error\":{}}", "no array");
+        check(b"{\"data\":[1]}", "no entry");
+        check(&vec![b' '; 10 << 20], "more than");
+        check("[".repeat(100_000).as_bytes(), "not JSON");
+    }
+
+    #[test]
+    fn the_catalog_decides_about_a_model_that_both_know() {
+        let hosted = Catalog::hosted();
+        let report = listed(&["gpt-5.2-2025-12-11", "gpt-5-mini", "o3", "whisper-1"]);
+        let merged = hosted.with_listing(&report);
+        let model = |id: &str| merged.models().iter().find(|model| &*model.id == id).unwrap();
+        assert!(model("gpt-5.2-codex").hidden && !model("gpt-5.2-codex").is_default);
+        assert!(!model("gpt-5.2").hidden && model("gpt-5.2").is_default);
+        assert_eq!(
+            *model("gpt-5-mini"),
+            *hosted.models().iter().find(|m| &*m.id == "gpt-5-mini").unwrap()
+        );
+        assert!(model("o3").hidden, "as in the catalog");
+        assert!(model("whisper-1").hidden && !model("whisper-1").is_known);
+        assert_eq!(&*merged.default_model().unwrap().id, "gpt-5.2");
+        assert_eq!(merged.models().iter().filter(|model| model.is_default).count(), 1);
+        let only_old = hosted.with_listing(&listed(&["o3", "x"]));
+        assert_eq!(&*only_old.default_model().unwrap().id, "o3");
+        assert_eq!(hosted.with_listing(&[]), *hosted);
+    }
+
+    #[test]
+    fn another_providers_models_replace_those_of_the_catalog() {
+        let mut report = listed(&["qwen", "gpt-oss:20b"]);
+        report[0].context_window = Some(8000);
+        let merged = Catalog::hosted().with_listing(&report);
+        let visible: Vec<&str> =
+            merged.models().iter().filter(|m| !m.hidden).map(|m| &*m.id).collect();
+        assert_eq!(visible, ["qwen", "gpt-oss:20b"]);
+        let qwen = merged.find("qwen");
+        assert_eq!((qwen.context_window, qwen.max_output, qwen.is_known), (8000, 2000, false));
+        assert_eq!(merged.find("gpt-oss:20b").family.as_deref(), Some("gpt-oss"));
+        assert_eq!(&*merged.default_model().unwrap().id, "qwen");
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(body in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(listed) = parse_listing(&body) {
+                let _ = Catalog::hosted().with_listing(&listed);
+            }
+        }
+
+        #[test]
+        fn any_report_leaves_one_default(ids in prop::collection::vec("[a-z0-9.-]{1,12}", 1..20)) {
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let merged = Catalog::hosted().with_listing(&listed(&ids));
+            let visible = merged.models().iter().filter(|model| !model.hidden);
+            prop_assert!(visible.count() > 0);
+            prop_assert_eq!(merged.models().iter().filter(|model| model.is_default).count(), 1);
+        }
+    }
+}

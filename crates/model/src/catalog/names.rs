@@ -1,0 +1,108 @@
+//! Names of models: dated snapshots, names behind routers, and the patterns of families.
+
+/// The part of a name that identifies the model: `org/gpt-5-mini` is `gpt-5-mini` behind a router.
+pub(super) fn base(id: &str) -> &str {
+    id.rsplit('/').next().unwrap_or(id)
+}
+
+/// Whether two names mean the same model: routers put a prefix before a name, and providers answer
+/// with the dated snapshot that an alias stands for.
+#[must_use]
+pub fn is_same_model(one: &str, other: &str) -> bool {
+    let (one, other) = (base(one), base(other));
+    undated(one).eq_ignore_ascii_case(undated(other))
+}
+
+/// A name without the date or the `latest` at its end, or the tag after a colon or an at sign.
+pub(super) fn undated(name: &str) -> &str {
+    let name = name.split([':', '@']).next().unwrap_or(name);
+    let name = name.strip_suffix("-latest").unwrap_or(name);
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    for length in ["-2025-08-07".len(), "-20250807".len()] {
+        let Some((rest, suffix)) =
+            name.len().checked_sub(length).and_then(|at| name.split_at_checked(at))
+        else {
+            continue;
+        };
+        let date: String = suffix.split('-').collect();
+        let parts = suffix.split('-').count();
+        let is_date = suffix.starts_with("-20") && date.len() == 8 && is_digits(&date);
+        if is_date && matches!(parts, 2 | 4) && !rest.is_empty() {
+            return rest;
+        }
+    }
+    name
+}
+
+/// Whether `name` matches `pattern`, in which `*` stands for any text. Linear in the product of
+/// both lengths.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_same_model_has_several_names() {
+        for (one, other) in [
+            ("gpt-5", "gpt-5"),
+            ("gpt-5", "gpt-5-2025-08-07"),
+            ("gpt-5-2025-08-07", "gpt-5"),
+            ("gpt-5", "openai/GPT-5"),
+            ("claude-x", "claude-x-20250807"),
+            ("gpt-5-chat-latest", "gpt-5-chat"),
+            ("llama3", "llama3:8b"),
+        ] {
+            assert!(is_same_model(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("gpt-5", "gpt-5-mini"),
+            ("gpt-5", "gpt-5.1"),
+            ("gpt-5.2-codex", "gpt-5.2"),
+            ("gpt-5", ""),
+            ("m-1234", "m"),
+        ] {
+            assert!(!is_same_model(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn patterns_have_any_text_for_a_star() {
+        let check = |pattern: &str, yes: &[&str], no: &[&str]| {
+            yes.iter().for_each(|name| assert!(matches(pattern, name), "{pattern} {name}"));
+            no.iter().for_each(|name| assert!(!matches(pattern, name), "{pattern} {name}"));
+        };
+        check("gpt-5*", &["gpt-5", "gpt-5.3"], &["gpt-4", "x-gpt-5", ""]);
+        check("gpt-*-codex*", &["gpt-7-codex", "gpt-5.1-codex-mini"], &["gpt-codex", "gpt-5"]);
+        check("*", &["", "a"], &[]);
+        check("o3", &["o3"], &["o3-mini"]);
+        check("a*b*c", &["abc", "axbxc"], &["ab", "acb"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_panics(one in any::<String>(), other in any::<String>()) {
+            let _ = matches(&one, &other);
+            prop_assert_eq!(is_same_model(&one, &other), is_same_model(&other, &one));
+            prop_assert!(is_same_model(&one, &one));
+        }
+    }
+}

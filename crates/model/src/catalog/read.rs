@@ -1,0 +1,144 @@
+//! Reads a catalog file (configuration `model_catalog_json`) and checks it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::entry::Entry;
+use super::{Catalog, Effort, Family, family_of};
+
+/// A catalog file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// It cannot be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    /// It is larger than [`MAX_CATALOG_BYTES`].
+    #[error("{}: a catalog has at most {MAX_CATALOG_BYTES} bytes", path.display())]
+    TooLarge { path: PathBuf },
+    /// It is not a catalog; the message has line and column, or names the model.
+    #[error("{}: {message}", path.display())]
+    Invalid { path: PathBuf, message: String },
+}
+
+/// Largest catalog file, in bytes.
+pub const MAX_CATALOG_BYTES: u64 = 4 << 20;
+/// Most models, and most families, of a catalog.
+const MAX_ENTRIES: usize = 4096;
+/// Most tokens of a context window or a response: sums of them do not overflow.
+const MAX_TOKENS: u64 = 1 << 40;
+/// Efforts that the protocol has names for, from least to most.
+pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+
+/// Reads a catalog file: a JSON object with `models` and optionally `families`, or the array of
+/// models alone (docs/models.md). Only `id` is required of an entry. The order is the picker's.
+///
+/// # Errors
+/// See [`CatalogError`].
+pub fn read(path: &Path) -> Result<Catalog, CatalogError> {
+    let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
+        files::Error::TooLarge { path, .. } => CatalogError::TooLarge { path },
+        error => CatalogError::Read { path: path.to_owned(), source: error.into_io() },
+    })?;
+    parse(&text).map_err(|message| CatalogError::Invalid { path: path.to_owned(), message })
+}
+
+/// Parses the text of a catalog. Families of the text come before the built-in ones, which its
+/// models can name too.
+///
+/// # Errors
+/// What is wrong, with line and column or the name of the model.
+pub fn parse(text: &str) -> Result<Catalog, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        #[serde(default)]
+        families: Vec<Entry>,
+        models: Vec<Entry>,
+    }
+    let parsed = if text.trim_start().starts_with('[') {
+        serde_json::from_str(text).map(|models| File { families: Vec::new(), models })
+    } else {
+        serde_json::from_str(text)
+    };
+    let File { families, models } = parsed.map_err(|error| error.to_string())?;
+    if models.is_empty() {
+        return Err("it lists no model; list at least one".to_owned());
+    }
+    if models.len().max(families.len()) > MAX_ENTRIES {
+        return Err(format!("it lists more than {MAX_ENTRIES} models or families"));
+    }
+    check_ids("model", &models)?;
+    check_ids("family", &families)?;
+    if let Some(bad) = families.iter().find(|family| family.family.is_some()) {
+        return Err(format!("family `{}`: a family has no `family`", bad.id));
+    }
+    if let Some(bad) = models.iter().find(|model| !model.names.is_empty()) {
+        return Err(format!("model `{}`: only families have `names`", bad.id));
+    }
+    let mut families: Vec<Family> = families.into_iter().map(Family).collect();
+    families.extend(inherited(text));
+    let models = models.into_iter().map(|model| {
+        let family = family_of(&families, &model);
+        if let (Some(named), None) = (&model.family, family) {
+            return Err(format!("model `{}`: there is no family `{named}`", model.id));
+        }
+        check(&model)?;
+        let base = family.map(|family| family.0.clone()).unwrap_or_default();
+        let id = family.map(|family| family.0.id.clone());
+        let info = Entry { family: id, ..model.over(&base) }.resolve(true);
+        match info.max_input() {
+            0 => Err(format!("model `{}`: `max_output` leaves no room for input", info.id)),
+            _ => Ok(info),
+        }
+    });
+    let models = models.collect::<Result<Vec<_>, _>>()?;
+    families.iter().try_for_each(|family| check(&family.0))?;
+    Ok(Catalog { families, models })
+}
+
+/// The families of the built-in catalog, for other catalogs than itself.
+fn inherited(text: &str) -> Vec<Family> {
+    let is_built_in = [include_str!("hosted.json"), include_str!("offline.json")].contains(&text);
+    if is_built_in { Vec::new() } else { Catalog::hosted().without_prices().families }
+}
+
+fn check_ids(kind: &str, entries: &[Entry]) -> Result<(), String> {
+    let mut ids = std::collections::HashSet::new();
+    for (at, entry) in entries.iter().enumerate() {
+        if entry.id.is_empty() {
+            return Err(format!("{kind} {at} has no `id`"));
+        }
+        if !ids.insert(&entry.id) {
+            return Err(format!("`{}` is listed twice", entry.id));
+        }
+    }
+    Ok(())
+}
+
+fn check(entry: &Entry) -> Result<(), String> {
+    let wrong = |problem: String| Err(format!("`{}`: {problem}", entry.id));
+    let is_effort = |effort: &str| EFFORTS.contains(&effort);
+    let efforts: &[Effort] = entry.supported_efforts.as_deref().unwrap_or_default();
+    if let Some(bad) = efforts.iter().find(|option| !is_effort(&option.effort)) {
+        let known = EFFORTS.join(", ");
+        return wrong(format!("there is no effort `{}`; the efforts are {known}", bad.effort));
+    }
+    if let Some(default) = entry.default_effort.as_deref().filter(|effort| !effort.is_empty()) {
+        let is_supported = efforts.iter().any(|option| &*option.effort == default);
+        if !is_effort(default) || (!efforts.is_empty() && !is_supported) {
+            return wrong(format!("`default_effort` is `{default}`, which is not supported"));
+        }
+    }
+    for (key, tokens) in
+        [("context_window", entry.context_window), ("max_output", entry.max_output)]
+    {
+        if tokens.is_some_and(|tokens| tokens == 0 || tokens > MAX_TOKENS) {
+            return wrong(format!("`{key}` is a number from 1 to {MAX_TOKENS}"));
+        }
+    }
+    if entry.input_modalities.as_ref().is_some_and(|modalities| modalities.is_empty()) {
+        return wrong("`input_modalities` is empty; leave it out for text and images".to_owned());
+    }
+    Ok(())
+}

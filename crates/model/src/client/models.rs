@@ -1,0 +1,115 @@
+//! Asks a provider for the list of its models.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use http_client::error_chain;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, StatusCode};
+use tokio::time;
+
+use super::{Client, MAX_ERROR_BODY};
+use crate::catalog::{ListedModel, MAX_LISTING_BYTES, parse_listing};
+use crate::{Endpoint, Failure, FailureKind, KeySource, Provider, Transport, failure_from_status};
+
+/// Longest time for the whole answer.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest entity tag that is kept.
+const MAX_ETAG: usize = 1024;
+
+/// A provider's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelsAnswer {
+    /// The list is still that of the tag.
+    Unchanged,
+    /// The list, and its tag.
+    Listed { models: Vec<ListedModel>, etag: Option<String> },
+}
+
+impl Provider {
+    /// Whether it is asked for its models: only a provider on the network that is sent a credential.
+    #[must_use]
+    pub fn lists_models(&self) -> bool {
+        let has_key = matches!(self.api_key, KeySource::Value(_));
+        let mut headers = self.http_headers.keys();
+        let has_header = headers.any(|name| name.eq_ignore_ascii_case("authorization"));
+        self.transport == Transport::Http && (has_key || has_header)
+    }
+}
+
+impl Client {
+    /// The models of a provider, unless the list is still that of `etag`. Takes 15 s at most, and
+    /// reads a bounded body.
+    ///
+    /// # Errors
+    /// The provider does not answer, refuses, or answers with something else.
+    pub async fn models(
+        &self,
+        provider: &Provider,
+        etag: Option<&str>,
+    ) -> Result<ModelsAnswer, Failure> {
+        let asked = time::timeout(TIMEOUT, self.ask_models(provider, etag));
+        let mut answer = asked.await.unwrap_or_else(|_| {
+            Err(failure(format!("there is no whole answer after {} s", TIMEOUT.as_secs())))
+        });
+        if let Err(failure) = &mut answer {
+            // It may quote the provider's text, which may quote the key.
+            failure.message = provider.redact(&failure.message);
+        }
+        answer
+    }
+
+    async fn ask_models(
+        &self,
+        provider: &Provider,
+        etag: Option<&str>,
+    ) -> Result<ModelsAnswer, Failure> {
+        let endpoint = Endpoint::new(provider, &Method::GET, "/models")?;
+        let mut request = endpoint.request(&Method::GET, Bytes::new());
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
+            headers.insert(header::IF_NONE_MATCH, etag);
+        }
+        let response = self.inner.http()?.request(request).await.map_err(|error| {
+            failure(format!("cannot reach {}: {}", endpoint.host(), error_chain(&error)))
+        })?;
+        let (head, body) = response.into_parts();
+        if head.status == StatusCode::NOT_MODIFIED && etag.is_some() {
+            return Ok(ModelsAnswer::Unchanged);
+        }
+        if head.status != StatusCode::OK {
+            let text = collect(body, MAX_ERROR_BODY).await.unwrap_or_default();
+            let label = &endpoint.label;
+            return Err(failure_from_status(provider, label, head.status, &head.headers, &text));
+        }
+        let body = collect(body, MAX_LISTING_BYTES).await?;
+        let models = parse_listing(&body).map_err(|problem| {
+            failure(format!("the answer to {} is no list of models: {problem}", endpoint.label))
+        })?;
+        let etag = head.headers.get(header::ETAG).and_then(|value| value.to_str().ok());
+        let etag = etag.filter(|etag| etag.len() <= MAX_ETAG).map(str::to_owned);
+        Ok(ModelsAnswer::Listed { models, etag })
+    }
+}
+
+/// Reads a body of at most `max` bytes.
+async fn collect(mut body: Incoming, max: usize) -> Result<Bytes, Failure> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| failure(format!("the answer broke: {}", error_chain(&error))))?;
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        if bytes.len() + data.len() > max {
+            return Err(failure(format!("the answer has more than {max} bytes")));
+        }
+        bytes.extend_from_slice(data);
+    }
+    Ok(bytes.freeze())
+}
+
+fn failure(message: String) -> Failure {
+    Failure::new(FailureKind::Other, message)
+}

@@ -1,0 +1,328 @@
+//! Models: the list with every member, what providers report of their models, what a model's family
+//! changes in requests, and warnings about models of which nothing is known.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use testkit::{Peer, TestEnvironment};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::{says, tool_outputs};
+
+fn ids(page: &Value) -> Vec<&str> {
+    page["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect()
+}
+
+fn tools(request: &Value) -> Vec<(&str, &str)> {
+    let text = |tool: &'_ Value, name: &str| tool[name].as_str().unwrap_or_default().to_owned();
+    let all = request["tools"].as_array().unwrap();
+    all.iter()
+        .map(|tool| (text(tool, "type").leak() as &str, text(tool, "name").leak() as &str))
+        .collect()
+}
+
+/// An environment whose configuration names this catalog in place of a model.
+async fn with_catalog(responses: Value, catalog: &Value) -> TestEnvironment {
+    let env = TestEnvironment::with_responses(responses).await;
+    std::fs::write(env.home().join("models.json"), catalog.to_string()).unwrap();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(
+        &config.replace("model = \"gpt-5\"\n", "model_catalog_json = \"models.json\"\n"),
+    );
+    env
+}
+
+#[tokio::test]
+async fn an_entry_has_every_member_of_the_specification() {
+    let catalog = json!({ "models": [
+        { "id": "new", "display_name": "New", "description": "The new one.", "is_default": true,
+          "supported_efforts": [{ "effort": "low", "description": "Quick" },
+                                { "effort": "high", "description": "Slow" }],
+          "default_effort": "high", "input_modalities": ["text"], "supports_personality": true,
+          "additional_speed_tiers": ["fast"], "availability_nux": { "message": "Try it" },
+          "service_tiers": [{ "id": "flex", "name": "Flex", "description": "Cheap" }] },
+        { "id": "old", "hidden": true,
+          "upgrade_info": { "model": "new", "upgrade_copy": "Move", "model_link": "https://m",
+                            "migration_markdown": "**Now**" } },
+    ] });
+    let env = with_catalog(json!([says("Hello.")]), &catalog).await;
+    let mut peer = env.start().connect().await;
+    let listed = peer.call("model/list", json!({ "includeHidden": true })).await;
+    assert_eq!(
+        listed,
+        json!({ "nextCursor": null, "data": [
+            { "id": "new", "model": "new", "displayName": "New", "description": "The new one.",
+              "hidden": false, "isDefault": true, "supportsPersonality": true,
+              "supportedReasoningEfforts": [
+                  { "reasoningEffort": "low", "description": "Quick" },
+                  { "reasoningEffort": "high", "description": "Slow" }],
+              "defaultReasoningEffort": "high", "inputModalities": ["text"],
+              "additionalSpeedTiers": ["fast"], "availabilityNux": { "message": "Try it" },
+              "serviceTiers": [{ "id": "flex", "name": "Flex", "description": "Cheap" }] },
+            { "id": "old", "model": "old", "displayName": "old", "description": "", "hidden": true,
+              "isDefault": false, "supportsPersonality": false, "supportedReasoningEfforts": [],
+              "defaultReasoningEffort": "medium", "inputModalities": ["text", "image"],
+              "upgrade": "new", "upgradeInfo": { "model": "new", "upgradeCopy": "Move",
+                  "modelLink": "https://m", "migrationMarkdown": "**Now**" } },
+        ] })
+    );
+    for nothing in [json!({}), json!({ "cursor": null, "limit": null, "includeHidden": null })] {
+        assert_eq!(ids(&peer.call("model/list", nothing).await), ["new"]);
+    }
+    let fault = peer.refused("model/list", json!({ "cursor": "old" })).await;
+    assert!(fault.message.contains("`cursor`"), "{}", fault.message);
+    let page = peer.call("model/list", json!({ "limit": u32::MAX })).await;
+    assert_eq!(ids(&page), ["new"]);
+}
+
+#[tokio::test]
+async fn a_familys_row_shapes_the_requests_of_its_models() {
+    let catalog = json!({ "families": [
+            { "id": "plain", "names": ["plain-*"], "patch_tool": "shell", "command_tool": "one_shot",
+              "withheld_tools": ["update_plan"], "supports_web_search": false,
+              "input_modalities": ["text"], "supports_parallel_tool_calls": false,
+              "instructions": "You are plain." }],
+        "models": [{ "id": "rich", "family": "gpt", "is_default": true },
+                   { "id": "coder", "family": "gpt-codex" }] });
+    let env = with_catalog(json!([says("A."), says("B."), says("C.")]), &catalog).await;
+    let mut peer = env.start().connect().await;
+    let config = json!({ "model_verbosity": "low", "model_reasoning_effort": "xhigh" });
+    let thread = peer.start_thread(json!({ "config": config })).await;
+    let turn = |model: &str| {
+        let input = json!([{ "type": "text", "text": "Hi." }]);
+        json!({ "threadId": thread, "input": input, "model": model })
+    };
+    for model in ["rich", "coder", "plain-1"] {
+        assert_eq!(peer.run_turn_with(turn(model)).await["status"], "completed");
+    }
+    let requests = env.model().requests();
+    let [rich, coder, plain] = &requests[..] else { panic!("{}", requests.len()) };
+    assert!(tools(rich).contains(&("custom", "apply_patch")));
+    assert!(tools(rich).contains(&("function", "exec_command")));
+    assert!(tools(rich).contains(&("web_search", "")));
+    assert_eq!(rich["parallel_tool_calls"], true);
+    assert_eq!(
+        (&rich["text"]["verbosity"], &rich["reasoning"]["effort"]),
+        (&json!("low"), &json!("high"))
+    );
+    assert_eq!(coder["text"], Value::Null, "the family has one verbosity");
+    let offered = tools(plain);
+    assert!(offered.contains(&("function", "shell")));
+    for missing in ["apply_patch", "exec_command", "update_plan", "view_image"] {
+        assert!(offered.iter().all(|(_, name)| *name != missing), "{missing}");
+    }
+    assert!(offered.iter().all(|(kind, _)| *kind != "web_search"));
+    assert_eq!(plain["parallel_tool_calls"], false);
+    let instructions = plain["instructions"].as_str().unwrap();
+    assert!(instructions.starts_with("You are plain."), "{instructions}");
+    assert!(instructions.contains("apply_patch <<'EOF'"), "{instructions}");
+    assert_eq!((&plain["reasoning"], &plain["text"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn a_model_without_the_patch_tool_edits_by_a_command() {
+    let catalog = json!([{ "id": "m", "patch_tool": "shell", "command_tool": "one_shot" }]);
+    let patch = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch";
+    let script = format!("apply_patch <<'EOF'\n{patch}\nEOF");
+    let call = crate::calls("shell", json!({ "command": ["bash", "-lc", script] }));
+    let env = with_catalog(json!([call, says("Done.")]), &catalog).await;
+    let mut peer = env.start().connect().await;
+    let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
+    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+    let written = std::fs::read_to_string(env.workspace().join("new.txt")).unwrap();
+    assert_eq!(written, "hello\n", "{:?}", tool_outputs(&env));
+}
+
+/// The warnings about a thread that a connection was sent.
+fn warnings(peer: &Peer) -> Vec<String> {
+    let lines = peer.raw_lines().iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let warnings = lines.filter(|line| line["method"] == "warning");
+    warnings.map(|line| line["params"]["message"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_unknown_model_works_with_stated_defaults_and_one_warning() {
+    let env = TestEnvironment::with_responses(json!([says("A."), says("B."), says("C.")])).await;
+    let mut peer = env.start().connect().await;
+    let thread = peer.start_thread(json!({ "model": "llama-4" })).await;
+    for _ in 0..3 {
+        assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+    }
+    let sent = warnings(&peer);
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert!(sent[0].contains("`llama-4`") && sent[0].contains("128000 tokens"), "{}", sent[0]);
+    let request = &env.model().requests()[0];
+    assert!(tools(request).contains(&("function", "apply_patch")));
+    assert_eq!(request["reasoning"], Value::Null);
+
+    let known = peer.start_thread(json!({ "model": "gpt-5-2025-08-07" })).await;
+    assert_eq!(peer.run_turn(&known, "Hi.").await["status"], "completed");
+    assert_eq!(warnings(&peer).len(), 1);
+    let second = peer.start_thread(json!({ "model": "llama-4" })).await;
+    assert_eq!(peer.run_turn(&second, "Hi.").await["status"], "completed");
+    assert_eq!(warnings(&peer).len(), 2, "one for each thread");
+}
+
+#[tokio::test]
+async fn capabilities_of_the_provider() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let experimental = json!({ "experimentalApi": true });
+    let mut peer = env.start().connect_with(experimental.clone()).await;
+    let read = "modelProvider/capabilities/read";
+    let service = peer.call(read, json!({})).await;
+    let expected = json!({ "imageGeneration": false, "namespaceTools": true, "webSearch": true });
+    assert_eq!(service, expected);
+    env.write_config("model_provider = \"offline\"\n");
+    let mut peer = env.start().connect_with(experimental).await;
+    let offline = peer.call(read, json!({})).await;
+    assert_eq!(offline["webSearch"], false);
+}
+
+/// A provider of which only `/models` matters: it answers each request with the next answer, and the
+/// last one again.
+struct ModelsServer {
+    base_url: String,
+    heads: mpsc::UnboundedReceiver<String>,
+    answers: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl ModelsServer {
+    async fn serve() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let (sender, heads) = mpsc::unbounded_channel();
+        let answers = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+        let given = answers.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let Ok(byte) = stream.read_u8().await else { break };
+                    head.push(byte);
+                }
+                let answer = given.lock().unwrap().pop().unwrap_or_default();
+                let _ = sender.send(String::from_utf8_lossy(&head).to_lowercase());
+                // A client that refuses a long answer closes the connection.
+                let _ = stream.write_all(&answer).await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        Self { base_url, heads, answers }
+    }
+
+    fn will_answer(&self, status: &str, headers: &str, body: &[u8]) {
+        let length = body.len();
+        let mut answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+             {headers}content-length: {length}\r\n\r\n"
+        )
+        .into_bytes();
+        answer.extend_from_slice(body);
+        self.answers.lock().unwrap().insert(0, answer);
+    }
+
+    fn configure(&self, env: &TestEnvironment, key: &str) {
+        env.write_config(&format!(
+            "model_provider = \"p\"\n[model_providers.p]\nname = \"P\"\nbase_url = \"{}\"\n{key}",
+            self.base_url
+        ));
+    }
+}
+
+const KEY: &str = "experimental_bearer_token = \"secret-key\"\n";
+const LATER_MS: i64 = 15 * 60 * 1000;
+
+/// Lists models until the list has `id`: the provider's answer is taken in the background.
+async fn list_with(peer: &mut Peer, id: &str) -> Value {
+    loop {
+        let listed = peer.call("model/list", json!({})).await;
+        if ids(&listed).contains(&id) {
+            return listed;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_providers_models_are_listed_kept_and_asked_for_again() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let mut provider = ModelsServer::serve().await;
+    provider.configure(&env, KEY);
+    let body = json!({ "data": [{ "id": "local-1", "name": "Local", "context_length": 9000 }] });
+    provider.will_answer("200 OK", "etag: \"v1\"\r\n", body.to_string().as_bytes());
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let first = peer.call("model/list", json!({})).await;
+    assert!(ids(&first).contains(&"gpt-5.2"), "the answer does not wait for the provider");
+    let head = provider.heads.recv().await.unwrap();
+    assert!(head.starts_with("get /v1/models") && head.contains("bearer secret-key"), "{head}");
+    assert!(!head.contains("if-none-match"), "{head}");
+    let listed = list_with(&mut peer, "local-1").await;
+    assert_eq!(ids(&listed), ["local-1"]);
+    assert_eq!(
+        (&listed["data"][0]["displayName"], &listed["data"][0]["isDefault"]),
+        (&json!("Local"), &json!(true))
+    );
+    assert!(provider.heads.try_recv().is_err(), "asked once in its time");
+
+    // Another server of the home has the list from the file, and asks only when it is old.
+    server.stop().await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    list_with(&mut peer, "local-1").await;
+    assert!(provider.heads.try_recv().is_err());
+    env.clock.advance(LATER_MS);
+    provider.will_answer("304 Not Modified", "", b"");
+    peer.call("model/list", json!({})).await;
+    let head = provider.heads.recv().await.unwrap();
+    assert!(head.contains("if-none-match: \"v1\""), "{head}");
+    assert_eq!(ids(&peer.call("model/list", json!({})).await), ["local-1"]);
+
+    let file = std::fs::read_to_string(env.home().join("models/p.json")).unwrap();
+    assert!(file.contains("local-1") && !file.contains("secret-key"), "{file}");
+}
+
+#[tokio::test]
+async fn answers_that_are_no_lists_change_nothing() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let mut provider = ModelsServer::serve().await;
+    provider.configure(&env, KEY);
+    let html = b"<!doctype html><title>secret-key</title>";
+    provider.will_answer("200 OK", "", html);
+    provider.will_answer("200 OK", "", &vec![b' '; 10 << 20]);
+    provider.will_answer("500 Internal Server Error", "", html);
+    provider.will_answer("304 Not Modified", "", b"");
+    provider.will_answer("302 Found", "location: http://127.0.0.1:1/\r\n", b"");
+    provider.will_answer("200 OK", "", br#"{"data": {"id": "x"}}"#);
+    let body = json!({ "data": [{ "id": "a" }, { "id": "a" }, { "id": 5 }, null, { "id": "b" }] });
+    provider.will_answer("200 OK", "", body.to_string().as_bytes());
+    std::fs::create_dir_all(env.home().join("models")).unwrap();
+    std::fs::write(env.home().join("models/p.json"), "{ not a list").unwrap();
+    let server = env.start();
+    let mut peer = server.connect().await;
+    for _ in 0..6 {
+        assert!(ids(&peer.call("model/list", json!({})).await).contains(&"gpt-5.2"));
+        provider.heads.recv().await.unwrap();
+        env.clock.advance(LATER_MS);
+    }
+    assert_eq!(ids(&list_with(&mut peer, "a").await), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn providers_without_a_key_are_not_asked() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let mut provider = ModelsServer::serve().await;
+    for key in ["", "env_key = \"NOT_SET_ANYWHERE\"\n"] {
+        provider.configure(&env, key);
+        let server = env.start();
+        let mut peer = server.connect().await;
+        for _ in 0..3 {
+            peer.call("model/list", json!({})).await;
+            env.clock.advance(LATER_MS);
+        }
+        server.stop().await;
+        assert!(provider.heads.try_recv().is_err(), "{key}");
+    }
+}
