@@ -47,9 +47,11 @@ async fn run(sandbox: &Sandbox, policy: &Policy) -> Duration {
     let spawn = Spawn {
         argv: vec!["true".into()],
         cwd: PathBuf::from("/"),
+        cwd_is_real: false,
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         policy: policy.clone(),
         guarded: Vec::new(),
+        granted: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
         egress: None,

@@ -56,8 +56,12 @@ pub fn apply(changes: &[Change], _limits: Option<&Resolved>) -> Result<(), Error
 
 /// As [`apply`].
 #[cfg(not(unix))]
-pub fn apply_approved(changes: &[Change], _approved: &[PathBuf]) -> Result<(), Error> {
-    apply(changes, None)
+pub fn apply_approved(
+    changes: &[Change],
+    _approved: &[PathBuf],
+    limits: Option<&Resolved>,
+) -> Result<(), Error> {
+    apply(changes, limits)
 }
 
 /// As [`apply`].

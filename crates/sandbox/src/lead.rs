@@ -121,20 +121,29 @@ mod tests {
             assert_eq!((ended, stdout.as_str()), (Some(code), out), "{rest:?}: {stderr}");
             assert_eq!(stderr, error, "{rest:?}");
         };
-        check(&["-", "-", "-", "-", "/bin/echo", "a", "b c"], 0, "a b c\n", "");
-        check(&["-", "-", "-", "0", "/bin/echo", "a"], 0, "a\n", "");
-        check(&["-", "-", "-", "-", "/none"], 127, "", "");
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let here = here.to_str().unwrap();
+        check(&["-", "-", "-", "-", "-", "/bin/echo", "a", "b c"], 0, "a b c\n", "");
+        check(&["-", "-", "-", "-", "0", "/bin/echo", "a"], 0, "a\n", "");
+        check(&["-", "-", "-", here, "-", "/bin/echo", "a"], 0, "a\n", "");
+        check(&["-", "-", "-", "-", "-", "/none"], 127, "", "");
         let invalid = "preparing the command: its arguments (error 22)\n";
-        check(&["-", "-", "-", "-"], 127, "", invalid);
-        check(&["-", "-", "3:8080,0,0", "-", "/bin/echo"], 127, "", invalid);
-        check(&["-", "-", "-", "1"], 127, "", invalid);
-        check(&["-", "-", "-", "99999999999", "/bin/echo"], 127, "", invalid);
+        check(&["-", "-", "-", "-", "-"], 127, "", invalid);
+        check(&["-", "-", "3:8080,0,0", "-", "-", "/bin/echo"], 127, "", invalid);
+        check(&["-", "-", "-", "-", "1"], 127, "", invalid);
+        check(&["-", "-", "-", "-", "99999999999", "/bin/echo"], 127, "", invalid);
         // A descriptor that is not a root: `EBADF`.
         let unopened = "preparing the command: looking at a writable folder (error 9)\n";
-        check(&["-", "-", "-", "1", "77", "/tmp", "/bin/echo"], 127, "", unopened);
+        check(&["-", "-", "-", "-", "1", "77", "/tmp", "/bin/echo"], 127, "", unopened);
         // Standard input is not the mounted folder.
         let changed = "preparing the command: a writable folder changed while it was mounted \
              (error 22)\n";
-        check(&["-", "-", "-", "1", "0", "/tmp", "/bin/echo"], 127, "", changed);
+        check(&["-", "-", "-", "-", "1", "0", "/tmp", "/bin/echo"], 127, "", changed);
+        // Part of the folder's name, and another folder.
+        let elsewhere = "preparing the command: the working folder leads elsewhere than when the \
+             command was decided about (error 116)\n";
+        for folder in ["/", &format!("{here}/x")] {
+            check(&["-", "-", "-", folder, "-", "/bin/echo"], 127, "", elsewhere);
+        }
     }
 }

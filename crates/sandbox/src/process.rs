@@ -3,7 +3,7 @@
 use std::io;
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ use crate::sandbox::exec_error;
 pub struct Process {
     /// The output of the command. Closed at its end.
     pub output: mpsc::Receiver<Chunk>,
+    /// Granted paths that led elsewhere, or to nothing, when the command started: it has no access
+    /// through them.
+    pub lapsed: Vec<PathBuf>,
     pub(crate) control: Control,
 }
 

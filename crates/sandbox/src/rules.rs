@@ -32,7 +32,6 @@ mod resolver;
 mod scan;
 #[cfg(test)]
 mod tests;
-mod visible;
 mod word;
 
 pub use actions::Action;
@@ -43,7 +42,6 @@ pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, normal_form, parse};
 pub use prefix::{Decision, Origin, PrefixRule, Rules, Token, Verdict, amendment};
 pub use propose::check_amendment;
 pub use resolver::{GitUse, PathResolver, Resolver};
-pub use visible::visible;
 pub use word::{Word, quote};
 
 use invocation::commands;

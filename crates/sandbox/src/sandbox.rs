@@ -48,6 +48,9 @@ pub struct Spawn {
     pub argv: Vec<OsString>,
     /// Absolute.
     pub cwd: PathBuf,
+    /// Whether `cwd` is a real path that was decided about: the command does not start when it leads
+    /// elsewhere by then.
+    pub cwd_is_real: bool,
     /// The complete environment: nothing is inherited. Its `TMPDIR` is the temporary folder of
     /// [`Policy::WorkspaceWrite`].
     pub env: Vec<(OsString, OsString)>,
@@ -55,6 +58,9 @@ pub struct Spawn {
     /// Folders whose protected names must not change either, where they lie in a writable root:
     /// their files configure later commands.
     pub guarded: Vec<PathBuf>,
+    /// Paths of the policy that somebody granted beyond what was chosen: real paths, each of which
+    /// permits nothing while it leads elsewhere. See [`crate::Process::lapsed`].
+    pub granted: Vec<PathBuf>,
     /// Runs the command on a terminal of this size, which also is its standard input; output and
     /// errors arrive in one stream.
     pub tty: Option<Size>,

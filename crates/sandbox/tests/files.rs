@@ -217,12 +217,12 @@ fn only_the_approved_file_is_changed() {
     assert_eq!(approved, [dir.join("one/file")]);
     fs::remove_file(dir.join("link")).unwrap();
     symlink("two", dir.join("link")).unwrap();
-    let error = apply_approved(&changes, &approved).unwrap_err();
+    let error = apply_approved(&changes, &approved, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TargetChanged, "{error}");
     assert!(!dir.join("one/file").exists() && !dir.join("two/file").exists());
     fs::remove_file(dir.join("link")).unwrap();
     symlink("one", dir.join("link")).unwrap();
-    apply_approved(&changes, &approved).unwrap();
+    apply_approved(&changes, &approved, None).unwrap();
     assert_eq!(fs::read_to_string(dir.join("one/file")).unwrap(), "new");
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use common::{PATH, bubblewrap, command, sandbox};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
-use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess, visible};
+use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess};
 use sandbox::{Access, ErrorKind, Layer, OutputBuffer, Policy, ReadAccess, Sandbox};
 
 /// Each row: the kind of harm, a tab, and a script for bash, with control characters as their
@@ -361,7 +361,7 @@ fn every_attack_needs_approval_and_is_shown_whole() {
     for row in rows().into_iter().filter(|row| row.harm != 'R') {
         let assessed = assess(Invocation::Script(&row.script), &context, &Rules::default());
         assert!(!assessed.known_safe, "{row:?} runs without asking");
-        let shown = visible(&row.script).into_owned();
+        let shown = visible::text(&row.script).into_owned();
         assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
     }
 }

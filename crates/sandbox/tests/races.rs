@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{folder, layers, run, sandbox, shell, workspace};
+use common::{folder, layers, read_only, run, sandbox, shell, workspace};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use sandbox::{ErrorKind, Policy, ReadAccess};
+use sandbox::{ErrorKind, Policy, ReadAccess, Spawn};
 
 /// A writable root inside another one is continually replaced by a link to another folder and
 /// restored, as a command of the outer root could do while the next one starts.
@@ -100,5 +100,88 @@ async fn links_to_protected_paths_do_not_change_during_a_command() {
             assert_eq!(found, "old", "{layer:?}");
         }
         drop(against);
+    }
+}
+
+/// A granted folder is a real path; the folder in its place may be another one by the next command.
+#[tokio::test]
+async fn a_granted_folder_that_leads_elsewhere_permits_nothing() {
+    for layer in layers() {
+        let sandbox = sandbox(layer);
+        let (_guard, dir) = folder();
+        for name in ["root", "granted", "other"] {
+            fs::create_dir(dir.join(name)).unwrap();
+            fs::write(dir.join(name).join("file"), name).unwrap();
+        }
+        let (root, granted, other) = (dir.join("root"), dir.join("granted"), dir.join("other"));
+        let read = ReadAccess::Restricted {
+            include_platform_defaults: true,
+            readable_roots: vec![granted.clone()],
+        };
+        let reads = Policy::WorkspaceWrite {
+            writable_roots: vec![root.clone()],
+            read,
+            network: false,
+            exclude_slash_tmp: true,
+            exclude_tmpdir: true,
+        };
+        let writes = Policy::WorkspaceWrite {
+            writable_roots: vec![root.clone(), granted.clone()],
+            read: ReadAccess::Full,
+            network: false,
+            exclude_slash_tmp: true,
+            exclude_tmpdir: true,
+        };
+        let script = format!("cat {0}/file; echo x >> {0}/file", granted.display());
+        let spawn = |policy: &Policy| Spawn {
+            cwd: root.clone(),
+            granted: vec![granted.clone()],
+            ..shell(&script, policy.clone())
+        };
+        for (policy, can_write) in [(&reads, false), (&writes, true)] {
+            fs::write(granted.join("file"), "granted").unwrap();
+            let process = sandbox.spawn(spawn(policy)).await.unwrap();
+            assert!(process.lapsed.is_empty(), "{layer:?}");
+            drop(process);
+            let ran = run(&sandbox, spawn(policy)).await;
+            assert!(ran.stdout.contains("granted"), "{layer:?} {ran:?}");
+            assert_eq!(ran.ok(), can_write, "{layer:?} {ran:?}");
+            let away = dir.join("away");
+            fs::rename(&granted, &away).unwrap();
+            symlink(&other, &granted).unwrap();
+            let process = sandbox.spawn(spawn(policy)).await.unwrap();
+            assert_eq!(process.lapsed, std::slice::from_ref(&granted), "{layer:?}");
+            drop(process);
+            let ran = run(&sandbox, spawn(policy)).await;
+            assert!(!ran.ok(), "{layer:?} {ran:?}");
+            assert_eq!(ran.stdout.contains("other"), can_write, "what all commands can read");
+            assert_eq!(fs::read_to_string(other.join("file")).unwrap(), "other", "{layer:?}");
+            fs::remove_file(&granted).unwrap();
+            fs::rename(&away, &granted).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_starts_in_the_real_folder_that_was_decided_about_or_not_at_all() {
+    for layer in layers() {
+        let sandbox = sandbox(layer);
+        let (_guard, dir) = folder();
+        fs::create_dir(dir.join("real")).unwrap();
+        symlink("real", dir.join("link")).unwrap();
+        for policy in [Policy::DangerFullAccess, read_only(), workspace(&dir)] {
+            let spawn = |name: &str, cwd_is_real| Spawn {
+                cwd: dir.join(name),
+                cwd_is_real,
+                ..shell("pwd -P", policy.clone())
+            };
+            for (name, cwd_is_real) in [("real", true), ("link", false)] {
+                let ran = run(&sandbox, spawn(name, cwd_is_real)).await;
+                assert!(ran.ok(), "{layer:?} {name} {ran:?}");
+                assert_eq!(ran.stdout.trim_end(), dir.join("real").to_str().unwrap());
+            }
+            let error = sandbox.spawn(spawn("link", true)).await.unwrap_err();
+            assert!(error.to_string().contains("leads elsewhere"), "{layer:?} {error}");
+        }
     }
 }

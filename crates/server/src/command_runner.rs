@@ -14,10 +14,14 @@ use crate::allowed::Allowed;
 pub(crate) struct CommandLine {
     pub(crate) argv: Vec<OsString>,
     pub(crate) cwd: PathBuf,
+    /// See [`Spawn::cwd_is_real`].
+    pub(crate) cwd_is_real: bool,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) policy: Allowed<Policy>,
     /// Folders of trusted projects, whose configuration stays read-only.
     pub(crate) guarded: Vec<PathBuf>,
+    /// See [`Spawn::granted`].
+    pub(crate) granted: Vec<PathBuf>,
     pub(crate) tty: Option<Size>,
     pub(crate) stdin: Stdin,
     pub(crate) egress: Option<Arc<Egress>>,
@@ -31,14 +35,18 @@ impl CommandLine {
         env: Vec<(OsString, OsString)>,
         policy: Allowed<Policy>,
     ) -> Self {
-        let (guarded, tty, stdin, egress) = (Vec::new(), None, Stdin::Null, None);
-        Self { argv, cwd, env, policy, guarded, tty, stdin, egress }
+        let (guarded, granted) = (Vec::new(), Vec::new());
+        let (tty, stdin, egress) = (None, Stdin::Null, None);
+        let cwd_is_real = false;
+        Self { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, egress }
     }
 
     /// As the sandbox takes it.
     pub(crate) fn into_spawn(self) -> Spawn {
-        let Self { argv, cwd, env, policy, guarded, tty, stdin, egress } = self;
-        Spawn { argv, cwd, env, policy: policy.into_inner(), guarded, tty, stdin, egress }
+        let Self { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, egress } =
+            self;
+        let policy = policy.into_inner();
+        Spawn { argv, cwd, cwd_is_real, env, policy, guarded, granted, tty, stdin, egress }
     }
 }
 

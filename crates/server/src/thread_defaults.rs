@@ -11,7 +11,7 @@ use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::json;
 use session::{
     AgentRole, AgentTools, CommandTool, Configured, Context, Limits, Mode, OfferCache, PatchTool,
-    SandboxPolicy, Settings, ToolSet,
+    Permissions, SandboxPolicy, Settings, ToolSet,
 };
 
 use crate::allowed::Allowed;
@@ -73,6 +73,7 @@ impl ThreadDefaults {
             approval: approval_policy(config.approval_policy),
             reviewer: approvals_reviewer(config.reviewer()),
             sandbox: configured_sandbox(config, cwd, self.options.tmpdir()),
+            granted: Permissions::default(),
             effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
             summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
             verbosity: config.model_verbosity.map(|verbosity| verbosity.as_str().to_owned()),

@@ -2,6 +2,7 @@
 //! reviews by a model in the user's place.
 
 mod auto_review;
+mod elsewhere;
 mod grants;
 mod network;
 mod policy;
@@ -13,10 +14,10 @@ use crate::cx::Cx;
 use crate::plan_mode::Reach;
 use crate::port::approval::Decision;
 use crate::port::auto_review::{ApprovalReview, ApprovedAction, ReviewResponse, ReviewedAction};
-use crate::port::item::{Change, CommandItem};
+use crate::port::item::CommandItem;
 use crate::port::model::Failure;
 use crate::port::settings::{ApprovalPolicy, Settings};
-use crate::port::tool::PatchPlan;
+use crate::port::tool::{PatchPlan, PatchTarget};
 use auto_review::AutoReviews;
 pub(crate) use auto_review::{Action, ApprovalRequest, ReviewEnd, UserWords};
 use grants::Grants;
@@ -40,12 +41,13 @@ impl Approvals {
 
     /// Decides about a command of the agent.
     pub(crate) fn command(&self, settings: &Settings, request: &CommandRequest<'_>) -> Verdict {
-        policy::command(settings, &self.grants, request)
+        let verdict = policy::command(settings, &self.grants, request);
+        elsewhere::about_command(verdict, request.assessment)
     }
 
     /// Decides about a patch of the agent.
     pub(crate) fn patch(&self, settings: &Settings, plan: &PatchPlan) -> Verdict {
-        policy::patch(settings, &self.grants, plan)
+        elsewhere::about_patch(policy::patch(settings, &self.grants, plan), &plan.targets)
     }
 
     /// The user allows a command for the session.
@@ -53,9 +55,9 @@ impl Approvals {
         self.grants.allow_command(identity, cwd, reach);
     }
 
-    /// The user allows changes of these files for the session.
-    pub(crate) fn grant_changes(&mut self, changes: &[Change]) {
-        self.grants.allow_changes(changes);
+    /// The user allows changes of the files that these paths lead to for the session.
+    pub(crate) fn grant_changes(&mut self, targets: &[PatchTarget]) {
+        self.grants.allow_changes(targets);
     }
 
     /// Whether clients are asked about a host.

@@ -131,9 +131,10 @@ impl Configuration {
     }
 
     fn widen(&mut self) {
+        let granted = self.granted();
         self.settings.clone_from(&self.chosen);
-        let sandbox = self.chosen.sandbox.widened(&self.chosen.cwd, &self.granted());
-        self.settings.sandbox = sandbox;
+        self.settings.sandbox = self.chosen.sandbox.widened(&self.chosen.cwd, &granted);
+        self.settings.granted = granted;
     }
 
     pub(crate) fn context(&self) -> &Context {

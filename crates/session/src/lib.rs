@@ -35,7 +35,7 @@ pub use port::agents::{
 pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
 pub use port::auto_review::{
     ApprovalReview, ApprovedAction, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
-    UserAuthorization,
+    ShownPermissions, UserAuthorization,
 };
 pub use port::effect::{Answer, Effect, NotSteerable, Prompt, Record, Refusal, RefusalCause};
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
@@ -55,8 +55,8 @@ pub use port::settings::{
 };
 pub use port::thread::{Configured, Context, Ids, Limits, Restored};
 pub use port::tool::{
-    Assessment, Attempted, ExecSpec, ImageData, PatchPlan, Prepared, ProcessEnd, RuleDecision,
-    ToolError, ToolRequest,
+    Assessment, Attempted, ExecSpec, ImageData, PatchPlan, PatchTarget, Prepared, ProcessEnd,
+    RuleDecision, ToolError, ToolRequest,
 };
 pub use port::tool_set::{
     AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, ToolSet,

@@ -21,6 +21,7 @@ use May::{EverythingBut, Only};
 /// it: `server`, `cli` and `testkit`.
 const TABLE: &[(&str, May)] = &[
     ("files", Only(&[])),
+    ("visible", Only(&[])),
     ("logging", Only(&["files"])),
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc"])),
@@ -28,10 +29,10 @@ const TABLE: &[(&str, May)] = &[
     ("config", Only(&["files"])),
     ("http-client", Only(&[])),
     ("account", Only(&["files", "http-client"])),
-    ("session", Only(&["http-client"])),
+    ("session", Only(&["visible", "http-client"])),
     ("model", Only(&["files", "http-client"])),
     ("model-server", Only(&["files", "http-client", "model"])),
-    ("sandbox", Only(&["files"])),
+    ("sandbox", Only(&["files", "visible"])),
     ("store", Only(&["files"])),
     ("patch", Only(&[])),
     ("extensions", Only(&[])),
@@ -39,6 +40,7 @@ const TABLE: &[(&str, May)] = &[
         "server",
         Only(&[
             "files",
+            "visible",
             "logging",
             "jsonrpc",
             "protocol",

@@ -26,16 +26,23 @@ pub fn apply(changes: &[Change], limits: Option<&Resolved>) -> Result<(), Error>
     apply_to(changes, targets(changes, limits)?)
 }
 
-/// As [`apply`], without a policy, but only when each path still leads to one of `approved`: the
-/// [`destinations`] that the user was asked about.
-pub fn apply_approved(changes: &[Change], approved: &[PathBuf]) -> Result<(), Error> {
-    let targets = targets(changes, None)?;
-    for (change, target) in changes.iter().zip(&targets) {
-        if !approved.contains(target) {
+/// As [`apply`], but only when the changes still lead to `approved`: their [`destinations`] when
+/// they were decided about.
+pub fn apply_approved(
+    changes: &[Change],
+    approved: &[PathBuf],
+    limits: Option<&Resolved>,
+) -> Result<(), Error> {
+    let targets = targets(changes, limits)?;
+    for (at, (change, target)) in changes.iter().zip(&targets).enumerate() {
+        if approved.get(at) != Some(target) {
             let path = change.path.display();
-            let message = format!("{path} leads elsewhere than when it was approved");
+            let message = format!(
+                "{path} leads to {} now, elsewhere than when this was decided about",
+                target.display()
+            );
             return Err(Error::new(ErrorKind::TargetChanged, message)
-                .next_step("nothing was changed; ask for approval again"));
+                .next_step("nothing was changed; try again, so that it is decided about anew"));
         }
     }
     apply_to(changes, targets)

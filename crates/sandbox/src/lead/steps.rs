@@ -20,6 +20,9 @@ const WRITE: u64 = ((1 << 15) - 1) & !(1 | 1 << 2 | 1 << 3);
 /// The part of it that applies to files: writing and truncating.
 const WRITE_FILE: u64 = 1 << 1 | 1 << 14;
 
+/// Bytes of the longest path, with its end.
+const MAX_PATH: usize = 4096;
+
 /// A list of strings that ends with a null pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Strings(*const *const c_char);
@@ -54,8 +57,8 @@ impl Strings {
 /// Becomes the leader of a session with the terminal, restricts writing to the folders that were
 /// opened before bubblewrap mounted them, then becomes the command. Returns only after it has
 /// reported a failure. Arguments: the descriptor for reports, [`TERMINAL`] or [`NONE`], a managed
-/// network (always [`NONE`] here), the number of folders or [`NONE`], for each folder its
-/// descriptor and path, then the program and its arguments.
+/// network (always [`NONE`] here), the real path of the working folder or [`NONE`], the number of
+/// folders or [`NONE`], for each folder its descriptor and path, then the program and its arguments.
 ///
 /// # Safety
 /// `environment` is a list as in [`Strings`].
@@ -87,6 +90,10 @@ fn prepare(arguments: &mut Strings) -> Result<&'static CStr, Failed> {
         syscalls::new_session().map_err(|errno| ("starting a session", errno))?;
         syscalls::take_terminal().map_err(|errno| ("taking the terminal", errno))?;
     }
+    let folder = arguments.next().ok_or(invalid)?;
+    if folder != NONE {
+        check_folder(folder)?;
+    }
     let folders = arguments.next().ok_or(invalid)?;
     if folders != NONE {
         narrow(number(folders).ok_or(invalid)?, arguments)?;
@@ -95,6 +102,19 @@ fn prepare(arguments: &mut Strings) -> Result<&'static CStr, Failed> {
     // The program's name is its first argument.
     let mut rest = *arguments;
     rest.next().ok_or(invalid)
+}
+
+/// Checks that bubblewrap came to the working folder through no link: the kernel names the folder by
+/// its real path.
+fn check_folder(expected: &CStr) -> Result<(), Failed> {
+    let mut path = [0; MAX_PATH];
+    let length = syscalls::working_folder(&mut path)
+        .map_err(|errno| ("looking at the working folder", errno))?;
+    if path.get(..length) == Some(expected.to_bytes_with_nul()) {
+        return Ok(());
+    }
+    let step = "the working folder leads elsewhere than when the command was decided about";
+    Err((step, Errno::STALE))
 }
 
 /// Restricts writing to the folders, and to the devices and processes of the sandbox.

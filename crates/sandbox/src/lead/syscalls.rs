@@ -11,6 +11,7 @@ pub(super) struct Errno(pub(super) i32);
 impl Errno {
     pub(super) const INVALID: Errno = Errno(22);
     pub(super) const NOT_EXECUTABLE: Errno = Errno(8);
+    pub(super) const STALE: Errno = Errno(116);
 }
 
 type Result<T> = core::result::Result<T, Errno>;
@@ -21,6 +22,7 @@ mod number {
     pub(super) const WRITE: usize = 1;
     pub(super) const IOCTL: usize = 16;
     pub(super) const EXECVE: usize = 59;
+    pub(super) const GETCWD: usize = 79;
     pub(super) const SETSID: usize = 112;
     pub(super) const EXIT_GROUP: usize = 231;
     pub(super) const OPENAT: usize = 257;
@@ -29,6 +31,7 @@ mod number {
 
 #[cfg(target_arch = "aarch64")]
 mod number {
+    pub(super) const GETCWD: usize = 17;
     pub(super) const READ: usize = 63;
     pub(super) const WRITE: usize = 64;
     pub(super) const IOCTL: usize = 29;
@@ -114,6 +117,12 @@ pub(super) fn close_on_exec() -> Result<()> {
     let last = u32::MAX as usize;
     // SAFETY: passes no memory.
     unsafe { call(CLOSE_RANGE, [3, last, CLOEXEC, 0, 0]) }.map(drop)
+}
+
+/// Writes the real path of the working folder, and returns its length with the null byte.
+pub(super) fn working_folder(path: &mut [u8]) -> Result<usize> {
+    // SAFETY: the kernel writes at most the length of `path`.
+    unsafe { call(number::GETCWD, [path.as_mut_ptr() as usize, path.len(), 0, 0, 0]) }
 }
 
 /// Opens a path with `O_PATH`.

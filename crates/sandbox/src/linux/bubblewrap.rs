@@ -162,7 +162,7 @@ impl Options {
         let rules = resolved.rules.iter().flatten().filter(|_| !has_root);
         rules
             .filter(|(_, access)| *access != Access::None)
-            .filter_map(|(path, _)| Some((path.clone(), path.canonicalize().ok()?)))
+            .filter_map(|(path, _)| Some((path.clone(), resolved.led(path)?)))
             .filter(|(path, real)| path != real)
             .collect()
     }
@@ -175,11 +175,17 @@ impl Options {
     fn base(&mut self, resolved: &Resolved, all_writable: bool) {
         match &resolved.read {
             ReadAccess::Full => self.mount(if all_writable { "--bind" } else { "--ro-bind" }, "/"),
-            ReadAccess::Restricted { include_platform_defaults, readable_roots } => {
+            ReadAccess::Restricted { include_platform_defaults, .. } => {
                 if *include_platform_defaults {
                     PLATFORM_READABLE.iter().for_each(|path| self.mount("--ro-bind-try", path));
                 }
-                readable_roots.iter().for_each(|root| self.mount("--ro-bind-try", root));
+                for (root, real) in resolved.readable_folders() {
+                    self.mount("--ro-bind-try", &root);
+                    // Working folders are entered by their real paths.
+                    if real != root {
+                        self.mount("--ro-bind-try", &real);
+                    }
+                }
             }
         }
         // Read-only, because root without capabilities still owns the settings in /proc/sys.
@@ -200,7 +206,7 @@ impl Options {
             return;
         }
         for root in &resolved.writable {
-            let real = root.path.canonicalize().ok().filter(|real| *real != root.path);
+            let real = resolved.led(&root.path).filter(|real| *real != root.path);
             if let Some(real) = real {
                 self.pair("--symlink", real.as_os_str(), root.path.as_os_str());
             }

@@ -25,9 +25,11 @@ const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
-const MAKE_REG: u64 = 1 << 8;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
+/// No right of the kernel's: marks the access to a real path, which is opened through no symbolic
+/// link.
+const REAL_PATH: u64 = 1 << 63;
 const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
 /// The rights of ABI 3; later versions add [`IOCTL_DEV`].
@@ -64,8 +66,10 @@ impl Ruleset {
         let mut ruleset = Ruleset { abi, network: resolved.network, rules: Vec::new() };
         match &resolved.read {
             ReadAccess::Full => ruleset.allow(Path::new("/"), READ),
-            ReadAccess::Restricted { include_platform_defaults, readable_roots } => {
-                readable_roots.iter().for_each(|root| ruleset.allow(root, READ));
+            ReadAccess::Restricted { include_platform_defaults, .. } => {
+                for (_, real) in resolved.readable_folders() {
+                    ruleset.allow(&real, READ | REAL_PATH);
+                }
                 if *include_platform_defaults {
                     PLATFORM_READABLE.iter().for_each(|path| ruleset.allow(Path::new(path), READ));
                 }
@@ -76,7 +80,7 @@ impl Ruleset {
             ruleset.allow(Path::new(device), READ | WRITE_FILE | TRUNCATE | IOCTL_DEV);
         }
         for root in resolved.writable_folders() {
-            ruleset.allow(&root, READ);
+            ruleset.allow(&root, READ | REAL_PATH);
         }
         for root in &protection.roots {
             for entry in protect::unprotected_entries(root, protection)? {
@@ -96,7 +100,7 @@ impl Ruleset {
         };
         let ruleset = sys::landlock_create(&attr, attr_size(self.abi))?;
         for (path, access) in &self.rules {
-            allow_path(&ruleset, path, access & handled)?;
+            allow_path(&ruleset, path, *access, handled)?;
         }
         sys::landlock_restrict(ruleset.as_fd())
     }
@@ -127,10 +131,9 @@ pub(crate) fn open_real(path: &[u8]) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Allows access to a path. A path that no longer exists is skipped. Paths with the right to create
-/// files are real paths.
-fn allow_path(ruleset: &impl AsFd, path: &[u8], access: u64) -> io::Result<()> {
-    let opened = if access & MAKE_REG != 0 {
+/// Allows access to a path. A path that no longer exists is skipped.
+fn allow_path(ruleset: &impl AsFd, path: &[u8], access: u64, handled: u64) -> io::Result<()> {
+    let opened = if access & REAL_PATH != 0 {
         open_real(path)?
     } else {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -140,7 +143,7 @@ fn allow_path(ruleset: &impl AsFd, path: &[u8], access: u64) -> io::Result<()> {
             Err(e) => return Err(e.into()),
         }
     };
-    opened.map_or(Ok(()), |opened| allow_open(ruleset, opened.as_fd(), access))
+    opened.map_or(Ok(()), |opened| allow_open(ruleset, opened.as_fd(), access & handled))
 }
 
 fn allow_open(ruleset: &impl AsFd, parent: BorrowedFd<'_>, access: u64) -> io::Result<()> {

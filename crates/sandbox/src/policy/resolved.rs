@@ -20,6 +20,8 @@ pub struct Resolved {
     pub rules: Option<Vec<(PathBuf, Access)>>,
     /// See [`crate::Spawn::guarded`].
     pub(crate) guarded: Vec<PathBuf>,
+    /// See [`crate::Spawn::granted`].
+    pub(crate) granted: Vec<PathBuf>,
     /// Where the roots and the rules lead, once [`Resolved::settle`] has looked.
     pub(crate) settled: Option<Settled>,
 }
@@ -28,6 +30,8 @@ pub struct Resolved {
 #[derive(Clone, Debug)]
 pub(crate) struct Settled {
     folders: Vec<PathBuf>,
+    readable: Vec<(PathBuf, PathBuf)>,
+    lapsed: Vec<PathBuf>,
     rules: Vec<(PathBuf, Access)>,
     protected: Result<ProtectedPaths, Error>,
 }
@@ -46,6 +50,34 @@ impl Resolved {
     #[must_use]
     pub fn guarding(self, folders: &[PathBuf]) -> Self {
         Self { guarded: folders.to_vec(), ..self }
+    }
+
+    /// Marks paths of the policy as granted: real paths, each of which permits nothing while it leads
+    /// elsewhere.
+    #[must_use]
+    pub fn granting(self, paths: &[PathBuf]) -> Self {
+        Self { granted: paths.to_vec(), ..self }
+    }
+
+    /// The granted paths that lead elsewhere, or to nothing, and so permit nothing.
+    pub fn lapsed(&self) -> Vec<PathBuf> {
+        if let Some(settled) = &self.settled {
+            return settled.lapsed.clone();
+        }
+        let lapsed = |path: &&PathBuf| self.confined && self.led(path).is_none();
+        self.granted.iter().filter(lapsed).cloned().collect()
+    }
+
+    /// Where a path of the policy leads, with symbolic links resolved. `None`: to nothing, or
+    /// elsewhere than when it was granted.
+    pub(crate) fn led(&self, path: &Path) -> Option<PathBuf> {
+        self.unless_lapsed(path, path.canonicalize().ok()?)
+    }
+
+    /// `real`, where `path` leads, unless `path` was granted and led elsewhere then.
+    fn unless_lapsed(&self, path: &Path, real: PathBuf) -> Option<PathBuf> {
+        let is_granted = self.granted.iter().any(|granted| granted == path);
+        (!is_granted || real == path).then_some(real)
     }
 
     /// Checks that `path`, which need not exist, can be written: its real path must lie in a
@@ -111,18 +143,15 @@ impl Resolved {
                 Access::Read | Access::Write => Ok(real),
             };
         }
-        let ReadAccess::Restricted { include_platform_defaults, readable_roots } = &self.read
-        else {
+        let ReadAccess::Restricted { include_platform_defaults, .. } = &self.read else {
             return Ok(real);
         };
         let defaults =
             PLATFORM_READABLE.iter().map(Path::new).filter(|_| *include_platform_defaults);
-        let readable = readable_roots
-            .iter()
-            .map(PathBuf::as_path)
-            .chain(defaults)
-            .chain(self.writable.iter().map(|root| root.path.as_path()))
-            .filter_map(|root| root.canonicalize().ok())
+        let readable = self.readable_folders().into_iter().map(|(_, real)| real);
+        let readable = readable
+            .chain(defaults.filter_map(|root| root.canonicalize().ok()))
+            .chain(self.writable.iter().filter_map(|root| self.led(&root.path)))
             .any(|root| real.starts_with(root));
         if !self.confined || readable {
             return Ok(real);
@@ -136,9 +165,10 @@ impl Resolved {
     pub fn settle(mut self) -> Self {
         if self.settled.is_none() {
             let (folders, rules) = (self.writable_folders(), self.real_rules());
+            let (readable, lapsed) = (self.readable_folders(), self.lapsed());
             // Looking at the folders twice could pin one that is not a writable root.
             let protected = self.protected_in(&folders);
-            self.settled = Some(Settled { folders, rules, protected });
+            self.settled = Some(Settled { folders, readable, lapsed, rules, protected });
         }
         self
     }
@@ -155,7 +185,7 @@ impl Resolved {
         // The temporary folders may hold very many entries, so they are not searched for other
         // letter cases.
         let named = self.writable.iter().filter(|root| !root.temporary);
-        let named: Vec<PathBuf> = named.filter_map(|root| root.path.canonicalize().ok()).collect();
+        let named: Vec<PathBuf> = named.filter_map(|root| self.led(&root.path)).collect();
         let guarded = self.guarded.iter().filter_map(|folder| real_path(folder).ok());
         let guarded: Vec<PathBuf> = guarded
             .filter(|folder| folders.iter().any(|root| folder != root && folder.starts_with(root)))
@@ -171,15 +201,14 @@ impl Resolved {
         }
         let rules = self.rules.iter().flatten();
         let written = self.rules.iter().flatten().filter(|(_, access)| *access == Access::Write);
-        let writable: Vec<PathBuf> =
-            written.filter_map(|(path, _)| path.canonicalize().ok()).collect();
+        let writable: Vec<PathBuf> = written.filter_map(|(path, _)| self.led(path)).collect();
         let real = |(path, access): &(PathBuf, Access)| {
             let grants_more = *access == Access::Write && path.exists();
-            let path = match grants_more {
+            let real = match grants_more {
                 true => real_root(path, &writable)?,
                 false => real_path(path).ok()?,
             };
-            Some((path, *access))
+            Some((self.unless_lapsed(path, real)?, *access))
         };
         let mut real: Vec<(PathBuf, Access)> = rules.filter_map(real).collect();
         real.sort();
@@ -200,11 +229,22 @@ impl Resolved {
             return settled.folders.clone();
         }
         let given = || self.writable.iter().map(|root| root.path.as_path());
-        let all: Vec<PathBuf> = given().filter_map(|root| root.canonicalize().ok()).collect();
-        let mut folders: Vec<PathBuf> = given().filter_map(|root| real_root(root, &all)).collect();
+        let all: Vec<PathBuf> = given().filter_map(|root| self.led(root)).collect();
+        let real = |root: &Path| self.unless_lapsed(root, real_root(root, &all)?);
+        let mut folders: Vec<PathBuf> = given().filter_map(real).collect();
         folders.sort();
         folders.dedup();
         folders
+    }
+
+    /// The readable roots that exist, each with its real path.
+    pub(crate) fn readable_folders(&self) -> Vec<(PathBuf, PathBuf)> {
+        if let Some(settled) = &self.settled {
+            return settled.readable.clone();
+        }
+        let ReadAccess::Restricted { readable_roots, .. } = &self.read else { return Vec::new() };
+        let real = |root: &PathBuf| Some((root.clone(), self.led(root)?));
+        readable_roots.iter().filter_map(real).collect()
     }
 }
 

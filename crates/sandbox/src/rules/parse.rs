@@ -142,13 +142,8 @@ fn plain_bytes(script: &str) -> Vec<u8> {
 /// Characters that a shell, this parser and a human reader can interpret differently: control
 /// characters, blanks other than space, tab and new line, and characters that are invisible or
 /// change the text direction.
-pub(super) fn is_unreadable(c: char) -> bool {
-    match c {
-        ' ' | '\t' | '\n' => false,
-        '\u{ad}' | '\u{feff}' | '\u{180e}' => true,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        _ => c.is_control() || c.is_whitespace(),
-    }
+fn is_unreadable(c: char) -> bool {
+    !matches!(c, '\t' | '\n') && visible::is_hidden(c)
 }
 
 /// Walks the tree together with the text: every byte of the script must be white space or belong to

@@ -73,8 +73,10 @@ impl Sandbox {
             Ok((prepared, spawn))
         });
         let (prepared, spawn) = prepared.await.map_err(unanswered)??;
-        let Prepared { program, confinement, placeholders } = prepared;
-        self.start(&program, &spawn, confinement, placeholders).await
+        let Prepared { program, confinement, placeholders, lapsed } = prepared;
+        let mut process = self.start(&program, &spawn, confinement, placeholders).await?;
+        process.lapsed = lapsed;
+        Ok(process)
     }
 
     /// Detects the layers now, so that the first command need not wait for it.
@@ -129,9 +131,11 @@ impl Sandbox {
         let spawn = Spawn {
             argv: detect::probe_argv(bwrap),
             cwd: PathBuf::from("/"),
+            cwd_is_real: false,
             env: Vec::new(),
             policy,
             guarded: Vec::new(),
+            granted: Vec::new(),
             tty: None,
             stdin: Stdin::Null,
             egress: None,
@@ -201,7 +205,7 @@ impl Sandbox {
             tokio::spawn(handover::proxy(egress, socket, shared.ended.clone()));
         }
         tokio::spawn(pump.run());
-        Ok(Process { output: receiver, control: Control { shared } })
+        Ok(Process { output: receiver, lapsed: Vec::new(), control: Control { shared } })
     }
 }
 
@@ -210,19 +214,20 @@ struct Prepared {
     program: PathBuf,
     confinement: Confinement,
     placeholders: Vec<Placeholder>,
+    lapsed: Vec<PathBuf>,
 }
 
 /// Looks at the files that a command and its policy name, which waits for their file systems.
 /// `found` is present for a policy that confines.
 fn prepare(layer: Layer, found: Option<&Detected>, spawn: &Spawn) -> Result<Prepared, Error> {
     let program = spawn.argv.first().ok_or_else(empty_command)?;
-    check_cwd(&spawn.cwd)?;
+    check_cwd(&spawn.cwd, spawn.cwd_is_real)?;
     let program = find_program(program, &spawn.cwd, &spawn.env)?;
     let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
     let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value)));
-    let resolved = resolved.guarding(&spawn.guarded).settle();
+    let resolved = resolved.guarding(&spawn.guarded).granting(&spawn.granted).settle();
     let (confinement, placeholders) = confine(layer, found, &resolved, spawn)?;
-    Ok(Prepared { program, confinement, placeholders })
+    Ok(Prepared { program, confinement, placeholders, lapsed: resolved.lapsed() })
 }
 
 fn confine(
@@ -308,6 +313,7 @@ fn not_started_in_time(cwd: &Path) -> Error {
 fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Error {
     let source = io::Error::from_raw_os_error(errno);
     let context = match stage {
+        Stage::Folder if errno == libc::ESTALE => return moved_cwd(&spawn.cwd),
         Stage::Folder => return bad_cwd(&spawn.cwd, &source.to_string()),
         Stage::Confine => {
             return unavailable(&format!("Landlock could not be applied: {source}"));
@@ -412,6 +418,7 @@ fn request(
         argv: spawn.argv.iter().map(bytes).collect(),
         env: spawn.env.iter().map(variable).collect(),
         cwd: bytes(&spawn.cwd),
+        cwd_is_real: spawn.cwd_is_real,
         terminal: spawn.tty.is_some(),
         ports: spawn.egress.as_deref().map(handover::ports),
         placeholders: placeholders.iter().map(|held| bytes(held.path())).collect(),
@@ -442,18 +449,24 @@ fn check_lengths(request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_cwd(cwd: &Path) -> Result<(), Error> {
+fn check_cwd(cwd: &Path, is_real: bool) -> Result<(), Error> {
     if !cwd.is_absolute() {
         return Err(bad_cwd(cwd, "it is not an absolute path"));
     }
     match cwd.metadata() {
-        Ok(meta) if meta.is_dir() => Ok(()),
-        Ok(_) => Err(bad_cwd(cwd, "it is not a folder")),
+        Ok(meta) if !meta.is_dir() => Err(bad_cwd(cwd, "it is not a folder")),
+        Ok(_) if is_real && cwd.canonicalize().ok().as_deref() != Some(cwd) => Err(moved_cwd(cwd)),
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(bad_cwd(cwd, "it does not exist"))
         }
         Err(error) => Err(bad_cwd(cwd, &error.to_string())),
     }
+}
+
+fn moved_cwd(cwd: &Path) -> Error {
+    bad_cwd(cwd, "it leads elsewhere than when the command was decided about")
+        .next_step("nothing was run; try again, so that it is decided about anew")
 }
 
 fn bad_cwd(path: &Path, reason: &str) -> Error {

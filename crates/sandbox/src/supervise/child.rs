@@ -28,6 +28,7 @@ pub(crate) struct Prepared {
     argv: Vec<CString>,
     env: Vec<CString>,
     cwd: CString,
+    cwd_is_real: bool,
     terminal: bool,
     confinement: Confinement,
     inherited: Vec<OwnedFd>,
@@ -62,6 +63,7 @@ impl Prepared {
             argv: c_strings(request.argv)?,
             env: c_strings(request.env)?,
             cwd: c_string(request.cwd)?,
+            cwd_is_real: request.cwd_is_real,
             terminal: request.terminal,
             confinement: request.confinement,
             inherited: Vec::new(),
@@ -159,6 +161,7 @@ impl Prepared {
             }
         });
         self.inherited.extend(egress.map(|(_, socket)| socket));
+        argv.push(if self.cwd_is_real { self.cwd.clone() } else { NONE.to_owned() });
         match &narrowing {
             None => argv.push(NONE.to_owned()),
             Some(roots) => {
@@ -210,7 +213,7 @@ impl Prepared {
             let terminal = streams.stdin.as_fd();
             rustix::process::ioctl_tiocsctty(terminal).map_err(at(Stage::Session))?;
         }
-        rustix::process::chdir(&self.cwd).map_err(at(Stage::Folder))?;
+        self.enter_folder().map_err(at(Stage::Folder))?;
         sys::close_on_exec_from(3).map_err(|error| (Stage::Session, error))?;
         for fd in &self.inherited {
             let keep = rustix::io::FdFlags::empty();
@@ -221,6 +224,16 @@ impl Prepared {
             .map_err(at(Stage::Session))?;
         if rustix::process::getppid() != Some(parent) {
             sys::exit_now(lead::NOT_STARTED);
+        }
+        Ok(())
+    }
+
+    /// Goes to the working folder. Where that must be a real path, the way to it had no link: the
+    /// kernel names the folder by its real path.
+    fn enter_folder(&self) -> rustix::io::Result<()> {
+        rustix::process::chdir(&self.cwd)?;
+        if self.cwd_is_real && rustix::process::getcwd(Vec::new())? != self.cwd {
+            return Err(rustix::io::Errno::STALE);
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ pub(crate) struct Request {
     /// `NAME=value`.
     pub(crate) env: Vec<Vec<u8>>,
     pub(crate) cwd: Vec<u8>,
+    /// See [`crate::Spawn::cwd_is_real`].
+    pub(crate) cwd_is_real: bool,
     /// Whether standard input is a terminal that becomes the controlling one.
     pub(crate) terminal: bool,
     /// The ports of a managed network's proxies inside of the sandbox. A socket for the listeners
@@ -89,6 +91,7 @@ impl Request {
         put_list(&mut body, &self.argv);
         put_list(&mut body, &self.env);
         put(&mut body, &self.cwd);
+        body.push(u8::from(self.cwd_is_real));
         body.push(u8::from(self.terminal));
         put(&mut body, self.ports.map(Ports::text).unwrap_or_default().as_bytes());
         put_list(&mut body, &self.placeholders);
@@ -129,6 +132,7 @@ impl Request {
             argv: take_list(&mut rest)?,
             env: take_list(&mut rest)?,
             cwd: take_bytes(&mut rest)?,
+            cwd_is_real: take_bool(&mut rest)?,
             terminal: take_bool(&mut rest)?,
             ports: take_ports(&mut rest)?,
             placeholders: take_list(&mut rest)?,
@@ -336,11 +340,12 @@ mod tests {
         #[test]
         fn a_request_round_trips(
             program in bytes(), argv in list(), env in list(), cwd in bytes(),
-            terminal in any::<bool>(), ports in ports(), placeholders in list(),
-            confinement in confinement(),
+            cwd_is_real in any::<bool>(), terminal in any::<bool>(), ports in ports(),
+            placeholders in list(), confinement in confinement(),
         ) {
-            let request =
-                Request { program, argv, env, cwd, terminal, ports, placeholders, confinement };
+            let request = Request {
+                program, argv, env, cwd, cwd_is_real, terminal, ports, placeholders, confinement,
+            };
             let encoded = request.encode();
             prop_assert_eq!(Request::decode(&encoded[4..]), Some(request));
             prop_assert_eq!(Request::decode(&encoded[4..encoded.len() - 1]), None);

@@ -37,9 +37,11 @@ pub fn command(argv: &[&str], policy: Policy) -> Spawn {
     Spawn {
         argv: argv.iter().map(OsString::from).collect(),
         cwd: PathBuf::from("/"),
+        cwd_is_real: false,
         env: vec![("PATH".into(), PATH.into())],
         policy,
         guarded: Vec::new(),
+        granted: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
         egress: None,

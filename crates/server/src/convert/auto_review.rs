@@ -76,20 +76,20 @@ fn action(action: &ReviewedAction) -> wire::GuardianApprovalReviewAction {
         ReviewedAction::Script { script, cwd } => Action::Command {
             source: wire::GuardianCommandSource::UnifiedExec,
             command: script.clone(),
-            cwd: cwd.display().to_string(),
+            cwd: cwd.clone(),
         },
         ReviewedAction::Argv { argv, cwd } => Action::Execve {
             source: wire::GuardianCommandSource::Shell,
             program: argv.first().cloned().unwrap_or_default(),
             argv: argv.clone(),
-            cwd: cwd.display().to_string(),
+            cwd: cwd.clone(),
         },
         ReviewedAction::Patch { cwd, files } => {
-            Action::ApplyPatch { cwd: cwd.display().to_string(), files: files.clone() }
+            Action::ApplyPatch { cwd: cwd.clone(), files: files.clone() }
         }
         ReviewedAction::Permissions { reason, permissions } => Action::RequestPermissions {
             reason: reason.clone(),
-            permissions: permissions::profile(permissions),
+            permissions: permissions::shown_profile(permissions),
         },
         ReviewedAction::Network(NetworkTarget { host, port, protocol }) => Action::NetworkAccess {
             target: format!("{host}:{port}"),
@@ -127,11 +127,9 @@ pub(crate) fn refused(
 fn client_action(action: wire::GuardianApprovalReviewAction) -> Result<ReviewedAction, Error> {
     use wire::GuardianApprovalReviewAction as Action;
     Ok(match action {
-        Action::Command { command, cwd, .. } => {
-            ReviewedAction::Script { script: command, cwd: cwd.into() }
-        }
-        Action::Execve { argv, cwd, .. } => ReviewedAction::Argv { argv, cwd: cwd.into() },
-        Action::ApplyPatch { cwd, files } => ReviewedAction::Patch { cwd: cwd.into(), files },
+        Action::Command { command, cwd, .. } => ReviewedAction::Script { script: command, cwd },
+        Action::Execve { argv, cwd, .. } => ReviewedAction::Argv { argv, cwd },
+        Action::ApplyPatch { cwd, files } => ReviewedAction::Patch { cwd, files },
         Action::NetworkAccess { host, protocol, port, .. } => {
             let protocol = match protocol {
                 NetworkApprovalProtocol::Http => NetworkProtocol::Http,

@@ -8,7 +8,6 @@ use protocol::{
     PermissionsRequestApprovalParams, SessionSource, Thread, ThreadItem, ThreadStatus, Turn,
     TurnItemsView, TurnStatus,
 };
-use sandbox::rules::visible;
 use serde::Serialize;
 use session::{Action, Ask, Id, Live, Millis, NetworkProtocol};
 use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
@@ -170,7 +169,7 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
             turn_id,
             item_id,
             started_at_ms: at,
-            reason: reason.map(|reason| visible(&reason).into_owned()),
+            reason: reason.map(|reason| visible::text(&reason).into_owned()),
             grant_root: None,
         }),
         Ask::Permissions { reason, cwd, permissions } => {
@@ -184,13 +183,13 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
                 item_id,
                 started_at_ms: at,
                 approval_id: None,
-                reason: Some(visible(&reason).into_owned()),
+                reason: Some(visible::text(&reason).into_owned()),
                 network_approval_context: Some(NetworkApprovalContext {
-                    host: visible(&host).into_owned(),
+                    host: visible::text(&host).into_owned(),
                     protocol: network_protocol(protocol),
                 }),
-                command: Some(visible(&command).into_owned()),
-                cwd: Some(visible(&cwd.display().to_string()).into_owned()),
+                command: Some(visible::text(&command).into_owned()),
+                cwd: Some(visible::path(&cwd)),
                 command_actions: None,
                 additional_permissions: None,
                 available_decisions: Some(decisions(None)),
@@ -205,10 +204,10 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
                 item_id,
                 started_at_ms: at,
                 approval_id: None,
-                reason: reason.map(|reason| visible(&reason).into_owned()),
+                reason: reason.map(|reason| visible::text(&reason).into_owned()),
                 network_approval_context: None,
-                command: Some(visible(&command).into_owned()),
-                cwd: Some(visible(&cwd.display().to_string()).into_owned()),
+                command: Some(visible::text(&command).into_owned()),
+                cwd: Some(visible::path(&cwd)),
                 command_actions: Some(
                     actions.into_iter().map(|shown| action(&readable(shown))).collect(),
                 ),
@@ -223,7 +222,7 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
 
 /// Escapes invisible characters in what a person is asked to approve.
 fn readable(shown: Action) -> Action {
-    let text = |text: String| visible(&text).into_owned();
+    let text = |text: String| visible::text(&text).into_owned();
     let path = |path: Option<String>| path.map(text);
     match shown {
         Action::Read { command, name, path } => {

@@ -166,11 +166,13 @@ impl Server {
             argv,
             policy: policy.confinement(&cwd),
             guarded: config.trusted_folders.clone(),
+            granted: Vec::new(),
             env: environment_with(command_environment(options, &config), params.env.as_ref())?,
             tty: terminal(params.tty, params.size)?,
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
             egress: managed_network(&policy, &config, options, None)?,
             cwd,
+            cwd_is_real: false,
         };
         let cap = client_processes::cap(params.output_bytes_cap, params.disable_output_cap)?;
         // A terminal is of use only when it is streamed.

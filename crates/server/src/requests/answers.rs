@@ -9,7 +9,7 @@ use protocol::approval::{
     FileChangeApprovalDecision as PatchDecision, FileChangeRequestApprovalResponse,
 };
 use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
-use sandbox::rules::{check_amendment, visible};
+use sandbox::rules::check_amendment;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use session::{Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQuestion};
@@ -184,8 +184,8 @@ impl Question {
 /// The beginning of a client's text, for display, with invisible characters escaped.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
-        None => visible(text).into_owned(),
-        Some((end, _)) => format!("{}…", visible(text.get(..end).unwrap_or_default())),
+        None => visible::text(text).into_owned(),
+        Some((end, _)) => format!("{}…", visible::text(text.get(..end).unwrap_or_default())),
     }
 }
 

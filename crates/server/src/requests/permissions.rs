@@ -1,6 +1,6 @@
 //! Requests for permissions: as clients get them, and what of an answer is granted.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use protocol::approval::{
     PermissionGrantScope, PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse,
@@ -9,8 +9,7 @@ use protocol::permission::{
     AdditionalFileSystemPermissions, AdditionalNetworkPermissions, AdditionalPermissionProfile,
     FileSystemAccessMode, FileSystemPath,
 };
-use sandbox::rules::visible;
-use session::{Decision, Grant, GrantScope, Id, Millis, Permissions};
+use session::{Decision, Grant, GrantScope, Id, Millis, Permissions, ShownPermissions};
 
 use crate::error::Error;
 
@@ -33,18 +32,21 @@ pub(crate) fn params(
         turn_id: turn.to_string(),
         item_id: item.to_string(),
         started_at_ms: at,
-        cwd: shown(cwd),
-        reason: reason.as_deref().map(|reason| visible(reason).into_owned()),
+        cwd: visible::path(cwd),
+        reason: reason.as_deref().map(|reason| visible::text(reason).into_owned()),
         permissions: profile(permissions),
     }
 }
 
-/// Permissions on the wire, with invisible characters escaped.
+/// Permissions on the wire.
 pub(crate) fn profile(permissions: &Permissions) -> AdditionalPermissionProfile {
-    let Permissions { read, write, network } = permissions;
-    let folders = |paths: &[PathBuf]| {
-        (!paths.is_empty()).then(|| paths.iter().map(|path| shown(path)).collect::<Vec<_>>())
-    };
+    shown_profile(&ShownPermissions::new(permissions))
+}
+
+/// Permissions on the wire, given as they are shown.
+pub(crate) fn shown_profile(permissions: &ShownPermissions) -> AdditionalPermissionProfile {
+    let ShownPermissions { read, write, network } = permissions;
+    let folders = |paths: &[String]| (!paths.is_empty()).then(|| paths.to_vec());
     let file_system = AdditionalFileSystemPermissions {
         read: folders(read),
         write: folders(write),
@@ -58,20 +60,13 @@ pub(crate) fn profile(permissions: &Permissions) -> AdditionalPermissionProfile 
 }
 
 /// The permissions that a profile lists in the form of [`profile`].
-pub(crate) fn listed(profile: AdditionalPermissionProfile) -> Permissions {
+pub(crate) fn listed(profile: AdditionalPermissionProfile) -> ShownPermissions {
     let files = profile.file_system.unwrap_or_default();
-    let folders = |paths: Option<Vec<String>>| -> Vec<PathBuf> {
-        paths.into_iter().flatten().map(PathBuf::from).collect()
-    };
-    Permissions {
-        read: folders(files.read),
-        write: folders(files.write),
+    ShownPermissions {
+        read: files.read.unwrap_or_default(),
+        write: files.write.unwrap_or_default(),
         network: profile.network.and_then(|network| network.enabled).unwrap_or(false),
     }
-}
-
-fn shown(path: &Path) -> String {
-    visible(&path.display().to_string()).into_owned()
 }
 
 /// What an answer decides: a part of what was requested is granted, or nothing.
@@ -143,12 +138,12 @@ fn found<'a>(
     mut requested: impl Iterator<Item = &'a PathBuf>,
     access: &str,
 ) -> Result<PathBuf, Error> {
-    requested.find(|known| shown(known) == path).cloned().ok_or_else(|| {
+    requested.find(|known| visible::path(known) == path).cloned().ok_or_else(|| {
         let path: String = path.chars().take(200).collect();
         Error::invalid_params(format!(
             "it grants `{}` for `{access}`, which was not requested; grant the requested folders or \
              some of them",
-            visible(&path)
+            visible::text(&path)
         ))
     })
 }

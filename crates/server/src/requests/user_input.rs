@@ -5,7 +5,6 @@ use protocol::tool::{
     ToolRequestUserInputOption, ToolRequestUserInputParams, ToolRequestUserInputQuestion,
     ToolRequestUserInputResponse,
 };
-use sandbox::rules::visible;
 use session::{Id, UserAnswers, UserQuestion};
 
 use crate::error::Error;
@@ -47,7 +46,7 @@ fn wire_question(question: &UserQuestion) -> ToolRequestUserInputQuestion {
 }
 
 fn shown(text: &str) -> String {
-    visible(text).into_owned()
+    visible::text(text).into_owned()
 }
 
 /// The answers, checked. A question without an answer was skipped.

@@ -9,8 +9,8 @@ use config::Config;
 use files::Pool;
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
-    Action, Assessment, Attempted, Grant, Id, ImageData, PatchPlan, Prepared, Settings, ToolError,
-    ToolRequest,
+    Action, Assessment, Attempted, Grant, Id, ImageData, PatchPlan, PatchTarget, Prepared,
+    Settings, ToolError, ToolRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -347,34 +347,36 @@ impl Inspection {
             .flat_map(patches::touched)
             .find_map(|path| policy.check_write(path).err())
             .map(|denied| denied.to_string());
-        let destinations = outside
-            .as_ref()
-            .map(|_| sandbox::files::destinations(&patches::writes(&changes)))
-            .transpose()
-            .map_err(|error| {
-                let message = format!("the patch does not apply: {error}");
-                (patches::attempted(&parsed, cwd), message)
-            })?;
-        let plan =
-            PatchPlan { changes: changes.iter().flat_map(patches::shown).collect(), outside };
-        Ok((plan, PlannedPatch { changes, destinations }))
+        let writes = patches::writes(&changes);
+        let destinations = sandbox::files::destinations(&writes).map_err(|error| {
+            let message = format!("the patch does not apply: {error}");
+            (patches::attempted(&parsed, cwd), message)
+        })?;
+        let target = |(write, real): (&sandbox::files::Change, &PathBuf)| PatchTarget {
+            path: write.path.clone(),
+            real: real.clone(),
+        };
+        let targets = writes.iter().zip(&destinations).map(target).collect();
+        let is_outside = outside.is_some();
+        let shown = changes.iter().flat_map(patches::shown).collect();
+        let plan = PatchPlan { changes: shown, targets, outside };
+        Ok((plan, PlannedPatch { changes, destinations, is_outside }))
     }
 
-    /// Writes a patch. One that was planned within the policy stays within it, even when a running
-    /// command replaces folders by links.
+    /// Writes a patch to the files that its paths led to when it was planned. One that was planned
+    /// within the policy stays within it, even when a running command replaces folders by links.
     fn apply_patch(&self, patch: &PlannedPatch) -> Result<(), Error> {
         let writes = patches::writes(&patch.changes);
-        let done = match &patch.destinations {
-            None => sandbox::files::apply(&writes, Some(&self.policy())),
-            Some(approved) => sandbox::files::apply_approved(&writes, approved),
-        };
+        let policy = (!patch.is_outside).then(|| self.policy());
+        let done = sandbox::files::apply_approved(&writes, &patch.destinations, policy.as_ref());
         done.map_err(|error| Error::failed(error.to_string()))
     }
 
     fn policy(&self) -> sandbox::Resolved {
         let policy = self.settings.sandbox().confinement(&self.settings.cwd);
         let resolved = policy.resolve(self.services.options.tmpdir().as_deref());
-        resolved.guarding(&self.config.trusted_folders)
+        let resolved = resolved.guarding(&self.config.trusted_folders);
+        resolved.granting(&self.settings.granted.folders())
     }
 
     /// What the user's own script does, for display.
@@ -400,12 +402,15 @@ impl Inspection {
     }
 
     fn assess(&self, invocation: Invocation<'_>, display: String, cwd: PathBuf) -> Prepared {
-        if !cwd.is_dir() {
-            let what = if cwd.exists() { "is not a folder" } else { "does not exist" };
-            let message = format!("the working folder {} {what}", cwd.display());
-            return refused_command(display, cwd, &message);
-        }
-        let found = self.services.rules.assess(invocation, &cwd, &self.resolver(), &self.config);
+        let real_cwd = match real_folder(&cwd) {
+            Ok(real) => real,
+            Err(what) => {
+                let message = format!("the working folder {} {what}", cwd.display());
+                return refused_command(display, cwd, &message);
+            }
+        };
+        let resolver = self.resolver();
+        let found = self.services.rules.assess(invocation, &real_cwd, &resolver, &self.config);
         let normal_form = match invocation {
             Invocation::Script(script) => sandbox::rules::normal_form(script),
             Invocation::Argv(_) => None,
@@ -413,6 +418,7 @@ impl Inspection {
         Prepared::Command(Assessment {
             display,
             cwd,
+            real_cwd,
             actions: found.actions.into_iter().map(action).collect(),
             known_safe: found.known_safe,
             dangerous: found.dangerous,
@@ -437,6 +443,18 @@ fn planned(call: u64, planned: Planned) -> Command {
             let outcome = Prepared::Refused { attempted, message };
             Command::Input(MachineInput::Prepared { call, outcome })
         }
+    }
+}
+
+/// Where a working folder leads, with links resolved, or why it cannot be one.
+fn real_folder(path: &Path) -> Result<PathBuf, String> {
+    match path.canonicalize() {
+        Ok(real) if real.is_dir() => Ok(real),
+        Ok(_) => Err("is not a folder".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err("does not exist".to_owned())
+        }
+        Err(error) => Err(format!("cannot be used: {error}")),
     }
 }
 

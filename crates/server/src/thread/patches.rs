@@ -21,8 +21,10 @@ pub(crate) struct Patches {
 #[derive(Debug)]
 pub(crate) struct PlannedPatch {
     pub(super) changes: Vec<patch::Change>,
-    /// The files outside the policy, which a person has to approve.
-    pub(super) destinations: Option<Vec<PathBuf>>,
+    /// Where its file operations lead, in their order: what was shown to whoever approved it.
+    pub(super) destinations: Vec<PathBuf>,
+    /// Whether the policy does not let it be written, so that somebody approved it.
+    pub(super) is_outside: bool,
 }
 
 impl Patches {

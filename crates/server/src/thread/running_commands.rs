@@ -101,9 +101,11 @@ impl RunningCommands {
         let command = CommandLine {
             argv: argv(&spec.request, &options.shell, uses_profile(config)),
             cwd: spec.cwd,
+            cwd_is_real: spec.cwd_is_real,
             env: command_environment(options, config),
             policy: confinement,
             guarded: config.trusted_folders.clone(),
+            granted: spec.granted,
             tty: spec.tty.then_some(TERMINAL),
             stdin: Stdin::Null,
             egress,
@@ -243,6 +245,9 @@ async fn follow(
             return reporter.end(end).await;
         }
     };
+    for folder in &process.lapsed {
+        reporter.output(lapsed(folder)).await;
+    }
     let control = process.control();
     let mut writing = std::pin::pin!(async {
         while let Some(text) = texts.recv().await {
@@ -293,6 +298,15 @@ async fn follow(
         exit => ProcessEnd::Code(exit.shell_code()),
     };
     reporter.end(end).await;
+}
+
+/// What the model and the clients learn of a granted folder that permits nothing.
+fn lapsed(folder: &Path) -> String {
+    format!(
+        "agentd: the granted folder {} is gone or leads elsewhere than when it was granted, so this \
+         command has no access through it; request it again if it is still needed\n",
+        visible::path(folder)
+    )
 }
 
 /// Takes what has arrived meanwhile, so that much output makes few reports.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Config, LayerName, Resolved};
-use session::{Overrides, Restored, Settings};
+use session::{Overrides, Permissions, Restored, Settings};
 use store::ThreadRecord;
 
 use super::{Clients, ThreadLoader, limit, to_each};
@@ -155,6 +155,8 @@ fn with_role(parent: Settings, configured: Settings, set: impl Fn(&str) -> bool)
         approval: pick(approval, configured.approval, parent.approval),
         reviewer: pick(set("approvals_reviewer"), configured.reviewer, parent.reviewer),
         sandbox: pick(sandbox, configured.sandbox, parent.sandbox),
+        // What the user granted to the parent is the parent's alone.
+        granted: Permissions::default(),
         effort: pick(set("model_reasoning_effort"), configured.effort, parent.effort),
         summary: pick(set("model_reasoning_summary"), configured.summary, parent.summary),
         verbosity: pick(set("model_verbosity"), configured.verbosity, parent.verbosity),

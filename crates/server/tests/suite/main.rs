@@ -35,6 +35,7 @@ mod import;
 mod inject;
 mod joining;
 mod lines;
+mod links;
 mod managed_network;
 mod methods;
 mod models;

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::plan_mode::Reach;
 use crate::port::approval::NetworkTarget;
-use crate::port::item::{Change, ChangeKind};
+use crate::port::tool::PatchTarget;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grants {
     commands: BTreeSet<(Vec<String>, PathBuf, Reach)>,
-    paths: BTreeSet<String>,
+    /// Real paths: a link that comes to lead elsewhere is another file.
+    files: BTreeSet<PathBuf>,
     hosts: BTreeSet<NetworkTarget>,
 }
 
@@ -19,17 +20,18 @@ pub(crate) struct Grants {
 const MAX_GRANTS: usize = 10_000;
 
 impl Grants {
-    /// `identity` says what runs (shell included, which the display form leaves out).
+    /// `identity` says what runs (shell included, which the display form leaves out), `cwd` is the real
+    /// path of where.
     pub(crate) fn allow_command(&mut self, identity: Vec<String>, cwd: &Path, reach: Reach) {
         if self.commands.len() < MAX_GRANTS {
             self.commands.insert((identity, cwd.to_owned(), reach));
         }
     }
 
-    pub(crate) fn allow_changes(&mut self, changes: &[Change]) {
-        for path in touched(changes) {
-            if self.paths.len() < MAX_GRANTS {
-                self.paths.insert(path.to_owned());
+    pub(crate) fn allow_changes(&mut self, targets: &[PatchTarget]) {
+        for target in targets {
+            if self.files.len() < MAX_GRANTS {
+                self.files.insert(target.real.clone());
             }
         }
     }
@@ -56,18 +58,7 @@ impl Grants {
         granted.iter().any(allows)
     }
 
-    pub(crate) fn has_changes(&self, changes: &[Change]) -> bool {
-        !changes.is_empty() && touched(changes).all(|path| self.paths.contains(path))
+    pub(crate) fn has_changes(&self, targets: &[PatchTarget]) -> bool {
+        !targets.is_empty() && targets.iter().all(|target| self.files.contains(&target.real))
     }
-}
-
-/// Every path that a patch writes, new names included.
-fn touched(changes: &[Change]) -> impl Iterator<Item = &str> {
-    changes.iter().flat_map(|change| {
-        let target = match &change.kind {
-            ChangeKind::Update { move_to } => move_to.as_deref(),
-            ChangeKind::Add | ChangeKind::Delete => None,
-        };
-        std::iter::once(change.path.as_str()).chain(target)
-    })
 }

@@ -44,7 +44,7 @@ pub(crate) fn command(
         return Verdict::Fail(STAYS_CONFINED.to_owned());
     }
     let reach = Reach::new(settings.mode, unsandboxed);
-    if grants.has_command(identity, &assessment.cwd, reach) {
+    if grants.has_command(identity, &assessment.real_cwd, reach) {
         return Verdict::Run { unsandboxed };
     }
     let ask = |why: Option<&str>| Verdict::Ask { reason: why.map(str::to_owned), unsandboxed };
@@ -99,7 +99,7 @@ pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> V
     }
     let outside = plan.outside.as_deref().filter(|_| !settings.sandbox.is_unconfined());
     let unsandboxed = outside.is_some();
-    if grants.has_changes(&plan.changes) {
+    if grants.has_changes(&plan.targets) {
         return Verdict::Run { unsandboxed };
     }
     match (settings.approval, outside) {
@@ -126,8 +126,9 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    use crate::port::item::{Change, ChangeKind};
+    use crate::port::permission::Permissions;
     use crate::port::settings::{ApprovalsReviewer, Granular, ReadAccess};
+    use crate::port::tool::PatchTarget;
 
     fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
         Settings {
@@ -137,6 +138,7 @@ mod tests {
             approval,
             reviewer: ApprovalsReviewer::User,
             sandbox,
+            granted: Permissions::default(),
             effort: None,
             summary: None,
             verbosity: None,
@@ -231,7 +233,7 @@ mod tests {
         let mut grants = Grants::default();
         grants.allow_command(vec!["make".into()], Path::new("/w"), Reach::Sandbox);
         let check = |script: &str, cwd: &str, escalate, expected| {
-            let assessment = Assessment { cwd: cwd.into(), ..Assessment::default() };
+            let assessment = Assessment { real_cwd: cwd.into(), ..Assessment::default() };
             let identity = &[script.to_owned()];
             let assessment = &assessment;
             let request = CommandRequest { assessment, identity, escalate, justification: None };
@@ -283,42 +285,38 @@ mod tests {
         assert_eq!(outcome(&command(&settings, &grants, &request)), Asks);
     }
 
+    fn target(path: &str, real: &str) -> PatchTarget {
+        PatchTarget { path: path.into(), real: real.into() }
+    }
+
+    fn plan(targets: &[PatchTarget], outside: Option<&str>) -> PatchPlan {
+        let outside = outside.map(str::to_owned);
+        PatchPlan { changes: Vec::new(), targets: targets.to_vec(), outside }
+    }
+
     #[test]
-    fn a_grant_for_a_file_does_not_let_it_move_elsewhere() {
+    fn a_grant_for_a_file_is_for_no_other_file() {
         let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
-        let change = |move_to: Option<&str>| Change {
-            path: "/w/x".into(),
-            kind: ChangeKind::Update { move_to: move_to.map(str::to_owned) },
-            diff: String::new(),
-        };
         let mut grants = Grants::default();
-        grants.allow_changes(&[change(Some("/w/y"))]);
-        let check = |changes: Vec<Change>, expected| {
-            let plan = PatchPlan { changes, outside: Some("outside".into()) };
-            assert_eq!(outcome(&patch(&settings, &grants, &plan)), expected);
+        grants.allow_changes(&[target("/w/y", "/w/y"), target("/w/link", "/w/x")]);
+        let check = |targets: &[PatchTarget], expected| {
+            let verdict = patch(&settings, &grants, &plan(targets, Some("outside")));
+            assert_eq!(outcome(&verdict), expected);
         };
-        check(vec![change(None)], Outside);
-        check(vec![change(Some("/w/y"))], Outside);
-        check(vec![change(Some("/etc/passwd"))], Asks);
-        check(vec![], Asks);
+        check(&[target("/w/x", "/w/x")], Outside);
+        check(&[target("/w/x", "/w/x"), target("/w/y", "/w/y")], Outside);
+        check(&[target("/w/x", "/w/x"), target("/etc/passwd", "/etc/passwd")], Asks);
+        // The link leads elsewhere by now.
+        check(&[target("/w/link", "/w/z")], Asks);
+        check(&[target("/w/y", "/etc/passwd")], Asks);
+        check(&[], Asks);
     }
 
     #[test]
     fn patches() {
         use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
-        let inside = PatchPlan { changes: Vec::new(), outside: None };
-        let outside = PatchPlan {
-            changes: vec![Change {
-                path: "/etc/x".into(),
-                kind: ChangeKind::Delete,
-                diff: String::new(),
-            }],
-            outside: Some("/etc/x is read-only".into()),
-        };
-        let inside = PatchPlan {
-            changes: vec![Change { path: "/w/x".into(), ..outside.changes[0].clone() }],
-            ..inside
-        };
+        let inside = plan(&[target("/w/x", "/w/x")], None);
+        let outside = plan(&[target("/etc/x", "/etc/x")], Some("/etc/x is read-only"));
         let rows = [
             (Never, read_only(), &inside, Run),
             (Never, read_only(), &outside, Refuse),

@@ -3,7 +3,7 @@
 use crate::Id;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
-use crate::port::tool::PatchPlan;
+use crate::port::tool::{PatchPlan, PatchTarget};
 use crate::terms::Terms;
 use crate::tools::CommandCall;
 
@@ -51,15 +51,16 @@ impl AskedAbout {
     }
 }
 
-/// A patch that is not final: its item's id and the changed files.
+/// A patch that is not final: its item's id, the changed files, and where their paths lead.
 pub(crate) struct FileChange {
     pub(crate) id: Id,
     pub(crate) changes: Vec<Change>,
+    pub(crate) targets: Vec<PatchTarget>,
 }
 
 impl FileChange {
     pub(crate) fn new(id: Id, plan: PatchPlan) -> Self {
-        Self { id, changes: plan.changes }
+        Self { id, changes: plan.changes, targets: plan.targets }
     }
 
     /// The item that shows it.

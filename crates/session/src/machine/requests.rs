@@ -173,7 +173,9 @@ impl Machine {
             call: process,
             request,
             cwd,
+            cwd_is_real: false,
             sandbox: SandboxPolicy::DangerFullAccess,
+            granted: Vec::new(),
             tty: false,
             timeout_ms: None,
         };

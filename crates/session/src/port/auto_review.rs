@@ -11,28 +11,29 @@ use super::model::Usage;
 use super::permission::Permissions;
 use crate::{Id, Millis};
 
-/// What a review is about, as clients see it.
+/// What a review is about, as clients see it: hidden characters are written as numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReviewedAction {
     /// A shell script.
     Script {
         /// The script.
         script: String,
-        /// Where it would run.
-        cwd: PathBuf,
+        /// Where it would run, with links resolved.
+        cwd: String,
     },
     /// A program with its arguments.
     Argv {
         /// The program, then its arguments.
         argv: Vec<String>,
-        /// Where it would run.
-        cwd: PathBuf,
+        /// Where it would run, with links resolved.
+        cwd: String,
     },
     /// A patch.
     Patch {
         /// The thread's working folder.
-        cwd: PathBuf,
-        /// Every path that it writes, new names included.
+        cwd: String,
+        /// Every path that it writes, new names included, each followed by where it leads when that
+        /// is elsewhere.
         files: Vec<String>,
     },
     /// A host that a running command wants to reach.
@@ -42,8 +43,28 @@ pub enum ReviewedAction {
         /// What they are for, as the model says.
         reason: Option<String>,
         /// The permissions.
-        permissions: Permissions,
+        permissions: ShownPermissions,
     },
+}
+
+/// Permissions as people see them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShownPermissions {
+    /// See [`Permissions::read`].
+    pub read: Vec<String>,
+    /// See [`Permissions::write`].
+    pub write: Vec<String>,
+    /// See [`Permissions::network`].
+    pub network: bool,
+}
+
+impl ShownPermissions {
+    /// Each folder in a form that no other folder has.
+    pub fn new(permissions: &Permissions) -> Self {
+        let shown = |folders: &[PathBuf]| folders.iter().map(|it| visible::path(it)).collect();
+        let Permissions { read, write, network } = permissions;
+        Self { read: shown(read), write: shown(write), network: *network }
+    }
 }
 
 /// Characters of a description.
@@ -57,10 +78,12 @@ impl ReviewedAction {
             Self::Argv { argv, .. } => ("the command", argv.join(" ")),
             Self::Patch { files, .. } => ("the patch of", files.join(", ")),
             Self::Network(target) => ("to reach", format!("{}:{}", target.host, target.port)),
-            Self::Permissions { permissions: Permissions { read, write, network }, .. } => {
-                let folders = read.iter().chain(write).map(|path| path.display().to_string());
-                let network = network.then(|| "the network".to_owned());
-                let all: Vec<String> = folders.chain(network).collect();
+            Self::Permissions {
+                permissions: ShownPermissions { read, write, network }, ..
+            } => {
+                let network = network.then_some("the network");
+                let folders = read.iter().chain(write).map(String::as_str);
+                let all: Vec<&str> = folders.chain(network).collect();
                 ("the permissions for", all.join(", "))
             }
         };

@@ -50,6 +50,11 @@ impl Permissions {
         read.is_empty() && write.is_empty() && !network
     }
 
+    /// The folders.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.read.iter().chain(&self.write).cloned().collect()
+    }
+
     /// Whether `requested` includes all of them. What is requested for writing may be granted for
     /// reading only.
     pub fn are_within(&self, requested: &Self) -> bool {

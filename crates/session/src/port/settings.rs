@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::permission::Permissions;
+
 /// When the agent pauses for approval (specification: Sandbox policy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -165,6 +167,10 @@ pub struct Settings {
     pub reviewer: ApprovalsReviewer,
     /// What may be touched.
     pub sandbox: SandboxPolicy,
+    /// What of `sandbox` was granted beyond the policy that was chosen. Not stored: it ends with the
+    /// loaded thread.
+    #[serde(skip)]
+    pub granted: Permissions,
     /// Reasoning effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,

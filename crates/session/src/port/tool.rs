@@ -28,10 +28,16 @@ pub struct ExecSpec {
     pub call: u64,
     /// What to run.
     pub request: ToolRequest,
-    /// Where, resolved.
+    /// Where.
     pub cwd: PathBuf,
+    /// Whether `cwd` is the real path that was decided about: the command must not start where a
+    /// link has come to lead since.
+    pub cwd_is_real: bool,
     /// What it may touch: full access when the user let it run outside the sandbox.
     pub sandbox: SandboxPolicy,
+    /// Folders of `sandbox` that were granted: real paths, which hold only while they lead nowhere
+    /// else.
+    pub granted: Vec<PathBuf>,
     /// Whether it gets a terminal.
     pub tty: bool,
     /// Killed after so many milliseconds.
@@ -76,8 +82,10 @@ pub enum Attempted {
 pub struct Assessment {
     /// The command in display form.
     pub display: String,
-    /// Its resolved working folder.
+    /// Its working folder as it was named, absolute.
     pub cwd: PathBuf,
+    /// Where that leads, with links resolved: the command runs there or not at all.
+    pub real_cwd: PathBuf,
     /// What it does.
     pub actions: Vec<Action>,
     /// Whether it is known to be harmless.
@@ -112,8 +120,19 @@ pub enum RuleDecision {
 pub struct PatchPlan {
     /// Its files.
     pub changes: Vec<Change>,
+    /// Every path that it writes or removes.
+    pub targets: Vec<PatchTarget>,
     /// Whether the sandbox policy lets all of them be written; else the reason why not.
     pub outside: Option<String>,
+}
+
+/// A path that a patch writes or removes. The patch is applied there or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchTarget {
+    /// As the patch names it, absolute.
+    pub path: PathBuf,
+    /// Where it leads, with links resolved.
+    pub real: PathBuf,
 }
 
 /// An image for the model.

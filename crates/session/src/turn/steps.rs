@@ -96,7 +96,7 @@ impl Turn {
         let id = thread.cx.item_id();
         let item = match attempted {
             Attempted::Command { display, cwd } => Item::Command(command_item(id, display, cwd)),
-            Attempted::Patch { changes } => FileChange { id, changes }.item(),
+            Attempted::Patch { changes } => FileChange { id, changes, targets: Vec::new() }.item(),
         };
         thread.cx.failed_item(&self.view.id, item, &message);
         self.answer_last(number, message);
@@ -141,7 +141,7 @@ impl Turn {
                 let ask = Ask::Command {
                     reason,
                     command: assessment.display.clone(),
-                    cwd: assessment.cwd.clone(),
+                    cwd: assessment.real_cwd.clone(),
                     actions: assessment.actions.clone(),
                     amendment: amendment.filter(|_| amends).map(<[String]>::to_vec),
                     amendable: if amends { amendable.clone() } else { Vec::new() },
@@ -317,8 +317,10 @@ impl Turn {
         let spec = ExecSpec {
             call: number,
             request: command.request,
-            cwd: command.assessment.cwd,
+            cwd: command.assessment.real_cwd,
+            cwd_is_real: true,
             sandbox: thread.configuration.command_policy(unsandboxed),
+            granted: thread.configuration.granted().folders(),
             tty: command.tty,
             timeout_ms: command.timeout_ms,
         };
@@ -438,12 +440,11 @@ fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Ac
     match about {
         AskedAbout::Command(command, _) => {
             let CommandCall { request, assessment, tty, .. } = &**command;
-            let (display, cwd) = (&assessment.display, &assessment.cwd);
-            Action::command(request, display, cwd, *tty, unsandboxed)
+            Action::command(request, assessment, *tty, unsandboxed)
         }
         AskedAbout::Patch(change) => {
             let cwd = &thread.configuration.settings().cwd;
-            Action::patch(&change.changes, cwd, unsandboxed)
+            Action::patch(&change.changes, &change.targets, cwd, unsandboxed)
         }
         AskedAbout::Permissions(PermissionRequest { permissions, reason, .. }) => {
             Action::permissions(permissions, reason.as_deref())
@@ -465,10 +466,10 @@ fn grant(about: &AskedAbout, unsandboxed: bool, thread: &mut Thread) {
     match about {
         AskedAbout::Command(command, _) => {
             let reach = Reach::new(thread.configuration.settings().mode, unsandboxed);
-            let (identity, cwd) = (command.identity.clone(), &command.assessment.cwd);
+            let (identity, cwd) = (command.identity.clone(), &command.assessment.real_cwd);
             thread.approvals.grant_command(identity, cwd, reach);
         }
-        AskedAbout::Patch(change) => thread.approvals.grant_changes(&change.changes),
+        AskedAbout::Patch(change) => thread.approvals.grant_changes(&change.targets),
         AskedAbout::Permissions(_) => {}
     }
 }

@@ -210,7 +210,7 @@ fn the_reviewer_sees_the_action_exactly_as_it_would_run() {
     let script = Script::new(&[&[
         escalated("a", "print:a"),
         call("b", "shell", json!({ "command": ["print:b", "x y"], "workdir": "/v" })),
-        patch("c", "path:/w/x to:/w/y outside"),
+        patch("c", "path:/w/x real:/etc/x to:/w/y outside"),
     ]])
     .asking(ApprovalPolicy::UnlessTrusted)
     .reviewed(&[]);
@@ -221,7 +221,7 @@ fn the_reviewer_sees_the_action_exactly_as_it_would_run() {
         first["action"],
         json!({
             "type": "script", "script": "print:a", "shell": null, "loginShell": false, "cwd": "/w",
-            "terminal": false, "leavesSandbox": true,
+            "realCwd": "/w", "terminal": false, "leavesSandbox": true,
         })
     );
     assert_eq!((&first["reason"], &first["leavesSandbox"]), (&json!("needed"), &json!(true)));
@@ -229,7 +229,8 @@ fn the_reviewer_sees_the_action_exactly_as_it_would_run() {
     assert_eq!(
         data(1)["action"],
         json!({
-            "type": "argv", "argv": ["print:b", "x y"], "cwd": "/v", "leavesSandbox": false,
+            "type": "argv", "argv": ["print:b", "x y"], "cwd": "/v", "realCwd": "/v",
+            "leavesSandbox": false,
         })
     );
     let change = json!({
@@ -237,7 +238,12 @@ fn the_reviewer_sees_the_action_exactly_as_it_would_run() {
     });
     assert_eq!(
         data(2)["action"],
-        json!({ "type": "patch", "cwd": "/w", "changes": [change], "leavesSandbox": true })
+        json!({
+            "type": "patch", "cwd": "/w", "changes": [change], "leavesSandbox": true,
+            "targets": [
+                { "path": "/w/x", "realPath": "/etc/x" }, { "path": "/w/y", "realPath": "/w/y" },
+            ],
+        })
     );
     // Nothing of the thread but the user's words, and no tools.
     for prompt in &sim.reviews {

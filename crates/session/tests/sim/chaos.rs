@@ -322,7 +322,11 @@ fn prepared() -> impl Strategy<Value = Prepared> {
         Just(refused(Attempted::Patch { changes: Vec::new() })),
         Just(Prepared::Command(Assessment::default())),
         Just(Prepared::Permissions(Ok(Permissions { network: true, ..Permissions::default() }))),
-        Just(Prepared::Patch(PatchPlan { changes: Vec::new(), outside: None })),
+        Just(Prepared::Patch(PatchPlan {
+            changes: Vec::new(),
+            targets: Vec::new(),
+            outside: None
+        })),
     ]
 }
 

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 use session::{
     AgentOutcome, AgentRequest, AgentState, Assessment, Attempted, Change, ChangeKind, ExecSpec,
-    Grant, ImageData, Input, Millis, NetworkProtocol, NetworkTarget, PatchPlan, Permissions,
-    Prepared, ProcessEnd, RuleDecision, ToolError, ToolRequest, UserAnswers, UserQuestion,
+    Grant, ImageData, Input, Millis, NetworkProtocol, NetworkTarget, PatchPlan, PatchTarget,
+    Permissions, Prepared, ProcessEnd, RuleDecision, ToolError, ToolRequest, UserAnswers,
+    UserQuestion,
 };
 
 /// What looking at a request reports.
@@ -113,6 +114,7 @@ fn command(text: &str, workdir: Option<&str>) -> Prepared {
     Prepared::Command(Assessment {
         display: text.to_owned(),
         cwd: workdir.unwrap_or("/w").into(),
+        real_cwd: value(text, "folder").or(workdir).unwrap_or("/w").into(),
         actions: Vec::new(),
         known_safe: has(text, "safe"),
         dangerous: has(text, "dangerous"),
@@ -132,7 +134,12 @@ fn plan(text: &str) -> Prepared {
         return Prepared::Refused { attempted: Attempted::Patch { changes }, message };
     }
     let outside = has(text, "outside").then(|| "it lies outside of the writable roots".to_owned());
-    Prepared::Patch(PatchPlan { changes, outside })
+    let named = value(text, "path").unwrap_or("/w/file");
+    let real = value(text, "real").unwrap_or(named);
+    let target = |path: &str, real: &str| PatchTarget { path: path.into(), real: real.into() };
+    let moved = value(text, "to").map(|path| target(path, path));
+    let targets = std::iter::once(target(named, real)).chain(moved).collect();
+    Prepared::Patch(PatchPlan { changes, targets, outside })
 }
 
 /// What applying the patch of `request` reports.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use session::{
     ApprovalPolicy, ApprovalsReviewer, Decision, DynamicTool, Fragment, Limits, Mark, Mode,
-    Overrides, ReadAccess, Restored, SandboxPolicy, Settings, UserContent,
+    Overrides, Permissions, ReadAccess, Restored, SandboxPolicy, Settings, UserContent,
 };
 
 use crate::response::{Output, Response, respond};
@@ -136,6 +136,7 @@ pub(crate) fn settings() -> Settings {
             exclude_slash_tmp: false,
             exclude_tmpdir: false,
         },
+        granted: Permissions::default(),
         effort: None,
         summary: None,
         verbosity: None,

@@ -1,17 +1,17 @@
 //! An action as a reviewer gets to see it: exactly as it would run, with the sandbox that it leaves.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
-use super::document::{self, visible};
+use super::document;
 use crate::context::sandbox_text;
 use crate::port::approval::NetworkTarget;
-use crate::port::auto_review::ReviewedAction;
+use crate::port::auto_review::{ReviewedAction, ShownPermissions};
 use crate::port::item::{Change, ChangeKind};
 use crate::port::permission::Permissions;
 use crate::port::settings::Settings;
-use crate::port::tool::ToolRequest;
+use crate::port::tool::{Assessment, PatchTarget, ToolRequest};
 
 /// Bytes of an action as the reviewer gets it, with the reason why it is asked; one that is larger is refused, because a reviewer
 /// that sees a part cannot judge the whole.
@@ -28,7 +28,7 @@ pub(crate) struct Action {
     pub(super) unsandboxed: bool,
 }
 
-/// What runs.
+/// What runs. Paths are written so that no two look the same.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum Details<'a> {
@@ -37,18 +37,23 @@ enum Details<'a> {
         /// `None`: the user's.
         shell: Option<&'a str>,
         login_shell: bool,
-        cwd: &'a str,
+        cwd: String,
+        /// Where `cwd` leads, with links resolved.
+        real_cwd: String,
         terminal: bool,
         leaves_sandbox: bool,
     },
     Argv {
         argv: &'a [String],
-        cwd: &'a str,
+        cwd: String,
+        real_cwd: String,
         leaves_sandbox: bool,
     },
     Patch {
-        cwd: &'a str,
+        cwd: String,
         changes: Vec<ShownChange<'a>>,
+        /// Every path that is written or removed, and where it leads.
+        targets: Vec<ShownTarget>,
         leaves_sandbox: bool,
     },
     Permissions {
@@ -64,7 +69,7 @@ enum Details<'a> {
         port: u16,
         protocol: &'a str,
         command: &'a str,
-        cwd: &'a str,
+        cwd: String,
     },
 }
 
@@ -79,6 +84,14 @@ struct ShownChange<'a> {
     diff: &'a str,
 }
 
+/// One path that a patch writes or removes.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownTarget {
+    path: String,
+    real_path: String,
+}
+
 impl Action {
     /// An action of any kind: as clients see it, as the reviewer does, and whether it leaves the
     /// sandbox.
@@ -86,20 +99,21 @@ impl Action {
         Self { shown, text: document::json(details), unsandboxed }
     }
 
-    /// A command in the folder `cwd`.
+    /// A command as it was assessed.
     pub(crate) fn command(
         request: &ToolRequest,
-        display: &str,
-        cwd: &Path,
+        assessment: &Assessment,
         terminal: bool,
         unsandboxed: bool,
     ) -> Self {
-        let folder = cwd.display().to_string();
+        let Assessment { display, cwd, real_cwd, .. } = assessment;
+        let (cwd, real_cwd) = (visible::path(cwd), visible::path(real_cwd));
+        let shown_cwd = real_cwd.clone();
         match request {
             ToolRequest::Argv { argv, .. } => {
-                let words = argv.iter().map(|word| visible(word)).collect();
-                let shown = ReviewedAction::Argv { argv: words, cwd: cwd.to_owned() };
-                let details = Details::Argv { argv, cwd: &folder, leaves_sandbox: unsandboxed };
+                let words = argv.iter().map(|word| shown(word)).collect();
+                let shown = ReviewedAction::Argv { argv: words, cwd: shown_cwd };
+                let details = Details::Argv { argv, cwd, real_cwd, leaves_sandbox: unsandboxed };
                 Self::new(shown, &details, unsandboxed)
             }
             other => {
@@ -107,72 +121,72 @@ impl Action {
                     ToolRequest::Script { script, shell, login, .. } => {
                         (script.as_str(), shell.as_deref(), *login)
                     }
-                    _ => (display, None, false),
+                    _ => (display.as_str(), None, false),
                 };
+                let shown = ReviewedAction::Script { script: shown(script), cwd: shown_cwd };
                 let details = Details::Script {
                     script,
                     shell,
                     login_shell,
-                    cwd: &folder,
+                    cwd,
+                    real_cwd,
                     terminal,
                     leaves_sandbox: unsandboxed,
                 };
-                let (script, cwd) = (visible(script), cwd.to_owned());
-                Self::new(ReviewedAction::Script { script, cwd }, &details, unsandboxed)
+                Self::new(shown, &details, unsandboxed)
             }
         }
     }
 
     /// A patch in a thread that works in `cwd`.
-    pub(crate) fn patch(changes: &[Change], cwd: &Path, unsandboxed: bool) -> Self {
-        let folder = cwd.display().to_string();
-        let mut files = Vec::new();
-        let shown = changes.iter().map(|change| {
-            files.push(visible(&change.path));
+    pub(crate) fn patch(
+        changes: &[Change],
+        targets: &[PatchTarget],
+        cwd: &Path,
+        unsandboxed: bool,
+    ) -> Self {
+        let changes = changes.iter().map(|change| {
             let (kind, move_to) = match &change.kind {
                 ChangeKind::Add => ("add", None),
                 ChangeKind::Delete => ("delete", None),
                 ChangeKind::Update { move_to } => ("update", move_to.as_deref()),
             };
-            files.extend(move_to.map(visible));
             ShownChange { path: &change.path, kind, move_to, diff: &change.diff }
         });
-        let changes = shown.collect();
-        let details = Details::Patch { cwd: &folder, changes, leaves_sandbox: unsandboxed };
-        let shown = ReviewedAction::Patch { cwd: cwd.to_owned(), files };
+        let changes = changes.collect();
+        let target = |target: &PatchTarget| ShownTarget {
+            path: visible::path(&target.path),
+            real_path: visible::path(&target.real),
+        };
+        let targets: Vec<ShownTarget> = targets.iter().map(target).collect();
+        let mut files = Vec::with_capacity(targets.len());
+        for ShownTarget { path, real_path } in &targets {
+            files.push(path.clone());
+            files.extend((real_path != path).then(|| real_path.clone()));
+        }
+        let cwd = visible::path(cwd);
+        let shown = ReviewedAction::Patch { cwd: cwd.clone(), files };
+        let details = Details::Patch { cwd, changes, targets, leaves_sandbox: unsandboxed };
         Self::new(shown, &details, unsandboxed)
     }
 
     /// Permissions for all commands of the turn that follow.
     pub(crate) fn permissions(permissions: &Permissions, reason: Option<&str>) -> Self {
-        let Permissions { read, write, network } = permissions;
-        let names = |folders: &[PathBuf]| -> Vec<String> {
-            folders.iter().map(|folder| folder.display().to_string()).collect()
-        };
-        let (read, write) = (names(read), names(write));
-        let folders = |names: &[String]| -> Vec<PathBuf> {
-            names.iter().map(|name| visible(name).into()).collect()
-        };
-        let shown = ReviewedAction::Permissions {
-            reason: reason.map(visible),
-            permissions: Permissions {
-                read: folders(&read),
-                write: folders(&write),
-                network: *network,
-            },
-        };
+        let permissions = ShownPermissions::new(permissions);
+        let ShownPermissions { read, write, network } = permissions.clone();
         let until = "the end of the turn";
-        let details = Details::Permissions { read, write, network: *network, reason, until };
-        Self::new(shown, &details, false)
+        let details = Details::Permissions { read, write, network, reason, until };
+        let reason = reason.map(shown);
+        Self::new(ReviewedAction::Permissions { reason, permissions }, &details, false)
     }
 
     /// A host that `command`, which runs in `cwd`, wants to reach.
     pub(crate) fn network(target: &NetworkTarget, command: &str, cwd: &Path) -> Self {
         let NetworkTarget { host, port, protocol } = target;
-        let cwd = cwd.display().to_string();
+        let cwd = visible::path(cwd);
         let protocol = protocol.as_str();
-        let details = Details::Network { host, port: *port, protocol, command, cwd: &cwd };
-        let shown = NetworkTarget { host: visible(host), ..target.clone() };
+        let details = Details::Network { host, port: *port, protocol, command, cwd };
+        let shown = NetworkTarget { host: shown(host), ..target.clone() };
         Self::new(ReviewedAction::Network(shown), &details, false)
     }
 
@@ -180,6 +194,10 @@ impl Action {
     pub(super) fn fits(&self, reason: Option<&str>) -> bool {
         self.text.len() + reason.map_or(0, str::len) <= MAX_ACTION_BYTES
     }
+}
+
+fn shown(text: &str) -> String {
+    visible::text(text).into_owned()
 }
 
 /// The sandbox of a thread, in words.

@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-use super::document::visible;
 use crate::port::auto_review::{ReviewResponse, RiskLevel, UserAuthorization};
 
 /// Characters of a rationale that are shown.
@@ -63,7 +62,7 @@ pub(super) fn read(id: &str, response: &ReviewResponse) -> Result<Opinion, Strin
         approves: answer.verdict == Verdict::Approve,
         risk: answer.risk_level,
         authorization: answer.user_authorization,
-        rationale: visible(&cut(answer.rationale.trim())),
+        rationale: visible::text(&cut(answer.rationale.trim())).into_owned(),
     })
 }
 

@@ -146,31 +146,9 @@ fn is_plain(c: char) -> bool {
     match c {
         '<' | '>' => false,
         ' '..='~' => true,
-        // Letters to Unicode, blanks to a reader.
-        '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{17b4}' | '\u{17b5}' => false,
-        _ => c.is_alphanumeric(),
+        // Some letters to Unicode are blanks to a reader.
+        _ => c.is_alphanumeric() && !visible::is_hidden(c),
     }
-}
-
-/// `text` for people: characters that show nothing or change the direction of text as escapes.
-pub(super) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        let is_blank = c.is_whitespace() && !matches!(c, ' ' | '\n' | '\t');
-        match is_blank || c.is_control() && !c.is_whitespace() || is_invisible(c) {
-            true => shown.extend(c.escape_unicode()),
-            false => shown.push(c),
-        }
-    }
-    shown
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// JSON Schema of the answer.
