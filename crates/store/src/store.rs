@@ -296,23 +296,23 @@ impl Store {
         }
     }
 
-    /// The newest job of a thread with this fingerprint that is not completed.
+    /// The newest job of a thread with this fingerprint, whatever its status.
     ///
     /// # Errors
     /// [`StoreError::ThreadNotFound`]; the file cannot be read.
-    pub async fn open_job(
+    pub async fn latest_job(
         &self,
         thread: &str,
         fingerprint: [u8; 32],
     ) -> Result<Option<StoredJob>, StoreError> {
         let thread = thread.to_owned();
-        self.read(move |conn| jobs::read::open_job(conn, &thread, &fingerprint)).await
+        self.read(move |conn| jobs::read::latest_job(conn, &thread, &fingerprint)).await
     }
 
     /// The jobs of a thread, oldest first.
     ///
     /// # Errors
-    /// As for [`Store::open_job`].
+    /// As for [`Store::latest_job`].
     pub async fn jobs(&self, thread: &str) -> Result<Vec<StoredJob>, StoreError> {
         let thread = thread.to_owned();
         self.read(move |conn| jobs::read::jobs(conn, &thread)).await

@@ -36,14 +36,24 @@ pub(crate) fn apply(
             let job = of_thread(conn, thread, *job)?;
             items.iter().try_for_each(|item| add(conn, job, item))
         }
-        JobWrite::Reopen { job } => {
+        JobWrite::Reopen { job, detail } => {
             let job = of_thread(conn, thread, *job)?;
             conn.execute(
-                "UPDATE job SET status = ?2, ended_at_ms = NULL WHERE pk = ?1",
-                params![job, JobStatus::Running.code()],
+                "UPDATE job SET status = ?2, ended_at_ms = NULL, detail = ?3 WHERE pk = ?1",
+                params![job, JobStatus::Running.code(), detail],
             )?;
-            let (open, cancelled) = (JobItemStatus::Running, JobItemStatus::Cancelled);
-            set_statuses(conn, job, [open, cancelled], JobItemStatus::Pending)
+            conn.execute(
+                "UPDATE job_item SET status = ?2, error = NULL
+                 WHERE pk >= ?1 << ?5 AND pk < (?1 + 1) << ?5 AND status IN (?3, ?4)",
+                params![
+                    job,
+                    JobItemStatus::Pending.code(),
+                    JobItemStatus::Running.code(),
+                    JobItemStatus::Stopped.code(),
+                    NUMBER_BITS
+                ],
+            )?;
+            Ok(())
         }
         JobWrite::StartItem { job, number, worker } => {
             let key = item_key(of_thread(conn, thread, *job)?, *number)?;
@@ -59,9 +69,8 @@ pub(crate) fn apply(
                 ])?;
             must_change(changed, *number)
         }
-        JobWrite::FinishItem { job, number, outcome } => {
-            let key = item_key(of_thread(conn, thread, *job)?, *number)?;
-            finish_item(conn, key, *number, outcome)
+        JobWrite::FinishItem { job, number, worker, outcome } => {
+            finish_item(conn, of_thread(conn, thread, *job)?, (*number, worker), outcome)
         }
         JobWrite::Finish { job, status, ended_at_ms } => {
             let job = of_thread(conn, thread, *job)?;
@@ -69,30 +78,44 @@ pub(crate) fn apply(
                 "UPDATE job SET status = ?2, ended_at_ms = ?3 WHERE pk = ?1",
                 params![job, status.code(), ended_at_ms],
             )?;
-            let open = [JobItemStatus::Pending, JobItemStatus::Running];
-            set_statuses(conn, job, open, JobItemStatus::Cancelled)
+            end_open_items(conn, job, JobItemStatus::Stopped)
         }
     }
 }
 
 fn finish_item(
     conn: &Connection,
-    key: i64,
-    number: u32,
+    job: i64,
+    (number, worker): (u32, &str),
     outcome: &JobItemOutcome,
 ) -> Result<(), Failure> {
     let (status, result, error) = match outcome {
-        JobItemOutcome::Completed(result) => (JobItemStatus::Completed, Some(result), None),
+        JobItemOutcome::Completed { result, .. } => (JobItemStatus::Completed, Some(result), None),
         JobItemOutcome::Failed(error) => (JobItemStatus::Failed, None, Some(error)),
+        JobItemOutcome::Stopped(error) => (JobItemStatus::Stopped, None, Some(error)),
     };
-    let (pending, running) = (JobItemStatus::Pending.code(), JobItemStatus::Running.code());
+    let running = JobItemStatus::Running.code();
+    // Finished work counts although it comes late, as long as no other worker has the row.
+    let from = match outcome {
+        JobItemOutcome::Completed { .. } => {
+            [running, JobItemStatus::Pending.code(), JobItemStatus::Stopped.code()]
+        }
+        JobItemOutcome::Failed(_) | JobItemOutcome::Stopped(_) => [running; 3],
+    };
+    let key = item_key(job, number)?;
     let changed = conn
         .prepare_cached(
             "UPDATE job_item SET status = ?2, result = ?3, error = ?4
-             WHERE pk = ?1 AND status IN (?5, ?6)",
+             WHERE pk = ?1 AND worker = ?5 AND status IN (?6, ?7, ?8)",
         )?
-        .execute(params![key, status.code(), result, error, pending, running])?;
-    must_change(changed, number)
+        .execute(params![key, status.code(), result, error, worker, from[0], from[1], from[2]])?;
+    must_change(changed, number)?;
+    match outcome {
+        JobItemOutcome::Completed { ends_job: true, .. } => {
+            end_open_items(conn, job, JobItemStatus::Cancelled)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Deletes the jobs of a thread.
@@ -142,16 +165,19 @@ fn add(conn: &Connection, job: i64, item: &NewJobItem) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set_statuses(
-    conn: &Connection,
-    job: i64,
-    from: [JobItemStatus; 2],
-    to: JobItemStatus,
-) -> Result<(), Failure> {
+/// Ends the rows of a job that have no end.
+fn end_open_items(conn: &Connection, job: i64, to: JobItemStatus) -> Result<(), Failure> {
     conn.execute(
-        "UPDATE job_item SET status = ?2 WHERE pk >= ?1 << ?5 AND pk < (?1 + 1) << ?5
-             AND status IN (?3, ?4)",
-        params![job, to.code(), from[0].code(), from[1].code(), NUMBER_BITS],
+        "UPDATE job_item SET status = ?2
+         WHERE pk >= ?1 << ?6 AND pk < (?1 + 1) << ?6 AND status IN (?3, ?4, ?5)",
+        params![
+            job,
+            to.code(),
+            JobItemStatus::Pending.code(),
+            JobItemStatus::Running.code(),
+            JobItemStatus::Stopped.code(),
+            NUMBER_BITS
+        ],
     )?;
     Ok(())
 }

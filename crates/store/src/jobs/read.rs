@@ -9,7 +9,7 @@ use crate::rows::find_thread;
 
 const COLUMNS: &str = "pk, id, status, created_at_ms, ended_at_ms, detail";
 
-pub(crate) fn open_job(
+pub(crate) fn latest_job(
     conn: &Connection,
     thread: &str,
     fingerprint: &[u8; 32],
@@ -17,10 +17,10 @@ pub(crate) fn open_job(
     let thread = find_thread(conn, thread)?;
     let found = conn
         .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM job WHERE thread = ?1 AND fingerprint = ?2 AND status <> ?3
+            "SELECT {COLUMNS} FROM job WHERE thread = ?1 AND fingerprint = ?2
              ORDER BY pk DESC LIMIT 1"
         ))?
-        .query_row(params![thread, fingerprint, JobStatus::Completed.code()], job)
+        .query_row(params![thread, fingerprint], job)
         .optional()?;
     Ok(found)
 }
@@ -78,6 +78,7 @@ pub(crate) fn counts(conn: &Connection, job: i64) -> Result<JobItemCounts, Failu
             JobItemStatus::Running => &mut counts.running,
             JobItemStatus::Completed => &mut counts.completed,
             JobItemStatus::Failed => &mut counts.failed,
+            JobItemStatus::Stopped => &mut counts.stopped,
             JobItemStatus::Cancelled => &mut counts.cancelled,
         } = number;
     }

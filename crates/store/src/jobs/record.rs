@@ -26,7 +26,7 @@ pub enum JobStatus {
     Completed,
     /// The job could not be carried on.
     Failed,
-    /// It was interrupted.
+    /// It was interrupted, or some of its rows were stopped: it can go on.
     Cancelled,
 }
 
@@ -45,7 +45,7 @@ pub struct JobItem {
     pub worker: Option<String>,
     /// The result of a completed row, JSON.
     pub result: Option<String>,
-    /// Why the row failed.
+    /// Why the row failed or was stopped.
     pub error: Option<String>,
 }
 
@@ -60,7 +60,9 @@ pub enum JobItemStatus {
     Completed,
     /// It has an error in place of a result.
     Failed,
-    /// The job ended before the row did.
+    /// Its work was cut off: it is pending again when the job goes on.
+    Stopped,
+    /// A worker ended the whole job before the row had its end. As final as a result.
     Cancelled,
 }
 
@@ -75,6 +77,8 @@ pub struct JobItemCounts {
     pub completed: u32,
     /// See [`JobItemStatus::Failed`].
     pub failed: u32,
+    /// See [`JobItemStatus::Stopped`].
+    pub stopped: u32,
     /// See [`JobItemStatus::Cancelled`].
     pub cancelled: u32,
     /// Bytes of all results.
@@ -92,13 +96,20 @@ pub struct NewJobItem {
     pub row: String,
 }
 
-/// The end of a row.
+/// What a worker came to with its row.
 #[derive(Debug, Clone)]
 pub enum JobItemOutcome {
     /// Its result, JSON.
-    Completed(String),
-    /// Why it has none.
+    Completed {
+        /// The result.
+        result: String,
+        /// Whether the whole job ends with it: the other rows without an end are cancelled.
+        ends_job: bool,
+    },
+    /// Why it has none, for good.
     Failed(String),
+    /// Why the work was cut off.
+    Stopped(String),
 }
 
 /// A change of a job. The thread of the job must be leased.
@@ -108,7 +119,7 @@ pub enum JobWrite {
     Create {
         /// Id of the job.
         id: String,
-        /// What the job is to do, as a hash: see [`crate::Store::open_job`].
+        /// What the job is to do, as a hash: see [`crate::Store::latest_job`].
         fingerprint: [u8; 32],
         /// Unix milliseconds.
         created_at_ms: i64,
@@ -122,10 +133,12 @@ pub enum JobWrite {
         /// The rows.
         items: Vec<NewJobItem>,
     },
-    /// The job runs again: rows without an end are pending again.
+    /// The job runs again: its running and stopped rows are pending again.
     Reopen {
         /// Key of the job.
         job: i64,
+        /// See [`Job::detail`].
+        detail: String,
     },
     /// A worker gets a pending row.
     StartItem {
@@ -136,16 +149,19 @@ pub enum JobWrite {
         /// Id of the worker's thread.
         worker: String,
     },
-    /// Ends a row. A row that has its end cannot end again.
+    /// Ends the work on a row. Refused when another worker has the row by now, or when it has its
+    /// end. A result is also taken from the last worker of a row that was stopped.
     FinishItem {
         /// Key of the job.
         job: i64,
         /// Number of the row.
         number: u32,
+        /// Id of the worker's thread.
+        worker: String,
         /// Its end.
         outcome: JobItemOutcome,
     },
-    /// Ends a job. Its rows without an end are cancelled.
+    /// Ends a job, or interrupts it. Its rows without an end are stopped.
     Finish {
         /// Key of the job.
         job: i64,
@@ -179,12 +195,14 @@ impl JobItemStatus {
             Self::Running => 1,
             Self::Completed => 2,
             Self::Failed => 3,
-            Self::Cancelled => 4,
+            Self::Stopped => 4,
+            Self::Cancelled => 5,
         }
     }
 
     pub(super) fn from_code(code: i64) -> Option<Self> {
-        let all = [Self::Pending, Self::Running, Self::Completed, Self::Failed, Self::Cancelled];
-        all.into_iter().find(|status| status.code() == code)
+        let ended = [Self::Completed, Self::Failed, Self::Stopped, Self::Cancelled];
+        let mut all = [Self::Pending, Self::Running].into_iter().chain(ended);
+        all.find(|status| status.code() == code)
     }
 }
