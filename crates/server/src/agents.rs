@@ -32,7 +32,7 @@ use crate::thread_store::ThreadStore;
 pub(crate) use calls::CallTask;
 use forest::Forest;
 pub(crate) use identity::AgentIdentity;
-use jobs::{Claims, OpenRows};
+use jobs::{Claims, EphemeralJobs, OpenRows};
 
 /// See the module.
 pub(crate) struct Agents {
@@ -45,6 +45,8 @@ pub(crate) struct Agents {
     rows: OpenRows,
     /// The jobs that are being run.
     claims: Claims,
+    /// The unfinished jobs of ephemeral threads.
+    ephemeral_jobs: EphemeralJobs,
 }
 
 /// The thread whose model calls, as it is at that moment.
@@ -59,6 +61,14 @@ pub(crate) struct AgentCaller {
     pub(crate) extra: Extra,
     /// For the turns that it starts.
     pub(crate) budget: TurnBudget,
+    pub(crate) call: CallItem,
+}
+
+/// The item of a call.
+#[derive(Clone)]
+pub(crate) struct CallItem {
+    pub(crate) turn: Id,
+    pub(crate) item: Id,
 }
 
 impl AgentCaller {
@@ -82,6 +92,7 @@ impl Agents {
             loader: OnceLock::new(),
             rows: OpenRows::default(),
             claims: Claims::default(),
+            ephemeral_jobs: EphemeralJobs::default(),
         }
     }
 
@@ -103,11 +114,14 @@ impl Agents {
 
     /// A turn of an agent ended, and its end is stored. `message` is the last one of the agent.
     pub(crate) fn turn_ended(&self, id: &str, view: &TurnView, message: Option<String>) {
+        // Before those that wait for the agent are woken.
+        self.rows.turn_ended(id, view.error.as_ref().map(|error| error.kind));
         self.forest().turn_ended(id, &view.id, report::of_turn(view, message));
     }
 
     /// The actor of a thread has ended, in whatever way.
     pub(crate) fn thread_ended(&self, id: &str) {
+        self.ephemeral_jobs.forget(id);
         self.forest().thread_ended(id);
     }
 

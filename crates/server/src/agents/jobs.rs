@@ -1,12 +1,15 @@
 //! Jobs: `spawn_agents_on_csv` gives each row of a table to a worker, an agent of its own, and each
 //! worker hands in one result with `report_agent_job_result`.
 //!
-//! A job and its rows are in the store. A row is finished once its result or error is stored, so a
-//! job that a crash or an interruption cut short continues with the other rows when the same call is
-//! made again in the same thread.
+//! A job and its rows are in the store. A row is finished once its result or its own error is stored.
+//! A job that a crash or an interruption cut short, or whose workers were stopped, continues with the
+//! other rows when the same call is made again in the same thread.
 
 mod claims;
+mod course;
+mod ephemeral;
 mod export;
+mod opening;
 mod plan;
 mod progress;
 mod result;
@@ -18,6 +21,7 @@ mod template;
 mod worker;
 
 pub(super) use claims::Claims;
+pub(super) use ephemeral::EphemeralJobs;
 pub(super) use progress::ProgressSender;
 pub(super) use rows::OpenRows;
 

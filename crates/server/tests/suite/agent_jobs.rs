@@ -1,7 +1,11 @@
 //! Jobs over the rows of a CSV file: `spawn_agents_on_csv` and `report_agent_job_result`.
 
+mod crashes;
+mod ends;
+
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 use testkit::{Peer, TestEnvironment};
@@ -182,6 +186,8 @@ async fn reports_that_do_not_fit_are_refused_and_the_first_good_one_counts() {
     let rest = vec![report(good)];
     let environment =
         environment(vec![job(arguments), says("Done.")], vec![worker], rest, "a\n1\n2\n").await;
+    // A file that is there is replaced.
+    fs::write(environment.workspace().join("out.csv"), "old\n".repeat(1000)).unwrap();
     let server = environment.start();
     let mut peer = server.connect().await;
     let thread = started(&environment, &mut peer).await;
@@ -328,6 +334,7 @@ async fn bad_calls_say_why_and_start_nothing() {
         (call("csv_path", json!("none.csv")), "none.csv"),
         (call("csv_path", json!(".")), "is a folder"),
         (call("csv_path", json!("fifo")), "fifo"),
+        (call("csv_path", json!("/dev/zero")), "/dev/zero"),
         (call("csv_path", json!("big.csv")), "larger than"),
         (call("csv_path", json!("rows.csv")), "more than 100000 rows (line 100002)"),
         (call("csv_path", json!("ragged.csv")), "line 3 has 1 values"),
@@ -340,6 +347,9 @@ async fn bad_calls_say_why_and_start_nothing() {
         (call("output_csv_path", json!("no/out.csv")), "does not exist"),
         (call("output_csv_path", json!("fifo")), "not a regular file"),
         (call("output_csv_path", json!("/etc/out.csv")), "give another `output_csv_path`"),
+        (call("output_csv_path", json!("link.csv")), "give another `output_csv_path`"),
+        (call("output_csv_path", json!("same.csv")), "is the input"),
+        (call("output_csv_path", json!("linked/out.csv")), "give another `output_csv_path`"),
         (call("output_schema", json!("x")), "give an object"),
         (call("output_schema", json!({ "pattern": "x" })), "`pattern`, which is not checked"),
         (call("max_concurrency", json!(0)), "give 1 to 64"),
@@ -355,6 +365,10 @@ async fn bad_calls_say_why_and_start_nothing() {
     fs::File::create(folder.join("big.csv")).unwrap().set_len(1 << 40).unwrap();
     let fifo = std::process::Command::new("mkfifo").arg(folder.join("fifo")).status().unwrap();
     assert!(fifo.success());
+    let outside = environment.root().join("user");
+    symlink(outside.join("out.csv"), folder.join("link.csv")).unwrap();
+    symlink(&outside, folder.join("linked")).unwrap();
+    symlink("in.csv", folder.join("same.csv")).unwrap();
     let server = environment.start();
     let mut peer = server.connect().await;
     let id = started(&environment, &mut peer).await;
@@ -368,26 +382,21 @@ async fn bad_calls_say_why_and_start_nothing() {
     assert_eq!(outputs.len(), bad.len());
     assert!(job_statuses(&environment).is_empty());
     assert!(prompts(&environment, &id).is_empty());
+    assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn a_job_needs_a_stored_thread_and_a_folder_that_it_may_write_to() {
+async fn a_job_needs_a_folder_that_it_may_write_to() {
     let arguments = json!({ "csv_path": "in.csv", "instruction": "Do {a}." });
-    for (params, expected) in [
-        (json!({ "ephemeral": true }), "this thread is ephemeral"),
-        (json!({ "sandbox": "read-only" }), "the results cannot be written"),
-    ] {
-        let thread = vec![job(arguments.clone()), says("Well.")];
-        let environment = environment(thread, vec![], vec![], "a\n1\n").await;
-        let server = environment.start();
-        let mut peer = server.connect().await;
-        let mut params = params;
-        params["cwd"] = json!(environment.workspace());
-        let thread = peer.start_thread(params).await;
-        peer.run_turn(&thread, "Go.").await;
-        let output = outputs(&environment, &thread).remove(0);
-        assert!(output.contains(expected), "{output}");
-    }
+    let thread = vec![job(arguments), says("Well.")];
+    let environment = environment(thread, vec![], vec![], "a\n1\n").await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "cwd": environment.workspace(), "sandbox": "read-only" });
+    let thread = peer.start_thread(params).await;
+    peer.run_turn(&thread, "Go.").await;
+    let output = outputs(&environment, &thread).remove(0);
+    assert!(output.contains("the results cannot be written"), "{output}");
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ pub enum Effect {
     /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
     CallTool { request: u64, turn: Id, call: DynamicCall },
     /// Carry out a call that concerns other agents; report `Input::AgentsAnswered`.
-    CallAgents { request: u64, call: Box<AgentRequest> },
+    CallAgents { request: u64, turn: Id, item: Id, call: Box<AgentRequest> },
     /// The answer to that call is no longer wanted: stop, with what it waits for.
     CancelAgents { request: u64 },
     /// Let this command prefix run without asking from now on.

@@ -16,7 +16,8 @@ const BYTES_A_TOKEN: u64 = 4;
 impl Turn {
     pub(super) fn call_agents(&mut self, number: u64, mut call: AgentRequest, thread: &mut Thread) {
         let request = thread.cx.number();
-        let item = call.item(thread.cx.item_id(), thread.id.clone());
+        let id = thread.cx.item_id();
+        let item = call.item(id.clone(), thread.id.clone());
         let ends_turn = call.ends_turn();
         self.calls.call_agents(number, AgentsCall { request, item: item.clone(), ends_turn });
         thread.cx.stored_item_started(&self.view.id, item);
@@ -26,7 +27,8 @@ impl Turn {
             let fragments = thread.conversation.history().fragments();
             agent.history = history::before_last_response(fragments).to_vec();
         }
-        thread.cx.push(Effect::CallAgents { request, call: Box::new(call) });
+        let (turn, call) = (self.view.id.clone(), Box::new(call));
+        thread.cx.push(Effect::CallAgents { request, turn, item: id, call });
     }
 
     /// The driver reports how far a call has come.

@@ -341,7 +341,7 @@ impl Simulation {
                     Input::UserAnswered { request, outcome },
                 );
             }
-            Effect::CallAgents { request, call } => {
+            Effect::CallAgents { request, call, .. } => {
                 let (delay, outcome) = outside::agents(call);
                 let (request, outcome) = (*request, Box::new(outcome));
                 let input = Input::AgentsAnswered { request, outcome };

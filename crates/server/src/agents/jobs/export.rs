@@ -25,7 +25,7 @@ impl Export {
         Ok(Self(writer))
     }
 
-    /// Adds a row. One without an end was cancelled with its job.
+    /// Adds a row. One without an end was stopped with its job.
     pub(super) fn add(&mut self, item: &JobItem) -> Result<(), ToolError> {
         let values: Vec<String> = serde_json::from_str(&item.row).map_err(|error| {
             ToolError::new(format!("{NAME}: row {} cannot be read: {error}", item.id))
@@ -33,9 +33,8 @@ impl Export {
         let status = match item.status {
             JobItemStatus::Completed => "completed",
             JobItemStatus::Failed => "failed",
-            JobItemStatus::Pending | JobItemStatus::Running | JobItemStatus::Cancelled => {
-                "cancelled"
-            }
+            JobItemStatus::Pending | JobItemStatus::Running | JobItemStatus::Stopped => "stopped",
+            JobItemStatus::Cancelled => "cancelled",
         };
         let result = item.result.clone().unwrap_or_default();
         let error = item.error.as_deref().map(plain).unwrap_or_default();

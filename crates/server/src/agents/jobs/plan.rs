@@ -11,12 +11,14 @@ use sha2::{Digest, Sha256};
 
 use super::NAME;
 use super::schema::Schema;
-use super::table::{MAX_BYTES, Table};
+use super::table::{MAX_BYTES, Table, TableRow};
 use super::template::Template;
+use crate::agents::CallItem;
 
 /// See the module.
 pub(super) struct JobPlan {
-    pub(super) table: Table,
+    /// The names of the table's columns.
+    pub(super) header: Vec<String>,
     pub(super) template: Template,
     pub(super) schema: Option<Schema>,
     /// The schema as JSON, for the workers.
@@ -32,18 +34,24 @@ pub(super) struct JobPlan {
 }
 
 impl JobPlan {
-    /// Reads files, so it runs on a thread of a pool.
+    /// Returns the rows, too: they are needed only until they are stored. Reads files, so it runs on
+    /// a thread of a pool.
     ///
     /// # Errors
     /// The job cannot be done as it is described.
-    pub(super) fn read(job: &AgentJob, cwd: &Path, policy: Resolved) -> Result<Self, ToolError> {
+    pub(super) fn read(
+        job: &AgentJob,
+        call: &CallItem,
+        cwd: &Path,
+        policy: Resolved,
+    ) -> Result<(Self, Vec<TableRow>), ToolError> {
         let failed = |why: String| ToolError::new(format!("{NAME}: {why}"));
         let given = cwd.join(&job.csv_path);
         let input = policy.check_read(&given).map_err(|error| failed(error.to_string()))?;
         let bytes = files::read(&input, MAX_BYTES).map_err(|error| failed(error.to_string()))?;
         let shown = given.display().to_string();
-        let table = Table::read(&bytes, &shown, job.id_column.as_deref())?;
-        let template = Template::parse(&job.instruction, &table.header)?;
+        let Table { header, rows } = Table::read(&bytes, &shown, job.id_column.as_deref())?;
+        let template = Template::parse(&job.instruction, &header)?;
         let schema = job.output_schema.as_ref().map(Schema::parse).transpose()?;
         let schema_text = job.output_schema.as_ref().map(ToString::to_string);
         let fingerprint = fingerprint(job, &input, &bytes);
@@ -56,10 +64,13 @@ impl JobPlan {
             "csvPath": shown,
             "outputCsvPath": output.display().to_string(),
             "instruction": job.instruction,
-            "header": table.header,
+            "header": header,
+            "call": { "turn": &*call.turn, "item": &*call.item },
         });
         let detail = detail.to_string();
-        Ok(Self { table, template, schema, schema_text, output, policy, fingerprint, detail })
+        let plan =
+            Self { header, template, schema, schema_text, output, policy, fingerprint, detail };
+        Ok((plan, rows))
     }
 
     /// Writes the results: all of them or, on an error, nothing. Runs on a thread of a pool.

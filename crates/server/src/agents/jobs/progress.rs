@@ -58,6 +58,12 @@ impl Tally {
         self.counts.failed += 1;
     }
 
+    /// A row was cut off.
+    pub(super) fn stopped(&mut self) {
+        self.end();
+        self.counts.stopped += 1;
+    }
+
     fn end(&mut self) {
         self.counts.running = self.counts.running.saturating_sub(1);
         self.ended += 1;
@@ -66,18 +72,20 @@ impl Tally {
     /// The message for clients. The time that remains is that of as many rows at the pace so far;
     /// without a finished row there is none.
     pub(super) fn message(&self, job: &str) -> Value {
-        let JobItemCounts { pending, running, completed, failed, cancelled, .. } = self.counts;
+        let JobItemCounts { pending, running, completed, failed, stopped, cancelled, .. } =
+            self.counts;
         let remaining = pending + running;
         let elapsed = self.start.elapsed().as_secs_f64();
         let eta = (self.ended > 0)
             .then(|| (elapsed / f64::from(self.ended) * f64::from(remaining)).ceil());
         json!({
             "jobId": job,
-            "total": pending + running + completed + failed + cancelled,
+            "total": pending + running + completed + failed + stopped + cancelled,
             "pending": pending,
             "running": running,
             "completed": completed,
             "failed": failed,
+            "stopped": stopped,
             "cancelled": cancelled,
             "etaSeconds": eta,
         })
@@ -100,7 +108,7 @@ mod tests {
         tally.completed();
         tally.failed();
         let expected = json!({ "jobId": "j", "total": 15, "pending": 6, "running": 2,
-            "completed": 6, "failed": 1, "cancelled": 0, "etaSeconds": 24.0 });
+            "completed": 6, "failed": 1, "stopped": 0, "cancelled": 0, "etaSeconds": 24.0 });
         assert_eq!(tally.message("j"), expected);
     }
 }

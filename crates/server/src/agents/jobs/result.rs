@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use serde_json::json;
 use session::{AgentOutcome, JobReport, ToolError};
-use store::{JobItemOutcome, JobWrite, Write};
+use store::{JobItemOutcome, JobWrite, StoreError, Write};
 
 use super::rows::Row;
 use crate::agents::{AgentCaller, Agents};
 
 /// The tool, for errors.
 const NAME: &str = "report_agent_job_result";
+
+/// Why a row takes no result.
+const ROW_ENDED: &str = "your row has ended, so it takes no result; end your work";
 
 /// Largest result in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
@@ -22,37 +25,44 @@ impl Agents {
         report: JobReport,
     ) -> Result<AgentOutcome, ToolError> {
         let failed = |why: String| ToolError::new(format!("{NAME}: {why}"));
-        let row = self.rows.of_worker(&caller.id).ok_or_else(|| {
-            failed("your row has ended, so it takes no result; end your work".to_owned())
-        })?;
+        let row = self.rows.of_worker(&caller.id).ok_or_else(|| failed(ROW_ENDED.to_owned()))?;
         let result = check(&row, &report).map_err(failed)?;
         if !row.begin_report() {
             return Err(failed(match row.is_closed() {
-                true => "your row has ended, so it takes no result; end your work".to_owned(),
+                true => ROW_ENDED.to_owned(),
                 false => "the row has a result already; report exactly once".to_owned(),
             }));
         }
-        if !row.take_room(result.len() as u64) {
+        let Some(room) = row.room.take(result.len() as u64) else {
             row.end_report(false);
             return Err(failed(
                 "the results of the job have no more room; report less, or write the result to a \
                  file and report its path"
                     .to_owned(),
             ));
-        }
+        };
         // A task: the result may be stored although the worker is interrupted meanwhile.
-        let (agents, stored) = (self.clone(), row.clone());
+        let (stored, ends_job) = (row.clone(), report.stop);
         let storing = tokio::spawn(async move {
-            let outcome = agents.store_result(&stored, result).await;
+            let outcome = store_result(&stored, result, ends_job).await;
+            if outcome.is_ok() {
+                room.keep();
+            }
             stored.end_report(outcome.is_ok());
+            if outcome.is_ok() && ends_job {
+                stored.course.end();
+            }
             outcome
         });
         let outcome = storing.await.map_err(|error| failed(error.to_string()))?;
-        outcome.map_err(|error| failed(format!("the result cannot be stored: {error}")))?;
-        if report.stop {
-            row.stop.send_replace(true);
-        }
-        let output = json!({ "accepted": true, "job_id": row.job_id, "item_id": row.id });
+        outcome.map_err(|error| {
+            failed(match error {
+                StoreError::JobItemEnded { .. } => ROW_ENDED.to_owned(),
+                error => format!("the result cannot be stored: {error}; report again"),
+            })
+        })?;
+        let output =
+            json!({ "accepted": true, "job_id": row.place.job_id, "item_id": row.place.id });
         Ok(AgentOutcome {
             receivers: Vec::new(),
             spawned: None,
@@ -62,19 +72,23 @@ impl Agents {
             output: Ok(output.to_string()),
         })
     }
+}
 
-    async fn store_result(&self, row: &Row, result: String) -> Result<(), crate::error::Error> {
-        let outcome = JobItemOutcome::Completed(result);
-        let write = JobWrite::FinishItem { job: row.job_key, number: row.number, outcome };
-        let write = Write::Job { thread: row.thread.clone(), write };
-        Ok(self.store.get().await?.commit(vec![write]).await?)
-    }
+async fn store_result(row: &Row, result: String, ends_job: bool) -> Result<(), StoreError> {
+    let place = &row.place;
+    let write = JobWrite::FinishItem {
+        job: place.job_key,
+        number: place.number,
+        worker: place.worker.clone(),
+        outcome: JobItemOutcome::Completed { result, ends_job },
+    };
+    row.store.commit(vec![Write::Job { thread: place.thread.clone(), write }]).await
 }
 
 /// The result as JSON, when it is one for this row.
 fn check(row: &Row, report: &JobReport) -> Result<String, String> {
     for (name, given, own) in
-        [("job_id", &report.job, &row.job_id), ("item_id", &report.item, &row.id)]
+        [("job_id", &report.job, &row.place.job_id), ("item_id", &report.item, &row.place.id)]
     {
         if let Some(given) = given
             && given != own

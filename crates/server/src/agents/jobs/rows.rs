@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use session::FailureKind;
+use store::Store;
 use tokio::sync::watch;
 
+use super::course::Course;
 use super::plan::JobPlan;
 
 /// The rows of all running jobs, by the threads of their workers. Cheap to clone.
@@ -14,18 +17,15 @@ pub(in crate::agents) struct OpenRows(Arc<Mutex<HashMap<String, Arc<Row>>>>);
 
 /// A row that a worker has.
 pub(super) struct Row {
-    /// The thread of the job.
-    pub(super) thread: String,
-    pub(super) job_key: i64,
-    pub(super) job_id: String,
-    pub(super) number: u32,
-    pub(super) id: String,
+    pub(super) place: RowPlace,
     pub(super) plan: Arc<JobPlan>,
-    /// Bytes that further results of the job may have.
-    pub(super) room: Arc<AtomicU64>,
-    /// Ends the job.
-    pub(super) stop: watch::Sender<bool>,
+    /// Where the job is stored.
+    pub(super) store: Store,
+    pub(super) room: Room,
+    pub(super) course: Course,
     state: watch::Sender<RowState>,
+    /// Why the last turn of the worker failed, if it did.
+    failure: Mutex<Option<FailureKind>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,25 +40,63 @@ enum RowState {
     Closed,
 }
 
-/// Which row of which job.
+/// Which row of which job, and who works on it.
 pub(super) struct RowPlace {
+    /// The thread of the job.
     pub(super) thread: String,
     pub(super) job_key: i64,
     pub(super) job_id: String,
     pub(super) number: u32,
     pub(super) id: String,
+    /// The thread of the worker.
+    pub(super) worker: String,
+}
+
+/// Bytes that further results of a job may have. Clones share them.
+#[derive(Clone)]
+pub(super) struct Room(Arc<AtomicU64>);
+
+/// Bytes taken for one result. Dropped before it is kept, they are given back.
+pub(super) struct RoomShare {
+    room: Room,
+    bytes: u64,
+}
+
+impl Room {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
+
+    /// Takes bytes; `None` when there are not as many.
+    pub(super) fn take(&self, bytes: u64) -> Option<RoomShare> {
+        let take = |room: u64| room.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(RoomShare { room: self.clone(), bytes })
+    }
+}
+
+impl RoomShare {
+    /// The result is stored.
+    pub(super) fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for RoomShare {
+    fn drop(&mut self) {
+        self.room.0.fetch_add(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Row {
     pub(super) fn new(
         place: RowPlace,
-        plan: Arc<JobPlan>,
-        room: Arc<AtomicU64>,
-        stop: watch::Sender<bool>,
+        (plan, store): (Arc<JobPlan>, Store),
+        room: Room,
+        course: Course,
     ) -> Self {
-        let RowPlace { thread, job_key, job_id, number, id } = place;
         let state = watch::Sender::new(RowState::Open);
-        Self { thread, job_key, job_id, number, id, plan, room, stop, state }
+        Self { place, plan, store, room, course, state, failure: Mutex::default() }
     }
 
     /// Begins to store a result; `false` when the row takes none.
@@ -97,10 +135,8 @@ impl Row {
         false
     }
 
-    /// Takes bytes of the room that the results of a job have; `false` when there are not as many.
-    pub(super) fn take_room(&self, bytes: u64) -> bool {
-        let take = |room: u64| room.checked_sub(bytes);
-        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    fn failure(&self) -> MutexGuard<'_, Option<FailureKind>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(&self, from: RowState, to: RowState) -> bool {
@@ -117,15 +153,21 @@ impl Row {
 /// A row that a worker has, until this is dropped.
 pub(super) struct HeldRow {
     rows: OpenRows,
-    worker: String,
     row: Arc<Row>,
 }
 
 impl OpenRows {
-    pub(super) fn open(&self, worker: &str, row: Row) -> HeldRow {
+    pub(super) fn open(&self, row: Row) -> HeldRow {
         let row = Arc::new(row);
-        self.rows().insert(worker.to_owned(), row.clone());
-        HeldRow { rows: self.clone(), worker: worker.to_owned(), row }
+        self.rows().insert(row.place.worker.clone(), row.clone());
+        HeldRow { rows: self.clone(), row }
+    }
+
+    /// A turn of an agent ended. Ignores agents that are no workers.
+    pub(in crate::agents) fn turn_ended(&self, agent: &str, failure: Option<FailureKind>) {
+        if let Some(row) = self.of_worker(agent) {
+            *row.failure() = failure;
+        }
     }
 
     pub(super) fn of_worker(&self, worker: &str) -> Option<Arc<Row>> {
@@ -143,6 +185,11 @@ impl HeldRow {
         self.row.reported().await;
     }
 
+    /// Why the last turn of the worker failed, if it did.
+    pub(super) fn failure(&self) -> Option<FailureKind> {
+        *self.row.failure()
+    }
+
     /// See [`Row::close`].
     pub(super) async fn close(&self) -> bool {
         self.row.close().await
@@ -152,6 +199,21 @@ impl HeldRow {
 impl Drop for HeldRow {
     fn drop(&mut self) {
         self.row.change(RowState::Open, RowState::Closed);
-        self.rows.rows().remove(&self.worker);
+        self.rows.rows().remove(&self.row.place.worker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_that_no_stored_result_takes_is_given_back() {
+        let room = Room::new(10);
+        let share = room.take(8).unwrap();
+        assert!(room.take(3).is_none());
+        drop(share);
+        room.take(10).unwrap().keep();
+        assert!(room.take(1).is_none());
     }
 }

@@ -1,38 +1,42 @@
 //! Runs a job: keeps as many workers at work as it may, reports how far it has come, and writes the
 //! results at the end.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use session::{AgentJob, AgentOutcome, ToolError};
-use store::{
-    Job, JobItem, JobItemCounts, JobItemStatus, JobStatus, JobWrite, NewJobItem, Store, Write,
-};
-use tokio::sync::watch;
+use store::{Job, JobItem, JobItemCounts, JobItemStatus, JobStatus, JobWrite, Store, Write};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::NAME;
 use super::claims::Claim;
+use super::course::Course;
 use super::export::Export;
+use super::opening::{self, OpenedJob};
 use super::plan::JobPlan;
 use super::progress::{ProgressSender, Tally};
+use super::rows::Room;
+use super::table::TableRow;
 use crate::agents::{AgentCaller, Agents};
 use crate::thread_loader::ThreadLoader;
 
 /// Rows that are read from the store, or written to it, at a time.
-const BATCH: u32 = 256;
+pub(super) const BATCH: u32 = 256;
 
 /// Bytes that all results of a job may have: the results are joined in memory at the end.
 const MAX_RESULTS: u64 = 64 << 20;
 
-/// Failures that the output of the call shows.
-const SHOWN_FAILURES: u32 = 5;
+/// Failures, and stopped rows, that the output of the call shows.
+const SHOWN_ROWS: u32 = 5;
 
 /// Characters of an error that the output shows.
 const MAX_SHOWN_ERROR: usize = 500;
+
+/// What the model can do about stopped rows.
+const GO_ON: &str = "Call this again with the same arguments to run the stopped rows; the others do \
+                     not run again.";
 
 /// How often clients are sent the progress.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -46,12 +50,11 @@ pub(super) struct JobRun {
     pub(super) job: Job,
     /// The time of a worker for its row.
     pub(super) row_limit: Duration,
-    /// Bytes that further results may have.
-    pub(super) room: Arc<AtomicU64>,
-    /// Set when the job is to end before all rows have.
-    pub(super) stop: watch::Sender<bool>,
+    pub(super) room: Room,
+    pub(super) course: Course,
+    /// Where the job is stored.
+    pub(super) store: Store,
     concurrency: usize,
-    store: Store,
     tally: Mutex<Tally>,
 }
 
@@ -74,23 +77,19 @@ impl Agents {
         job: AgentJob,
         progress: &ProgressSender,
     ) -> Result<String, ToolError> {
-        if caller.ephemeral {
-            return Err(ToolError::new(format!(
-                "{NAME}: the rows of a job are stored with its thread, and this thread is \
-                 ephemeral; use `spawn_agent`, or a thread that is stored"
-            )));
-        }
         let limits = self.limits(&caller);
         limits.check_depth(caller.depth() + 1)?;
         let loader = self.loader()?;
-        let plan = Arc::new(read_plan(&loader, &caller, &job).await?);
-        let store = self.store.get().await.map_err(|error| unstored(&error))?.clone();
+        let (plan, rows) = read_plan(&loader, &caller, &job).await?;
         // Before the job is looked for: an interrupted call of it may be just ending.
         let claim = self.claims.claim(&caller.id, plan.fingerprint).await?;
-        let clock = &loader.options.clock;
-        let now = clock.now_ms();
-        let (found, is_continued) =
-            open(&store, &caller.id, &plan, (loader.options.ids.next(), now)).await?;
+        let store = match caller.ephemeral {
+            true => self.ephemeral_jobs.open(&caller, plan.fingerprint).await?,
+            false => self.store.get().await.map_err(|error| unstored(&error))?.clone(),
+        };
+        let new = (loader.options.ids.next(), loader.options.clock.now_ms());
+        let opened = opening::open(&store, &caller.id, &plan, rows, new).await?;
+        let OpenedJob { job: found, is_continued } = opened;
         let ending = Ending {
             store: store.clone(),
             loader: loader.clone(),
@@ -99,6 +98,7 @@ impl Agents {
             claim: Some(claim),
         };
         let counts = store.job_counts(found.key).await.map_err(|error| unstored(&error))?;
+        let plan = Arc::new(plan);
         let seconds =
             job.max_runtime_seconds.unwrap_or(*caller.config.agents.job_max_runtime_seconds);
         let run = Arc::new(JobRun {
@@ -108,8 +108,8 @@ impl Agents {
             plan,
             job: found,
             row_limit: Duration::from_secs(seconds),
-            room: Arc::new(AtomicU64::new(MAX_RESULTS.saturating_sub(counts.result_bytes))),
-            stop: watch::Sender::new(false),
+            room: Room::new(MAX_RESULTS.saturating_sub(counts.result_bytes)),
+            course: Course::open(),
             concurrency: job.max_concurrency.min(limits.max_threads).max(1),
             store,
             tally: Mutex::new(Tally::new(counts)),
@@ -120,7 +120,13 @@ impl Agents {
             Err(error) => Err(error),
         };
         match exported {
-            Ok(()) => ending.end(JobStatus::Completed).await?,
+            Ok(()) => {
+                let status = run.final_status().await?;
+                ending.end(status).await?;
+                if status == JobStatus::Completed {
+                    self.ephemeral_jobs.remove(&run.caller.id, run.plan.fingerprint);
+                }
+            }
             Err(error) => {
                 // The first error is the one to report.
                 if let Err(second) = ending.end(JobStatus::Failed).await {
@@ -140,16 +146,15 @@ impl JobRun {
         let mut workers = JoinSet::new();
         let mut ticks = interval(PROGRESS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stop = self.stop.subscribe();
         let mut outcome = Ok(());
         loop {
-            while workers.len() < self.concurrency && !*stop.borrow_and_update() {
+            while workers.len() < self.concurrency && self.course.is_open() {
                 match rows.next().await {
                     Ok(Some(row)) => drop(workers.spawn(self.clone().work_on(row))),
                     Ok(None) => break,
                     Err(error) => {
                         outcome = Err(error);
-                        self.stop.send_replace(true);
+                        self.course.end();
                     }
                 }
             }
@@ -161,20 +166,38 @@ impl JobRun {
                     let ended = ended.unwrap_or_else(|error| Err(ToolError::new(format!("{NAME}: {error}"))));
                     if let Err(error) = ended {
                         // Nothing more can be stored: the other workers are stopped.
-                        self.stop.send_replace(true);
+                        self.course.end();
                         outcome = outcome.and(Err(error));
                     }
                 }
                 _ = ticks.tick() => progress.send(&self.tally().message(&self.job.id)),
             }
         }
+        if outcome.is_ok() {
+            // A worker that ends the job cancels rows that no worker had.
+            let counts = self.counts().await?;
+            self.tally().counts = counts;
+        }
         progress.send(&self.tally().message(&self.job.id));
         outcome
     }
 
+    /// The status of the job when its results are written: rows that were stopped can still run.
+    async fn final_status(&self) -> Result<JobStatus, ToolError> {
+        let JobItemCounts { pending, running, stopped, .. } = self.counts().await?;
+        Ok(match pending + running + stopped {
+            0 => JobStatus::Completed,
+            _ => JobStatus::Cancelled,
+        })
+    }
+
+    async fn counts(&self) -> Result<JobItemCounts, ToolError> {
+        self.store.job_counts(self.job.key).await.map_err(|error| unstored(&error))
+    }
+
     /// Writes the results to the output file.
     async fn export(self: &Arc<Self>) -> Result<(), ToolError> {
-        let mut export = Export::new(&self.plan.table.header)?;
+        let mut export = Export::new(&self.plan.header)?;
         let mut behind = 0;
         loop {
             let items = self.items(behind, None, BATCH).await?;
@@ -202,26 +225,33 @@ impl JobRun {
         before: JobItemCounts,
         is_continued: bool,
     ) -> Result<String, ToolError> {
-        let counts = self.store.job_counts(self.job.key).await.map_err(|error| unstored(&error))?;
-        let failed = self.items(0, Some(JobItemStatus::Failed), SHOWN_FAILURES).await?;
-        let failures: Vec<Value> = failed.iter().map(shown_failure).collect();
-        let status = match counts.cancelled {
-            0 => "completed",
-            _ => "stopped by a worker",
+        let counts = self.counts().await?;
+        let failed = self.items(0, Some(JobItemStatus::Failed), SHOWN_ROWS).await?;
+        let stopped = self.items(0, Some(JobItemStatus::Stopped), SHOWN_ROWS).await?;
+        let shown = |rows: &[JobItem]| rows.iter().map(shown_error).collect::<Vec<Value>>();
+        let status = match (counts.stopped, counts.cancelled) {
+            (0, 0) => "completed",
+            (0, _) => "stopped by a worker",
+            (_, _) => "stopped",
         };
-        Ok(json!({
+        let mut summary = json!({
             "job_id": self.job.id,
             "status": status,
             "continued": is_continued,
-            "total": counts.completed + counts.failed + counts.cancelled,
+            "total": counts.completed + counts.failed + counts.stopped + counts.cancelled,
             "completed": counts.completed,
             "failed": counts.failed,
+            "stopped": counts.stopped,
             "cancelled": counts.cancelled,
             "finished_before_this_call": before.completed + before.failed,
             "output_csv_path": self.plan.output.display().to_string(),
-            "first_failures": failures,
-        })
-        .to_string())
+            "first_failures": shown(&failed),
+        });
+        if counts.stopped > 0 {
+            summary["first_stopped"] = shown(&stopped).into();
+            summary["next_step"] = GO_ON.into();
+        }
+        Ok(summary.to_string())
     }
 
     /// Stores a change of the job.
@@ -313,61 +343,19 @@ async fn read_plan(
     loader: &ThreadLoader,
     caller: &AgentCaller,
     job: &AgentJob,
-) -> Result<JobPlan, ToolError> {
+) -> Result<(JobPlan, Vec<TableRow>), ToolError> {
     let (cwd, tmpdir) = (caller.settings.cwd.clone(), loader.options.tmpdir());
     let confinement = caller.settings.sandbox().confinement(&cwd);
-    let (config, job) = (caller.config.clone(), job.clone());
+    let (config, job, call) = (caller.config.clone(), job.clone(), caller.call.clone());
     let path = cwd.join(&job.csv_path);
     let read = loader.files.run(&path, move || {
         let policy = confinement.resolve(tmpdir.as_deref()).guarding(&config.trusted_folders);
-        JobPlan::read(&job, &cwd, policy)
+        JobPlan::read(&job, &call, &cwd, policy)
     });
     read.await.map_err(|error| ToolError::new(format!("{NAME}: {error}")))?
 }
 
-/// The job with its rows in the store, and whether it is continued. `new`: id and time of a new one.
-async fn open(
-    store: &Store,
-    thread: &str,
-    plan: &JobPlan,
-    new: (String, i64),
-) -> Result<(Job, bool), ToolError> {
-    let write = |write| {
-        let write = Write::Job { thread: thread.to_owned(), write };
-        async move { store.commit(vec![write]).await.map_err(|error| unstored(&error)) }
-    };
-    let find = || async {
-        store.open_job(thread, plan.fingerprint).await.map_err(|error| unstored(&error))
-    };
-    let found = find().await?;
-    let is_continued = found.is_some();
-    let job = match found {
-        Some(job) => {
-            write(JobWrite::Reopen { job: job.key }).await?;
-            job
-        }
-        None => {
-            let ((id, created_at_ms), detail) = (new, plan.detail.clone());
-            let fingerprint = plan.fingerprint;
-            write(JobWrite::Create { id, fingerprint, created_at_ms, detail }).await?;
-            let created = find().await?;
-            created.ok_or_else(|| ToolError::new(format!("{NAME}: the job was deleted")))?
-        }
-    };
-    // Also those of a continued job: a crash may have come between two batches.
-    let mut number = 0;
-    for batch in plan.table.rows.chunks(BATCH as usize) {
-        let new = |row: &super::table::TableRow| {
-            number += 1;
-            NewJobItem { number, id: row.id.clone(), row: row.values.clone() }
-        };
-        let items = batch.iter().map(new).collect();
-        write(JobWrite::AddItems { job: job.key, items }).await?;
-    }
-    Ok((job, is_continued))
-}
-
-fn shown_failure(item: &JobItem) -> Value {
+fn shown_error(item: &JobItem) -> Value {
     let error = item.error.as_deref().unwrap_or_default();
     let shown: String = error.chars().take(MAX_SHOWN_ERROR).collect();
     json!({ "row": item.number, "item_id": item.id, "error": shown })

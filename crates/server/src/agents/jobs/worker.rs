@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::{AgentState, SpawnAgent, ToolError, UserContent};
+use session::{AgentState, FailureKind, SpawnAgent, ToolError, UserContent};
 use store::{JobItem, JobItemOutcome, JobWrite, StoreError};
-use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::rows::{HeldRow, Row, RowPlace};
@@ -24,13 +23,18 @@ const TURN_END: Duration = Duration::from_secs(10);
 /// Characters of a worker's last message that an error shows.
 const MAX_MESSAGE: usize = 500;
 
+/// How long the start of a worker may take.
+const START: Duration = Duration::from_secs(60);
+
 /// What a worker came to.
 enum End {
-    /// It reported, or could have.
-    Quiet,
-    /// The job is to end before the row does.
-    Stopped,
-    /// Why it has no result.
+    /// It reported.
+    Reported,
+    /// The job ends before the row does.
+    JobEnded,
+    /// Why the work was cut off: the row runs again when the job goes on.
+    Stopped(String),
+    /// Why the row has no result, for good.
     Failed(String),
 }
 
@@ -41,14 +45,14 @@ impl JobRun {
     /// The row cannot be stored.
     pub(super) async fn work_on(self: Arc<Self>, item: JobItem) -> Result<(), ToolError> {
         let worker = self.loader.options.ids.next();
-        let mut stop = self.stop.subscribe();
-        if !self.place_is_free(&mut stop).await {
+        if !self.place_is_free().await {
             return Ok(());
         }
         let (job, number) = (self.job.key, item.number);
         let start = JobWrite::StartItem { job, number, worker: worker.clone() };
         match self.store(start).await {
-            // A worker of an interrupted call has reported at the last moment.
+            // A worker of an interrupted call has reported at the last moment, or one has just
+            // ended the job.
             Err(StoreError::JobItemEnded { .. }) => return Ok(()),
             started => started.map_err(|error| unstored(&error))?,
         }
@@ -59,87 +63,110 @@ impl JobRun {
             job_id: self.job.id.clone(),
             number,
             id: item.id.clone(),
+            worker: worker.clone(),
         };
-        let row = Row::new(place, self.plan.clone(), self.room.clone(), self.stop.clone());
-        let row = self.agents.rows.open(&worker, row);
+        let context = (self.plan.clone(), self.store.clone());
+        let row = Row::new(place, context, self.room.clone(), self.course.clone());
+        let row = self.agents.rows.open(row);
         let opened = OpenWorker { agents: self.agents.clone(), id: Some(worker.clone()) };
-        let end = self.until_end(&item, &worker, &row, &mut stop).await;
+        let end = self.until_end(&item, &worker, &row).await;
         if row.close().await {
             // Its turn ends with the report; the thread is closed after that.
             let ended = self.agents.ended(self.caller.root(), &worker);
             let _ = timeout(TURN_END, ended).await;
             self.tally().completed();
-        } else if let Some(error) = end.error() {
-            let write =
-                JobWrite::FinishItem { job, number, outcome: JobItemOutcome::Failed(error) };
-            self.store(write).await.map_err(|error| unstored(&error))?;
-            self.tally().failed();
+        } else {
+            self.store_end(number, worker, end).await?;
         }
         opened.close().await;
         Ok(())
     }
 
-    async fn until_end(
-        &self,
-        item: &JobItem,
-        worker: &str,
-        row: &HeldRow,
-        stop: &mut watch::Receiver<bool>,
-    ) -> End {
+    /// Stores how a row ended without a result.
+    async fn store_end(&self, number: u32, worker: String, end: End) -> Result<(), ToolError> {
+        let (outcome, is_final) = match end {
+            // The end of the job is that of its open rows.
+            End::Reported | End::JobEnded => return Ok(()),
+            End::Stopped(error) => (JobItemOutcome::Stopped(error), false),
+            End::Failed(error) => (JobItemOutcome::Failed(error), true),
+        };
+        let write = JobWrite::FinishItem { job: self.job.key, number, worker, outcome };
+        match self.store(write).await {
+            // Another worker has just ended the job.
+            Err(StoreError::JobItemEnded { .. }) => return Ok(()),
+            stored => stored.map_err(|error| unstored(&error))?,
+        }
+        match is_final {
+            true => self.tally().failed(),
+            false => self.tally().stopped(),
+        }
+        Ok(())
+    }
+
+    async fn until_end(&self, item: &JobItem, worker: &str, row: &HeldRow) -> End {
         let prompt = match self.prompt(item) {
             Ok(prompt) => prompt,
             Err(error) => return End::Failed(error),
         };
-        let deadline = Instant::now() + self.row_limit;
+        let begun = tokio::select! {
+            begun = self.start(worker, prompt) => begun,
+            () = self.course.ended() => return End::JobEnded,
+        };
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(end) => return end,
+        };
         let work = async {
-            if let Err(end) = self.start(worker, prompt, stop).await {
-                return end;
-            }
             tokio::select! {
-                () = row.reported() => End::Quiet,
-                state = self.agents.ended(self.caller.root(), worker) => without_report(&state),
-                _ = stop.wait_for(|stop| *stop) => End::Stopped,
+                () = row.reported() => End::Reported,
+                state = self.agents.ended(self.caller.root(), worker) => {
+                    self.without_report(&state, row.failure())
+                }
+                () = self.course.ended() => End::JobEnded,
             }
         };
-        timeout_at(deadline, work).await.unwrap_or_else(|_| {
+        timeout_at(begun + self.row_limit, work).await.unwrap_or_else(|_| {
             let seconds = self.row_limit.as_secs();
             End::Failed(format!("the worker reported no result within {seconds} s"))
         })
     }
 
-    /// Starts the worker, as soon as a place is free for it.
-    async fn start(
-        &self,
-        worker: &str,
-        prompt: String,
-        stop: &mut watch::Receiver<bool>,
-    ) -> Result<(), End> {
+    /// Starts the worker, as soon as a place is free for it. Returns when its time began: the wait
+    /// for a place is no part of it.
+    async fn start(&self, worker: &str, prompt: String) -> Result<Instant, End> {
         let text = UserContent::Text { text: prompt, elements: Vec::new() };
         let agent = SpawnAgent { content: vec![text], ..SpawnAgent::default() };
         loop {
+            let begun = Instant::now();
             let new = NewThread { id: worker.to_owned(), job: Some(self.job.id.clone()) };
-            match self.agents.start(&self.caller, agent.clone(), new).await {
-                Ok(_) => return Ok(()),
-                Err(StartError::Full(_)) => {}
-                Err(StartError::Refused(error)) => {
-                    return Err(End::Failed(error.into_message()));
-                }
+            let starting = self.agents.start(&self.caller, agent.clone(), new);
+            let refused = match timeout(START, starting).await {
+                Ok(Ok(_)) => return Ok(begun),
+                Ok(Err(StartError::Full(_))) => None,
+                Ok(Err(StartError::Refused(error))) => Some(error.into_message()),
+                Err(_) => Some(format!("the worker did not start within {} s", START.as_secs())),
+            };
+            if let Some(why) = refused {
+                // Nothing in the row decides about the start, so another worker would not start
+                // either.
+                self.course.halt();
+                return Err(End::Stopped(why));
             }
             // Another agent of the tree was faster.
-            if !self.place_is_free(stop).await {
-                return Err(End::Stopped);
+            if !self.place_is_free().await {
+                return Err(End::JobEnded);
             }
         }
     }
 
-    /// Waits until a further agent of the tree may work; `false` when the job is to end first.
-    async fn place_is_free(&self, stop: &mut watch::Receiver<bool>) -> bool {
+    /// Waits until a further agent of the tree may work; `false` when no further row is worked on.
+    async fn place_is_free(&self) -> bool {
         let limits = self.agents.limits(&self.caller);
         let root = self.caller.root();
         let mut changes = self.agents.forest().changes(root);
         loop {
             changes.mark_unchanged();
-            if *stop.borrow() {
+            if !self.course.is_open() {
                 return false;
             }
             let working = self.agents.forest().working(root);
@@ -149,8 +176,39 @@ impl JobRun {
             tokio::select! {
                 // The sender lives as long as the forest remembers the tree.
                 changed = changes.changed() => if changed.is_err() { return true },
-                _ = stop.wait_for(|stop| *stop) => return false,
+                () = self.course.halted() => return false,
             }
+        }
+    }
+
+    /// What became of a worker that ended without a result. Only what the row itself causes is final:
+    /// another worker would do no better.
+    fn without_report(&self, state: &AgentState, failure: Option<FailureKind>) -> End {
+        match state {
+            AgentState::Completed(message) => {
+                let message = message.as_deref().unwrap_or("none");
+                let shown: String = message.chars().take(MAX_MESSAGE).collect();
+                End::Failed(format!(
+                    "the worker ended without a result (`report_agent_job_result`); its last \
+                     message: {shown}"
+                ))
+            }
+            AgentState::Errored(error) => {
+                let error = format!("the worker failed: {error}");
+                match failure.map_or(Cause::Outside, cause) {
+                    Cause::Row => End::Failed(error),
+                    Cause::Outside => End::Stopped(error),
+                    Cause::AllRows => {
+                        self.course.halt();
+                        End::Stopped(error)
+                    }
+                }
+            }
+            AgentState::Interrupted => End::Stopped("the worker was interrupted".to_owned()),
+            AgentState::PendingInit
+            | AgentState::Running
+            | AgentState::Shutdown
+            | AgentState::NotFound => End::Stopped("the worker was closed".to_owned()),
         }
     }
 
@@ -160,7 +218,7 @@ impl JobRun {
             .map_err(|error| format!("the stored row cannot be read: {error}"))?;
         let too_long = || format!("the instruction for this row has more than {MAX_PROMPT} bytes");
         let instruction = self.plan.template.render(&values, MAX_PROMPT).ok_or_else(too_long)?;
-        let columns = self.plan.table.header.iter().cloned();
+        let columns = self.plan.header.iter().cloned();
         let named = columns.zip(values.into_iter().map(serde_json::Value::from));
         let data = serde_json::Value::Object(named.collect());
         let schema = match &self.plan.schema_text {
@@ -182,11 +240,31 @@ impl JobRun {
     }
 }
 
-impl End {
-    fn error(self) -> Option<String> {
-        match self {
-            Self::Quiet | Self::Stopped => None,
-            Self::Failed(error) => Some(error),
+/// What the failure of a worker's turn is due to.
+#[derive(Clone, Copy)]
+enum Cause {
+    /// The row: another worker would fail, too.
+    Row,
+    /// Something that may have passed when the job goes on.
+    Outside,
+    /// Something that the workers of all rows meet: a budget, credentials, the sandbox.
+    AllRows,
+}
+
+fn cause(failure: FailureKind) -> Cause {
+    match failure {
+        FailureKind::ContextWindowExceeded
+        | FailureKind::BadRequest
+        | FailureKind::CyberPolicy
+        | FailureKind::Other => Cause::Row,
+        FailureKind::HttpConnectionFailed
+        | FailureKind::ResponseStreamConnectionFailed
+        | FailureKind::ResponseStreamDisconnected
+        | FailureKind::ResponseTooManyFailedAttempts
+        | FailureKind::ServerOverloaded
+        | FailureKind::InternalServerError => Cause::Outside,
+        FailureKind::UsageLimitExceeded | FailureKind::Unauthorized | FailureKind::SandboxError => {
+            Cause::AllRows
         }
     }
 }
@@ -203,26 +281,6 @@ impl Agents {
             }
         }
     }
-}
-
-/// Why a worker that ended has no result.
-fn without_report(state: &AgentState) -> End {
-    End::Failed(match state {
-        AgentState::Completed(message) => {
-            let message = message.as_deref().unwrap_or("none");
-            let shown: String = message.chars().take(MAX_MESSAGE).collect();
-            format!(
-                "the worker ended without a result (`report_agent_job_result`); its last message: \
-                 {shown}"
-            )
-        }
-        AgentState::Errored(error) => format!("the worker failed: {error}"),
-        AgentState::Interrupted => "the worker was interrupted".to_owned(),
-        AgentState::PendingInit
-        | AgentState::Running
-        | AgentState::Shutdown
-        | AgentState::NotFound => "the worker was closed".to_owned(),
-    })
 }
 
 /// A worker that may run. Dropped, it is stopped.

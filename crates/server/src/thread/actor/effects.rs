@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use session::{Effect, Event, ExecSpec, FailureKind, Prompt, TurnError};
 
-use crate::agents::AgentCaller;
+use crate::agents::{AgentCaller, CallItem};
 use crate::allowed::MachineInput;
 use crate::connection::Peer;
 use crate::error::Error;
@@ -83,8 +83,8 @@ impl Actor {
                     self.questions.ask_user(request, (&turn, &item), questions, &clients);
                 self.take_soon(unanswered);
             }
-            Effect::CallAgents { request, call } => {
-                let caller = self.agent_caller();
+            Effect::CallAgents { request, turn, item, call } => {
+                let caller = self.agent_caller(CallItem { turn, item });
                 self.agents.call(request, *call, caller);
             }
             Effect::CancelAgents { request } => self.agents.cancel(request),
@@ -120,7 +120,7 @@ impl Actor {
     }
 
     /// The thread as its calls to other agents see it.
-    fn agent_caller(&self) -> AgentCaller {
+    fn agent_caller(&self, call: CallItem) -> AgentCaller {
         let record = self.journal.record();
         AgentCaller {
             id: self.journal.id().to_string(),
@@ -132,6 +132,7 @@ impl Actor {
             origin: self.configuration.origin().clone(),
             extra: self.journal.extra().clone(),
             budget: self.model.shared_budget(),
+            call,
         }
     }
 

@@ -1,0 +1,86 @@
+//! Finds the job that a call continues, or creates one.
+
+use serde_json::Value;
+use session::ToolError;
+use store::{Job, JobStatus, JobWrite, NewJobItem, Store, StoreError, Write};
+
+use super::NAME;
+use super::plan::JobPlan;
+use super::run::{BATCH, unstored};
+use super::table::TableRow;
+
+/// A job that is about to run.
+pub(super) struct OpenedJob {
+    pub(super) job: Job,
+    /// Whether an earlier call began it.
+    pub(super) is_continued: bool,
+}
+
+/// The job in the store, with its rows. `new`: id and time of a new one.
+///
+/// A completed job is continued, too, when the call that completed it has no output: a crash may have
+/// come between the two. Nothing of it runs again, and this call has its results.
+pub(super) async fn open(
+    store: &Store,
+    thread: &str,
+    plan: &JobPlan,
+    rows: Vec<TableRow>,
+    new: (String, i64),
+) -> Result<OpenedJob, ToolError> {
+    let write = |write| {
+        let write = Write::Job { thread: thread.to_owned(), write };
+        async move { store.commit(vec![write]).await.map_err(|error| unstored(&error)) }
+    };
+    let find = || async {
+        store.latest_job(thread, plan.fingerprint).await.map_err(|error| unstored(&error))
+    };
+    let unfinished = match find().await? {
+        Some(job) if job.status == JobStatus::Completed => {
+            let is_delivered = is_delivered(store, thread, &job).await;
+            (!is_delivered.map_err(|error| unstored(&error))?).then_some(job)
+        }
+        found => found,
+    };
+    let is_continued = unfinished.is_some();
+    let detail = plan.detail.clone();
+    let job = match unfinished {
+        Some(job) => {
+            write(JobWrite::Reopen { job: job.key, detail }).await?;
+            job
+        }
+        None => {
+            let (id, created_at_ms) = new;
+            let fingerprint = plan.fingerprint;
+            write(JobWrite::Create { id, fingerprint, created_at_ms, detail }).await?;
+            let created = find().await?;
+            created.ok_or_else(|| ToolError::new(format!("{NAME}: the job was deleted")))?
+        }
+    };
+    // Also those of a continued job: a crash may have come between two batches.
+    let mut numbered = (1..).zip(rows).peekable();
+    while numbered.peek().is_some() {
+        let new =
+            |(number, row): (u32, TableRow)| NewJobItem { number, id: row.id, row: row.values };
+        let items = numbered.by_ref().take(BATCH as usize).map(new).collect();
+        write(JobWrite::AddItems { job: job.key, items }).await?;
+    }
+    Ok(OpenedJob { job, is_continued })
+}
+
+/// Whether the call that completed a job has its output: then its item is completed.
+async fn is_delivered(store: &Store, thread: &str, job: &Job) -> Result<bool, StoreError> {
+    let detail: Value = serde_json::from_str(&job.detail).unwrap_or_default();
+    let call = &detail["call"];
+    let (Some(turn), Some(item)) = (call["turn"].as_str(), call["item"].as_str()) else {
+        return Ok(true);
+    };
+    match store.items(thread, turn).await {
+        Ok(items) => {
+            let mut of_call = items.iter().filter(|row| row.id == item);
+            Ok(of_call.any(|row| row.status.as_deref() == Some("completed")))
+        }
+        // The user dropped the turn with its output, or the thread stores no turns.
+        Err(StoreError::TurnNotFound { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
