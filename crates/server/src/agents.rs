@@ -29,7 +29,7 @@ use crate::thread::{Command, Extra, TurnBudget};
 use crate::thread_loader::ThreadLoader;
 use crate::thread_store::ThreadStore;
 
-pub(crate) use calls::CallTask;
+pub(crate) use calls::{CallSenders, CallTask};
 use forest::Forest;
 pub(crate) use identity::AgentIdentity;
 use jobs::{Claims, EphemeralJobs, OpenRows};

@@ -11,7 +11,7 @@ use jsonrpc::{CloseReason, Spool};
 use sandbox::Sandbox;
 use tokio::sync::Semaphore;
 
-use crate::agents::Agents;
+use crate::agents::{Agents, CallSenders};
 use crate::client_processes::ClientProcesses;
 use crate::command_runner::CommandRunner;
 use crate::config_source::ConfigSource;
@@ -291,7 +291,9 @@ fn start_actor(
             options.clone(),
             notifier,
         );
-        let (agent, agent_sender) = (extra.agent.clone(), mailbox.sender());
+        let agent = extra.agent.clone();
+        let call_senders =
+            CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };
         let journal = (record, extra, ephemeral);
         let actor = Actor {
             machine,
@@ -316,7 +318,7 @@ fn start_actor(
             agents: AgentCalls::new(
                 id.clone(),
                 services.agents.clone(),
-                agent_sender,
+                call_senders,
                 agent.as_ref(),
             ),
             model: ModelStream::new(

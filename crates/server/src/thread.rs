@@ -14,7 +14,7 @@ mod inspect;
 mod journal;
 mod mailbox;
 mod model_stream;
-mod panics;
+pub(crate) mod panics;
 mod patches;
 mod permissions;
 mod questions;

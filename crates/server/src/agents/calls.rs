@@ -16,6 +16,7 @@ use super::{AgentCaller, Agents};
 use crate::allowed::MachineInput;
 use crate::connection::{Gate, held_gate};
 use crate::error::Error;
+use crate::thread::panics::{self, Panic};
 use crate::thread::{Command, ThreadHandle, TurnBudget};
 use crate::thread_loader::ClientOverrides;
 
@@ -24,6 +25,15 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 
 /// A turn that began.
 pub(super) struct StartedTurn(pub(super) Id);
+
+/// Where a call reports to.
+#[derive(Clone)]
+pub(crate) struct CallSenders {
+    /// Its outcome, which passes the thread's commands.
+    pub(crate) answers: mpsc::Sender<MachineInput>,
+    /// How far it has come.
+    pub(crate) progress: mpsc::Sender<Command>,
+}
 
 /// A call that is being carried out. Dropped, the call stops, and so do the agents that it waits
 /// for.
@@ -35,18 +45,18 @@ impl CallTask {
         agents: Arc<Agents>,
         caller: AgentCaller,
         (number, request): (u64, AgentRequest),
-        sender: mpsc::Sender<Command>,
+        senders: CallSenders,
     ) -> Self {
         let (cancel, mut cancelled) = oneshot::channel::<()>();
         tokio::spawn(async move {
             let mut waited_for = Vec::new();
-            let progress = ProgressSender::new(number, sender.clone());
-            let work = async {
+            let progress = ProgressSender::new(number, senders.progress);
+            let work = outcome_of(async {
                 match request {
                     AgentRequest::RunJob(job) => agents.run_job(caller, *job, &progress).await,
                     other => agents.carry_out(&caller, other, &mut waited_for).await,
                 }
-            };
+            });
             let outcome = tokio::select! {
                 outcome = work => Some(outcome),
                 _ = &mut cancelled => None,
@@ -61,7 +71,7 @@ impl CallTask {
             let outcome = Box::new(outcome);
             let input = MachineInput::AgentsAnswered { request: number, outcome };
             // A thread that has ended needs no answer.
-            let _ = sender.send(Command::Input(input)).await;
+            let _ = senders.answers.send(input).await;
         });
         Self(Some(cancel))
     }
@@ -186,6 +196,7 @@ impl Agents {
             permissions: None,
             output_schema: None,
             budget,
+            is_withdrawable: true,
             answer,
             gate,
         };
@@ -203,9 +214,12 @@ impl Agents {
         let turn = self.forest().running_turn(id);
         let (Some(turn), Some(handle)) = (turn, self.threads.get(id)) else { return };
         let turn = turn.to_string();
-        let interrupt = move |reply| MachineInput::Interrupt { reply, turn };
+        let (answer, answered) = oneshot::channel();
+        let input = Box::new(move |reply| MachineInput::Interrupt { reply, turn });
+        let gate = Gate::open();
+        handle.send(Command::Ask { input, is_withdrawable: true, answer, gate }).await;
         // It is refused when the turn has just ended.
-        let _ = handle.ask(Gate::open(), interrupt).await;
+        let _ = answered.await;
     }
 }
 
@@ -230,6 +244,17 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.agents.forest().begun(&self.id);
     }
+}
+
+/// The outcome of a call, whatever happens to it: the caller's turn waits for it.
+async fn outcome_of(work: impl Future<Output = AgentOutcome>) -> AgentOutcome {
+    panics::catch(work).await.unwrap_or_else(|Panic(panic)| {
+        tracing::error!(target: "server::agents", "a call of an agent panicked: {panic}");
+        AgentOutcome::failed(ToolError::new(format!(
+            "an error in the server ended the call ({panic}); what it did until then remains: look \
+             at the agents with `wait_agent` before you call again"
+        )))
+    })
 }
 
 /// Ends a call that takes too long.
@@ -258,4 +283,16 @@ fn about(id: &str, state: AgentState, output: String) -> AgentOutcome {
 
 fn refused(id: &str, error: &Error) -> ToolError {
     ToolError::new(format!("agent {id} does not take the input: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_panics_has_an_outcome() {
+        let outcome = outcome_of(async { panic!("a defect") }).await;
+        let error = outcome.output.expect_err("it failed");
+        assert!(error.message().contains("a defect"), "{error:?}");
+    }
 }

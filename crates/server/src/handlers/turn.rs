@@ -51,6 +51,7 @@ impl TurnMethods<Caller> for Server {
             permissions,
             output_schema,
             budget: TurnBudget::Own { max_tokens },
+            is_withdrawable: false,
             answer,
             gate,
         });

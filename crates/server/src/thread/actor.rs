@@ -113,9 +113,21 @@ impl Actor {
                 self.take(command, &mut steps).await;
             }
             self.execute(steps).await;
-            self.broadcast.subscribers_mut().pace().await;
+            self.pace().await;
         }
         self.end().await;
+    }
+
+    /// Waits while messages are produced faster than clients read. Answers of agents are taken
+    /// meanwhile; each adds one item, and their number is that of the response's calls.
+    async fn pace(&mut self) {
+        while let Some(answer) =
+            self.mailbox.agent_answer_during(self.broadcast.subscribers_mut().pace()).await
+        {
+            let mut steps = Vec::new();
+            self.step(answer, &mut steps);
+            self.execute(steps).await;
+        }
     }
 
     /// Stores what is missing and lets another server have the thread.

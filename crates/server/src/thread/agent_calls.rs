@@ -3,18 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use session::{AgentRequest, Event, Id, Item};
-use tokio::sync::mpsc;
-
-use crate::agents::{AgentCaller, AgentIdentity, Agents, CallTask};
+use crate::agents::{AgentCaller, AgentIdentity, Agents, CallSenders, CallTask};
 use crate::connection::Peer;
-use crate::thread::handle::Command;
+use session::{AgentRequest, Event, Id, Item};
 
 /// See the module.
 pub(crate) struct AgentCalls {
     thread: Id,
     agents: Arc<Agents>,
-    sender: mpsc::Sender<Command>,
+    senders: CallSenders,
     /// Calls that are being carried out, by the session's number; bounded by the tool calls of a
     /// response.
     running: HashMap<u64, CallTask>,
@@ -28,21 +25,21 @@ impl AgentCalls {
     pub(crate) fn new(
         thread: Id,
         agents: Arc<Agents>,
-        sender: mpsc::Sender<Command>,
+        senders: CallSenders,
         identity: Option<&AgentIdentity>,
     ) -> Self {
         if let Some(identity) = identity {
             agents.loaded(&thread, identity);
         }
         let root = identity.map(|identity| identity.root.clone());
-        Self { thread, agents, sender, running: HashMap::new(), root, last_message: None }
+        Self { thread, agents, senders, running: HashMap::new(), root, last_message: None }
     }
 
     /// Carries a call out.
     pub(super) fn call(&mut self, number: u64, request: AgentRequest, caller: AgentCaller) {
         self.running.retain(|_, task| !task.is_finished());
-        let (agents, sender) = (self.agents.clone(), self.sender.clone());
-        let task = CallTask::start(agents, caller, (number, request), sender);
+        let (agents, senders) = (self.agents.clone(), self.senders.clone());
+        let task = CallTask::start(agents, caller, (number, request), senders);
         self.running.insert(number, task);
     }
 

@@ -35,11 +35,19 @@ pub(crate) enum Command {
         permissions: Option<PermissionProfileSelectionParams>,
         output_schema: Option<Arc<str>>,
         budget: TurnBudget,
+        /// See [`Command::is_withdrawn`].
+        is_withdrawable: bool,
         answer: AnswerSender,
         gate: Gate,
     },
     /// A request that the session answers; the input is made with the number of its reply.
-    Ask { input: Box<dyn FnOnce(u64) -> MachineInput + Send>, answer: AnswerSender, gate: Gate },
+    Ask {
+        input: Box<dyn FnOnce(u64) -> MachineInput + Send>,
+        /// See [`Command::is_withdrawn`].
+        is_withdrawable: bool,
+        answer: AnswerSender,
+        gate: Gate,
+    },
     /// `thread/shellCommand`.
     Shell { script: String, answer: AnswerSender, gate: Gate },
     /// A patch applies to the files as they are.
@@ -89,6 +97,16 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether its caller has stopped waiting, and got an error: then it must have no effect. What a
+    /// client requests takes effect also when the client has left.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        match self {
+            Self::StartTurn { is_withdrawable, answer, .. }
+            | Self::Ask { is_withdrawable, answer, .. } => *is_withdrawable && answer.is_closed(),
+            _ => false,
+        }
+    }
+
     /// Bytes of command output in it.
     pub(super) fn text_bytes(&self) -> usize {
         match self {
@@ -157,7 +175,8 @@ impl ThreadHandle {
         input: impl FnOnce(u64) -> MachineInput + Send + 'static,
     ) -> Result<Answer, Error> {
         let (answer, answered) = oneshot::channel();
-        self.send(Command::Ask { input: Box::new(input), answer, gate }).await;
+        let input = Box::new(input);
+        self.send(Command::Ask { input, is_withdrawable: false, answer, gate }).await;
         answered.await.map_err(|_| Error::unloaded())?
     }
 
@@ -196,5 +215,26 @@ impl ThreadHandle {
     /// Waits for the end of the actor.
     pub(crate) async fn ended(mut self) {
         let _ = self.status.wait_for(Option::is_none).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interrupt(is_withdrawable: bool, answer: AnswerSender) -> Command {
+        let input = |reply| MachineInput::Interrupt { reply, turn: "t".to_owned() };
+        Command::Ask { input: Box::new(input), is_withdrawable, answer, gate: Gate::open() }
+    }
+
+    #[test]
+    fn a_command_is_withdrawn_when_a_caller_that_may_give_up_has_done_so() {
+        for (is_withdrawable, waits, expected) in
+            [(true, true, false), (true, false, true), (false, false, false)]
+        {
+            let (answer, answered) = oneshot::channel();
+            let _answered = waits.then_some(answered);
+            assert_eq!(interrupt(is_withdrawable, answer).is_withdrawn(), expected);
+        }
     }
 }

@@ -18,11 +18,18 @@ use crate::thread::replies::Replies;
 /// Commands that may wait for a thread; at the bound senders wait.
 const INBOX: usize = 256;
 
+/// Answers of agents that may wait for a thread: the tool calls of a response. At the bound senders
+/// wait.
+const AGENT_ANSWERS: usize = 128;
+
 /// See the module.
 pub(crate) struct Mailbox {
     thread: String,
     sender: mpsc::Sender<Command>,
     receiver: mpsc::Receiver<Command>,
+    /// Answers to the thread's calls of agents. They pass all commands, and are taken also while the
+    /// thread waits for slow clients: `wait_agent` ends in time.
+    agent_answers: (mpsc::Sender<MachineInput>, mpsc::Receiver<MachineInput>),
     /// Inputs that the actor's own work produced, taken before any command. Bounded by the tool calls
     /// of a response: each produces one such input at most.
     soon: VecDeque<MachineInput>,
@@ -36,8 +43,17 @@ impl Mailbox {
     pub(crate) fn new(thread: String, status: Status, threads: Arc<LoadedThreads>) -> Self {
         let (sender, receiver) = mpsc::channel(INBOX);
         let status = Arc::new(watch::Sender::new(Some(status)));
-        let (soon, replies) = (VecDeque::new(), Replies::default());
-        Self { thread, sender, receiver, soon, status, threads, replies, is_closed: false }
+        Self {
+            thread,
+            sender,
+            receiver,
+            agent_answers: mpsc::channel(AGENT_ANSWERS),
+            soon: VecDeque::new(),
+            status,
+            threads,
+            replies: Replies::default(),
+            is_closed: false,
+        }
     }
 
     /// The callers that wait for an answer.
@@ -65,14 +81,36 @@ impl Mailbox {
         }
     }
 
-    /// The next command; `None` when no sender is left.
+    /// For calls of agents.
+    pub(crate) fn agent_answers(&self) -> mpsc::Sender<MachineInput> {
+        self.agent_answers.0.clone()
+    }
+
+    /// The next command; `None` when no sender is left. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Command> {
-        self.receiver.recv().await
+        tokio::select! {
+            biased;
+            Some(answer) = self.agent_answers.1.recv() => Some(Command::Input(answer)),
+            command = self.receiver.recv() => command,
+        }
     }
 
     /// A command that has arrived already.
     pub(super) fn try_next(&mut self) -> Option<Command> {
-        self.receiver.try_recv().ok()
+        let answer = self.agent_answers.1.try_recv().ok();
+        answer.map(Command::Input).or_else(|| self.receiver.try_recv().ok())
+    }
+
+    /// The first answer of agents that comes before `pause` is over.
+    pub(super) async fn agent_answer_during(
+        &mut self,
+        pause: impl Future<Output = ()>,
+    ) -> Option<MachineInput> {
+        tokio::select! {
+            biased;
+            Some(answer) = self.agent_answers.1.recv() => Some(answer),
+            () = pause => None,
+        }
     }
 
     /// An input to take before any command.
@@ -142,6 +180,36 @@ impl Mailbox {
     pub(super) fn clear(&mut self) {
         self.receiver.close();
         while self.receiver.try_recv().is_ok() {}
+        self.agent_answers.1.close();
         self.soon.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::future::{pending, ready};
+
+    use super::*;
+    use crate::connections::Connections;
+
+    #[tokio::test]
+    async fn answers_of_agents_pass_commands_and_pauses() {
+        let threads = Arc::new(LoadedThreads::new(Arc::new(Connections::default())));
+        let mut mailbox = Mailbox::new("t".to_owned(), Status::Idle, threads);
+        let answers = mailbox.agent_answers();
+        let answer = || MachineInput::AgentsProgressed { request: 1, message: String::new() };
+        for _ in 0..INBOX {
+            mailbox.sender().send(Command::Drain).await.unwrap();
+        }
+        for _ in 0..3 {
+            answers.send(answer()).await.unwrap();
+        }
+        assert!(mailbox.agent_answer_during(pending()).await.is_some());
+        assert!(matches!(mailbox.next().await, Some(Command::Input(_))));
+        assert!(matches!(mailbox.try_next(), Some(Command::Input(_))));
+        assert!(mailbox.agent_answer_during(ready(())).await.is_none());
+        assert!(matches!(mailbox.next().await, Some(Command::Drain)));
     }
 }

@@ -1,4 +1,4 @@
-//! Catches a panic of a thread's actor.
+//! Catches panics: of a thread's actor, and of the tasks that work for a thread.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -10,7 +10,7 @@ use std::task::Poll;
 ///
 /// # Errors
 /// The words of the panic. The future is dropped then.
-pub(super) async fn catch<T>(future: impl Future<Output = T>) -> Result<T, Panic> {
+pub(crate) async fn catch<T>(future: impl Future<Output = T>) -> Result<T, Panic> {
     let mut future = pin!(future);
     poll_fn(|cx| {
         // What the future has borrowed may be half changed: the caller only ends it.
@@ -24,7 +24,7 @@ pub(super) async fn catch<T>(future: impl Future<Output = T>) -> Result<T, Panic
 }
 
 /// The words of a panic.
-pub(super) struct Panic(pub(super) String);
+pub(crate) struct Panic(pub(crate) String);
 
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

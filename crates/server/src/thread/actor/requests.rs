@@ -23,6 +23,9 @@ const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 
 impl Actor {
     pub(super) async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
+        if command.is_withdrawn() {
+            return;
+        }
         match command {
             Command::Input(input) => self.step(input, steps),
             Command::StartTurn {
@@ -33,6 +36,7 @@ impl Actor {
                 budget,
                 answer,
                 gate,
+                ..
             } => match self.before_turn(*overrides, permissions, steps).await {
                 Err(error) => refuse(answer, error),
                 Ok(overrides) => {
@@ -44,7 +48,7 @@ impl Actor {
                     append_steps(effects, steps);
                 }
             },
-            Command::Ask { input, answer, gate } => match self.ensure_history(steps).await {
+            Command::Ask { input, answer, gate, .. } => match self.ensure_history(steps).await {
                 Err(error) => refuse(answer, error),
                 Ok(()) => {
                     let reply = self.mailbox.replies().register(answer, gate);
