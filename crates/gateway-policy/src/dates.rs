@@ -1,8 +1,8 @@
 //! Calendar dates in UTC.
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use jiff::{Timestamp, ToSpan};
 use ratelimit::Micros;
 
 /// A moment in whole seconds, as wire types show time.
@@ -16,6 +16,18 @@ pub fn seconds(moment: Micros) -> i64 {
 pub fn month(moment: Micros) -> u32 {
     let date = utc(moment).date();
     u32::from(date.year().unsigned_abs()) * 12 + u32::from(date.month().unsigned_abs()) - 1
+}
+
+/// The first second of the month after a moment's, as a header's date.
+#[must_use]
+pub fn next_month(moment: Micros) -> String {
+    use std::time::{Duration, SystemTime};
+    let first = utc(moment).date().first_of_month();
+    // Only after the year 9999 is there no next month.
+    let next = first.checked_add(1.month()).unwrap_or(first);
+    let seconds = Offset::UTC.to_timestamp(next.into()).map_or(0, |at| at.as_second());
+    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since)
 }
 
 /// The date and time of a moment in UTC, at most the end of the year 9999.
@@ -40,6 +52,8 @@ mod tests {
         check(1_772_064_000, "2026-02-26");
         check(1_798_761_599, "2026-12-31");
         check(u64::MAX / 1_000_000, "9999-12-30");
+        assert_eq!(next_month(0), "Sun, 01 Feb 1970 00:00:00 GMT");
+        assert_eq!(next_month(1_798_761_599_999_999), "Fri, 01 Jan 2027 00:00:00 GMT");
         assert_eq!(month(0), 1970 * 12);
         assert_eq!(month(1_772_064_000_000_000), 2026 * 12 + 1);
         assert_eq!(month(1_798_761_599_999_999) + 1, month(1_798_761_600_000_000));

@@ -7,6 +7,7 @@ use ratelimit::{Micros, Remedy, State};
 use super::duration::InMessage;
 use super::headers::value;
 use super::plan::{Demand, Dimension, Meter, Plan, Scope};
+use crate::dates;
 use crate::error::ApiError;
 use crate::settings::Settings;
 use crate::tenants::Caller;
@@ -24,12 +25,13 @@ pub fn error(
     plan: &Plan,
     demand: &Demand,
     (which, remedy, states): (usize, Remedy, &[State]),
+    now: Micros,
 ) -> ApiError {
     let Some((meter, state)) = plan.with_states(demand, states).nth(which) else {
         return rate_limit("Rate limit reached.".to_owned(), "requests");
     };
     if meter.dimension == Dimension::Spend {
-        return spend(caller, settings, meter, demand);
+        return spend(caller, settings, meter, demand, now);
     }
     match remedy {
         Remedy::Wait(wait) => reached(caller, model, meter, state, demand, wait),
@@ -89,7 +91,13 @@ pub fn queue_full_today(model: &str, project: &str, limit: u64) -> String {
 }
 
 /// The error for a request that exceeds a spend limit of an administrator or of the tier.
-fn spend(caller: &Caller, settings: &Settings, meter: &Meter, demand: &Demand) -> ApiError {
+fn spend(
+    caller: &Caller,
+    settings: &Settings,
+    meter: &Meter,
+    demand: &Demand,
+    now: Micros,
+) -> ApiError {
     let tier = settings.tier(caller.organization.tier).monthly_limit;
     let hard = caller.organization.spend.hard;
     let (code, whose) = match meter.scope {
@@ -107,6 +115,12 @@ fn spend(caller: &Caller, settings: &Settings, meter: &Meter, demand: &Demand) -
         dollars(demand.cost),
     );
     let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, code, message);
+    let next_month = dates::next_month(now);
+    let error = match HeaderValue::try_from(next_month) {
+        Ok(date) => error.header(header::RETRY_AFTER, date),
+        // A date is ASCII.
+        Err(_) => error,
+    };
     never_retry(error.kind("insufficient_quota"))
 }
 

@@ -6,43 +6,65 @@ use std::time::Duration;
 /// Doublings after which a wait no longer grows; keeps the multiplication in range.
 const MAX_DOUBLINGS: u32 = 16;
 
+/// The longest delay that randomness adds to the wait that a server asked for.
+const MAX_SPREAD: Duration = Duration::from_secs(5);
+
 /// How long to wait between attempts. Which failures deserve another attempt, and how many, is the
 /// caller's decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
-    /// Wait before the second attempt; it doubles with each further one.
+    /// Longest wait before the second attempt; it doubles with each further one.
     pub first: Duration,
     /// Longest wait that doubling leads to.
     pub longest: Duration,
     /// Longest wait that a server can ask for.
     pub longest_asked: Duration,
-    /// Largest share of a wait that randomness adds, so that many clients do not return together.
-    pub jitter: f64,
+}
+
+/// A wait before another attempt: random between `at_least` and [`Self::longest`], so that clients
+/// that failed together do not return together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// What the server asked for; zero if it asked for nothing.
+    pub at_least: Duration,
+    /// What randomness adds at most.
+    pub spread: Duration,
 }
 
 impl Policy {
     /// For requests that a person waits for.
     pub const INTERACTIVE: Self = Self {
-        first: Duration::from_millis(200),
+        first: Duration::from_millis(400),
         longest: Duration::from_secs(30),
         longest_asked: Duration::from_mins(10),
-        jitter: 0.1,
     };
 
-    /// The wait after `failures` failed attempts, without jitter: doubled each time, and at least what
-    /// the server asked for. `None` when it asked for longer than `longest_asked`.
+    /// The wait after `failures` failed attempts. The server's own wait wins; without one, the wait is
+    /// random up to a bound that doubles each time ("full jitter"). `None` when the server asked for
+    /// longer than `longest_asked`.
     #[must_use]
-    pub fn wait(&self, failures: u32, asked: Option<Duration>) -> Option<Duration> {
-        let asked = asked.unwrap_or_default();
-        let doublings = failures.saturating_sub(1).min(MAX_DOUBLINGS);
-        let own = self.first.saturating_mul(1 << doublings).min(self.longest);
-        (asked <= self.longest_asked).then(|| own.max(asked))
+    pub fn wait(&self, failures: u32, asked: Option<Duration>) -> Option<Wait> {
+        let Some(asked) = asked else {
+            let doublings = failures.saturating_sub(1).min(MAX_DOUBLINGS);
+            let spread = self.first.saturating_mul(1 << doublings).min(self.longest);
+            return Some(Wait { at_least: Duration::ZERO, spread });
+        };
+        let wait = Wait { at_least: asked, spread: (asked / 10).min(MAX_SPREAD) };
+        (asked <= self.longest_asked).then_some(wait)
+    }
+}
+
+impl Wait {
+    /// The longest that the wait can be.
+    #[must_use]
+    pub fn longest(self) -> Duration {
+        self.at_least.saturating_add(self.spread)
     }
 
-    /// `wait` with up to [`Self::jitter`] of it added; `chance` is uniform in `0.0..1.0`.
+    /// The wait for `chance`, which is uniform in `0.0..1.0`.
     #[must_use]
-    pub fn with_jitter(&self, wait: Duration, chance: f64) -> Duration {
-        wait.mul_f64(1.0 + self.jitter * chance.clamp(0.0, 1.0))
+    pub fn drawn(self, chance: f64) -> Duration {
+        self.at_least.saturating_add(self.spread.mul_f64(chance.clamp(0.0, 1.0)))
     }
 }
 
@@ -73,9 +95,15 @@ pub fn requested_wait<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Du
 pub fn wait_in_message(message: &str) -> Option<Duration> {
     const PHRASE: &str = "try again in ";
     let lower = message.to_ascii_lowercase();
-    let text = &lower[lower.find(PHRASE)? + PHRASE.len()..];
+    lower.match_indices(PHRASE).find_map(|(at, phrase)| duration(&lower[at + phrase.len()..]))
+}
+
+/// The duration at the start of `text`: parts of a number and a unit, as Go prints durations
+/// (`6m0s`, `1h2m3.5s`, `350ms`, `12µs`), and with words for units.
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
     let mut total = None;
-    let mut rest = text;
+    let mut rest = text.trim_start();
     while let Some((part, after)) = leading_part(rest) {
         total = Some(total.unwrap_or(0.0) + part);
         rest = after;
@@ -88,8 +116,11 @@ fn leading_part(text: &str) -> Option<(f64, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..digits].trim_end_matches('.').parse().ok()?;
     let text = text[digits..].trim_start_matches(' ');
-    let letters = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let letters = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
     let scale = match &text[..letters] {
+        "ns" | "nanosecond" | "nanoseconds" => 1e-9,
+        // The micro sign and the Greek letter.
+        "us" | "\u{b5}s" | "\u{3bc}s" | "microsecond" | "microseconds" => 1e-6,
         "ms" | "millisecond" | "milliseconds" => 0.001,
         "s" | "sec" | "second" | "seconds" => 1.0,
         "m" | "min" | "minute" | "minutes" => 60.0,
@@ -112,24 +143,32 @@ mod tests {
     #[test]
     fn waits_double_up_to_the_maximum_and_respect_the_server() {
         let policy = Policy { first: Duration::from_millis(200), ..Policy::INTERACTIVE };
-        let wait = |attempt, asked| policy.wait(attempt, asked).map(|wait| wait.as_millis());
+        let longest = |failures| policy.wait(failures, None).unwrap().longest().as_millis();
+        assert_eq!([longest(1), longest(2), longest(3)], [200, 400, 800]);
+        assert_eq!(longest(60), policy.longest.as_millis());
+        let drawn = |asked: Option<u64>, chance| {
+            let asked = asked.map(Duration::from_millis);
+            policy.wait(1, asked).map(|wait| wait.drawn(chance).as_millis())
+        };
         assert_eq!(
-            [wait(1, None), wait(2, None), wait(3, None)],
-            [Some(200), Some(400), Some(800)]
+            [drawn(None, 0.0), drawn(None, 0.5), drawn(None, 7.0)].map(Option::unwrap),
+            [0, 100, 200]
         );
-        assert_eq!(wait(60, None), Some(policy.longest.as_millis()));
-        assert_eq!(wait(1, Some(Duration::from_secs(5))), Some(5_000));
-        assert_eq!(wait(1, Some(policy.longest_asked)), Some(policy.longest_asked.as_millis()));
-        assert_eq!(wait(1, Some(policy.longest_asked + Duration::from_millis(1))), None);
-        assert_eq!(policy.with_jitter(Duration::from_secs(1), 0.0), Duration::from_secs(1));
-        assert_eq!(policy.with_jitter(Duration::from_secs(1), 1.0), Duration::from_millis(1100));
-        assert_eq!(policy.with_jitter(Duration::from_secs(1), 7.0), Duration::from_millis(1100));
+        // The server's wait is never shortened, also when it is shorter than our own.
+        assert_eq!([drawn(Some(50), 0.0), drawn(Some(50), 1.0)], [Some(50), Some(55)]);
+        assert_eq!(
+            [drawn(Some(360_000), 0.0), drawn(Some(360_000), 1.0)],
+            [Some(360_000), Some(365_000)]
+        );
+        assert_eq!(drawn(Some(600_000), 0.0), Some(600_000));
+        assert_eq!(drawn(Some(600_001), 0.0), None);
     }
 
     #[test]
     fn waits_named_in_messages() {
         let check = |message: &str, ms: Option<u64>| {
-            assert_eq!(wait_in_message(message), ms.map(Duration::from_millis), "{message}");
+            let found = wait_in_message(message).map(|wait| wait.as_millis());
+            assert_eq!(found, ms.map(u128::from), "{message}");
         };
         check("Rate limit reached. Please try again in 1.5s. Visit …", Some(1500));
         check("Please try again in 350ms.", Some(350));
@@ -137,6 +176,12 @@ mod tests {
         check("try again in 20 seconds", Some(20_000));
         check("try again in 7m12.5s.", Some(432_500));
         check("try again in 2h", Some(7_200_000));
+        check("Please try again in 6m0s.", Some(360_000));
+        check("try again in 1h0m0.25s", Some(3_600_250));
+        check("try again in 1500µs", Some(1));
+        check("try again in 1500μs", Some(1));
+        check("try again in 2000000ns", Some(2));
+        check("Do not try again in vain; try again in 3s", Some(3_000));
         check("try again in a while", None);
         check("try again in 5", None);
         check("try later", None);

@@ -38,6 +38,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// next request.
 const DRAIN_GRACE: Duration = Duration::from_millis(1);
 
+/// Most multiples of the idle timeout that a stream of comments and unknown events may last. Providers
+/// send keep-alives while a model thinks, so that they count longer than silence, but not forever.
+const MAX_KEEP_ALIVE: u32 = 6;
+
 const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(15),
     idle_timeout: Duration::from_secs(90),
@@ -350,6 +354,15 @@ fn silent(endpoint: &Endpoint, idle: Duration) -> Failure {
     Failure::disconnected(format!("{host} sent nothing for {seconds} s (`stream_idle_timeout_ms`)"))
 }
 
+fn only_keep_alives(endpoint: &Endpoint, idle: Duration) -> Failure {
+    let host = endpoint.host();
+    let seconds = (idle * MAX_KEEP_ALIVE).as_secs_f64();
+    Failure::disconnected(format!(
+        "{host} kept the connection alive for {seconds} s without an event of the response \
+         ({MAX_KEEP_ALIVE} times `stream_idle_timeout_ms`)"
+    ))
+}
+
 async fn pump(
     provider: &Provider,
     endpoint: &Endpoint,
@@ -364,9 +377,12 @@ async fn pump(
         return;
     }
     let mut decoder = Decoder::new();
+    let mut progress = time::Instant::now();
     while !decoder.ended() {
         let mut batch = Vec::new();
-        match time::timeout(idle, body.frame()).await {
+        let no_progress = progress + idle * MAX_KEEP_ALIVE;
+        let deadline = no_progress.min(time::Instant::now() + idle);
+        match time::timeout_at(deadline, body.frame()).await {
             Ok(Some(Ok(frame))) => {
                 if let Some(data) = frame.data_ref() {
                     decoder.feed(data, &mut batch);
@@ -378,7 +394,13 @@ async fn pump(
                     format!("the stream from {} broke: {}", endpoint.host(), error_chain(&error));
                 decoder.fail(Failure::disconnected(message), &mut batch);
             }
+            Err(_) if deadline == no_progress => {
+                decoder.fail(only_keep_alives(endpoint, idle), &mut batch);
+            }
             Err(_) => decoder.fail(silent(endpoint, idle), &mut batch),
+        }
+        if !batch.is_empty() {
+            progress = time::Instant::now();
         }
         if let Some(Event::Failed(failure)) = batch.last_mut() {
             // It may quote the provider's text, which may quote the key.

@@ -5,14 +5,15 @@
 use std::{borrow::Cow, sync::Arc};
 
 use http_client::sse::{Reader, TooLong};
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::failure::from_code;
+use crate::failure::{ProviderError, from_event};
 use crate::{Event, Failure, FailureKind, Usage, excerpt};
 
 mod item;
 mod metadata;
+mod repair;
 
 pub(crate) use metadata::{MODEL_HEADERS, printable};
 
@@ -52,7 +53,7 @@ impl Decoder {
             if *ended {
                 return;
             }
-            match decode(data) {
+            match decode_repaired(data) {
                 Ok(Some(event)) => {
                     *ended = event.is_terminal();
                     out.push(event);
@@ -101,6 +102,15 @@ struct ItemEvent<'a> {
     output_index: u32,
     #[serde(borrow)]
     item: &'a RawValue,
+}
+
+/// [`decode`], and again with the text repaired if it is not valid Unicode: half a character costs that
+/// character, not the response.
+fn decode_repaired(data: &[u8]) -> Result<Option<Event>, Failure> {
+    decode(data).or_else(|failure| match repair::unicode(data) {
+        Some(repaired) => decode(&repaired),
+        None => Err(failure),
+    })
 }
 
 fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
@@ -256,32 +266,16 @@ impl From<WireUsage> for Usage {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireError<'a> {
-    #[serde(borrow)]
-    code: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    message: Option<Cow<'a, str>>,
-}
-
-impl WireError<'_> {
-    fn failure(&self) -> Failure {
-        let text = |member: &Option<Cow<'_, str>>| member.as_deref().unwrap_or("").to_owned();
-        from_code(&text(&self.code), &text(&self.message))
-    }
-}
-
 fn failed(data: &[u8]) -> Result<Failure, Failure> {
     #[derive(Deserialize)]
-    struct Response<'a> {
-        #[serde(borrow, default)]
-        error: Option<WireError<'a>>,
+    struct Response {
+        #[serde(default)]
+        error: Value,
         usage: Option<WireUsage>,
     }
-    let Wrapped::<Response<'_>> { response } = read(data)?;
+    let Wrapped::<Response> { response } = read(data)?;
     let usage = response.usage.map(Usage::from);
-    Ok(Failure { usage, ..response.error.unwrap_or_default().failure() })
+    Ok(Failure { usage, ..from_event(&ProviderError::from_value(&response.error)) })
 }
 
 fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
@@ -313,17 +307,16 @@ fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
 
 /// An `error` event: members at its top, or inside an `error` object.
 fn error(data: &[u8]) -> Result<Failure, Failure> {
-    #[derive(Deserialize)]
-    struct Nested<'a> {
-        #[serde(borrow)]
-        error: WireError<'a>,
-        #[serde(default, rename = "code")]
-        _code: IgnoredAny,
-    }
-    if let Ok(nested) = serde_json::from_slice::<Nested<'_>>(data) {
-        return Ok(nested.error.failure());
-    }
-    Ok(read::<WireError<'_>>(data)?.failure())
+    let mut event: Value = read(data)?;
+    let error = match event.get_mut("error").map(Value::take) {
+        Some(error @ (Value::Object(_) | Value::String(_))) => error,
+        _ => {
+            // The type of the event is not that of the error.
+            event.as_object_mut().map(|members| members.remove("type"));
+            event
+        }
+    };
+    Ok(from_event(&ProviderError::from_value(&error)))
 }
 
 #[cfg(test)]

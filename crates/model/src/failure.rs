@@ -1,11 +1,11 @@
 //! Maps HTTP responses and error events to failures. It states what can be retried; the caller decides
 //! whether and when.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::{Duration, SystemTime};
 
 use http_client::{FailureKind, Retry, retry};
-use hyper::{HeaderMap, StatusCode};
-use serde::Deserialize;
+use hyper::{HeaderMap, StatusCode, header};
+use serde_json::Value;
 
 use crate::{Provider, Usage};
 
@@ -15,15 +15,16 @@ pub type Failure = http_client::Failure<Usage>;
 /// Most characters of an external text that a message quotes.
 const EXCERPT_CHARS: usize = 400;
 
-/// An `error` or `response.failed` event, from its code and message.
-pub(crate) fn from_code(code: &str, message: &str) -> Failure {
-    let text = if message.is_empty() { "no message was given" } else { message };
-    let (kind, passes) = classify(code).unwrap_or((FailureKind::Other, true));
-    let message = match code {
-        "" => format!("the model provider reported an error: {}", excerpt(text)),
-        _ => format!("the model provider reported {}: {}", excerpt(code), excerpt(text)),
+/// An `error` or `response.failed` event.
+pub(crate) fn from_event(error: &ProviderError) -> Failure {
+    let text = error.message.as_deref().filter(|text| !text.is_empty());
+    let text = text.unwrap_or("no message was given");
+    let (kind, passes) = error.classify().unwrap_or((FailureKind::Other, true));
+    let message = match error.name() {
+        None | Some("") => format!("the model provider reported an error: {}", excerpt(text)),
+        Some(name) => format!("the model provider reported {}: {}", excerpt(name), excerpt(text)),
     };
-    let retry_after = retry::wait_in_message(text);
+    let retry_after = error.resets_in.or_else(|| retry::wait_in_message(text));
     let retry = if passes { Retry::Stream } else { Retry::Never };
     Failure { retry, retry_after, ..Failure::new(kind, message) }
 }
@@ -36,8 +37,8 @@ pub fn failure_from_status(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Failure {
-    let error = ErrorBody::read(body);
-    let coded = error.code().and_then(classify).map(|(kind, _)| kind);
+    let error = ProviderError::read(body);
+    let coded = error.classify().map(|(kind, _)| kind);
     let kind = match (coded, status.as_u16()) {
         // A rate-limit code is equivalent to status 429.
         (Some(kind), _) if kind != FailureKind::ResponseTooManyFailedAttempts => kind,
@@ -46,9 +47,9 @@ pub fn failure_from_status(
         (_, 429) => FailureKind::ResponseTooManyFailedAttempts,
         _ => FailureKind::HttpConnectionFailed,
     };
-    let code = error.code().map(|code| provider.redact(&format!("error code `{}`", excerpt(code))));
+    let code = error.name().map(|code| provider.redact(&format!("error code `{}`", excerpt(code))));
     let details: Vec<String> = code.into_iter().chain(request_id(headers)).collect();
-    let text = error.message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let text = error.message.clone().unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     let text = provider.redact(&excerpt(&text));
     let text = if text.is_empty() { "(empty body)" } else { &text };
     let mut message = format!("{target} answered {}: {text}", named(status));
@@ -56,7 +57,9 @@ pub fn failure_from_status(
     Failure {
         http_status: Some(status.as_u16()),
         details: (!details.is_empty()).then(|| details.join(", ")),
-        retry_after: requested_wait(headers).or_else(|| retry::wait_in_message(text)),
+        retry_after: requested_wait(headers)
+            .or_else(|| error.resets_after(headers))
+            .or_else(|| retry::wait_in_message(text)),
         ..Failure::new(kind, message)
     }
 }
@@ -127,42 +130,59 @@ fn advice(provider: &Provider, kind: FailureKind) -> String {
     }
 }
 
-/// The error object of a response: `{"error": {"code", "type", "message"}}`, or the same members at
-/// the top level; unreadable members stay empty.
-#[derive(Debug, Default)]
-struct ErrorBody {
+/// The error object of a response or an event. Members of other types than expected count as absent.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ProviderError {
     code: Option<String>,
+    kind: Option<String>,
     message: Option<String>,
+    /// Time until a used-up limit is available again.
+    resets_in: Option<Duration>,
+    /// The moment at which it is, in seconds since the Unix epoch.
+    resets_at: Option<u64>,
 }
 
-impl ErrorBody {
+impl ProviderError {
+    /// Reads a body `{"error": {"code", "type", "message", …}}`, or one with the same members at the
+    /// top level.
     fn read(body: &[u8]) -> Self {
-        #[derive(Deserialize)]
-        struct Outer<'a> {
-            #[serde(borrow)]
-            error: Option<&'a serde_json::value::RawValue>,
-        }
-        #[derive(Deserialize, Default)]
-        #[serde(default)]
-        struct Inner<'a> {
-            code: Option<serde_json::Value>,
-            #[serde(borrow, rename = "type")]
-            kind: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            message: Option<Cow<'a, str>>,
-        }
-        let outer: Option<Outer<'_>> = serde_json::from_slice(body).ok();
-        let nested = outer.and_then(|outer| outer.error).map(|error| error.get().as_bytes());
-        let inner: Inner<'_> = serde_json::from_slice(nested.unwrap_or(body)).unwrap_or_default();
-        let code = inner.code.and_then(|code| code.as_str().map(str::to_owned));
+        let value: Value = serde_json::from_slice(body).unwrap_or_default();
+        Self::from_value(value.get("error").unwrap_or(&value))
+    }
+
+    /// Reads the error object itself. An error that is a text is its message.
+    pub(crate) fn from_value(value: &Value) -> Self {
+        let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let seconds = value.get("resets_in_seconds").and_then(Value::as_f64);
         Self {
-            code: code.or(inner.kind.map(Cow::into_owned)),
-            message: inner.message.map(Cow::into_owned),
+            code: text("code"),
+            kind: text("type"),
+            message: text("message").or_else(|| value.as_str().map(str::to_owned)),
+            resets_in: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            resets_at: value.get("resets_at").and_then(Value::as_u64),
         }
     }
 
-    fn code(&self) -> Option<&str> {
-        self.code.as_deref()
+    /// The code, else the type: the codes of some providers are finer than their types.
+    fn name(&self) -> Option<&str> {
+        self.code.as_deref().or(self.kind.as_deref())
+    }
+
+    /// The kind of the failure, and whether a retry may succeed, where code or type is known.
+    fn classify(&self) -> Option<(FailureKind, bool)> {
+        [&self.code, &self.kind].into_iter().flatten().find_map(|name| classify(name))
+    }
+
+    /// When the limit resets, relative to the response's `date`, because the clocks of both sides may
+    /// differ.
+    fn resets_after(&self, headers: &HeaderMap) -> Option<Duration> {
+        let at = || {
+            let date = headers.get(header::DATE)?.to_str().ok()?;
+            let now = httpdate::parse_http_date(date).ok()?;
+            let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.resets_at?))?;
+            at.duration_since(now).ok()
+        };
+        self.resets_in.or_else(at)
     }
 }
 
@@ -170,6 +190,7 @@ impl ErrorBody {
 mod tests {
     use super::*;
     use FailureKind::*;
+    use serde_json::json;
 
     #[test]
     fn statuses_and_error_codes_map_to_kinds() {
@@ -193,6 +214,7 @@ mod tests {
         check(401, r#"{"error":{"message":"no","type":"x"}}"#, Unauthorized);
         check(403, "<html>", HttpConnectionFailed);
         check(404, r#"{"error":"text"}"#, HttpConnectionFailed);
+        check(429, r#"{"error":{"code":429,"type":"insufficient_quota"}}"#, UsageLimitExceeded);
         check(429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ResponseTooManyFailedAttempts);
         check(429, r#"{"error":{"type":"insufficient_quota"}}"#, UsageLimitExceeded);
         check(500, "oops", HttpConnectionFailed);
@@ -204,7 +226,8 @@ mod tests {
     #[test]
     fn events_map_to_kinds() {
         let check = |code: &str, message: &str, kind, passes, wait: Option<u64>| {
-            let failure = from_code(code, message);
+            let error = json!({ "code": code, "message": message });
+            let failure = from_event(&ProviderError::from_value(&error));
             let wait = wait.map(Duration::from_millis);
             let retry = if passes { Retry::Stream } else { Retry::Never };
             assert_eq!((failure.kind, failure.retry), (kind, retry), "{code}");
@@ -220,6 +243,40 @@ mod tests {
         check("cyber_policy", "", CyberPolicy, false, None);
         check("something_new", "", Other, true, None);
         check("", "", Other, true, None);
+    }
+
+    #[test]
+    fn a_known_type_classifies_an_unknown_code() {
+        let error = json!({ "code": "project_spend_limit_exceeded", "type": "insufficient_quota" });
+        assert_eq!(ProviderError::from_value(&error).classify(), Some((UsageLimitExceeded, false)));
+    }
+
+    #[test]
+    fn a_used_up_limit_names_its_reset() {
+        let provider = Provider::http("p", "http://host/v1");
+        let check = |error: Value, date: Option<&str>, seconds: Option<u64>| {
+            let mut headers = HeaderMap::new();
+            headers.extend(date.map(|date| (header::DATE, date.parse().unwrap())));
+            let body = json!({ "error": error }).to_string();
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let failure =
+                failure_from_status(&provider, "POST u", status, &headers, body.as_bytes());
+            assert_eq!(failure.kind, UsageLimitExceeded);
+            assert_eq!(failure.retry_after, seconds.map(Duration::from_secs), "{error}");
+        };
+        let error =
+            |member: &str, value: Value| json!({ "type": "usage_limit_reached", member: value });
+        let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+        check(error("resets_in_seconds", json!(90)), None, Some(90));
+        check(error("resets_at", json!(784_111_877)), date, Some(100));
+        check(error("resets_at", json!(784_111_877)), None, None);
+        check(error("resets_at", json!(1)), date, None);
+        for wrong in
+            [json!(null), json!("soon"), json!(-1), json!(1e300), json!(u64::MAX), json!({})]
+        {
+            check(error("resets_in_seconds", wrong.clone()), date, None);
+            check(error("resets_at", wrong), None, None);
+        }
     }
 
     #[test]

@@ -291,6 +291,21 @@ pub enum TurnPlanStepStatus {
 pub struct ErrorNotification {
     pub error: TurnError,
     pub will_retry: bool,
+    /// The attempt that follows, with `willRetry`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<ErrorRetry>,
     pub thread_id: String,
     pub turn_id: String,
+}
+
+/// The attempt that follows a failed request to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorRetry {
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    pub max_attempts: u32,
+    /// Milliseconds until it begins, at most.
+    pub wait_ms: u64,
 }

@@ -46,7 +46,9 @@ pub use port::item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
     SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
-pub use port::model::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Retry, Usage};
+pub use port::model::{
+    Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Retry, Retrying, Usage,
+};
 pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion};
 pub use port::settings::{

@@ -457,7 +457,7 @@ impl Turn {
         for mut view in std::iter::once(self.view).chain(self.joined) {
             if let Some(error) = &error {
                 let (turn, error) = (view.id.clone(), error.clone());
-                thread.cx.emit(Event::Error { turn, error, will_retry: false });
+                thread.cx.emit(Event::Error { turn, error, retry: None });
             }
             view.status = status;
             view.error.clone_from(&error);

@@ -122,7 +122,8 @@ impl Exchange {
         if let Decision::Refused { which, remedy, states } = &decision {
             self.count_refusal(plan, &demand, *which);
             let reason = (*which, *remedy, &states[..]);
-            return Err(refusal::error(&self.caller, &self.settings, name, plan, &demand, reason));
+            let (caller, settings) = (&self.caller, &self.settings);
+            return Err(refusal::error(caller, settings, name, plan, &demand, reason, self.now));
         }
         Ok(Account::open(
             &self.gateway,

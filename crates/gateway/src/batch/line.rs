@@ -128,18 +128,15 @@ fn may_be_tried_again(error: &ApiError) -> bool {
         || error.code() == Some("upstream_rate_limited")
 }
 
-/// The pause before the next attempt: half of it is jitter, and the upstream can ask for longer, up
-/// to [`MAX_PAUSE`].
+/// The pause before the next attempt: what the upstream asked for, else a random one; at most
+/// [`MAX_PAUSE`].
 fn pause(job: &Job, error: &ApiError, first: Duration, failures: u32) -> Duration {
-    let policy =
-        retry::Policy { first, longest: MAX_PAUSE, longest_asked: Duration::MAX, jitter: 0.5 };
+    let policy = retry::Policy { first, longest: MAX_PAUSE, longest_asked: Duration::MAX };
+    let header = |name: &str| error.find_header(name.parse().ok()?)?.to_str().ok();
+    let Some(wait) = policy.wait(failures, retry::requested_wait(header)) else { return MAX_PAUSE };
     let mut chance = [0];
     job.gateway.random.fill(&mut chance);
-    let pause = policy.wait(failures, None).unwrap_or(MAX_PAUSE);
-    let pause = policy.with_jitter(pause, f64::from(chance[0]) / 255.0);
-    let header = |name: &str| error.find_header(name.parse().ok()?)?.to_str().ok();
-    let asked = retry::requested_wait(header).unwrap_or_default();
-    pause.max(asked).min(MAX_PAUSE)
+    wait.drawn(f64::from(chance[0]) / 255.0).min(MAX_PAUSE)
 }
 
 fn good(job: &Job, request: &str, whole: &Whole) -> Outcome {

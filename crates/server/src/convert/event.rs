@@ -6,8 +6,8 @@ use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus,
-    TurnView, Usage,
+    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Retrying, Status, TurnError,
+    TurnStatus, TurnView, Usage,
 };
 
 /// Parameters of `item/started`, around an item that is JSON already.
@@ -88,6 +88,15 @@ pub(crate) fn turn_error(error: &TurnError) -> protocol::error::TurnError {
         message: error.message.clone(),
         agent_error_info: Some(error_info(error)),
         additional_details: error.details.clone(),
+    }
+}
+
+/// The attempt that follows a failed request.
+pub(crate) fn retrying(retrying: Retrying) -> wire::ErrorRetry {
+    wire::ErrorRetry {
+        attempt: retrying.attempt,
+        max_attempts: retrying.limit,
+        wait_ms: u64::try_from(retrying.wait.longest().as_millis()).unwrap_or(u64::MAX),
     }
 }
 

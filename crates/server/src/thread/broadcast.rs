@@ -196,7 +196,7 @@ impl Broadcast {
     pub(super) fn fail_open_turns(&mut self, error: &TurnError, now: Millis) {
         for mut view in std::mem::take(&mut self.open_turns) {
             let turn = view.id.clone();
-            let event = Event::Error { turn, error: error.clone(), will_retry: false };
+            let event = Event::Error { turn, error: error.clone(), retry: None };
             self.events.send(&mut self.subscribers, &event, None);
             view.status = TurnStatus::Failed;
             view.error = Some(error.clone());

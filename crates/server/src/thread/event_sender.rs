@@ -239,10 +239,11 @@ fn send_progress(to: &mut Subscribers, thread_id: String, usage: UsageContext, e
             };
             to.notify::<protocol::ThreadTokenUsageUpdated>(&params);
         }
-        Event::Error { turn, error, will_retry } => {
+        Event::Error { turn, error, retry } => {
             let params = wire::ErrorNotification {
                 error: event::turn_error(error),
-                will_retry: *will_retry,
+                will_retry: retry.is_some(),
+                retry: retry.map(event::retrying),
                 thread_id,
                 turn_id: turn.to_string(),
             };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
-use http_client::retry::Policy;
+use http_client::retry::Wait;
 use session::{Failure, FailureKind, Id, ModelEvent, Prompt};
 
 use crate::allowed::MachineInput;
@@ -235,11 +235,9 @@ impl ModelStream {
         }
     }
 
-    /// How long to wait before a retry: somewhat longer than the machine asks for, so that many
-    /// threads do not return to a provider at once.
-    pub(super) fn retry_wait(&self, wait_ms: u64) -> Duration {
-        let wait = Duration::from_millis(wait_ms);
-        Policy::INTERACTIVE.with_jitter(wait, (self.options.jitter)())
+    /// Draws the wait before a retry.
+    pub(super) fn retry_wait(&self, wait: Wait) -> Duration {
+        wait.drawn((self.options.jitter)())
     }
 }
 

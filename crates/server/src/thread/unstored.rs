@@ -243,7 +243,7 @@ fn end_again(view: &TurnView, message: &str) -> Vec<Step> {
         view.status = TurnStatus::Failed;
         view.error = Some(error.clone());
         let turn = view.id.clone();
-        effects.push(Effect::Emit(Event::Error { turn, error, will_retry: false }));
+        effects.push(Effect::Emit(Event::Error { turn, error, retry: None }));
     }
     let status = view.status;
     effects.push(Effect::Persist(Record::TurnFinished { view: view.clone(), status }));

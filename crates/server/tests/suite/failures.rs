@@ -63,7 +63,7 @@ async fn a_broken_stream_is_retried() {
         * item/started item2 agentMessage ""
         * item/agentMessage/delta item2 "Par"
         * item/completed item2 agentMessage "Par"
-        * error "ResponseStreamDisconnected" "the stream from $MODEL broke: error reading a body from connection: unexpected EOF during chunk size line (retry 1 of 1 in 0.2 s)", will retry
+        * error "ResponseStreamDisconnected" "the stream from $MODEL broke: error reading a body from connection: unexpected EOF during chunk size line (retry 1 of 1 within 0.4 s)", will retry
         * item/started item3 agentMessage ""
         * item/agentMessage/delta item3 "Whole."
         * item/completed item3 agentMessage "Whole."
@@ -94,14 +94,15 @@ async fn a_temporary_refusal_is_retried_and_reported() {
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{code}");
-        for retry in ["(retry 1 of 3 in 0.2 s)", "(retry 2 of 3 in 0.4 s)"] {
+        for (attempt, wait) in [(1, "0.4"), (2, "0.8")] {
+            let retry = format!("(retry {attempt} of 3 within {wait} s)");
             let notice = peer.expect("error").await;
             assert_eq!(
                 (&notice["willRetry"], &notice["error"]["agentErrorInfo"]),
                 (&json!(true), &info)
             );
             let message = notice["error"]["message"].as_str().unwrap();
-            assert!(message.contains("Later.") && message.ends_with(retry), "{message}");
+            assert!(message.contains("Later.") && message.ends_with(&retry), "{message}");
             let details = format!("error code `{code}`, request id `req_1`");
             assert_eq!(notice["error"]["additionalDetails"], details);
         }
@@ -145,7 +146,7 @@ async fn an_unreachable_provider_is_retried_and_reported() {
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "failed");
-    for (will_retry, end) in [(true, "(retry 1 of 1 in 0.2 s)"), (false, "(after 2 tries)")] {
+    for (will_retry, end) in [(true, "(retry 1 of 1 within 0.4 s)"), (false, "(after 2 tries)")] {
         let notice = peer.expect("error").await;
         assert_eq!(notice["willRetry"], will_retry);
         assert_eq!(notice["error"]["agentErrorInfo"], "ResponseStreamConnectionFailed");

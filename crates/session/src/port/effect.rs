@@ -7,6 +7,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use http_client::retry::Wait;
+
 use super::agents::AgentRequest;
 use super::approval::Ask;
 use super::auto_review::ApprovedAction;
@@ -34,8 +36,8 @@ pub enum Effect {
     Sample { sample: u64, prompt: Prompt },
     /// Stop asking.
     CancelSample { sample: u64 },
-    /// Wait for `wait_ms`, or with jitter a little longer, then report `Input::RetryDue`.
-    RetryAfter { sample: u64, wait_ms: u64 },
+    /// Wait, then report `Input::RetryDue`. The driver draws the random part of the wait.
+    RetryAfter { sample: u64, wait: Wait },
     /// Look at what a tool call is about; report `Input::Prepared`.
     Prepare { call: u64, turn: Id, request: ToolRequest },
     /// Start a command; report `Input::Output` and exactly one `Input::Exited`.

@@ -3,7 +3,7 @@
 use super::auto_review::ApprovalReview;
 use super::goal::Goal;
 use super::item::Item;
-use super::model::{Failure, FailureKind, Usage};
+use super::model::{Failure, FailureKind, Retrying, Usage};
 use crate::{Id, Millis};
 
 /// Runtime status of a loaded thread.
@@ -125,8 +125,8 @@ pub enum Event {
     DiffUpdated { turn: Id, diff: String },
     /// Token usage after a response of the model.
     TokenUsage { turn: Id, total: Usage, last: Usage },
-    /// An error; the turn continues if `will_retry` is set.
-    Error { turn: Id, error: TurnError, will_retry: bool },
+    /// An error; the turn continues if another attempt follows.
+    Error { turn: Id, error: TurnError, retry: Option<Retrying> },
     /// The goal changed, or its account grew; with the turn that did it.
     GoalUpdated { turn: Option<Id>, goal: Box<Goal> },
     /// The goal was removed.

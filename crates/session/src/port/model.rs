@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http_client::retry::Wait;
 pub use http_client::{FailureKind, Retry};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,17 @@ impl Usage {
 
 /// A failed model call, or another reason why a turn fails.
 pub type Failure = http_client::Failure<Usage>;
+
+/// The attempt that follows a failed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retrying {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// Most attempts of this kind.
+    pub limit: u32,
+    /// The wait before it.
+    pub wait: Wait,
+}
 
 /// What kind of output item the model opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

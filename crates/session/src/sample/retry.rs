@@ -1,11 +1,11 @@
 //! Whether a failed request to the model is sent again, and how often. The waits are those of
-//! [`http_client::retry`]; the driver waits and adds jitter.
+//! [`http_client::retry`]; the driver draws the random part.
 
 use std::time::Duration;
 
 use http_client::retry::Policy;
 
-use crate::port::model::{Failure, FailureKind, Retry};
+use crate::port::model::{Failure, FailureKind, Retry, Retrying};
 use crate::port::thread::Limits;
 
 /// The waits between tries.
@@ -21,10 +21,10 @@ pub(crate) struct Attempts {
 }
 
 /// What follows a failed try.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The `attempt`-th retry of at most `limit` comes after `wait_ms`.
-    Again { attempt: u32, limit: u32, wait_ms: u64 },
+    /// Another attempt follows.
+    Again(Retrying),
     /// The request failed after so many tries in a row.
     GiveUp { tries: u32 },
 }
@@ -44,9 +44,7 @@ impl Attempts {
         match POLICY.wait(attempt, failure.retry_after) {
             Some(wait) if *count < limit => {
                 *count = attempt;
-                // At most the longest wait that a provider can ask for.
-                let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                Next::Again { attempt, limit, wait_ms }
+                Next::Again(Retrying { attempt, limit, wait })
             }
             _ => Next::GiveUp { tries: attempt },
         }
@@ -54,9 +52,13 @@ impl Attempts {
 }
 
 /// The failure as it is reported while its request is sent again.
-pub(crate) fn retried(failure: &Failure, attempt: u32, limit: u32, wait_ms: u64) -> Failure {
-    let message =
-        format!("{} (retry {attempt} of {limit} in {})", failure.message, duration(wait_ms));
+pub(crate) fn retried(failure: &Failure, retrying: Retrying) -> Failure {
+    let Retrying { attempt, limit, wait } = retrying;
+    let when = match wait.at_least {
+        Duration::ZERO => format!("within {}", duration(wait.longest())),
+        asked => format!("in {}", duration(asked)),
+    };
+    let message = format!("{} (retry {attempt} of {limit} {when})", failure.message);
     // This kind says that no other attempt follows.
     let kind = match failure.kind {
         FailureKind::ResponseTooManyFailedAttempts => FailureKind::HttpConnectionFailed,
@@ -70,25 +72,35 @@ pub(crate) fn given_up(mut failure: Failure, tries: u32) -> Failure {
     if tries > 1 {
         failure.message.push_str(&format!(" (after {tries} tries)"));
     }
-    let too_long = |asked: &Duration| *asked > POLICY.longest_asked;
-    if let Some(asked) = failure.retry_after.filter(too_long) {
-        let asked_ms = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
-        failure.message.push_str(&format!("; try again in {}", duration(asked_ms)));
+    if let Some(asked) = failure.retry_after.filter(|asked| !asked.is_zero()) {
+        failure.message.push_str(&match failure.kind {
+            FailureKind::UsageLimitExceeded => format!("; the limit resets in {}", duration(asked)),
+            _ => format!("; try again in {}", duration(asked)),
+        });
     }
     failure
 }
 
-/// Seconds with one decimal below ten, whole ones above.
-fn duration(ms: u64) -> String {
-    if ms < 10_000 {
-        format!("{}.{} s", ms / 1000, ms % 1000 / 100)
-    } else {
-        format!("{} s", ms.div_ceil(1000))
+/// The largest two units of a duration; seconds with one decimal below ten. Never shorter than it is.
+fn duration(duration: Duration) -> String {
+    let seconds = u64::try_from(duration.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+    let minutes = seconds.div_ceil(60);
+    match seconds {
+        _ if duration < Duration::from_secs(10) => {
+            let tenths = duration.as_millis().div_ceil(100);
+            format!("{}.{} s", tenths / 10, tenths % 10)
+        }
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        7_200..172_800 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http_client::retry::Wait;
+
     use super::*;
 
     fn failure(retry: Retry, retry_after_ms: Option<u64>) -> Failure {
@@ -102,18 +114,18 @@ mod tests {
         let limits = Limits { stream_retries: 20, ..Limits::default() };
         let mut attempts = Attempts::default();
         let mut wait = |asked| match attempts.failed(&failure(Retry::Stream, asked), &limits) {
-            Next::Again { wait_ms, .. } => wait_ms,
-            Next::GiveUp { .. } => 0,
+            Next::Again(Retrying { wait, .. }) => Some(wait),
+            Next::GiveUp { .. } => None,
         };
-        assert_eq!([wait(None), wait(None), wait(None)], [200, 400, 800]);
-        assert_eq!(wait(Some(5_000)), 5_000);
-        let longest_asked = u64::try_from(POLICY.longest_asked.as_millis()).unwrap();
-        assert_eq!(wait(Some(longest_asked)), longest_asked);
-        assert_eq!(wait(Some(u64::MAX)), 0, "given up");
+        let mut own = || wait(None).unwrap().longest().as_millis();
+        assert_eq!([own(), own(), own()], [400, 800, 1600]);
+        assert_eq!(wait(Some(5_000)).unwrap().at_least, Duration::from_secs(5));
+        assert_eq!(wait(Some(600_000)).unwrap().at_least, POLICY.longest_asked);
+        assert_eq!(wait(Some(600_001)), None, "given up");
         for _ in 0..10 {
             wait(None);
         }
-        assert_eq!(u128::from(wait(None)), POLICY.longest.as_millis());
+        assert_eq!(wait(None).unwrap().longest(), POLICY.longest);
     }
 
     #[test]
@@ -121,13 +133,16 @@ mod tests {
         let limits = Limits { request_retries: 2, stream_retries: 1, ..Limits::default() };
         let mut attempts = Attempts::default();
         let mut next = |retry| attempts.failed(&failure(retry, None), &limits);
-        let again = |attempt, limit, wait_ms| Next::Again { attempt, limit, wait_ms };
-        assert_eq!(next(Retry::Request), again(1, 2, 200));
-        assert_eq!(next(Retry::Request), again(2, 2, 400));
+        let again = |attempt, limit, ms| {
+            let wait = Wait { spread: Duration::from_millis(ms), ..Wait::default() };
+            Next::Again(Retrying { attempt, limit, wait })
+        };
+        assert_eq!(next(Retry::Request), again(1, 2, 400));
+        assert_eq!(next(Retry::Request), again(2, 2, 800));
         // The response began, so that failures before a response are counted from zero.
-        assert_eq!(next(Retry::Stream), again(1, 1, 200));
-        assert_eq!(next(Retry::Request), again(1, 2, 200));
-        assert_eq!(next(Retry::Request), again(2, 2, 400));
+        assert_eq!(next(Retry::Stream), again(1, 1, 400));
+        assert_eq!(next(Retry::Request), again(1, 2, 400));
+        assert_eq!(next(Retry::Request), again(2, 2, 800));
         assert_eq!(next(Retry::Request), Next::GiveUp { tries: 3 });
         assert_eq!(next(Retry::Stream), Next::GiveUp { tries: 2 });
         assert_eq!(next(Retry::Never), Next::GiveUp { tries: 1 });
@@ -136,11 +151,24 @@ mod tests {
     #[test]
     fn failures_state_the_next_step() {
         let busy = failure(Retry::Request, None);
-        let reported = retried(&busy, 1, 4, 200);
-        assert_eq!(reported.message, "busy (retry 1 of 4 in 0.2 s)");
-        assert_eq!(reported.kind, FailureKind::HttpConnectionFailed);
+        let message = |asked: Option<u64>| {
+            let wait = POLICY.wait(1, asked.map(Duration::from_millis)).unwrap();
+            let reported = retried(&busy, Retrying { attempt: 1, limit: 4, wait });
+            assert_eq!(reported.kind, FailureKind::HttpConnectionFailed);
+            reported.message
+        };
+        assert_eq!(message(None), "busy (retry 1 of 4 within 0.4 s)");
+        assert_eq!(message(Some(1_250)), "busy (retry 1 of 4 in 1.3 s)");
+        assert_eq!(message(Some(360_000)), "busy (retry 1 of 4 in 6 min 0 s)");
         assert_eq!(given_up(busy.clone(), 1), busy);
-        let long = Failure { retry_after: Some(Duration::from_secs(3_600)), ..busy };
-        assert_eq!(given_up(long, 3).message, "busy (after 3 tries); try again in 3600 s");
+        let ended = |seconds, kind| {
+            let retry_after = Some(Duration::from_secs(seconds));
+            given_up(Failure { kind, retry_after, ..busy.clone() }, 3).message
+        };
+        let (busy, used_up) = (FailureKind::HttpConnectionFailed, FailureKind::UsageLimitExceeded);
+        assert_eq!(ended(5, busy), "busy (after 3 tries); try again in 5.0 s");
+        assert_eq!(ended(100, busy), "busy (after 3 tries); try again in 100 s");
+        assert_eq!(ended(7_201, busy), "busy (after 3 tries); try again in 2 h 1 min");
+        assert_eq!(ended(950_400, used_up), "busy (after 3 tries); the limit resets in 11 d 0 h");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http_client::retry::Wait;
+
 use super::compaction::Compaction;
 use super::{Kind, Request, Turn, review};
 use crate::calls::Called;
@@ -10,7 +12,7 @@ use crate::port::effect::{Effect, Prompt, Record};
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
 use crate::port::item::ItemStatus;
-use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, Usage};
+use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, Retrying, Usage};
 use crate::port::tool::ToolError;
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
@@ -271,22 +273,21 @@ impl Turn {
                 self.close_sample(&failure.message, thread);
                 self.fail(failure, thread);
             }
-            Next::Again { attempt, limit, wait_ms } => {
+            Next::Again(retrying) => {
                 self.again = true;
                 if let Some(sample) = self.close_sample(&failure.message, thread) {
                     self.request = Request::Waiting { sample };
-                    let retried = retry::retried(&failure, attempt, limit, wait_ms);
-                    self.report_retry(retried, thread);
-                    thread.cx.push(Effect::RetryAfter { sample, wait_ms });
+                    self.report_retry(retry::retried(&failure, retrying), retrying, thread);
+                    thread.cx.push(Effect::RetryAfter { sample, wait: retrying.wait });
                 }
             }
         }
     }
 
     /// Reports a failure after which the turn continues.
-    fn report_retry(&self, failure: Failure, thread: &mut Thread) {
+    fn report_retry(&self, failure: Failure, retrying: Retrying, thread: &mut Thread) {
         let (turn, error) = (self.view.id.clone(), TurnError::from(failure));
-        thread.cx.emit(Event::Error { turn, error, will_retry: true });
+        thread.cx.emit(Event::Error { turn, error, retry: Some(retrying) });
     }
 
     /// The wait before a retry is over.
@@ -382,15 +383,16 @@ impl Turn {
     fn summary_failed(&mut self, failure: Failure, thread: &mut Thread) {
         let is_too_long = failure.kind == FailureKind::ContextWindowExceeded;
         let shorter = self.compaction.as_mut().filter(|_| is_too_long);
-        let Some((attempt, most)) = shorter.and_then(Compaction::leave_out_more) else {
+        let Some((attempt, limit)) = shorter.and_then(Compaction::leave_out_more) else {
             return self.request_failed(failure, thread);
         };
         self.request = Request::None;
         let message = format!(
-            "{} (retry {attempt} of {most} with less of the oldest history)",
+            "{} (retry {attempt} of {limit} with less of the oldest history)",
             failure.message
         );
-        self.report_retry(Failure { message, ..failure }, thread);
+        let retrying = Retrying { attempt, limit, wait: Wait::default() };
+        self.report_retry(Failure { message, ..failure }, retrying, thread);
         self.request_summary(thread);
     }
 

@@ -357,11 +357,11 @@ impl Checker {
             Event::PlanUpdated { turn, .. }
             | Event::DiffUpdated { turn, .. }
             | Event::TokenUsage { turn, .. } => self.assert_running(turn),
-            Event::Error { turn, will_retry, .. } => {
+            Event::Error { turn, retry, .. } => {
                 self.assert_running(turn);
                 let state = self.turns.get_mut(turn).expect("checked above");
                 assert!(!state.error, "an error after the last one");
-                state.error = !will_retry;
+                state.error = retry.is_none();
             }
             Event::RequestResolved { request } => {
                 assert!(self.asks.remove(request).is_some(), "resolved twice: {request}");

@@ -285,8 +285,8 @@ impl Simulation {
             Effect::Persist(record) => self.records.push(record.clone()),
             Effect::Emit(event) => self.events.push(event.clone()),
             Effect::Sample { sample, prompt } => self.answer_prompt(*sample, prompt),
-            Effect::RetryAfter { sample, wait_ms } => {
-                let delay = i64::try_from(*wait_ms).unwrap();
+            Effect::RetryAfter { sample, wait } => {
+                let delay = i64::try_from(wait.longest().as_millis()).unwrap();
                 self.later(Source::Retry(*sample), delay, Input::RetryDue { sample: *sample });
             }
             Effect::Prepare { call, request, .. } => {

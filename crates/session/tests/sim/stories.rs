@@ -189,21 +189,22 @@ fn early_refusals_are_reported_with_wait_and_attempt() {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::Error { error, will_retry: true, .. } => Some(error.message.as_str()),
+            Event::Error { error, retry: Some(_), .. } => Some(error.message.as_str()),
             _ => None,
         })
         .collect();
-    let expected = |attempt, wait| format!("the stream broke (retry {attempt} of 4 in {wait} s)");
-    assert_eq!(reported, [expected(1, "0.2"), expected(2, "0.4")]);
-    let waits: Vec<u64> = sim
+    let expected =
+        |attempt, wait| format!("the stream broke (retry {attempt} of 4 within {wait} s)");
+    assert_eq!(reported, [expected(1, "0.4"), expected(2, "0.8")]);
+    let waits: Vec<u128> = sim
         .effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::RetryAfter { wait_ms, .. } => Some(*wait_ms),
+            Effect::RetryAfter { wait, .. } => Some(wait.longest().as_millis()),
             _ => None,
         })
         .collect();
-    assert_eq!(waits, [200, 400]);
+    assert_eq!(waits, [400, 800]);
 }
 
 #[test]
@@ -382,12 +383,12 @@ fn retries_continue_where_the_stream_broke() {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::Error { error, will_retry: true, .. } => Some(error.message.clone()),
+            Event::Error { error, retry: Some(_), .. } => Some(error.message.clone()),
             _ => None,
         })
         .collect();
     assert_eq!(errors.len(), 3);
-    assert!(errors[2].contains("retry 3 of 5 in 0.8 s"), "{errors:?}");
+    assert!(errors[2].contains("retry 3 of 5 within 1.6 s"), "{errors:?}");
     assert!(sim.output_of("a").contains("slow"));
 }
 

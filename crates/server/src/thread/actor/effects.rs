@@ -36,8 +36,8 @@ impl Actor {
                 self.take_soon(failed);
             }
             Effect::CancelSample { sample } => self.model.cancel(sample),
-            Effect::RetryAfter { sample, wait_ms } => {
-                let wait = self.model.retry_wait(wait_ms);
+            Effect::RetryAfter { sample, wait } => {
+                let wait = self.model.retry_wait(wait);
                 self.mailbox.deliver_after(wait, MachineInput::RetryDue { sample });
             }
             Effect::Wait { call, ms } => {
