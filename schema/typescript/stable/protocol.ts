@@ -749,9 +749,20 @@ export type Empty = Record<string, never>;
 /** Payload of `error`. */
 export interface ErrorNotification {
   error: TurnError;
+  /** The attempt that follows, with `willRetry`. */
+  retry?: ErrorRetry | null;
   threadId: string;
   turnId: string;
   willRetry: boolean;
+}
+
+/** The attempt that follows a failed request to the model. */
+export interface ErrorRetry {
+  /** Number of the attempt, from 1. */
+  attempt: number;
+  maxAttempts: number;
+  /** Milliseconds until it begins, at most. */
+  waitMs: number;
 }
 
 /** Parameters of `execCommandApproval`. */
