@@ -6,6 +6,7 @@ mod approval_stories;
 mod auto_review_stories;
 mod chaos;
 mod checker;
+mod failing_provider;
 mod lasting;
 mod outside;
 mod permission_stories;

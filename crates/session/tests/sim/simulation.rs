@@ -56,6 +56,8 @@ pub(crate) struct Simulation {
     pub(crate) records: Vec<Record>,
     pub(crate) replies: BTreeMap<u64, Result<Answer, Refusal>>,
     pub(crate) effects: Vec<Effect>,
+    /// When each of `effects` was asked for.
+    pub(crate) times: Vec<Millis>,
     pub(crate) steps: usize,
     script: Script,
     order: Order,
@@ -128,6 +130,7 @@ impl Simulation {
             records: Vec::new(),
             replies: BTreeMap::new(),
             effects: Vec::new(),
+            times: Vec::new(),
             steps: 0,
             order,
             random,
@@ -218,6 +221,7 @@ impl Simulation {
         for effect in &effects {
             self.carry_out(effect);
         }
+        self.times.extend(effects.iter().map(|_| self.now));
         self.effects.extend(effects);
     }
 
