@@ -18,16 +18,13 @@ pub fn month(moment: Micros) -> u32 {
     u32::from(date.year().unsigned_abs()) * 12 + u32::from(date.month().unsigned_abs()) - 1
 }
 
-/// The first second of the month after a moment's, as a header's date.
+/// When the month after a moment's begins, in seconds since the Unix epoch.
 #[must_use]
-pub fn next_month(moment: Micros) -> String {
-    use std::time::{Duration, SystemTime};
+pub fn next_month(moment: Micros) -> i64 {
     let first = utc(moment).date().first_of_month();
     // Only after the year 9999 is there no next month.
     let next = first.checked_add(1.month()).unwrap_or(first);
-    let seconds = Offset::UTC.to_timestamp(next.into()).map_or(0, |at| at.as_second());
-    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since)
+    Offset::UTC.to_timestamp(next.into()).map_or(i64::MAX, Timestamp::as_second)
 }
 
 /// The date and time of a moment in UTC, at most the end of the year 9999.
@@ -52,8 +49,9 @@ mod tests {
         check(1_772_064_000, "2026-02-26");
         check(1_798_761_599, "2026-12-31");
         check(u64::MAX / 1_000_000, "9999-12-30");
-        assert_eq!(next_month(0), "Sun, 01 Feb 1970 00:00:00 GMT");
-        assert_eq!(next_month(1_798_761_599_999_999), "Fri, 01 Jan 2027 00:00:00 GMT");
+        assert_eq!(next_month(0), 31 * 86_400);
+        assert_eq!(next_month(1_798_761_599_999_999), 1_798_761_600);
+        next_month(u64::MAX);
         assert_eq!(month(0), 1970 * 12);
         assert_eq!(month(1_772_064_000_000_000), 2026 * 12 + 1);
         assert_eq!(month(1_798_761_599_999_999) + 1, month(1_798_761_600_000_000));

@@ -1,5 +1,5 @@
 //! Errors as clients see them: a status, headers, and the body
-//! `{"error":{"message","type","param","code"}}`. All errors of the gateway become responses here.
+//! `{"error":{"message","type","param","code"}}`, with `resets_at` for a used-up spend limit. All errors of the gateway become responses here.
 //! This is data of the wire; the error of this crate is [`crate::Error`].
 
 use std::borrow::Cow;
@@ -23,6 +23,8 @@ struct Parts {
     r#type: &'static str,
     param: Option<Cow<'static, str>>,
     code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resets_at: Option<i64>,
     /// A body from an upstream, which replaces the other fields.
     #[serde(skip)]
     passed: Option<Bytes>,
@@ -46,6 +48,7 @@ impl ApiError {
             r#type,
             param: None,
             code: Some(code),
+            resets_at: None,
             passed: None,
         }))
     }
@@ -110,6 +113,13 @@ impl ApiError {
     #[must_use]
     pub fn kind(mut self, r#type: &'static str) -> Self {
         self.0.r#type = r#type;
+        self
+    }
+
+    /// Sets when a used-up limit is available again, in seconds since the Unix epoch.
+    #[must_use]
+    pub fn resets_at(mut self, moment: i64) -> Self {
+        self.0.resets_at = Some(moment);
         self
     }
 

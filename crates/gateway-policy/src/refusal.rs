@@ -115,13 +115,8 @@ fn spend(
         dollars(demand.cost),
     );
     let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, code, message);
-    let next_month = dates::next_month(now);
-    let error = match HeaderValue::try_from(next_month) {
-        Ok(date) => error.header(header::RETRY_AFTER, date),
-        // A date is ASCII.
-        Err(_) => error,
-    };
-    never_retry(error.kind("insufficient_quota"))
+    // No `retry-after`: a client that honours it alone would wait for weeks.
+    never_retry(error.kind("insufficient_quota").resets_at(dates::next_month(now)))
 }
 
 fn dollars(amount: u64) -> String {

@@ -18,6 +18,7 @@ fn ask(output: u64) -> Value {
 fn refused(answer: &Answer, code: &str) {
     assert_eq!(answer.error(), (429, code.into(), String::new()), "{}", answer.text());
     assert_eq!(answer.json()["error"]["type"], "insufficient_quota");
+    assert!(answer.json()["error"]["resets_at"].as_i64().unwrap() % 86_400 == 0, "midnight UTC");
     assert_eq!(answer.header("x-should-retry"), "false");
     assert_eq!((answer.header("retry-after"), answer.header("retry-after-ms")), ("", ""));
     assert_eq!(answer.limits("requests")[0], "1000");

@@ -94,13 +94,15 @@ async fn a_temporary_refusal_is_retried_and_reported() {
         let mut peer = server.connect().await;
         let thread = peer.start_thread(json!({})).await;
         assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{code}");
-        for (attempt, wait) in [(1, "0.4"), (2, "0.8")] {
-            let retry = format!("(retry {attempt} of 3 within {wait} s)");
+        for attempt in 1..=2 {
+            let retry = format!("(retry {attempt} of 3 in 0.1 s)");
             let notice = peer.expect("error").await;
             assert_eq!(
                 (&notice["willRetry"], &notice["error"]["agentErrorInfo"]),
                 (&json!(true), &info)
             );
+            let attempt = json!({ "attempt": attempt, "maxAttempts": 3, "waitMs": 1 });
+            assert_eq!(notice["retry"], attempt);
             let message = notice["error"]["message"].as_str().unwrap();
             assert!(message.contains("Later.") && message.ends_with(&retry), "{message}");
             let details = format!("error code `{code}`, request id `req_1`");
@@ -115,7 +117,7 @@ async fn permanent_refusals_fail_the_turn_and_state_the_attempts() {
     let hour = json!({ "error": { "status": 429, "message": "Busy.",
         "headers": { "retry-after": "3600" } } });
     for (error, tries, end) in
-        [(busy, 2, "Busy. (after 2 tries)"), (hour, 1, "Busy.; try again in 3600 s")]
+        [(busy, 2, "Busy. (after 2 tries)"), (hour, 1, "Busy.; try again in 60 min 0 s")]
     {
         let script = json!({ "responses": [{ "steps": [error] }], "on_exhausted": "repeat_last" });
         let mut env = TestEnvironment::with_script(&script).await;
