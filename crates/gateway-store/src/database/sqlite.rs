@@ -21,6 +21,8 @@ use crate::{Error, ErrorKind};
 
 /// Longest wait for a lock of another process: below the time limit of a call.
 const BUSY: Duration = Duration::from_millis(1500);
+/// Between two attempts to take a lock.
+const LOCK_POLL: Duration = Duration::from_millis(1);
 /// The first version whose WAL never loses a reset (a bug of earlier versions).
 const OLDEST: i32 = 3_051_003;
 /// Prepared statements cached per connection.
@@ -160,8 +162,8 @@ fn work(file: &Path, lane: Lane, mut queue: mpsc::Receiver<Job>, current: &Mutex
 
 fn connect(file: &Path) -> Result<Connection, Error> {
     let open = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open(file)?;
-        connection.busy_timeout(BUSY)?;
+        let mut connection = Connection::open(file)?;
+        connection.busy_handler(Some(wait_for_lock))?;
         connection.set_prepared_statement_cache_capacity(PREPARED);
         use_wal(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
@@ -171,6 +173,14 @@ fn connect(file: &Path) -> Result<Connection, Error> {
         Ok(connection)
     };
     open().map_err(|error| sqlite_error(error).at(file))
+}
+
+/// Waits before the next attempt to take a lock, after `attempts` failed ones; gives up after [`BUSY`].
+/// SQLite's own handler waits longer each time, up to 100 ms, so that a process that commits all the
+/// time starves the other.
+fn wait_for_lock(attempts: i32) -> bool {
+    std::thread::sleep(LOCK_POLL);
+    u32::try_from(attempts).is_ok_and(|attempts| LOCK_POLL * attempts < BUSY)
 }
 
 /// Changes a new file to WAL mode. SQLite does not wait for the lock here when another process
