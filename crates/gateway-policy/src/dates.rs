@@ -51,7 +51,7 @@ mod tests {
         check(u64::MAX / 1_000_000, "9999-12-30");
         assert_eq!(next_month(0), 31 * 86_400);
         assert_eq!(next_month(1_798_761_599_999_999), 1_798_761_600);
-        next_month(u64::MAX);
+        assert!(next_month(u64::MAX) > 253_000_000_000);
         assert_eq!(month(0), 1970 * 12);
         assert_eq!(month(1_772_064_000_000_000), 2026 * 12 + 1);
         assert_eq!(month(1_798_761_599_999_999) + 1, month(1_798_761_600_000_000));

@@ -2,6 +2,8 @@
 //! A stream gives the same events however the network cuts it. `UPDATE_STREAMS=1` rewrites the expected
 //! events; read the difference before you commit it.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
