@@ -13,6 +13,8 @@ mod document;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use http_client::retry::Wait;
+
 use crate::cx::Cx;
 use crate::port::approval::Ask;
 use crate::port::auto_review::{
@@ -21,7 +23,7 @@ use crate::port::auto_review::{
 };
 use crate::port::effect::{Effect, Prompt};
 use crate::port::event::Event;
-use crate::port::model::Failure;
+use crate::port::model::{Failure, Retrying};
 use crate::port::settings::Settings;
 use crate::sample::retry::{Attempts, Next, given_up};
 use crate::{Id, Millis};
@@ -209,9 +211,9 @@ impl AutoReviews {
         let opinion = match outcome {
             Ok(response) => answer::read(&review.view.id, response),
             Err(failure) => match review.failed(failure, cx) {
-                Ok(wait_ms) => {
+                Ok(wait) => {
                     self.open.insert(number, review);
-                    cx.push(Effect::RetryReviewAfter { review: number, wait_ms });
+                    cx.push(Effect::RetryReviewAfter { review: number, wait });
                     return None;
                 }
                 Err(failure) => Err(format!("the request to it failed: {}", failure.message)),
@@ -336,21 +338,21 @@ impl OpenReview {
     ///
     /// # Errors
     /// The failure as it ends the review.
-    fn failed(&mut self, failure: &Failure, cx: &Cx) -> Result<u64, Failure> {
+    fn failed(&mut self, failure: &Failure, cx: &Cx) -> Result<Wait, Failure> {
         let tries = match self.attempts.failed(failure, &cx.limits) {
-            Next::Again { wait_ms, .. } if self.has_time(wait_ms, cx.now) => {
+            Next::Again(Retrying { wait, .. }) if self.has_time(wait, cx.now) => {
                 self.is_waiting = true;
-                return Ok(wait_ms);
+                return Ok(wait);
             }
-            Next::Again { attempt, .. } => attempt,
+            Next::Again(Retrying { attempt, .. }) => attempt,
             Next::GiveUp { tries } => tries,
         };
         Err(given_up(failure.clone(), tries))
     }
 
-    fn has_time(&self, wait_ms: u64, now: Millis) -> bool {
+    fn has_time(&self, wait: Wait, now: Millis) -> bool {
         let left = self.deadline.saturating_sub(now);
-        i64::try_from(wait_ms).is_ok_and(|wait| wait < left)
+        i64::try_from(wait.longest().as_millis()).is_ok_and(|wait| wait < left)
     }
 }
 

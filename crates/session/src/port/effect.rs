@@ -57,8 +57,8 @@ pub enum Effect {
     /// Ask the model of a reviewer, beside other requests; report `Input::Reviewed` unless the review
     /// is cancelled.
     Review { review: u64, prompt: Prompt },
-    /// Wait for `wait_ms`, or with jitter a little longer, then report `Input::ReviewRetryDue`.
-    RetryReviewAfter { review: u64, wait_ms: u64 },
+    /// Wait, then report `Input::ReviewRetryDue`; see [`Self::RetryAfter`].
+    RetryReviewAfter { review: u64, wait: Wait },
     /// Stop asking the reviewer.
     CancelReview { review: u64 },
     /// Report `Input::ReviewOverdue` after so many milliseconds.

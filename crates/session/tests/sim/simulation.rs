@@ -315,8 +315,8 @@ impl Simulation {
             }
             Effect::Ask { request, .. } => self.decide(*request),
             Effect::Review { review, prompt } => self.answer_review(*review, prompt),
-            Effect::RetryReviewAfter { review, wait_ms } => {
-                let delay = i64::try_from(*wait_ms).unwrap();
+            Effect::RetryReviewAfter { review, wait } => {
+                let delay = i64::try_from(wait.longest().as_millis()).unwrap();
                 let input = Input::ReviewRetryDue { review: *review };
                 self.later(Source::Reviewer(*review), delay, input);
             }

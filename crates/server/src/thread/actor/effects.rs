@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http_client::retry::Wait;
 use serde_json::value::RawValue;
 use session::{Effect, Event, ExecSpec, FailureKind, Prompt, TurnError};
 
@@ -66,7 +67,7 @@ impl Actor {
                 self.questions.ask(request, (&turn, &item), ask, at, &clients);
             }
             Effect::Review { review, prompt } => self.begin_review(review, prompt),
-            Effect::RetryReviewAfter { review, wait_ms } => self.retry_review(review, wait_ms),
+            Effect::RetryReviewAfter { review, wait } => self.retry_review(review, wait),
             Effect::CancelReview { review } => self.model.cancel_review(review),
             Effect::ReviewTimeout { review, ms } => self.limit_review(review, ms),
             Effect::CallTool { request, turn, call } => {
@@ -161,8 +162,8 @@ impl Actor {
         self.take_soon(failed);
     }
 
-    fn retry_review(&self, review: u64, wait_ms: u64) {
-        let wait = self.model.retry_wait(wait_ms);
+    fn retry_review(&self, review: u64, wait: Wait) {
+        let wait = self.model.retry_wait(wait);
         self.mailbox.deliver_after(wait, MachineInput::ReviewRetryDue { review });
     }
 
