@@ -21,9 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use config::Config;
 use session::{AgentState, Id, Settings, TurnView};
 
-use crate::allowed::Allowed;
+use crate::allowed::{Allowed, ThreadAbove};
 use crate::configurations::ConfigurationOrigin;
-use crate::connection::Peer;
+use crate::connection::{ConnectionId, Peer};
+use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::thread::{Command, Extra, TurnBudget};
 use crate::thread_loader::ThreadLoader;
@@ -59,6 +60,8 @@ pub(crate) struct AgentCaller {
     pub(crate) config: Arc<Config>,
     pub(crate) origin: ConfigurationOrigin,
     pub(crate) extra: Extra,
+    /// Whether the store may have agents of its tree.
+    pub(crate) may_have_stored_agents: bool,
     /// For the turns that it starts.
     pub(crate) budget: TurnBudget,
     pub(crate) call: CallItem,
@@ -75,6 +78,12 @@ impl AgentCaller {
     /// The root of its tree: itself, unless it is an agent.
     fn root(&self) -> &str {
         self.extra.agent.as_ref().map_or(&self.id, |agent| &agent.root)
+    }
+
+    /// The threads above an agent that it starts, the root first.
+    fn line(&self) -> Vec<String> {
+        let above = self.extra.agent.as_ref().map(AgentIdentity::above).unwrap_or_default();
+        above.into_iter().chain([self.id.as_str()]).map(str::to_owned).collect()
     }
 
     /// Its distance from the root.
@@ -125,6 +134,14 @@ impl Agents {
         self.forest().thread_ended(id);
     }
 
+    /// What the store has of the policies of threads above an agent.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) async fn read_above(&self, ids: Vec<String>) -> Result<Vec<ThreadAbove>, Error> {
+        self.store.threads_above(ids).await
+    }
+
     /// Whether an agent that a thread started, directly or not, is working.
     pub(crate) fn has_working_descendants(&self, id: &str) -> bool {
         self.forest().has_working_descendants(id)
@@ -142,6 +159,15 @@ impl Agents {
             let peer = peer.clone();
             // Not in the root's actor: a busy agent must not delay it.
             tokio::spawn(async move { handle.send(Command::ShowQuestions { peer }).await });
+        }
+    }
+
+    /// A client has left the thread at the root: its agents look again at who can answer them.
+    pub(crate) fn root_client_left(&self, root: &str, connection: ConnectionId) {
+        for id in self.forest().of_root(root) {
+            let Some(handle) = self.threads.get(&id) else { continue };
+            // Not in the root's actor: a busy agent must not delay it.
+            tokio::spawn(async move { handle.send(Command::RootClientLeft { connection }).await });
         }
     }
 

@@ -2,6 +2,7 @@
 //! machine, a command or the store, and [`Allowed::new`] is the one place that makes it from what a
 //! client or a configuration asks for: a path that forgets the requirements does not compile.
 
+mod bound;
 mod machine;
 
 use std::ops::Deref;
@@ -18,6 +19,7 @@ use crate::convert::policies::{
 };
 use crate::error::Error;
 
+pub(crate) use bound::{BoundedBy, PresentPolicies, ThreadAbove, ThreadBound, replacements};
 pub(crate) use machine::{LimitedMachine, MachineInput};
 
 /// A value that the requirements allow.

@@ -15,15 +15,30 @@ use crate::thread::{Command, ThreadHandle};
 
 /// See the module.
 pub(crate) struct LoadedThreads {
-    handles: Mutex<HashMap<String, ThreadHandle>>,
+    loaded: Mutex<Loaded>,
     /// Held while a thread is loaded, unloaded, archived or deleted.
     loading: tokio::sync::Mutex<()>,
     connections: Arc<Connections>,
 }
 
+#[derive(Default)]
+struct Loaded {
+    handles: HashMap<String, ThreadHandle>,
+    phase: Phase,
+}
+
+/// Whether the server ends. A thread that is loaded meanwhile ends with the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    Draining,
+    Closed,
+}
+
 impl LoadedThreads {
     pub(crate) fn new(connections: Arc<Connections>) -> Self {
-        Self { handles: Mutex::default(), loading: tokio::sync::Mutex::default(), connections }
+        Self { loaded: Mutex::default(), loading: tokio::sync::Mutex::default(), connections }
     }
 
     /// While the guard lives, no thread is loaded, unloaded, archived or deleted.
@@ -38,48 +53,72 @@ impl LoadedThreads {
 
     /// The loaded thread of that id.
     pub(crate) fn get(&self, id: &str) -> Option<ThreadHandle> {
-        self.lock().get(id).cloned()
+        self.lock().handles.get(id).cloned()
     }
 
+    /// Adds a thread that was just loaded.
     pub(crate) fn insert(&self, id: String, handle: ThreadHandle) {
-        self.lock().insert(id, handle);
+        let mut loaded = self.lock();
+        let last = match loaded.phase {
+            Phase::Open => None,
+            Phase::Draining => Some(Command::Drain),
+            Phase::Closed => Some(Command::Shutdown),
+        };
+        if let Some(command) = last {
+            // The first command of the thread, so there is room for it.
+            handle.send_first(command);
+        }
+        loaded.handles.insert(id, handle);
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<ThreadHandle> {
-        self.lock().values().cloned().collect()
+        self.lock().handles.values().cloned().collect()
     }
 
     /// Their ids, sorted.
     pub(crate) fn ids(&self) -> Vec<String> {
-        let mut ids: Vec<String> = self.lock().keys().cloned().collect();
+        let mut ids: Vec<String> = self.lock().handles.keys().cloned().collect();
         ids.sort_unstable();
         ids
     }
 
-    /// Removes and returns all of them.
+    /// Returns all of them. One that is loaded from now on starts no turn.
+    pub(crate) fn begin_draining(&self) -> Vec<ThreadHandle> {
+        let mut loaded = self.lock();
+        if loaded.phase == Phase::Open {
+            loaded.phase = Phase::Draining;
+        }
+        loaded.handles.values().cloned().collect()
+    }
+
+    /// Removes and returns all of them. One that is loaded from now on ends at once.
     pub(crate) fn drain(&self) -> Vec<ThreadHandle> {
-        self.lock().drain().map(|(_, handle)| handle).collect()
+        let mut loaded = self.lock();
+        loaded.phase = Phase::Closed;
+        loaded.handles.drain().map(|(_, handle)| handle).collect()
     }
 
     /// Removes a thread whose actor has ended; one that was loaded again since stays.
     pub(crate) fn remove_ended(&self, id: &str) {
-        self.lock().retain(|other, handle| other != id || handle.status().is_some());
+        let is_other =
+            |other: &String, handle: &mut ThreadHandle| other != id || handle.status().is_some();
+        self.lock().handles.retain(is_other);
     }
 
     /// Ends a loaded thread: its turn is interrupted, its commands are killed. Returns whether it
-    /// was loaded. The caller holds the loading lock.
+    /// was loaded. Without the loading lock, another request may load it again at once.
     pub(crate) async fn end(&self, id: &str) -> bool {
         let Some(handle) = self.get(id) else { return false };
         handle.send(Command::Shutdown).await;
         handle.ended().await;
-        self.lock().remove(id);
+        self.remove_ended(id);
         true
     }
 
     /// Unloads a thread and notifies every client.
     pub(crate) fn unload(&self, thread: &str) {
-        self.lock().remove(thread);
+        self.lock().handles.remove(thread);
         self.notify_closed(thread);
     }
 
@@ -117,7 +156,7 @@ impl LoadedThreads {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ThreadHandle>> {
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -120,7 +120,7 @@ impl Server {
     /// request has its response, for `grace` at most. Call [`Server::shutdown`] next.
     pub async fn drain(&self, grace: Duration) {
         self.services.draining.set();
-        let ends = self.services.threads.all().into_iter().map(|handle| async move {
+        let ends = self.services.threads.begin_draining().into_iter().map(|handle| async move {
             handle.send(Command::Drain).await;
             handle.idle().await;
         });
@@ -149,14 +149,20 @@ impl Server {
 
     /// Interrupts running turns, kills running commands, stores everything. Idempotent.
     pub async fn shutdown(&self) {
-        let ends = self.services.threads.drain().into_iter().map(|handle| async move {
-            handle.send(Command::Shutdown).await;
-            handle.ended().await;
-        });
+        let threads = self.services.threads.clone();
+        let mut loaded = threads.drain();
         self.services.processes.shut_down();
         let all = async {
-            let mut running: tokio::task::JoinSet<()> = ends.collect();
-            while running.join_next().await.is_some() {}
+            // A thread that is ending may have started an agent meanwhile.
+            while !loaded.is_empty() {
+                let ends = loaded.into_iter().map(|handle| async move {
+                    handle.send(Command::Shutdown).await;
+                    handle.ended().await;
+                });
+                let mut running: tokio::task::JoinSet<()> = ends.collect();
+                while running.join_next().await.is_some() {}
+                loaded = threads.drain();
+            }
             self.services.processes.done().await;
             self.services.unanswered.done().await;
         };
@@ -219,6 +225,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         defaults: defaults.clone(),
         store: store.clone(),
         threads: threads.clone(),
+        policies: Arc::default(),
         start: Box::new(start_actor(actor_services, commands, inspection)),
     });
     agents.set_loader(Arc::downgrade(&loader));
@@ -294,6 +301,7 @@ fn start_actor(
         let agent = extra.agent.clone();
         let call_senders =
             CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };
+        let is_stored = machine.needs_history();
         let journal = (record, extra, ephemeral);
         let actor = Actor {
             machine,
@@ -319,7 +327,7 @@ fn start_actor(
                 id.clone(),
                 services.agents.clone(),
                 call_senders,
-                agent.as_ref(),
+                (agent.as_ref(), is_stored),
             ),
             model: ModelStream::new(
                 id,

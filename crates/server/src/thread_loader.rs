@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings};
 use store::{StoredThread, ThreadRecord};
 
-use crate::allowed::{Allowed, LimitedMachine};
+use crate::agents::AgentIdentity;
+use crate::allowed::{Allowed, LimitedMachine, PresentPolicies, ThreadBound};
 use crate::config_source::Loaded;
 use crate::configurations::{ConfigurationOrigin, Configurations};
 use crate::connection::Peer;
@@ -45,6 +46,8 @@ pub(crate) struct ThreadLoader {
     pub(crate) defaults: Arc<ThreadDefaults>,
     pub(crate) store: Arc<ThreadStore>,
     pub(crate) threads: Arc<LoadedThreads>,
+    /// What the threads above agents may do.
+    pub(crate) policies: Arc<PresentPolicies>,
     /// Starts the actor of a thread.
     pub(crate) start: Box<dyn Fn(LoadedThread) -> ThreadHandle + Send + Sync>,
 }
@@ -124,8 +127,9 @@ impl ThreadLoader {
             self.store.create(&new).await?;
         }
         let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
+        let bound = self.bound(new.id(), &extra).await?;
         let stored = (new.into_record(), extra, ephemeral);
-        Ok(self.start_actor((config, origin), parts, stored, restored))
+        Ok(self.start_actor((config, origin), (parts, bound), stored, restored))
     }
 
     /// The loaded thread of that id, loaded now if need be, with the overrides of the client. Loading
@@ -187,6 +191,7 @@ impl ThreadLoader {
             extra.developer_instructions = Some(instructions.clone());
         }
         let parts = self.parts(clients, &config, &extra, settings).await?;
+        let bound = self.bound(id, &extra).await?;
         // A thread has one actor, and none while it is archived or deleted.
         let _loading = self.threads.lock_loading().await;
         if let Some(ending) = self.threads.get(id).filter(|handle| !handle.is_alive()) {
@@ -211,7 +216,7 @@ impl ThreadLoader {
             ..Restored::default()
         };
         let stored = (record, extra, false);
-        let handle = self.start_actor((config, origin), parts, stored, restored);
+        let handle = self.start_actor((config, origin), (parts, bound), stored, restored);
         Ok(Some((handle, overrides)))
     }
 
@@ -283,8 +288,9 @@ impl ThreadLoader {
         } else {
             self.store.fork(&new, parent.id, fork.last_turn).await?;
         }
+        let bound = self.bound(new.id(), &extra).await?;
         let stored = (new.into_record(), extra, fork.ephemeral);
-        Ok(self.start_actor((config, origin), parts, stored, restored))
+        Ok(self.start_actor((config, origin), (parts, bound), stored, restored))
     }
 
     /// The settings that a thread was stored with. A thread that lost them to damage of the database
@@ -352,10 +358,19 @@ impl ThreadLoader {
         Ok(loaded)
     }
 
+    /// What bounds the policies of a thread from above.
+    async fn bound(&self, id: &str, extra: &Extra) -> Result<ThreadBound, Error> {
+        let agent = extra.agent.as_ref();
+        let above = agent.map(AgentIdentity::above).unwrap_or_default();
+        let stored = self.store.threads_above(self.policies.unloaded(&above)).await?;
+        let started_with = agent.map(|agent| agent.bound.clone());
+        Ok(self.policies.bound(id, started_with, &above, stored))
+    }
+
     fn start_actor(
         &self,
         (config, origin): (Arc<Config>, ConfigurationOrigin),
-        parts: Parts,
+        (parts, bound): (Parts, ThreadBound),
         (record, extra, ephemeral): (ThreadRecord, Extra, bool),
         restored: Restored,
     ) -> ThreadHandle {
@@ -363,7 +378,7 @@ impl ThreadLoader {
         let Parts { configured, instruction_sources, context_window, .. } = parts;
         let ids = Box::new(SessionIds(self.options.clone()));
         let clock = self.options.clock.clone();
-        let machine = LimitedMachine::new(configured, ids, restored, clock);
+        let machine = LimitedMachine::new(configured, bound, ids, restored, clock);
         let id = record.id.clone();
         let handle = (self.start)(LoadedThread {
             machine,

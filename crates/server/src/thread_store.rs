@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use protocol::connection::WarningNotification;
+use session::PolicyBound;
 use store::{OpenOptions, Store, StoreError, ThreadRecord, Write};
 use tokio::sync::OnceCell;
 
-use crate::allowed::Allowed;
+use crate::allowed::{Allowed, ThreadAbove};
 use crate::config_source::ConfigSource;
 use crate::connections::Connections;
 use crate::error::{Error, ErrorKind};
@@ -74,6 +75,27 @@ impl ThreadStore {
         Ok(store)
     }
 
+    /// What is stored of the policies of threads above an agent.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) async fn threads_above(&self, ids: Vec<String>) -> Result<Vec<ThreadAbove>, Error> {
+        let mut above = Vec::with_capacity(ids.len());
+        for id in ids {
+            let found = self.get().await?.thread(&id).await?;
+            // A thread that lost its settings to damage, or was deleted, bounds nothing further.
+            let settings = found.map(|found| found.record.settings).unwrap_or_default();
+            let stored = match settings.as_str() {
+                "" => None,
+                json => Some(serde_json::from_str(json).map_err(|error| {
+                    Error::failed(format!("the settings of thread {id} cannot be read: {error}"))
+                })?),
+            };
+            above.push(ThreadAbove { id, stored: stored.as_ref().map(PolicyBound::of) });
+        }
+        Ok(above)
+    }
+
     /// Stores a new thread.
     pub(crate) async fn create(&self, thread: &NewThread) -> Result<(), Error> {
         let create = Write::CreateThread(Box::new(thread.0.clone()));
@@ -136,6 +158,10 @@ impl NewThread {
             settings: settings.to_json(),
             ..record
         })
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.0.id
     }
 
     pub(crate) fn into_record(self) -> ThreadRecord {

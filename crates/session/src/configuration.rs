@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::context;
 use crate::cx::Cx;
 use crate::plan_mode::Reach;
+use crate::port::bound::PolicyBound;
 use crate::port::effect::Record;
 use crate::port::fragment::Fragment;
 use crate::port::permission::{Grant, GrantScope, Permissions};
@@ -20,8 +21,12 @@ use crate::tools::SHELL_INSTRUCTIONS;
 pub(crate) struct Configuration {
     /// As they were chosen: these are stored.
     chosen: Settings,
-    /// The chosen ones with what was granted: in force.
+    /// What the threads above an agent allow it; `None` for a thread that no other started.
+    bound: Option<PolicyBound>,
+    /// The chosen ones within the bound, with what was granted: in force.
     settings: Settings,
+    /// Counts the changes of `settings`.
+    version: u64,
     /// Granted until the end of the turn.
     turn_grants: Permissions,
     /// Granted for as long as the thread is loaded.
@@ -60,7 +65,9 @@ impl Configuration {
         let instructions = instructions(&context, &offer);
         Self {
             chosen: settings.clone(),
+            bound: None,
             settings,
+            version: 0,
             turn_grants: Permissions::default(),
             session_grants: Permissions::default(),
             context,
@@ -77,6 +84,8 @@ impl Configuration {
         let mut new = Self::new(configured);
         let is_changed = new.context.developer != self.context.developer;
         std::mem::swap(self, &mut new);
+        self.bound = new.bound.take();
+        self.version = new.version;
         if self.chosen != new.chosen {
             cx.persist(Record::Settings(Box::new(self.chosen.clone())));
         }
@@ -84,7 +93,7 @@ impl Configuration {
             self.turn_grants = new.turn_grants;
             self.session_grants = new.session_grants;
         }
-        self.widen();
+        self.put_in_force();
         let developer = self.context.developer.as_deref().filter(|_| is_changed);
         developer.map(context::developer_message)
     }
@@ -105,7 +114,7 @@ impl Configuration {
             GrantScope::Turn => self.turn_grants.add(&grant.permissions),
             GrantScope::Session => self.session_grants.add(&grant.permissions),
         }
-        self.widen();
+        self.put_in_force();
     }
 
     /// What was granted.
@@ -119,7 +128,7 @@ impl Configuration {
     pub(crate) fn end_turn_grants(&mut self) {
         if !self.turn_grants.is_empty() {
             self.turn_grants = Permissions::default();
-            self.widen();
+            self.put_in_force();
         }
     }
 
@@ -127,14 +136,41 @@ impl Configuration {
     pub(crate) fn drop_grants(&mut self) {
         self.turn_grants = Permissions::default();
         self.session_grants = Permissions::default();
-        self.widen();
+        self.put_in_force();
     }
 
-    fn widen(&mut self) {
+    /// The chosen settings within the bound.
+    pub(crate) fn bounded(&self) -> Settings {
+        let mut settings = self.chosen.clone();
+        if let Some(bound) = &self.bound {
+            bound.limit(&mut settings);
+        }
+        settings
+    }
+
+    /// See [`Configuration::put_in_force`].
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Bounds the settings. Another sandbox policy ends what was granted beyond the one before.
+    pub(crate) fn set_bound(&mut self, bound: PolicyBound) {
+        let before = self.bounded().sandbox;
+        self.bound = Some(bound);
+        match self.bounded().sandbox == before {
+            true => self.put_in_force(),
+            false => self.drop_grants(),
+        }
+    }
+
+    /// The one place that makes the settings in force: whatever changes, the bound holds.
+    fn put_in_force(&mut self) {
         let granted = self.granted();
-        self.settings.clone_from(&self.chosen);
-        self.settings.sandbox = self.chosen.sandbox.widened(&self.chosen.cwd, &granted);
-        self.settings.granted = granted;
+        let mut settings = self.bounded();
+        settings.sandbox = settings.sandbox.widened(&settings.cwd, &granted);
+        settings.granted = granted;
+        self.settings = settings;
+        self.version += 1;
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -153,7 +189,7 @@ impl Configuration {
             cx.persist(Record::Settings(Box::new(self.chosen.clone())));
         }
         match self.chosen.sandbox == before {
-            true => self.widen(),
+            true => self.put_in_force(),
             false => self.drop_grants(),
         }
     }

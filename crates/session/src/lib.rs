@@ -37,6 +37,7 @@ pub use port::auto_review::{
     ApprovalReview, ApprovedAction, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
     ShownPermissions, UserAuthorization,
 };
+pub use port::bound::{BoundedSetting, Planning, PolicyBound};
 pub use port::effect::{Answer, Effect, NotSteerable, Prompt, Record, Refusal, RefusalCause};
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use port::fragment::{Fragment, Mark};

@@ -107,6 +107,16 @@ impl Machine {
         self.thread.configuration.chosen()
     }
 
+    /// The chosen settings within the thread's bound.
+    pub fn bounded_settings(&self) -> Settings {
+        self.thread.configuration.bounded()
+    }
+
+    /// Counts the changes of the settings.
+    pub fn settings_version(&self) -> u64 {
+        self.thread.configuration.version()
+    }
+
     /// What the user granted beyond the chosen sandbox policy.
     pub fn granted(&self) -> Permissions {
         self.thread.configuration.granted()
@@ -195,6 +205,7 @@ impl Machine {
                 let Thread { configuration, cx, .. } = &mut self.thread;
                 configuration.override_settings(overrides, cx);
             }
+            Input::Bound(bound) => self.thread.configuration.set_bound(*bound),
             Input::Configure(configured) => self.configure(*configured),
             Input::Output { process, text } => {
                 self.thread.processes.output(process, text, &mut self.thread.cx);

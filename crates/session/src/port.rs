@@ -4,6 +4,7 @@
 pub(crate) mod agents;
 pub(crate) mod approval;
 pub(crate) mod auto_review;
+pub(crate) mod bound;
 pub(crate) mod effect;
 pub(crate) mod event;
 pub(crate) mod fragment;

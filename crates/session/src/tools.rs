@@ -55,9 +55,9 @@ const BUILT_IN: &[&dyn Tool] = &[
     &request_permissions::RequestPermissions,
     &spawn_agent::Spawn,
     &send_input::Send,
-    &resume_agent::Resume,
+    &resume_agent::RESUME,
     &wait_agent::Wait,
-    &close_agent::Close,
+    &close_agent::CLOSE,
     &spawn_agents_on_csv::SpawnOnCsv,
     &report_agent_job_result::Report,
 ];

@@ -38,6 +38,8 @@ pub struct ListQuery {
     pub providers: Vec<String>,
     /// Any of these source kinds.
     pub sources: Vec<String>,
+    /// Any of these sessions.
+    pub sessions: Vec<String>,
     /// Any of these working folders, matched exactly.
     pub cwds: Vec<String>,
     /// Text in the name or the preview, without regard to case.

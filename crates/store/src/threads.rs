@@ -34,6 +34,10 @@ fn tag(query: &ListQuery) -> String {
         parts.push(name);
         parts.extend(values.iter().map(String::as_str));
     }
+    if !query.sessions.is_empty() {
+        parts.push("sessions");
+        parts.extend(query.sessions.iter().map(String::as_str));
+    }
     parts.push("search");
     parts.extend(query.search.as_deref());
     query_tag(&parts)
@@ -140,6 +144,7 @@ impl Statement {
             values: vec![query.archived.into(), start.at.into(), start.rowid.into()],
         };
         statement.filter("model_provider", &query.providers);
+        statement.filter("session_id", &query.sessions);
         if let Some(term) = term {
             let place = statement.bind(term);
             statement.sql.push_str(&format!(

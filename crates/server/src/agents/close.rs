@@ -1,35 +1,39 @@
 //! Ends agents: with everything that they started.
 
+use tokio::task::JoinHandle;
+
 use super::Agents;
 
 impl Agents {
     /// Ends an agent and those that it started. Each that works is interrupted; what it stored
     /// stays readable.
     pub(super) async fn close(&self, id: &str) {
-        let _loading = self.threads.lock_loading().await;
-        self.close_all(vec![id.to_owned()]).await;
+        let ids = self.forest().close(id);
+        self.end_all(ids).await;
     }
 
-    /// Ends the agents that a thread started, directly or not. The caller holds the loading lock.
+    /// Ends the agents that a thread started, directly or not.
     pub(crate) async fn close_children(&self, id: &str) {
-        let children = self.forest().children(id).into_iter().map(|(child, _)| child).collect();
-        self.close_all(children).await;
+        let ids = self.forest().close_below(id);
+        self.end_all(ids).await;
     }
 
-    /// As [`Agents::close_children`], for a thread whose actor has failed.
-    pub(crate) async fn close_orphaned(&self, id: &str) {
-        let _loading = self.threads.lock_loading().await;
-        self.close_children(id).await;
-    }
-
-    async fn close_all(&self, mut ids: Vec<String>) {
-        while let Some(id) = ids.pop() {
-            // From here on it starts no other agent.
-            self.forest().close(&id);
-            if self.threads.end(&id).await {
-                self.threads.notify_closed(&id);
+    /// Ends them at the same time, each in a task of its own: none waits for another, and all end
+    /// when the caller goes away.
+    async fn end_all(&self, ids: Vec<String>) {
+        let end = |id: String| {
+            let threads = self.threads.clone();
+            tokio::spawn(async move {
+                if threads.end(&id).await {
+                    threads.notify_closed(&id);
+                }
+            })
+        };
+        let ends: Vec<JoinHandle<()>> = ids.into_iter().map(end).collect();
+        for end in ends {
+            if let Err(error) = end.await {
+                tracing::warn!(target: "server::agents", "an agent did not end: {error}");
             }
-            ids.extend(self.forest().children(&id).into_iter().map(|(child, _)| child));
         }
     }
 }

@@ -10,12 +10,10 @@ use super::identity::AgentIdentity;
 use super::limits::{StartError, TreeLimits};
 use super::nicknames::free_nickname;
 
-/// Agents of a tree that are remembered; beyond that, the oldest that do not work are forgotten.
-/// Their results are in the store, which is read when they are named again.
-const MAX_REMEMBERED: usize = 2000;
-
-/// Above the largest `agents.max_depth`: a damaged store must not make a way up endless.
-const MAX_DEPTH: usize = 128;
+/// Agents of a tree that are remembered; beyond that, the oldest that are not loaded are forgotten.
+/// Their results are in the store, which is read when they are named again. Loaded ones are always
+/// remembered.
+pub(super) const MAX_REMEMBERED: usize = 2000;
 
 /// See the module.
 #[derive(Default)]
@@ -34,6 +32,8 @@ struct Tree {
     changed: watch::Sender<()>,
     /// The root's thread is not loaded.
     root_ended: bool,
+    /// The agents that the store had of it are remembered.
+    is_read: bool,
 }
 
 struct Agent {
@@ -78,14 +78,20 @@ pub(super) struct NewAgent<'a> {
 
 impl Forest {
     /// The limits of a tree for a caller whose configuration has `limits`. Those of the root itself
-    /// are remembered.
-    pub(super) fn limits(&mut self, root: &str, is_root: bool, limits: TreeLimits) -> TreeLimits {
+    /// are remembered; until its model calls, those hold that were stored with the caller.
+    pub(super) fn limits(
+        &mut self,
+        root: &str,
+        is_root: bool,
+        limits: TreeLimits,
+        stored: Option<TreeLimits>,
+    ) -> TreeLimits {
         let tree = self.tree(root);
         if is_root {
             tree.limits = Some(limits);
             tree.root_ended = false;
         }
-        tree.limits.map_or(limits, |own| limits.within(own))
+        tree.limits.or(stored).map_or(limits, |own| limits.within(own))
     }
 
     /// Adds an agent that is about to begin its first turn, when a place is free. Returns its
@@ -153,6 +159,16 @@ impl Forest {
         }
     }
 
+    /// Whether the store need not be read for agents of the tree.
+    pub(super) fn is_read(&self, root: &str) -> bool {
+        self.trees.get(root).is_some_and(|tree| tree.is_read)
+    }
+
+    /// See [`Forest::is_read`].
+    pub(super) fn set_read(&mut self, root: &str) {
+        self.tree(root).is_read = true;
+    }
+
     /// Its last turn ended so, unless a later one is known.
     pub(super) fn set_last(&mut self, id: &str, last: AgentState) {
         if let Some(agent) = self.agents.get_mut(id)
@@ -208,6 +224,8 @@ impl Forest {
             .retain(|_, agent| agent.identity.root != root || agent.works() || !agent.closed);
         if !self.agents.values().any(|agent| agent.identity.root == root) {
             self.trees.remove(root);
+        } else if let Some(tree) = self.trees.get_mut(root) {
+            tree.is_read = false;
         }
     }
 
@@ -217,12 +235,29 @@ impl Forest {
         self.agents.get(id).is_some_and(lacks)
     }
 
-    /// An agent is being closed. Returns whether it was open.
-    pub(super) fn close(&mut self, id: &str) -> bool {
-        let Some(agent) = self.agents.get_mut(id) else { return false };
-        let was_open = !std::mem::replace(&mut agent.closed, true);
+    /// An agent and those below it are being closed: from here on they start no other agent.
+    /// Returns all of them.
+    pub(super) fn close(&mut self, id: &str) -> Vec<String> {
+        let mut closed = self.close_below(id);
+        self.mark_closed(id);
+        closed.push(id.to_owned());
+        closed
+    }
+
+    /// As [`Forest::close`], without the thread itself. Each loaded agent is remembered with the
+    /// threads above it, so none is missed, whatever became of those.
+    pub(super) fn close_below(&mut self, id: &str) -> Vec<String> {
+        let below = self.agents.iter().filter(|(_, agent)| agent.identity.descends_from(id));
+        let below: Vec<String> = below.map(|(id, _)| id.clone()).collect();
+        below.iter().for_each(|id| self.mark_closed(id));
+        below
+    }
+
+    fn mark_closed(&mut self, id: &str) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.closed = true;
+        }
         self.changed(id);
-        was_open
     }
 
     pub(super) fn is_closed(&self, id: &str) -> bool {
@@ -249,20 +284,9 @@ impl Forest {
         named.max_by_key(|(_, agent)| agent.number).map(|(id, _)| id.clone())
     }
 
-    /// Whether `ancestor` started `id`, directly or not; `None` when the way up is not remembered.
+    /// Whether `ancestor` started `id`, directly or not; `None` for an agent that is not remembered.
     pub(super) fn descends(&self, id: &str, ancestor: &str) -> Option<bool> {
-        let mut at = id;
-        for _ in 0..MAX_DEPTH {
-            let identity = &self.agents.get(at)?.identity;
-            if identity.parent == ancestor {
-                return Some(true);
-            }
-            if identity.parent == identity.root {
-                return Some(false);
-            }
-            at = &identity.parent;
-        }
-        Some(false)
+        self.agents.get(id).map(|agent| agent.identity.descends_from(ancestor))
     }
 
     /// The agents that a thread started itself, oldest first: ids and nicknames.
@@ -281,8 +305,8 @@ impl Forest {
     }
 
     pub(super) fn has_working_descendants(&self, id: &str) -> bool {
-        let mut working = self.agents.iter().filter(|(_, agent)| agent.works());
-        working.any(|(other, _)| self.descends(other, id) == Some(true))
+        let mut working = self.agents.values().filter(|agent| agent.works());
+        working.any(|agent| agent.identity.descends_from(id))
     }
 
     /// Changes whenever something about an agent of the tree does.
@@ -312,7 +336,12 @@ impl Forest {
     }
 
     fn tree(&mut self, root: &str) -> &mut Tree {
-        let new = || Tree { limits: None, changed: watch::Sender::new(()), root_ended: false };
+        let new = || Tree {
+            limits: None,
+            changed: watch::Sender::new(()),
+            root_ended: false,
+            is_read: false,
+        };
         self.trees.entry(root.to_owned()).or_insert_with(new)
     }
 
@@ -328,7 +357,7 @@ impl Forest {
         if of_tree.clone().count() < MAX_REMEMBERED {
             return;
         }
-        let idle = of_tree.filter(|(_, agent)| !agent.works() && !agent.ephemeral);
+        let idle = of_tree.filter(|(_, agent)| agent.closed && !agent.works() && !agent.ephemeral);
         let oldest = idle.min_by_key(|(_, agent)| agent.number).map(|(id, _)| id.clone());
         oldest.map(|id| self.agents.remove(&id));
     }

@@ -1,15 +1,17 @@
 //! How many agents may work at once in a tree, and how deep it may grow.
 
 use config::Config;
+use serde::{Deserialize, Serialize};
 use session::ToolError;
 
 /// See the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TreeLimits {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TreeLimits {
     /// `agents.max_threads`.
-    pub(super) max_threads: usize,
+    pub(crate) max_threads: usize,
     /// `agents.max_depth`.
-    pub(super) max_depth: u32,
+    pub(crate) max_depth: u32,
 }
 
 /// Why an agent was not started.

@@ -4,11 +4,13 @@ use std::sync::{Arc, Weak};
 
 use protocol::{ReasoningEffort, ThreadSource, ThreadStarted};
 use serde_json::json;
-use session::{AgentOutcome, AgentState, Id, Overrides, Settings, SpawnAgent, ToolError};
+use session::{
+    AgentOutcome, AgentState, Id, Overrides, PolicyBound, Settings, SpawnAgent, ToolError,
+};
 
 use super::calls::StartedTurn;
 use super::forest::NewAgent;
-use super::identity::{AgentIdentity, PolicyBound};
+use super::identity::AgentIdentity;
 use super::limits::{StartError, TreeLimits};
 use super::{AgentCaller, Agents};
 use crate::allowed::MachineInput;
@@ -50,15 +52,19 @@ impl Agents {
         let role = role(caller, agent.role.as_deref())?;
         let loader = self.loader()?;
         let limits = self.limits(caller);
-        let bound = PolicyBound::of(&caller.settings);
+        // Their nicknames are taken.
+        self.read_tree(caller).await?;
+        let bound = PolicyBound::of(&caller.settings).lasting();
         let identity = AgentIdentity {
             parent: caller.id.clone(),
             root: caller.root().to_owned(),
+            above: caller.line(),
             depth: caller.depth() + 1,
             nickname: String::new(),
             role: role.map(str::to_owned),
             job,
             bound,
+            limits: Some(limits),
         };
         let nicknames = role.and_then(|role| caller.config.agents.roles.get(role));
         let nicknames = nicknames.map_or(&[][..], |role| &role.nickname_candidates);
@@ -109,7 +115,8 @@ impl Agents {
     /// The limits that hold for a caller's tree.
     pub(super) fn limits(&self, caller: &AgentCaller) -> TreeLimits {
         let own = TreeLimits::of(&caller.config);
-        self.forest().limits(caller.root(), caller.depth() == 0, own)
+        let stored = caller.extra.agent.as_ref().and_then(|agent| agent.limits);
+        self.forest().limits(caller.root(), caller.depth() == 0, own, stored)
     }
 }
 

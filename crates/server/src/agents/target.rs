@@ -3,10 +3,12 @@
 //! to a thread of the user.
 
 use session::ToolError;
+use store::ListQuery;
 
-use super::forest::Forest;
+use super::forest::{Forest, MAX_REMEMBERED};
 use super::report;
 use super::{AgentCaller, Agents};
+use crate::convert::agent::SPAWNED_SOURCE;
 use crate::error::Error;
 use crate::thread::Extra;
 
@@ -26,24 +28,24 @@ impl Agents {
                 "{target} is this agent itself; name an agent that you started"
             )));
         }
-        let known = {
-            let forest = self.forest();
-            let id = match forest.identity(target) {
-                Some(_) => Some(target.to_owned()),
-                None => forest.named(caller.root(), target),
-            };
-            id.map(|id| (forest.descends(&id, &caller.id), id))
+        let id = match self.known(caller, target) {
+            Some(id) => id,
+            None => self.read_named(caller, target).await?,
         };
-        let (descends, id) = match known {
-            Some((Some(descends), id)) => (descends, id),
-            Some((None, id)) => (self.read_parents(caller, &id).await?, id),
-            None => (self.read_parents(caller, target).await?, target.to_owned()),
-        };
-        if !descends {
+        if self.forest().descends(&id, &caller.id) != Some(true) {
             return Err(self.not_below(caller, &id));
         }
         self.read_report(&id).await?;
         Ok(id)
+    }
+
+    /// The agent that the forest knows by that id or nickname.
+    fn known(&self, caller: &AgentCaller, target: &str) -> Option<String> {
+        let forest = self.forest();
+        match forest.identity(target) {
+            Some(_) => Some(target.to_owned()),
+            None => forest.named(caller.root(), target),
+        }
     }
 
     /// Reads how the last turn of an agent ended, unless that is known.
@@ -59,33 +61,53 @@ impl Agents {
         Ok(())
     }
 
-    /// Reads a stored agent and its parents into the forest, up to those that are there already.
-    /// Returns whether the caller started it, directly or not.
-    async fn read_parents(&self, caller: &AgentCaller, id: &str) -> Result<bool, ToolError> {
-        let mut at = id.to_owned();
-        loop {
-            let store = self.store.get().await.map_err(|error| unreadable(id, &error))?;
-            let found = store.thread(&at).await.map_err(|error| unreadable(id, &error.into()))?;
-            let Some(found) = found else {
-                return Err(match at == id {
-                    true => self.unknown(caller, id),
-                    false => ToolError::new(format!(
-                        "agent {id} belongs to the deleted thread {at}, so it cannot be reached"
-                    )),
-                });
-            };
+    /// The id of a stored agent, which is in the forest from then on.
+    async fn read_named(&self, caller: &AgentCaller, target: &str) -> Result<String, ToolError> {
+        let store = self.store.get().await.map_err(|error| unreadable(target, &error))?;
+        let found = store.thread(target).await;
+        let found = found.map_err(|error| unreadable(target, &error.into()))?;
+        if let Some(found) = found {
             let Some(identity) = Extra::read(&found.record).agent else {
-                return Err(self.not_below(caller, id));
+                return Err(self.not_below(caller, target));
             };
-            let closed = self.threads.get(&at).is_none();
-            let mut forest = self.forest();
-            forest.remember(&at, &identity, closed);
-            if let Some(descends) = forest.descends(id, &caller.id) {
-                return Ok(descends);
-            }
-            drop(forest);
-            at = identity.parent;
+            let is_closed = self.threads.get(target).is_none();
+            self.forest().remember(target, &identity, is_closed);
+            return Ok(target.to_owned());
         }
+        self.read_tree(caller).await?;
+        self.known(caller, target).ok_or_else(|| self.unknown(caller, target))
+    }
+
+    /// Reads the stored agents of a caller's tree into the forest, once: their nicknames are theirs.
+    pub(super) async fn read_tree(&self, caller: &AgentCaller) -> Result<(), ToolError> {
+        let root = caller.root();
+        if self.forest().is_read(root) {
+            return Ok(());
+        }
+        if !caller.may_have_stored_agents {
+            self.forest().set_read(root);
+            return Ok(());
+        }
+        let query = ListQuery {
+            limit: u32::try_from(MAX_REMEMBERED).unwrap_or(u32::MAX),
+            sources: vec![SPAWNED_SOURCE.to_owned()],
+            sessions: vec![caller.session_id.clone()],
+            ..ListQuery::default()
+        };
+        let read = async { Ok(self.store.get().await?.threads(query).await?) };
+        let page = read.await.map_err(|error| unreadable(root, &error))?;
+        let mut forest = self.forest();
+        // Oldest first, as they came.
+        for found in page.rows.iter().rev() {
+            let id = &found.record.id;
+            if let Some(identity) = Extra::read(&found.record).agent
+                && identity.root == root
+            {
+                forest.remember(id, &identity, self.threads.get(id).is_none());
+            }
+        }
+        forest.set_read(root);
+        Ok(())
     }
 
     fn unknown(&self, caller: &AgentCaller, target: &str) -> ToolError {

@@ -12,7 +12,8 @@ use session::{
     ReviewResponse, ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
 };
 
-use crate::allowed::{Allowed, check_grantable};
+use super::bound::{BoundedBy, ThreadAbove, ThreadBound, replacements};
+use super::{Allowed, check_grantable};
 use crate::options::Clock;
 
 /// Declares [`MachineInput`] and what each input is to the session.
@@ -70,9 +71,13 @@ machine_inputs! {
     Shutdown {}
 }
 
-/// The session's machine, which takes settings only when they are allowed.
+/// The session's machine, which takes settings only when they are allowed, and keeps them within
+/// what the threads above an agent may do.
 pub(crate) struct LimitedMachine {
     machine: Machine,
+    bound: ThreadBound,
+    /// The version of the settings that were published.
+    published: u64,
     clock: Arc<dyn Clock>,
 }
 
@@ -88,11 +93,32 @@ impl Deref for LimitedMachine {
 impl LimitedMachine {
     pub(crate) fn new(
         configured: Allowed<Configured>,
+        bound: ThreadBound,
         ids: Box<dyn Ids + Send>,
         restored: Restored,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { machine: Machine::new(configured.0, ids, restored), clock }
+        let machine = Machine::new(configured.0, ids, restored);
+        bound.publish(machine.chosen_settings());
+        let published = machine.settings_version();
+        Self { machine, bound, published, clock }
+    }
+
+    /// The threads above an agent that are not loaded: what the store has of them may be news.
+    pub(crate) fn unloaded_above(&self) -> Vec<String> {
+        self.bound.unloaded()
+    }
+
+    /// Takes over what the store has of threads above that are not loaded.
+    pub(crate) fn set_stored_above(&self, above: Vec<ThreadAbove>) {
+        self.bound.set_stored(above);
+    }
+
+    /// One sentence about each policy of `settings` that allows more than the threads above an agent
+    /// may do: it has no effect.
+    pub(crate) fn exceeding(&self, settings: &Settings) -> Vec<String> {
+        let Some(bound) = self.bound.current() else { return Vec::new() };
+        replacements(&bound.limit(&mut settings.clone()), BoundedBy::Agent)
     }
 
     /// What follows from an input.
@@ -148,7 +174,7 @@ impl LimitedMachine {
 
     /// As [`LimitedMachine::allowed_settings`], without what the user granted to this thread alone.
     pub(crate) fn allowed_chosen_settings(&self) -> Allowed<Settings> {
-        Allowed(self.machine.chosen_settings().clone())
+        Allowed(self.machine.bounded_settings())
     }
 
     /// Takes the model's history, which loading the thread left out.
@@ -171,8 +197,19 @@ impl LimitedMachine {
         self.machine.turn_failed_to_end();
     }
 
+    /// Every step passes here: what changed above an agent holds before anything else happens, and
+    /// what changed of the thread holds for its agents from then on.
     fn take(&mut self, input: Input) -> Vec<Effect> {
         let now = self.clock.now_ms();
-        self.machine.step(now, input)
+        let mut effects = match self.bound.changed() {
+            Some(bound) => self.machine.step(now, Input::Bound(Box::new(bound))),
+            None => Vec::new(),
+        };
+        effects.extend(self.machine.step(now, input));
+        if self.published != self.machine.settings_version() {
+            self.published = self.machine.settings_version();
+            self.bound.publish(&self.machine.bounded_settings());
+        }
+        effects
     }
 }

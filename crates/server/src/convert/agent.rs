@@ -75,6 +75,9 @@ fn agent_status(state: &AgentState) -> wire::CollabAgentStatus {
     }
 }
 
+/// Kind of the source of an agent's thread, as it is stored.
+pub(crate) const SPAWNED_SOURCE: &str = "subAgentThreadSpawn";
+
 /// Kind and source of an agent's thread, as they are stored.
 pub(crate) fn source(identity: &AgentIdentity) -> (String, String) {
     let spawned = ThreadSpawnSource {
@@ -85,7 +88,7 @@ pub(crate) fn source(identity: &AgentIdentity) -> (String, String) {
         agent_role: identity.role.clone(),
     };
     let source = SessionSource::SubAgent(SubAgentSource::ThreadSpawn(spawned));
-    ("subAgentThreadSpawn".to_owned(), serde_json::to_string(&source).expect("plain data"))
+    (SPAWNED_SOURCE.to_owned(), serde_json::to_string(&source).expect("plain data"))
 }
 
 /// Nickname and role of an agent's thread.

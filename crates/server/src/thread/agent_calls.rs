@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::agents::{AgentCaller, AgentIdentity, Agents, CallSenders, CallTask};
-use crate::connection::Peer;
 use session::{AgentRequest, Event, Id, Item};
+
+use crate::agents::{AgentCaller, AgentIdentity, Agents, CallSenders, CallTask};
+use crate::allowed::ThreadAbove;
+use crate::connection::{ConnectionId, Peer};
+use crate::error::Error;
 
 /// See the module.
 pub(crate) struct AgentCalls {
@@ -17,6 +20,8 @@ pub(crate) struct AgentCalls {
     running: HashMap<u64, CallTask>,
     /// The root of the tree, when the thread is an agent.
     root: Option<String>,
+    /// The thread was loaded from the store, which may have agents of it.
+    is_stored: bool,
     /// The agent's last message of the running turn.
     last_message: Option<String>,
 }
@@ -26,13 +31,14 @@ impl AgentCalls {
         thread: Id,
         agents: Arc<Agents>,
         senders: CallSenders,
-        identity: Option<&AgentIdentity>,
+        (identity, is_stored): (Option<&AgentIdentity>, bool),
     ) -> Self {
         if let Some(identity) = identity {
             agents.loaded(&thread, identity);
         }
         let root = identity.map(|identity| identity.root.clone());
-        Self { thread, agents, senders, running: HashMap::new(), root, last_message: None }
+        let running = HashMap::new();
+        Self { thread, agents, senders, running, root, is_stored, last_message: None }
     }
 
     /// Carries a call out.
@@ -68,9 +74,33 @@ impl AgentCalls {
         }
     }
 
+    /// Whether the store may have agents of the thread's tree that nobody has named since the start
+    /// of the server.
+    pub(super) fn may_have_stored_agents(&self) -> bool {
+        self.is_stored || self.root.is_some()
+    }
+
+    /// A client has left the thread: its agents no longer count on that client for answers.
+    pub(super) fn client_left(&self, connection: ConnectionId) {
+        if self.root.is_none() {
+            self.agents.root_client_left(&self.thread, connection);
+        }
+    }
+
     /// Whether agents that the thread started are working.
     pub(super) fn are_working(&self) -> bool {
         self.agents.has_working_descendants(&self.thread)
+    }
+
+    /// What the store has of threads above that are not loaded.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) async fn read_above(
+        &self,
+        unloaded: Vec<String>,
+    ) -> Result<Vec<ThreadAbove>, Error> {
+        self.agents.read_above(unloaded).await
     }
 
     /// The clients of the thread at the root, when the thread is an agent.
@@ -93,6 +123,6 @@ impl AgentCalls {
     pub(super) fn close_all(&mut self) {
         self.running.clear();
         let (agents, thread) = (self.agents.clone(), self.thread.clone());
-        tokio::spawn(async move { agents.close_orphaned(&thread).await });
+        tokio::spawn(async move { agents.close_children(&thread).await });
     }
 }

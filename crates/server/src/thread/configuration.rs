@@ -69,19 +69,15 @@ impl ThreadConfiguration {
         self.defaults.profile_policy(&self.config, selection)
     }
 
-    /// Keeps a client's overrides within the requirements, and reports what was changed.
+    /// Keeps a client's overrides within the requirements, and returns a sentence about each that was
+    /// changed.
     pub(super) fn allow(
         &self,
         overrides: Overrides,
         cwd: &Path,
-        broadcast: &Broadcast,
-    ) -> Allowed<Overrides> {
+    ) -> (Allowed<Overrides>, Vec<String>) {
         let cwd = overrides.cwd.clone().unwrap_or_else(|| cwd.to_owned());
-        let (allowed, replacements) = Allowed::new(overrides, &self.config, &cwd);
-        for replacement in replacements {
-            broadcast.warn_of_change(&warnings::plain(replacement));
-        }
-        allowed
+        Allowed::new(overrides, &self.config, &cwd)
     }
 
     /// Takes over what has changed on disk since the last turn, or came with another working folder.
@@ -129,12 +125,7 @@ impl ThreadConfiguration {
         let new = Arc::new(new);
         let before = self.defaults.settings(&self.config, cwd);
         let after = self.defaults.settings(&new, cwd);
-        let mut settings = followed(settings, before, after);
-        if let Some(agent) = &extra.agent {
-            for replacement in agent.bound.limit(&mut settings) {
-                broadcast.warn_of_change(&warnings::plain(replacement));
-            }
-        }
+        let settings = followed(settings, before, after);
         let (settings, replacements) = Allowed::new(settings, &new, cwd);
         for replacement in replacements {
             broadcast.warn_of_change(&warnings::plain(replacement));

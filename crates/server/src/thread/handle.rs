@@ -89,7 +89,10 @@ pub(crate) enum Command {
     /// A connection has ended.
     Detach { connection: ConnectionId },
     /// A question to the user is answered as unanswered when still no client can answer it.
-    GiveUp { request: u64 },
+    /// `wait` is the number of that wait.
+    GiveUp { request: u64, wait: u64 },
+    /// A client of the thread at the root of the tree has left it.
+    RootClientLeft { connection: ConnectionId },
     /// The server is about to end; see [`session::Input::Drain`].
     Drain,
     /// The server ends.
@@ -166,6 +169,12 @@ impl ThreadHandle {
     /// Sends a command; returns `false` when the thread has ended.
     pub(crate) async fn send(&self, command: Command) -> bool {
         self.sender.send(command).await.is_ok()
+    }
+
+    /// Sends the first command of a thread, for which there is room.
+    pub(crate) fn send_first(&self, command: Command) {
+        // A thread that has ended needs no command.
+        let _ = self.sender.try_send(command);
     }
 
     /// Sends the session an input and waits for its answer.

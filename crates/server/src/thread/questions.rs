@@ -24,6 +24,8 @@ pub(crate) struct Questions {
     requests: Arc<ClientRequests>,
     /// By the session's number of the request.
     open: BTreeMap<u64, OpenQuestion>,
+    /// Counts the waits for a client that can answer.
+    waits: u64,
 }
 
 /// A request to the clients that has no answer yet.
@@ -35,11 +37,22 @@ struct OpenQuestion {
     /// The user is asked by the model, which learns when no client can answer. An approval waits
     /// for a client.
     asks_user: bool,
+    /// The number of the wait for a client, while none can answer.
+    wait: Option<u64>,
 }
 
 impl OpenQuestion {
+    fn new(wire_id: i64, message: Bytes) -> Self {
+        Self { wire_id, message, experimental: false, asks_user: false, wait: None }
+    }
+
     fn is_for(&self, peer: &Peer) -> bool {
         !self.experimental || peer.is_experimental()
+    }
+
+    fn send_to(&self, peer: &Peer, requests: &ClientRequests) {
+        requests.asked(self.wire_id, peer.id);
+        peer.send(self.message.clone());
     }
 }
 
@@ -49,7 +62,7 @@ impl Questions {
         sender: mpsc::Sender<Command>,
         requests: Arc<ClientRequests>,
     ) -> Self {
-        Self { thread, sender, requests, open: BTreeMap::new() }
+        Self { thread, sender, requests, open: BTreeMap::new(), waits: 0 }
     }
 
     /// Asks the subscribers for an approval.
@@ -75,8 +88,7 @@ impl Questions {
         let params = convert::thread::approval(&self.thread, turn, item, ask, at);
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("an approval is made of strings and numbers");
-        let question = OpenQuestion { wire_id, message, experimental: false, asks_user: false };
-        self.send(request, question, clients);
+        self.send(request, OpenQuestion::new(wire_id, message), clients);
     }
 
     /// Has a client run its tool.
@@ -98,7 +110,7 @@ impl Questions {
         };
         let message = encode_request(&wire_id.into(), Question::Tool.method(), &params)
             .expect("a tool call is made of strings and JSON");
-        let question = OpenQuestion { wire_id, message, experimental: true, asks_user: false };
+        let question = OpenQuestion { experimental: true, ..OpenQuestion::new(wire_id, message) };
         self.send(request, question, clients);
     }
 
@@ -116,26 +128,47 @@ impl Questions {
         let wire_id = self.register(question, request);
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("questions are made of strings");
-        let asks_user = true;
-        let question = OpenQuestion { wire_id, message, experimental: true, asks_user };
+        let question = OpenQuestion::new(wire_id, message);
+        let question = OpenQuestion { experimental: true, asks_user: true, ..question };
         self.send(request, question, clients);
         self.unattended(clients)
             .contains(&request)
             .then(|| unattended_input(request, "no client that can answer is connected"))
     }
 
+    /// Begins a wait for each question to the user that none of the clients can answer, unless one is
+    /// under way. Returns the session's numbers of the questions, each with that of its wait.
+    pub(super) fn begin_waits(&mut self, clients: &[Arc<Peer>]) -> Vec<(u64, u64)> {
+        let mut begun = Vec::new();
+        for request in self.unattended(clients) {
+            if let Some(question) = self.open.get_mut(&request)
+                && question.wait.is_none()
+            {
+                self.waits += 1;
+                question.wait = Some(self.waits);
+                begun.push((request, self.waits));
+            }
+        }
+        begun
+    }
+
+    /// What follows when `request` has waited for a client without success. A wait that ended with
+    /// a client's return does not count.
+    pub(super) fn give_up(
+        &self,
+        (request, wait): (u64, u64),
+        clients: &[Arc<Peer>],
+    ) -> Option<MachineInput> {
+        let waits = self.open.get(&request).is_some_and(|question| question.wait == Some(wait));
+        (waits && self.unattended(clients).contains(&request))
+            .then(|| unattended_input(request, "every client that could answer has disconnected"))
+    }
+
     /// The session's numbers of the questions to the user that none of the clients can answer.
-    pub(super) fn unattended(&self, clients: &[Arc<Peer>]) -> Vec<u64> {
+    fn unattended(&self, clients: &[Arc<Peer>]) -> Vec<u64> {
         let has_client = |question: &OpenQuestion| clients.iter().any(|peer| question.is_for(peer));
         let open = self.open.iter().filter(|(_, question)| question.asks_user);
         open.filter(|(_, question)| !has_client(question)).map(|(request, _)| *request).collect()
-    }
-
-    /// What follows when `request` has waited for a client without success.
-    pub(super) fn give_up(&self, request: u64, clients: &[Arc<Peer>]) -> Option<MachineInput> {
-        self.unattended(clients)
-            .contains(&request)
-            .then(|| unattended_input(request, "every client that could answer has disconnected"))
     }
 
     /// The request needs no answer any longer: the subscribers are notified, and the clients above
@@ -167,9 +200,10 @@ impl Questions {
     }
 
     /// Sends what is open to a client that subscribes.
-    pub(super) fn send_open(&self, peer: &Peer) {
-        for question in self.open.values() {
-            self.send_to(question, peer);
+    pub(super) fn send_open(&mut self, peer: &Peer) {
+        for question in self.open.values_mut().filter(|question| question.is_for(peer)) {
+            question.wait = None;
+            question.send_to(peer, &self.requests);
         }
     }
 
@@ -194,17 +228,10 @@ impl Questions {
     }
 
     fn send(&mut self, request: u64, question: OpenQuestion, clients: &[Arc<Peer>]) {
-        for peer in clients {
-            self.send_to(&question, peer);
+        for peer in clients.iter().filter(|peer| question.is_for(peer)) {
+            question.send_to(peer, &self.requests);
         }
         self.open.insert(request, question);
-    }
-
-    fn send_to(&self, question: &OpenQuestion, peer: &Peer) {
-        if question.is_for(peer) {
-            self.requests.asked(question.wire_id, peer.id);
-            peer.send(question.message.clone());
-        }
     }
 }
 

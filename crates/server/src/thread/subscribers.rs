@@ -64,6 +64,11 @@ impl Subscribers {
         self.peers.iter()
     }
 
+    /// Whether a connection subscribes.
+    pub(crate) fn contains(&self, connection: ConnectionId) -> bool {
+        self.peers.iter().any(|peer| peer.id == connection)
+    }
+
     /// Notifies every subscriber that accepts the notification.
     pub(crate) fn notify<N: Notification>(&mut self, params: &impl Serialize) {
         self.notify_named(N::NAME, params, EventSubject::default());

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Config, LayerName, Resolved};
-use session::{Overrides, Permissions, Restored, Settings};
+use session::{Mode, Overrides, Permissions, Restored, Settings};
 use store::ThreadRecord;
 
 use super::{Clients, ThreadLoader, limit, to_each};
-use crate::allowed::Allowed;
+use crate::allowed::{Allowed, BoundedBy, replacements};
 use crate::configurations::ConfigurationOrigin;
 use crate::convert;
 use crate::error::Error;
@@ -46,7 +46,12 @@ impl ThreadLoader {
         let Some(identity) = extra.agent.clone() else {
             return Err(Error::failed("the thread of an agent has no identity"));
         };
-        let mut settings = agent.settings.into_inner();
+        // Plan mode holds for an agent as long as for the thread that started it.
+        let mut settings = Settings {
+            mode: Mode::Default,
+            mode_instructions: None,
+            ..agent.settings.into_inner()
+        };
         if let Some(role) = &identity.role
             && let Some(file) = role_file(&config, role)
         {
@@ -68,7 +73,8 @@ impl ThreadLoader {
             config = Arc::new(loaded.resolved.config);
         }
         settings.apply(agent.overrides);
-        let widened = identity.bound.limit(&mut settings);
+        let replaced = identity.bound.limit(&mut settings);
+        let widened = replacements(&replaced, BoundedBy::Role);
         for (peer, replaced) in to_each(clients, &widened) {
             warnings::send_plain(peer, replaced.clone());
         }
@@ -89,13 +95,14 @@ impl ThreadLoader {
         };
         let new = NewThread::new(record, &settings);
         let parts = self.parts(clients, &config, &extra, settings).await?;
+        let bound = self.bound(new.id(), &extra).await?;
         if !ephemeral {
             self.store.create(&new).await?;
         }
         let record = new.into_record();
         let stored = (record.clone(), extra, ephemeral);
         let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
-        Ok((self.start_actor((config, origin), parts, stored, restored), record))
+        Ok((self.start_actor((config, origin), (parts, bound), stored, restored), record))
     }
 
     /// The configuration of an agent's thread that is loaded again: with the file of its role. A role

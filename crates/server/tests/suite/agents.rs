@@ -1,5 +1,6 @@
 //! Sub-agents: threads that the model of a thread starts, talks to, waits for and closes.
 
+mod bounds;
 mod budgets;
 mod limits;
 mod trees;
@@ -470,4 +471,62 @@ async fn agents_of_another_tree_cannot_be_reached() {
     peer.run_turn(&second, "Go.").await;
     let outputs = outputs(&environment, &second);
     assert!(outputs[0].contains("there is no agent `Ada`"), "{outputs:?}");
+}
+
+const ASKS: &str = "item/tool/requestUserInput";
+
+/// A tree whose agent asks its user.
+async fn asking_agent() -> TestEnvironment {
+    let question = json!({ "id": "q", "header": "Header", "question": "Which one?",
+        "options": [{ "label": "A", "description": "One." }, { "label": "B", "description": "Two." }] });
+    let ask = calls("request_user_input", json!({ "questions": [question] }));
+    let mut environment = environment(vec![
+        vec![spawn("Ask."), wait(&["Ada"], 300_000), says("Done.")],
+        vec![ask, says("{{last_tool_output}}")],
+    ])
+    .await;
+    // The scripted model's idle connections do not survive the jump in time.
+    environment.config_overrides.push("model_providers.scripted.request_max_retries=3".to_owned());
+    environment
+}
+
+async fn advance(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn an_agents_question_ends_a_while_after_the_last_client_of_the_root_has_left() {
+    for unsubscribes in [true, false] {
+        let environment = asking_agent().await;
+        let server = environment.start();
+        let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "on-request" })).await;
+        // It cannot answer.
+        let mut plain = server.connect().await;
+        plain.call("thread/resume", json!({ "threadId": thread })).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(ASKS).await;
+        if unsubscribes {
+            peer.call("thread/unsubscribe", json!({ "threadId": thread })).await;
+        } else {
+            drop(peer);
+        }
+        // It returns, and leaves again: that is another wait.
+        advance(20).await;
+        let mut back = server.connect_with(json!({ "experimentalApi": true })).await;
+        back.call("thread/resume", json!({ "threadId": thread })).await;
+        assert_eq!(back.asked(ASKS).await.id, asked.id);
+        back.call("thread/unsubscribe", json!({ "threadId": thread })).await;
+        advance(20).await;
+        back.call("thread/resume", json!({ "threadId": thread })).await;
+        assert_eq!(back.asked(ASKS).await.id, asked.id, "{unsubscribes}");
+        back.call("thread/unsubscribe", json!({ "threadId": thread })).await;
+        advance(31).await;
+        assert_eq!(plain.turn_end(&turn).await["status"], "completed");
+        let outputs = outputs(&environment, &thread);
+        let why = "every client that could answer has disconnected";
+        assert!(outputs[1].contains(why), "{unsubscribes}: {outputs:?}");
+    }
 }

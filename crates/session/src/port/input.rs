@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::agents::AgentOutcome;
 use super::approval::{Decision, NetworkTarget};
 use super::auto_review::{ReviewResponse, ReviewedAction};
+use super::bound::PolicyBound;
 use super::fragment::Fragment;
 use super::goal::GoalChange;
 use super::item::{Action, ToolAnswer, UserContent};
@@ -52,6 +53,9 @@ pub enum Input {
     ClearGoal { reply: u64 },
     /// A client changes the settings outside of a turn.
     Override { overrides: Overrides },
+    /// What the threads above an agent allow it from now on. The settings stay as they were chosen,
+    /// and hold within the bound.
+    Bound(Box<PolicyBound>),
     /// The configuration changed. Comes between turns only.
     Configure(Box<Configured>),
     /// The model sent part of its response.

@@ -1,10 +1,12 @@
 //! What the tools for other agents share: when they are offered, and how their input is read. The
 //! driver carries the calls out.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::tool::{CallCx, RejectedCall, Step, ToolCall};
+use super::tool::{CallCx, RejectedCall, Step, Tool, ToolCall, function};
 use crate::Id;
 use crate::port::agents::{AgentCall, AgentRequest, AgentTool};
 use crate::port::item::{Item, ItemStatus, UserContent};
@@ -31,6 +33,46 @@ pub(super) struct AgentsCall(pub(super) AgentRequest);
 impl ToolCall for AgentsCall {
     fn begin(&self, _: &mut CallCx<'_>) -> Step {
         Step::Agents(self.0.clone())
+    }
+}
+
+/// A tool whose one argument is an agent.
+pub(super) struct TargetTool {
+    pub(super) name: &'static str,
+    /// The argument.
+    pub(super) member: &'static str,
+    /// For the model.
+    pub(super) description: &'static str,
+    /// As items show it.
+    pub(super) kind: AgentTool,
+    /// What a call asks of the driver.
+    pub(super) request: fn(String) -> AgentRequest,
+}
+
+impl Tool for TargetTool {
+    fn name(&self) -> Cow<'_, str> {
+        self.name.into()
+    }
+
+    fn definition(&self, tools: &ToolSet) -> Option<String> {
+        let properties = json!({ self.member: target_definition() });
+        let definition = || function(self.name, self.description, &[self.member], &properties);
+        are_offered(tools).then(definition)
+    }
+
+    fn is_callable(&self, tools: &ToolSet) -> bool {
+        are_callable(tools)
+    }
+
+    fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError> {
+        let mut arguments = Arguments::read(self.name, arguments)?;
+        arguments.check_names(&[self.member])?;
+        let target = target(&mut arguments, self.member)?;
+        Ok(Box::new(AgentsCall((self.request)(target))))
+    }
+
+    fn rejected_item(&self, id: Id, call: &RejectedCall<'_>) -> Item {
+        rejected_item(self.kind, id, call)
     }
 }
 

@@ -1,10 +1,9 @@
 //! Random sequences of what happens to trees, compared with the rules.
 
 use proptest::prelude::*;
-use session::{ApprovalPolicy, ApprovalsReviewer, SandboxPolicy};
+use session::{ApprovalPolicy, ApprovalsReviewer, PolicyBound, SandboxPolicy};
 
 use super::*;
-use crate::agents::identity::PolicyBound;
 
 const LIMITS: TreeLimits = TreeLimits { max_threads: 3, max_depth: 2 };
 
@@ -40,6 +39,7 @@ fn identity(parent: &str, depth: u32) -> AgentIdentity {
     AgentIdentity {
         parent: parent.to_owned(),
         root: "root".to_owned(),
+        above: Vec::new(),
         depth,
         nickname: String::new(),
         role: None,
@@ -48,7 +48,9 @@ fn identity(parent: &str, depth: u32) -> AgentIdentity {
             approval: ApprovalPolicy::Never,
             reviewer: ApprovalsReviewer::default(),
             sandbox: SandboxPolicy::DangerFullAccess,
+            planning: None,
         },
+        limits: None,
     }
 }
 
@@ -146,8 +148,11 @@ fn an_agent_descends_from_all_threads_above_it() {
 fn the_configuration_of_an_agent_does_not_raise_the_limits_of_its_tree() {
     let mut forest = Forest::default();
     let wide = TreeLimits { max_threads: 100, max_depth: 9 };
-    assert_eq!(forest.limits("root", false, wide), wide);
-    assert_eq!(forest.limits("root", true, LIMITS), LIMITS);
-    assert_eq!(forest.limits("root", false, wide), LIMITS);
-    assert_eq!(forest.limits("root", true, wide), wide);
+    assert_eq!(forest.limits("root", false, wide, None), wide);
+    // After a restart, when the root has not called yet.
+    assert_eq!(forest.limits("root", false, wide, Some(LIMITS)), LIMITS);
+    assert_eq!(forest.limits("root", true, LIMITS, None), LIMITS);
+    assert_eq!(forest.limits("root", false, wide, None), LIMITS);
+    assert_eq!(forest.limits("root", true, wide, None), wide);
+    assert_eq!(forest.limits("root", false, wide, Some(LIMITS)), wide);
 }

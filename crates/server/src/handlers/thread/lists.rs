@@ -203,6 +203,7 @@ fn list_query(params: ThreadListParams) -> ListQuery {
         archived: params.archived.unwrap_or(false),
         providers: params.model_providers.unwrap_or_default(),
         sources,
+        sessions: Vec::new(),
         cwds: match params.cwd {
             None => Vec::new(),
             Some(ThreadListCwdFilter::One(cwd)) => vec![cwd],

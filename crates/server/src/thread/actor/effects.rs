@@ -132,6 +132,7 @@ impl Actor {
             config: self.configuration.config().clone(),
             origin: self.configuration.origin().clone(),
             extra: self.journal.extra().clone(),
+            may_have_stored_agents: self.agents.may_have_stored_agents(),
             budget: self.model.shared_budget(),
             call,
         }

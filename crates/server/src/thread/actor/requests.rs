@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{Effect, Event, Grant, Overrides, PatchPlan, Prepared, ToolError};
+use session::{Effect, Event, Grant, Overrides, PatchPlan, Prepared, Settings, ToolError};
 use tokio::sync::oneshot;
 
 use crate::allowed::{Allowed, MachineInput};
@@ -16,6 +16,7 @@ use crate::thread::configuration::Reconfigured;
 use crate::thread::event_log::EventPosition;
 use crate::thread::handle::{AnswerSender, Command, Snapshot};
 use crate::thread::step::{Step, append_steps};
+use crate::warnings;
 
 /// How long a question to the user waits for a client after the last one that could answer has
 /// gone: long enough for one that lost its connection to return.
@@ -84,7 +85,7 @@ impl Actor {
                 let _ = answer.send(self.journal.change(*changes).await);
             }
             Command::Attach { peer, since, overrides, announce, snapshot, gate } => {
-                let overrides = self.allow(overrides);
+                let overrides = self.allow(overrides, Some(&peer));
                 append_steps(self.machine.override_settings(overrides), steps);
                 self.execute(std::mem::take(steps)).await;
                 self.attach(peer, since, announce, snapshot, gate).await;
@@ -100,21 +101,35 @@ impl Actor {
                 let _ = snapshot.send(self.snapshot());
             }
             Command::Unsubscribe { connection, was_subscribed } => {
-                let _ = was_subscribed.send(self.broadcast.unsubscribe(connection));
+                let was = self.broadcast.unsubscribe(connection);
+                let _ = was_subscribed.send(was);
                 let inputs = self.questions.unsubscribed(connection);
                 self.client_left(inputs, steps);
+                if was {
+                    self.agents.client_left(connection);
+                }
             }
             Command::Detach { connection } => {
                 self.commands.elicitations().disconnected(connection);
-                self.broadcast.unsubscribe(connection);
+                if self.broadcast.unsubscribe(connection) {
+                    self.agents.client_left(connection);
+                }
                 let inputs = self.questions.disconnected(connection);
+                self.client_left(inputs, steps);
+            }
+            Command::RootClientLeft { connection } => {
+                let inputs = match self.broadcast.subscribers().contains(connection) {
+                    true => Vec::new(),
+                    false => self.questions.unsubscribed(connection),
+                };
                 self.client_left(inputs, steps);
             }
             Command::Elicitation { connection, change, answer } => {
                 let _ = answer.send(self.commands.elicitations().change(connection, change));
             }
-            Command::GiveUp { request } => {
-                let unanswered = self.questions.give_up(request, &self.asked_clients());
+            Command::GiveUp { request, wait } => {
+                let clients = self.asked_clients();
+                let unanswered = self.questions.give_up((request, wait), &clients);
                 unanswered.into_iter().for_each(|input| self.step(input, steps));
             }
             Command::Drain => self.step(MachineInput::Drain {}, steps),
@@ -126,8 +141,8 @@ impl Actor {
     }
 
     /// Sends a client of the tree the open requests, unless it has them as a subscriber.
-    fn show_questions(&self, peer: &Peer) {
-        if self.broadcast.subscribers().iter().all(|known| known.id != peer.id) {
+    fn show_questions(&mut self, peer: &Peer) {
+        if !self.broadcast.subscribers().contains(peer.id) {
             self.questions.send_open(peer);
         }
     }
@@ -138,8 +153,9 @@ impl Actor {
         for input in inputs {
             self.step(input, steps);
         }
-        for request in self.questions.unattended(&self.asked_clients()) {
-            self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { request });
+        let clients = self.asked_clients();
+        for (request, wait) in self.questions.begin_waits(&clients) {
+            self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { request, wait });
         }
     }
 
@@ -161,6 +177,8 @@ impl Actor {
         permissions: Option<PermissionProfileSelectionParams>,
         steps: &mut Vec<Step>,
     ) -> Result<Allowed<Overrides>, Error> {
+        let above = self.agents.read_above(self.machine.unloaded_above()).await?;
+        self.machine.set_stored_above(above);
         let is_idle = self.machine.active_turn().is_none();
         let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
         let followed = self.configuration.follow(settings, is_idle, extra, &self.broadcast).await?;
@@ -176,18 +194,38 @@ impl Actor {
             overrides.sandbox = Some(self.configuration.profile_policy(&selection)?);
         }
         self.ensure_history(steps).await?;
-        Ok(self.allow(overrides))
+        Ok(self.allow(overrides, None))
     }
 
     fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {
         let Some(Reconfigured { configured, context_window }) = changed else { return };
         self.broadcast.set_context_window(context_window);
+        self.warn_of_changes(self.machine.exceeding(&configured.settings));
         let config = self.configuration.config();
         append_steps(self.machine.configure(configured, config), steps);
     }
 
-    fn allow(&self, overrides: Overrides) -> Allowed<Overrides> {
-        self.configuration.allow(overrides, &self.machine.settings().cwd, &self.broadcast)
+    /// Overrides that the requirements allow. The machine keeps what follows from them within the
+    /// bound of an agent. The clients learn what was replaced, and so does `sender`.
+    fn allow(&self, overrides: Overrides, sender: Option<&Peer>) -> Allowed<Overrides> {
+        let cwd = &self.machine.settings().cwd;
+        let (overrides, mut replaced) = self.configuration.allow(overrides, cwd);
+        let mut settings = self.machine.chosen_settings().clone();
+        if settings.apply(overrides.clone().into_inner()) {
+            replaced.extend(self.machine.exceeding(&settings));
+        }
+        let subscribers = self.broadcast.subscribers();
+        if let Some(peer) = sender.filter(|peer| !subscribers.contains(peer.id)) {
+            replaced.iter().for_each(|sentence| warnings::send_plain(peer, sentence.clone()));
+        }
+        self.warn_of_changes(replaced);
+        overrides
+    }
+
+    fn warn_of_changes(&self, replaced: Vec<String>) {
+        for sentence in replaced {
+            self.broadcast.warn_of_change(&warnings::plain(sentence));
+        }
     }
 
     async fn start_user_shell(
