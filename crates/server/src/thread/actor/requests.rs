@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{Effect, Event, Grant, Overrides, PatchPlan, Prepared, Settings, ToolError};
+use session::{Effect, Event, Grant, Overrides, PatchPlan, Prepared, ToolError};
 use tokio::sync::oneshot;
 
 use crate::allowed::{Allowed, MachineInput};
