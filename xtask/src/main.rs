@@ -9,6 +9,7 @@ mod generate;
 mod interop;
 mod must_not_compile;
 mod recording;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
@@ -57,12 +58,15 @@ enum Task {
     Recording,
     /// Run other people's programs against this one
     Interop(interop::Options),
+    /// Run tests at a size that takes minutes: a job of 1,000 rows whose server is killed ten times
+    Soak,
 }
 
 fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match Arguments::parse().task {
         Task::Test => return test::run(&root),
+        Task::Soak => return soak::run(&root),
         Task::Interop(options) => return interop::run(&root, &options),
         Task::Tidy { imports: false } => tidy::run(&root),
         Task::Tidy { imports: true } => tidy::imports(&root),

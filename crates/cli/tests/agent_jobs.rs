@@ -1,11 +1,8 @@
 //! Jobs over the rows of a CSV file with the real program: killed with SIGKILL while workers run,
 //! the job continues in the next process, and no row that has its result is worked on again.
 //!
-//! The complete run has 1,000 rows and 10 kills:
-//!
-//! ```text
-//! cargo nextest run -p cli --test agent_jobs --run-ignored only --no-capture
-//! ```
+//! `cargo xtask soak` runs it with 1,000 rows and 10 kills, which takes minutes: it sets [`ROWS`] and
+//! [`KILLS`].
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
 
 mod common;
@@ -23,15 +20,15 @@ use tokio::runtime::Runtime;
 /// Workers at once.
 const WORKERS: usize = 8;
 
-#[test]
-fn a_job_killed_three_times_ends_with_each_row_done_once() {
-    survive_kills(60, 3);
-}
+/// The environment variable with the number of rows.
+const ROWS: &str = "SOAK_JOB_ROWS";
+/// The environment variable with the number of kills.
+const KILLS: &str = "SOAK_JOB_KILLS";
 
 #[test]
-#[ignore = "takes minutes; see the command line above"]
-fn a_job_of_1000_rows_killed_ten_times_ends_with_1000_results() {
-    survive_kills(1000, 10);
+fn a_job_killed_again_and_again_ends_with_each_row_done_once() {
+    let number = |name, default| std::env::var(name).map_or(default, |it| it.parse().unwrap());
+    survive_kills(number(ROWS, 60), number(KILLS, 3));
 }
 
 #[test]

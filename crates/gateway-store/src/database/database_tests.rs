@@ -60,20 +60,6 @@ async fn two_processes_start_at_the_same_time_and_share_a_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_is_creating_is_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let other = rusqlite::Connection::open(folder.path().join("gateway.db")).unwrap();
-    // Not yet in WAL mode, and about to be written.
-    other.execute_batch("CREATE TABLE t (a); BEGIN IMMEDIATE").unwrap();
-    let url = url(&folder);
-    let opening = tokio::spawn(async move { Database::open(&url).await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!opening.is_finished(), "{:?}", opening.await);
-    other.execute_batch("COMMIT").unwrap();
-    opening.await.unwrap().unwrap();
-}
-
-#[tokio::test]
 async fn newer_versions_and_foreign_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(&url(&folder)).await.unwrap();

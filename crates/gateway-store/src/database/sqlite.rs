@@ -165,7 +165,7 @@ fn connect(file: &Path) -> Result<Connection, Error> {
         let mut connection = Connection::open(file)?;
         connection.busy_handler(Some(wait_for_lock))?;
         connection.set_prepared_statement_cache_capacity(PREPARED);
-        use_wal(&connection)?;
+        use_wal(&connection, || std::thread::sleep(LOCK_POLL))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -1024)?;
         connection.pragma_update(None, "foreign_keys", false)?;
@@ -184,14 +184,13 @@ fn wait_for_lock(attempts: i32) -> bool {
 }
 
 /// Changes a new file to WAL mode. SQLite does not wait for the lock here when another process
-/// creates the file at the same time, because both have read it already: so this tries again.
-fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+/// creates the file at the same time, because both have read it already: so this tries again after a
+/// `pause`.
+fn use_wal(connection: &Connection, mut pause: impl FnMut()) -> rusqlite::Result<()> {
     let started = Instant::now();
     loop {
         match connection.pragma_update(None, "journal_mode", "WAL") {
-            Err(error) if is_busy(&error) && started.elapsed() < BUSY => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            Err(error) if is_busy(&error) && started.elapsed() < BUSY => pause(),
             done => return done,
         }
     }
@@ -287,5 +286,32 @@ impl ToSql for Value {
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
             Self::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_process_is_creating_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.db");
+        let other = Connection::open(&file).unwrap();
+        // Not yet in WAL mode, and about to be written.
+        other.execute_batch("CREATE TABLE t (a); BEGIN IMMEDIATE").unwrap();
+        let connection = Connection::open(&file).unwrap();
+        let mut pauses = 0;
+        let pause = || {
+            pauses += 1;
+            if pauses == 2 {
+                other.execute_batch("COMMIT").unwrap();
+            }
+        };
+        use_wal(&connection, pause).unwrap();
+        assert_eq!(pauses, 2);
+        let mode = connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
+        assert_eq!(mode, Ok("wal".to_owned()));
     }
 }

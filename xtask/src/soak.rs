@@ -1,0 +1,22 @@
+//! `cargo xtask soak`: a test of `cargo xtask test` at a size that takes minutes.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::steps::When::InTurn;
+use crate::steps::{self, Outcome, Program, Step};
+
+const STEPS: &[Step] = &[Step { name: "jobs", when: InTurn, check: jobs }];
+
+pub(crate) fn run(root: &Path) -> ExitCode {
+    steps::run(root, STEPS)
+}
+
+/// A job of 1,000 rows whose server is killed ten times (`crates/cli/tests/agent_jobs.rs`).
+fn jobs(root: &Path) -> Outcome {
+    let test = "a_job_killed_again_and_again_ends_with_each_row_done_once";
+    let options =
+        ["test", "-p", "cli", "--test", "agent_jobs", "--", "--exact", test, "--nocapture"];
+    let program = Program::cargo(root, &options);
+    program.env("SOAK_JOB_ROWS", "1000").env("SOAK_JOB_KILLS", "10").run_tests(steps::libtest)
+}
