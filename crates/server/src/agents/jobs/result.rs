@@ -27,35 +27,32 @@ impl Agents {
         let failed = |why: String| ToolError::new(format!("{NAME}: {why}"));
         let row = self.rows.of_worker(&caller.id).ok_or_else(|| failed(ROW_ENDED.to_owned()))?;
         let result = check(&row, &report).map_err(failed)?;
-        if !row.begin_report() {
+        let Some(reporting) = row.begin_report() else {
             return Err(failed(match row.is_closed() {
                 true => ROW_ENDED.to_owned(),
                 false => "the row has a result already; report exactly once".to_owned(),
             }));
-        }
+        };
         let Some(room) = row.room.take(result.len() as u64) else {
-            row.end_report(false);
             return Err(failed(
                 "the results of the job have no more room; report less, or write the result to a \
                  file and report its path"
                     .to_owned(),
             ));
         };
+        let ends_job = report.stop;
         // A task: the result may be stored although the worker is interrupted meanwhile.
-        let (stored, ends_job) = (row.clone(), report.stop);
         let storing = tokio::spawn(async move {
-            let outcome = store_result(&stored, result, ends_job).await;
-            if outcome.is_ok() {
-                room.keep();
+            store_result(reporting.row(), result, ends_job).await?;
+            room.keep();
+            if ends_job {
+                reporting.row().course.end();
             }
-            stored.end_report(outcome.is_ok());
-            if outcome.is_ok() && ends_job {
-                stored.course.end();
-            }
-            outcome
+            reporting.stored();
+            Ok(())
         });
         let outcome = storing.await.map_err(|error| failed(error.to_string()))?;
-        outcome.map_err(|error| {
+        outcome.map_err(|error: StoreError| {
             failed(match error {
                 StoreError::JobItemEnded { .. } => ROW_ENDED.to_owned(),
                 error => format!("the result cannot be stored: {error}; report again"),

@@ -88,6 +88,30 @@ impl Drop for RoomShare {
     }
 }
 
+/// A result that is being stored. Dropped before it is stored, the row waits for one again.
+pub(super) struct Reporting {
+    row: Arc<Row>,
+    is_stored: bool,
+}
+
+impl Reporting {
+    pub(super) fn row(&self) -> &Row {
+        &self.row
+    }
+
+    /// The result is stored.
+    pub(super) fn stored(mut self) {
+        self.is_stored = true;
+    }
+}
+
+impl Drop for Reporting {
+    fn drop(&mut self) {
+        let to = if self.is_stored { RowState::Reported } else { RowState::Open };
+        self.row.change(RowState::Reporting, to);
+    }
+}
+
 impl Row {
     pub(super) fn new(
         place: RowPlace,
@@ -99,15 +123,10 @@ impl Row {
         Self { place, plan, store, room, course, state, failure: Mutex::default() }
     }
 
-    /// Begins to store a result; `false` when the row takes none.
-    pub(super) fn begin_report(&self) -> bool {
-        self.change(RowState::Open, RowState::Reporting)
-    }
-
-    /// The result is stored, or could not be.
-    pub(super) fn end_report(&self, is_stored: bool) {
-        let to = if is_stored { RowState::Reported } else { RowState::Open };
-        self.change(RowState::Reporting, to);
+    /// Begins to store a result; `None` when the row takes none.
+    pub(super) fn begin_report(self: &Arc<Self>) -> Option<Reporting> {
+        let begins = self.change(RowState::Open, RowState::Reporting);
+        begins.then(|| Reporting { row: self.clone(), is_stored: false })
     }
 
     /// Whether the row takes no result, and has none.
