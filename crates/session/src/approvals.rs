@@ -45,6 +45,11 @@ impl Approvals {
         elsewhere::about_command(verdict, request.assessment)
     }
 
+    /// Decides about text that the agent types into a running command outside of the sandbox.
+    pub(crate) fn typing(&self, settings: &Settings, session: u64, command: &str) -> Verdict {
+        policy::typing(settings, session, command)
+    }
+
     /// Decides about a patch of the agent.
     pub(crate) fn patch(&self, settings: &Settings, plan: &PatchPlan) -> Verdict {
         elsewhere::about_patch(policy::patch(settings, &self.grants, plan), &plan.targets)

@@ -18,7 +18,7 @@ use crate::port::question::UserQuestion;
 use crate::terms::Terms;
 use crate::tools::{CallCx, Found, Step, ToolCall};
 use crate::{Id, Millis};
-pub(crate) use asking::{AskedAbout, Asking, FileChange, PermissionRequest};
+pub(crate) use asking::{AskedAbout, Asking, FileChange, PermissionRequest, TypingRequest};
 
 /// See the module.
 #[derive(Default)]

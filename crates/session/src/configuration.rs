@@ -207,9 +207,22 @@ impl Configuration {
 
     /// The sandbox policy of a command of the agent.
     pub(crate) fn command_policy(&self, unsandboxed: bool) -> SandboxPolicy {
+        self.policy_within(&self.settings.sandbox, unsandboxed)
+    }
+
+    /// Whether a command of the agent has permissions that end with the turn.
+    pub(crate) fn relies_on_turn_grants(&self, unsandboxed: bool) -> bool {
+        if self.turn_grants.is_empty() {
+            return false;
+        }
+        let lasting = self.chosen.sandbox.widened(&self.chosen.cwd, &self.session_grants);
+        self.policy_within(&lasting, unsandboxed) != self.command_policy(unsandboxed)
+    }
+
+    fn policy_within(&self, sandbox: &SandboxPolicy, unsandboxed: bool) -> SandboxPolicy {
         match Reach::new(self.settings.mode, unsandboxed) {
-            Reach::ReadOnly => self.settings.sandbox.reading_only(&self.settings.cwd),
-            Reach::Sandbox => self.settings.sandbox.clone(),
+            Reach::ReadOnly => sandbox.reading_only(&self.settings.cwd),
+            Reach::Sandbox => sandbox.clone(),
             Reach::Outside => SandboxPolicy::DangerFullAccess,
         }
     }

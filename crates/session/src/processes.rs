@@ -3,7 +3,8 @@
 
 pub(crate) mod output;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::cx::Cx;
 use crate::port::effect::Effect;
@@ -13,6 +14,12 @@ use crate::port::thread::Limits;
 use crate::port::tool::{ProcessEnd, ToolError};
 use crate::{Id, Millis};
 use output::HeadTail;
+
+/// Texts that may be typed again into one command; past it the user is asked again.
+const MAX_ALLOWED_TEXTS: usize = 100;
+/// Why a command ends with its turn.
+const GRANT_ENDED: &str = "the command had permissions that were granted until the end of the turn, so \
+     it ended with the turn; request them for the session, or start it again";
 
 /// See the module.
 #[derive(Default)]
@@ -30,6 +37,14 @@ struct Process {
     tty: bool,
     /// Whether it was started in plan mode, so that nothing typed makes it write.
     reads_only: bool,
+    /// See [`AgentCommand::is_outside`].
+    is_outside: bool,
+    /// See [`AgentCommand::ends_with_turn`].
+    ends_with_turn: bool,
+    /// See [`AgentCommand::cwd`].
+    cwd: PathBuf,
+    /// Texts that the user allowed to be typed again, where it is outside of the sandbox.
+    allowed_texts: BTreeSet<String>,
     started_at: Millis,
     /// When the call that waits began to wait.
     asked_at: Millis,
@@ -68,6 +83,12 @@ pub(crate) struct AgentCommand {
     pub(crate) tty: bool,
     /// Whether it can only read.
     pub(crate) reads_only: bool,
+    /// Whether no sandbox confines it.
+    pub(crate) is_outside: bool,
+    /// Whether it has permissions that were granted until the end of the turn, and so ends with it.
+    pub(crate) ends_with_turn: bool,
+    /// The real path of its working folder.
+    pub(crate) cwd: PathBuf,
     /// Output of an answer, in tokens; `None`: the default, which is also the most.
     pub(crate) tokens: Option<u64>,
 }
@@ -99,6 +120,10 @@ impl Process {
             item,
             tty: false,
             reads_only: false,
+            is_outside: false,
+            ends_with_turn: false,
+            cwd: PathBuf::new(),
+            allowed_texts: BTreeSet::new(),
             started_at: now,
             asked_at: now,
             aggregated: HeadTail::new(limits.output_bytes),
@@ -166,6 +191,9 @@ impl Processes {
         let mut process = Process::new(turn.clone(), item, caller, cx.now, &cx.limits);
         process.tty = by.tty;
         process.reads_only = by.reads_only;
+        process.is_outside = by.is_outside;
+        process.ends_with_turn = by.ends_with_turn;
+        process.cwd.clone_from(&by.cwd);
         process.set_tokens(by.tokens);
         self.running.insert(by.call, process);
     }
@@ -268,8 +296,23 @@ impl Processes {
         interaction: &Interaction<'_>,
         now: Millis,
     ) -> Result<Id, InteractionError> {
-        let Interaction { call, chars, reads_only, tokens } = *interaction;
+        self.check_interaction(number, interaction)?;
+        let Interaction { call, tokens, .. } = *interaction;
         let process = self.running.get_mut(&number).ok_or(InteractionError::NotRunning)?;
+        process.caller = Caller::Call(call);
+        process.set_tokens(tokens);
+        process.asked_at = now;
+        Ok(process.item.id.clone())
+    }
+
+    /// Whether a call can wait for a running command, and type into it what it wants to.
+    pub(crate) fn check_interaction(
+        &self,
+        number: u64,
+        interaction: &Interaction<'_>,
+    ) -> Result<(), InteractionError> {
+        let Interaction { chars, reads_only, .. } = *interaction;
+        let process = self.running.get(&number).ok_or(InteractionError::NotRunning)?;
         match process.caller {
             // The user's own commands are not the agent's to talk to.
             Caller::User => return Err(InteractionError::NotRunning),
@@ -282,10 +325,44 @@ impl Processes {
         if reads_only && !chars.is_empty() && !process.reads_only {
             return Err(InteractionError::MayWrite);
         }
-        process.caller = Caller::Call(call);
-        process.set_tokens(tokens);
-        process.asked_at = now;
-        Ok(process.item.id.clone())
+        Ok(())
+    }
+
+    /// The command that `text` needs an approval for, because no sandbox confines it. `None`: it needs
+    /// none.
+    pub(crate) fn outside_command(&self, number: u64, text: &str) -> Option<OutsideCommand> {
+        let process = self.running.get(&number).filter(|process| process.is_outside)?;
+        let needs_approval = !text.is_empty() && !process.allowed_texts.contains(text);
+        needs_approval.then(|| OutsideCommand {
+            item: process.item.id.clone(),
+            display: process.item.command.clone(),
+            cwd: process.cwd.clone(),
+        })
+    }
+
+    /// The user allows the same text for this command again.
+    pub(crate) fn allow_text(&mut self, number: u64, text: &str) {
+        if let Some(process) = self.running.get_mut(&number)
+            && process.allowed_texts.len() < MAX_ALLOWED_TEXTS
+        {
+            process.allowed_texts.insert(text.to_owned());
+        }
+    }
+
+    /// Ends the commands that have permissions of the turn that ends. No call waits for them. The
+    /// model learns why when it asks for them.
+    pub(crate) fn end_with_turn(&mut self, cx: &mut Cx) {
+        let ends = |(number, process): (&u64, &Process)| process.ends_with_turn.then_some(*number);
+        let over: Vec<u64> = self.running.iter().filter_map(ends).collect();
+        for number in over {
+            let Some(mut process) = self.running.remove(&number) else { continue };
+            cx.push(Effect::Kill { process: number });
+            process.aggregated.push(&format!("agentd: {GRANT_ENDED}\n"));
+            let item = process.item(cx.now, ItemStatus::Failed, None);
+            cx.item_completed(&process.turn, Item::Command(item));
+            let state = format!("Process was ended: {GRANT_ENDED}");
+            self.keep_ended(number, state, &mut process, &cx.limits);
+        }
     }
 
     /// The call that waits for this command has waited long enough. Returns its output.
@@ -342,6 +419,17 @@ impl Processes {
         };
         Some(Exit { turn: process.turn, then })
     }
+}
+
+/// A running command that no sandbox confines.
+#[derive(Clone, Debug)]
+pub(crate) struct OutsideCommand {
+    /// Its item.
+    pub(crate) item: Id,
+    /// The command in display form.
+    pub(crate) display: String,
+    /// The real path of its working folder.
+    pub(crate) cwd: PathBuf,
 }
 
 /// A call that waits for a running command.

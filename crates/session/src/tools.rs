@@ -40,6 +40,7 @@ pub(crate) use command::{CommandCall, command_item};
 pub use offer::OfferCache;
 use tool::Tool;
 pub(crate) use tool::{CallCx, Found, RejectedCall, Step, ToolCall, started_call, tool_item};
+pub(crate) use write_stdin::WriteStdinCall;
 
 /// The built-in tools, in the order in which they are offered.
 const BUILT_IN: &[&dyn Tool] = &[

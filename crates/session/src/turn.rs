@@ -13,6 +13,7 @@ mod response;
 mod review;
 mod review_findings;
 mod steps;
+mod typing;
 pub(crate) mod user_command;
 
 use std::sync::Arc;
@@ -433,6 +434,7 @@ impl Turn {
             }
             thread.processes.stop_waiting();
         }
+        thread.processes.end_with_turn(&mut thread.cx);
         if self.calls.is_applying() {
             self.show_waiting(thread);
         }

@@ -55,6 +55,7 @@ mod special_files;
 mod steering;
 mod streaming;
 mod threads;
+mod typing;
 mod unstored;
 mod user_shell;
 

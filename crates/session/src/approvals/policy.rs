@@ -117,6 +117,31 @@ pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> V
     }
 }
 
+/// Decides about text that the agent types into a running command outside of the sandbox: to let the
+/// command run was to let it run as it was shown.
+pub(crate) fn typing(settings: &Settings, session: u64, command: &str) -> Verdict {
+    let why = "the command runs outside of the sandbox, where text for it needs an approval";
+    match settings.approval {
+        ApprovalPolicy::Never => Verdict::Refuse(format!(
+            "nothing was typed: {why}, and no approval can be requested; give the command all that it \
+             needs when you start it"
+        )),
+        ApprovalPolicy::Granular(granular) if !granular.sandbox_approval => {
+            Verdict::Refuse(format!(
+                "nothing was typed: {why}, and such prompts are switched off; give the command all that \
+             it needs when you start it"
+            ))
+        }
+        _ => Verdict::Ask {
+            reason: Some(format!(
+                "to type this into session {session}, which runs outside of the sandbox: {}",
+                visible::exact(command)
+            )),
+            unsandboxed: true,
+        },
+    }
+}
+
 fn refusal(what: &str, why: Option<&str>) -> String {
     why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
 }

@@ -4,8 +4,9 @@ use crate::Id;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
 use crate::port::tool::{PatchPlan, PatchTarget};
+use crate::processes::OutsideCommand;
 use crate::terms::Terms;
-use crate::tools::CommandCall;
+use crate::tools::{CommandCall, WriteStdinCall};
 
 /// A call that the user is asked about.
 pub(crate) struct Asking {
@@ -27,8 +28,18 @@ pub(crate) enum AskedAbout {
     Command(Box<CommandCall>, CommandItem),
     /// A patch.
     Patch(FileChange),
+    /// Text for a running command.
+    Typing(TypingRequest),
     /// Permissions.
     Permissions(PermissionRequest),
+}
+
+/// Text that a call types into a command outside of the sandbox.
+pub(crate) struct TypingRequest {
+    /// The item that shows the call.
+    pub(crate) item: DynamicCall,
+    pub(crate) call: WriteStdinCall,
+    pub(crate) command: OutsideCommand,
 }
 
 /// Permissions that the user is asked for.
@@ -46,6 +57,7 @@ impl AskedAbout {
         match self {
             Self::Command(_, item) => Item::Command(item.clone()),
             Self::Patch(change) => change.item(),
+            Self::Typing(request) => Item::DynamicCall(request.item.clone()),
             Self::Permissions(request) => Item::DynamicCall(request.item.clone()),
         }
     }

@@ -36,7 +36,8 @@ impl Tool for RequestPermissions {
     fn definition(&self, tools: &ToolSet) -> Option<String> {
         let description = "Asks the user for permissions that several later commands need: folders \
              to read or to write, or the network. Ask for the narrowest that suffice. What is \
-             granted holds from the next command on; the result names it.";
+             granted holds from the next command on; the result names it. A command that has what was granted \
+             for the turn ends with the turn.";
         let folders = |what: &str| json!({ "type": "array", "items": { "type": "string" }, "description": what });
         let properties = json!({
             "reason": { "type": "string", "description": "What they are for, for the user." },

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::command::CommandCall;
+use super::write_stdin::WriteStdinCall;
 use crate::Id;
 use crate::cx::Cx;
 use crate::goal::GoalTracker;
@@ -19,7 +20,7 @@ use crate::port::question::UserQuestion;
 use crate::port::settings::{Mode, Settings};
 use crate::port::tool::{Assessment, ImageData, PatchPlan, ToolError, ToolRequest};
 use crate::port::tool_set::ToolSet;
-use crate::processes::Processes;
+use crate::processes::{OutsideCommand, Processes};
 
 /// A tool that the model can call.
 pub(crate) trait Tool: Sync {
@@ -101,6 +102,13 @@ pub(crate) enum Step {
         reason: Option<String>,
         /// Those that the policy does not include.
         permissions: Permissions,
+    },
+    /// Text for a running command outside of the sandbox is decided about, and typed.
+    Type {
+        /// The call that types.
+        call: WriteStdinCall,
+        /// The command.
+        command: OutsideCommand,
     },
     /// A running command is given time to answer.
     Await {

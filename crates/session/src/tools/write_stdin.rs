@@ -19,9 +19,9 @@ pub(crate) const NAME: &str = "write_stdin";
 pub(super) struct WriteStdin;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct WriteStdinCall {
-    pub(super) session_id: u64,
-    pub(super) chars: String,
+pub(crate) struct WriteStdinCall {
+    pub(crate) session_id: u64,
+    pub(crate) chars: String,
     pub(super) yield_time_ms: Option<u64>,
     pub(super) max_output_tokens: Option<u64>,
 }
@@ -63,28 +63,20 @@ impl WriteStdinCall {
             max_output_tokens: arguments.number("max_output_tokens")?,
         })
     }
-}
 
-impl ToolCall for WriteStdinCall {
-    fn begin(&self, cx: &mut CallCx<'_>) -> Step {
-        let Self { session_id, chars, yield_time_ms, max_output_tokens } = self;
+    /// What a command that has ended in the background left behind.
+    pub(crate) fn take_ended(&self, cx: &mut CallCx<'_>) -> Option<String> {
         let limits = cx.cx.limits;
-        if let Some(output) = cx.processes.take_ended(*session_id, *max_output_tokens, &limits) {
-            return Step::Finish(CallOutput::Text(output));
-        }
-        let interaction = Interaction {
-            call: cx.number,
-            chars,
-            reads_only: cx.is_planning(),
-            tokens: *max_output_tokens,
-        };
-        let item = match cx.processes.interact(*session_id, &interaction, cx.cx.now) {
-            Ok(item) => item,
-            Err(error) => {
-                let arguments = json!({ "session_id": session_id, "chars": chars });
-                return cx.fail(NAME, &arguments, refusal(error, *session_id));
-            }
-        };
+        cx.processes.take_ended(self.session_id, self.max_output_tokens, &limits)
+    }
+
+    /// Types what is to be typed, and waits. `Err`: why that is not possible, for the model.
+    pub(crate) fn carry_out(&self, cx: &mut CallCx<'_>) -> Result<Step, String> {
+        let Self { session_id, chars, yield_time_ms, .. } = self;
+        let item = cx
+            .processes
+            .interact(*session_id, &self.interaction(cx.number, cx.is_planning()), cx.cx.now)
+            .map_err(|error| refusal(error, *session_id))?;
         cx.cx.emit(Event::TerminalInteraction {
             turn: cx.turn.clone(),
             item,
@@ -92,12 +84,40 @@ impl ToolCall for WriteStdinCall {
             stdin: chars.clone(),
         });
         let wait_ms = if chars.is_empty() {
-            yield_time_ms.unwrap_or(5_000).clamp(1_000, limits.max_poll_ms.max(1_000))
+            let most = cx.cx.limits.max_poll_ms.max(1_000);
+            yield_time_ms.unwrap_or(5_000).clamp(1_000, most)
         } else {
             cx.cx.push(Effect::Write { process: *session_id, text: chars.clone() });
             yield_time_ms.unwrap_or(250).clamp(50, 30_000)
         };
-        Step::Await { process: *session_id, wait_ms }
+        Ok(Step::Await { process: *session_id, wait_ms })
+    }
+
+    fn interaction(&self, call: u64, reads_only: bool) -> Interaction<'_> {
+        Interaction { call, chars: &self.chars, reads_only, tokens: self.max_output_tokens }
+    }
+}
+
+impl ToolCall for WriteStdinCall {
+    fn begin(&self, cx: &mut CallCx<'_>) -> Step {
+        if let Some(output) = self.take_ended(cx) {
+            return Step::Finish(CallOutput::Text(output));
+        }
+        let Self { session_id, chars, .. } = self;
+        let interaction = self.interaction(cx.number, cx.is_planning());
+        let possible = cx.processes.check_interaction(*session_id, &interaction);
+        let possible = possible.map_err(|error| refusal(error, *session_id));
+        // Where nothing is confined, a command outside of the sandbox is an ordinary one.
+        let is_confined = !cx.settings.in_force().sandbox.is_unconfined();
+        let outside = cx.processes.outside_command(*session_id, chars).filter(|_| is_confined);
+        let step = possible.and_then(|()| match outside {
+            Some(command) => Ok(Step::Type { call: self.clone(), command }),
+            None => self.carry_out(cx),
+        });
+        step.unwrap_or_else(|message| {
+            let arguments = json!({ "session_id": session_id, "chars": chars });
+            cx.fail(NAME, &arguments, message)
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::approval::Put;
 use super::{Turn, permissions};
 use crate::approvals::{Action, ApprovalRequest, CommandRequest, Verdict};
-use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest};
+use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest, TypingRequest};
 use crate::history::CallOutput;
 use crate::plan_mode::{CHANGES_NOTHING, Reach};
 use crate::port::approval::{Ask, Decision};
@@ -16,7 +16,7 @@ use crate::port::tool::{Attempted, ExecSpec, PatchPlan, Prepared, ToolError};
 use crate::processes::{AgentCommand, output};
 use crate::terms::{CHANGED, Terms};
 use crate::thread::Thread;
-use crate::tools::{CommandCall, Found, Step, command_item, started_call, write_stdin};
+use crate::tools::{CommandCall, Found, Step, command_item, started_call};
 
 impl Turn {
     /// Begins the calls whose turn has come, and asks the model again once all are answered.
@@ -29,7 +29,7 @@ impl Turn {
         self.advance(thread);
     }
 
-    fn carry_out(&mut self, number: u64, step: Step, thread: &mut Thread) {
+    pub(super) fn carry_out(&mut self, number: u64, step: Step, thread: &mut Thread) {
         match step {
             Step::Prepare(request) => {
                 let turn = self.view.id.clone();
@@ -47,6 +47,7 @@ impl Turn {
             Step::Permissions { tool, arguments, reason, permissions } => {
                 self.ask_permissions(number, (tool, arguments), reason, permissions, thread);
             }
+            Step::Type { call, command } => self.decide_typing(number, call, command, thread),
             Step::Await { process, wait_ms } => {
                 self.calls.wait_for(number, process);
                 thread.cx.push(Effect::Wait { call: number, ms: wait_ms });
@@ -178,7 +179,7 @@ impl Turn {
     }
 
     /// Completes the item of a call that does not run, and answers the call, with the reason.
-    fn close_call(
+    pub(super) fn close_call(
         &mut self,
         number: u64,
         item: Item,
@@ -269,6 +270,7 @@ impl Turn {
                 self.run(number, *command, item, unsandboxed, thread);
             }
             AskedAbout::Patch(change) => self.apply(number, change, thread),
+            AskedAbout::Typing(request) => self.type_text(number, request, thread),
             AskedAbout::Permissions(request) => {
                 let PermissionRequest { item, permissions, .. } = request;
                 let grant = Grant { permissions, scope: GrantScope::Turn };
@@ -311,6 +313,9 @@ impl Turn {
             call: number,
             tty: command.tty,
             reads_only: thread.configuration.is_planning(),
+            is_outside: thread.configuration.command_policy(unsandboxed).is_unconfined(),
+            ends_with_turn: thread.configuration.relies_on_turn_grants(unsandboxed),
+            cwd: command.assessment.real_cwd.clone(),
             tokens: command.max_output_tokens,
         };
         thread.processes.start(&self.view.id, item, &by, &thread.cx);
@@ -423,16 +428,6 @@ impl Turn {
             self.answer(number, output, thread);
         }
     }
-
-    /// What was typed did not reach the command: the call that typed fails.
-    pub(crate) fn not_typed(&mut self, process: u64, thread: &mut Thread) {
-        let Some(call) = thread.processes.not_typed(process) else { return };
-        let arguments = serde_json::json!({ "session_id": process });
-        let message = write_stdin::not_typed(process);
-        let mut cx = thread.call_cx(&self.view.id);
-        cx.fail(write_stdin::NAME, &arguments, message.clone());
-        self.answer(call, message, thread);
-    }
 }
 
 /// A call as a reviewer gets to see it.
@@ -446,6 +441,9 @@ fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Ac
             let cwd = &thread.configuration.settings().cwd;
             Action::patch(&change.changes, &change.targets, cwd, unsandboxed)
         }
+        AskedAbout::Typing(TypingRequest { call, command, .. }) => {
+            Action::input(&call.chars, call.session_id, command)
+        }
         AskedAbout::Permissions(PermissionRequest { permissions, reason, .. }) => {
             Action::permissions(permissions, reason.as_deref())
         }
@@ -457,7 +455,9 @@ fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Ac
 fn decided_under<'a>(about: &AskedAbout, thread: &'a Thread) -> &'a Settings {
     match about {
         AskedAbout::Permissions(_) => thread.configuration.chosen(),
-        AskedAbout::Command(..) | AskedAbout::Patch(_) => thread.configuration.settings(),
+        AskedAbout::Command(..) | AskedAbout::Patch(_) | AskedAbout::Typing(_) => {
+            thread.configuration.settings()
+        }
     }
 }
 
@@ -470,6 +470,9 @@ fn grant(about: &AskedAbout, unsandboxed: bool, thread: &mut Thread) {
             thread.approvals.grant_command(identity, cwd, reach);
         }
         AskedAbout::Patch(change) => thread.approvals.grant_changes(&change.targets),
+        AskedAbout::Typing(TypingRequest { call, .. }) => {
+            thread.processes.allow_text(call.session_id, &call.chars);
+        }
         AskedAbout::Permissions(_) => {}
     }
 }

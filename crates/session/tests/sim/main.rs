@@ -18,4 +18,5 @@ mod script;
 mod simulation;
 mod stories;
 mod sweeps;
+mod typing_stories;
 mod verdict_stories;

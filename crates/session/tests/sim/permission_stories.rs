@@ -35,7 +35,7 @@ fn folders(list: &[&str]) -> Vec<PathBuf> {
     list.iter().map(PathBuf::from).collect()
 }
 
-fn grant(write: &[&str], network: bool, scope: GrantScope) -> Decision {
+pub(crate) fn grant(write: &[&str], network: bool, scope: GrantScope) -> Decision {
     let permissions = Permissions { read: Vec::new(), write: folders(write), network };
     Decision::Grant(Grant { permissions, scope })
 }

@@ -1,10 +1,13 @@
 //! The named scenarios that every sweep runs over.
 
 use serde_json::json;
-use session::{ApprovalPolicy, Decision, Limits, Mode, Overrides, Restored, Retry, SandboxPolicy};
+use session::{
+    ApprovalPolicy, Decision, GrantScope, Limits, Mode, Overrides, Restored, Retry, SandboxPolicy,
+};
 
 use crate::response::{Output, call, cut, escalated, exec, failed, patch, respond, say, write};
 use crate::script::{Review, Script, Start, judged, settings, verdict};
+use crate::typing_stories;
 
 /// All scenarios, by name.
 pub(crate) fn all() -> Vec<(&'static str, Script)> {
@@ -164,6 +167,11 @@ fn approvals() -> Vec<(&'static str, Script)> {
             .deciding(&[Decision::Cancel]),
         ),
         ("reviews", reviews),
+        (
+            "text outside the sandbox",
+            Script::new(&[&[typing_stories::outside("forever")], &[write("b", 2, "quit\n")]]),
+        ),
+        ("a grant of the turn", typing_stories::granted(GrantScope::Turn)),
         ("two clients", two_clients),
         ("two clients, one cancels", cancelling),
     ]

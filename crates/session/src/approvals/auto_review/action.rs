@@ -12,6 +12,7 @@ use crate::port::item::{Change, ChangeKind};
 use crate::port::permission::Permissions;
 use crate::port::settings::Settings;
 use crate::port::tool::{Assessment, PatchTarget, ToolRequest};
+use crate::processes::OutsideCommand;
 
 /// Bytes of an action as the reviewer gets it, with the reason why it is asked; one that is larger is refused, because a reviewer
 /// that sees a part cannot judge the whole.
@@ -54,6 +55,16 @@ enum Details<'a> {
         changes: Vec<ShownChange<'a>>,
         /// Every path that is written or removed, and where it leads.
         targets: Vec<ShownTarget>,
+        leaves_sandbox: bool,
+    },
+    Input {
+        /// What is typed.
+        text: &'a str,
+        /// The number of the running command, and the item that shows it, which is unique.
+        session: u64,
+        item: &'a str,
+        command: &'a str,
+        cwd: String,
         leaves_sandbox: bool,
     },
     Permissions {
@@ -168,6 +179,16 @@ impl Action {
         let shown = ReviewedAction::Patch { cwd: cwd.clone(), files };
         let details = Details::Patch { cwd, changes, targets, leaves_sandbox: unsandboxed };
         Self::new(shown, &details, unsandboxed)
+    }
+
+    /// Text that is typed into the running command `session`, which is outside of the sandbox.
+    pub(crate) fn input(text: &str, session: u64, command: &OutsideCommand) -> Self {
+        let OutsideCommand { item, display, cwd } = command;
+        let cwd = visible::path(cwd);
+        let shown = ReviewedAction::Script { script: visible::exact(text), cwd: cwd.clone() };
+        let command = display.as_str();
+        let details = Details::Input { text, session, item, command, cwd, leaves_sandbox: true };
+        Self::new(shown, &details, true)
     }
 
     /// Permissions for all commands of the turn that follow.
