@@ -171,6 +171,7 @@ pub struct WebSearch {
 pub struct Usage {
     pub input_tokens: u64,
     pub cached_input_tokens: u64,
+    pub cache_write_input_tokens: u64,
     pub output_tokens: u64,
     pub reasoning_output_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

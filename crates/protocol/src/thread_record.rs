@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::common::AbsolutePath;
 use crate::thread_start::ThreadSource;
 use crate::turn::Turn;
+use crate::wire;
 
 /// A conversation (specification, "Thread").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -192,6 +193,13 @@ pub struct TokenUsageBreakdown {
     pub input_tokens: i64,
     /// Part of `inputTokens`.
     pub cached_input_tokens: i64,
+    /// Part of `inputTokens`, written to the provider's prompt cache; absent if it is 0.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_default"
+    )]
+    pub cache_write_input_tokens: i64,
     pub output_tokens: i64,
     /// Part of `outputTokens`.
     pub reasoning_output_tokens: i64,

@@ -159,13 +159,27 @@ pub enum ThreadStartSource {
 }
 
 /// For whom a thread was started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadSource {
     User,
     Subagent,
     MemoryConsolidation,
+    /// A name of the client's own.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl From<&str> for ThreadSource {
+    fn from(name: &str) -> Self {
+        match name {
+            "user" => Self::User,
+            "subagent" => Self::Subagent,
+            "memory_consolidation" => Self::MemoryConsolidation,
+            other => Self::Other(other.to_owned()),
+        }
+    }
 }
 
 /// Tone of the model's messages.

@@ -136,6 +136,10 @@ pub struct TurnStartParams {
         skip_serializing_if = "Option::is_none"
     )]
     pub service_tier: Option<Option<String>>,
+    /// Service tier of this turn only; `default` for the provider's default. A turn that joins a running
+    /// one has the tier of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier_for_turn: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<ReasoningEffort>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,6 +151,9 @@ pub struct TurnStartParams {
     /// JSON Schema of the final answer, for this turn only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// What started the turn, in the client's words: a note for the server's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_trigger: Option<String>,
     /// Most tokens, input and output, that this turn, its agents and the turns that continue its goal
     /// may use together. With a turn in progress, its limit becomes the lower of the two; that of an
     /// agent's turn counts from then on.
@@ -170,6 +177,7 @@ pub const TURN_OVERRIDES: &[&str] = &[
     "permissions",
     "model",
     "serviceTier",
+    "serviceTierForTurn",
     "effort",
     "summary",
     "personality",
@@ -177,6 +185,7 @@ pub const TURN_OVERRIDES: &[&str] = &[
     "outputSchema",
     "environments",
     "maxTotalTokens",
+    "turnTrigger",
 ];
 
 /// An execution environment and the folder to work in.

@@ -418,7 +418,7 @@ impl ThreadLoader {
         cwd: &Path,
     ) -> Result<Overrides, Error> {
         check_model("model", client.model.as_deref())?;
-        check_service_tier(client.service_tier.as_deref())?;
+        check_service_tier("serviceTier", client.service_tier.as_deref())?;
         if let Some(provider) = &client.model_provider {
             check_provider(config, provider)?;
         }
@@ -438,6 +438,7 @@ impl ThreadLoader {
             cwd: client.cwd.clone(),
             personality: client.personality.as_ref().map(name),
             service_tier: client.service_tier.clone().map(Some),
+            turn_service_tier: None,
             ..Overrides::default()
         })
     }

@@ -339,7 +339,13 @@ impl Machine {
         let thread = &mut self.thread;
         let kept_before = thread.conversation.kept_fragments();
         let kind = Kind::Ordinary { kept_before };
-        let beginning = Beginning { kind, reply: None, asks_model: true, output_schema: None };
+        let beginning = Beginning {
+            kind,
+            reply: None,
+            asks_model: true,
+            output_schema: None,
+            service_tier: None,
+        };
         let mut turn = Turn::begin(beginning, thread);
         if continues {
             thread.cx.push(Effect::TurnContinues { turn: turn.id().clone() });

@@ -54,6 +54,8 @@ pub(crate) struct Turn {
     /// Whether the model called a tool.
     made_calls: bool,
     output_schema: Option<Arc<str>>,
+    /// In place of the thread's service tier.
+    service_tier: Option<Option<String>>,
     /// Input that the model has not seen: sent with the turn's next request, and behind the summary
     /// of a compaction.
     pending: Vec<Fragment>,
@@ -94,7 +96,7 @@ pub(crate) struct Ended {
 impl Turn {
     /// Begins a turn: stored, answered, reported.
     pub(crate) fn begin(beginning: Beginning, thread: &mut Thread) -> Self {
-        let Beginning { kind, reply, asks_model, output_schema } = beginning;
+        let Beginning { kind, reply, asks_model, output_schema, service_tier } = beginning;
         let view = new_view(thread);
         let (turn, at) = (view.id.clone(), view.started_at);
         thread.cx.persist(Record::TurnStarted { turn, at });
@@ -120,6 +122,7 @@ impl Turn {
             is_finished: false,
             made_calls: false,
             output_schema,
+            service_tier,
             pending: Vec::new(),
             compaction: None,
             compacted_at: None,

@@ -3656,7 +3656,10 @@ export interface ThreadShellCommandParams {
 export type ThreadSortKey = "created_at" | "updated_at";
 
 /** For whom a thread was started. */
-export type ThreadSource = "user" | "subagent" | "memory_consolidation";
+export type ThreadSource =
+  | "user" | "subagent" | "memory_consolidation"
+  /** A name of the client's own. */
+  | string;
 
 /** Kind of source to list. */
 export type ThreadSourceKind = "cli" | "editor" | "exec" | "appServer" | "subAgent" | "subAgentReview" | "subAgentCompact" | "subAgentThreadSpawn" | "subAgentOther" | "unknown";
@@ -3825,6 +3828,8 @@ export type ThreadUnsubscribeStatus = "notLoaded" | "notSubscribed" | "unsubscri
 
 /** Tokens by kind. */
 export interface TokenUsageBreakdown {
+  /** Part of `inputTokens`, written to the provider's prompt cache; absent if it is 0. */
+  cacheWriteInputTokens?: number;
   /** Part of `inputTokens`. */
   cachedInputTokens: number;
   inputTokens: number;
@@ -3971,8 +3976,15 @@ export interface TurnStartParams {
   sandboxPolicy?: SandboxPolicy | null;
   /** Null selects the default tier. */
   serviceTier?: string | null;
+  /**
+   * Service tier of this turn only; `default` for the provider's default. A turn that joins a running
+   * one has the tier of that.
+   */
+  serviceTierForTurn?: string | null;
   summary?: ReasoningSummary | null;
   threadId: string;
+  /** What started the turn, in the client's words: a note for the server's log. */
+  turnTrigger?: string | null;
 }
 
 /** Result of `turn/start`. */

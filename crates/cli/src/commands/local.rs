@@ -206,6 +206,8 @@ pub(crate) fn turn_start(thread_id: &str, input: Vec<UserInput>) -> TurnStartPar
         permissions: None,
         model: None,
         service_tier: None,
+        service_tier_for_turn: None,
+        turn_trigger: None,
         effort: None,
         summary: None,
         personality: None,

@@ -112,7 +112,7 @@ await check("threads", "the fresh home that the variable names holds them", asyn
 await check("threads", "options", async () => {
   const thread = codex({ config: { hide_agent_reasoning: false } }).startThread({
     model: "echo",
-    threadSource: "user",
+    threadSource: "mail-room",
     sandboxMode: "read-only",
     workingDirectory: work,
     skipGitRepoCheck: true,

@@ -22,6 +22,7 @@ from openai_codex import (
     AsyncCodex,
     Codex,
     CodexConfig,
+    ExternalMessage,
     ImageInput,
     InvalidParamsError,
     InvalidRequestError,
@@ -450,8 +451,15 @@ def _():
 
 @check("errors", "options that this server lacks are refused by name")
 def _():
-    turn = lambda: made.thread.run("x", source="timer")
-    refused(InvalidParamsError, "turnTrigger", turn)
+    external = ExternalMessage(tool_name="mail", content="hello")
+    refused(InvalidParamsError, "toolOutput", lambda: made.thread.run(external))
+
+
+@check("threads", "a turn has a source and a service tier of its own")
+def _():
+    thread = codex.thread_start(approval_mode=ApprovalMode.deny_all)
+    result = thread.run("hello", source="timer", turn_service_tier="default")
+    equal(result.final_response, "hello")
 
 
 # Accounts are not implemented yet: what needs one says so.

@@ -55,6 +55,7 @@ fn scripted_usage(usage: Usage) -> script::Usage {
     script::Usage {
         input_tokens: usage.input,
         cached_input_tokens: usage.cached_input,
+        cache_write_input_tokens: usage.cache_write,
         output_tokens: usage.output,
         reasoning_output_tokens: usage.reasoning_output,
         total_tokens: Some(usage.total),

@@ -238,7 +238,7 @@ impl Player {
             response["usage"] = json!({
                 "input_tokens": usage.input_tokens,
                 "input_tokens_details": {"cached_tokens": usage.cached_input_tokens,
-                    "cache_write_tokens": 0},
+                    "cache_write_tokens": usage.cache_write_input_tokens},
                 "output_tokens": usage.output_tokens,
                 "output_tokens_details": {"reasoning_tokens": usage.reasoning_output_tokens},
                 "total_tokens": usage.total_tokens.unwrap_or(sum)});

@@ -146,6 +146,7 @@ fn breakdown(usage: Usage) -> record::TokenUsageBreakdown {
         total_tokens: usage.total,
         input_tokens: usage.input,
         cached_input_tokens: usage.cached_input,
+        cache_write_input_tokens: usage.cache_write_input,
         output_tokens: usage.output,
         reasoning_output_tokens: usage.reasoning_output,
     }

@@ -107,6 +107,7 @@ fn tokens(usage: model::Usage) -> Usage {
     Usage {
         input: number(usage.input),
         cached_input: number(usage.cached_input),
+        cache_write_input: number(usage.cache_write),
         output: number(usage.output),
         reasoning_output: number(usage.reasoning_output),
         total: number(usage.total),

@@ -180,17 +180,17 @@ pub(crate) fn check_model(member: &str, model: Option<&str>) -> Result<(), Error
     }
 }
 
-/// Checks the service tier that a client chooses.
+/// Checks the service tier that a client chooses with `member`.
 ///
 /// # Errors
 /// `-32602` naming the tiers that there are.
-pub(crate) fn check_service_tier(tier: Option<&str>) -> Result<(), Error> {
+pub(crate) fn check_service_tier(member: &str, tier: Option<&str>) -> Result<(), Error> {
     match tier {
         Some(tier) if config::ServiceTier::parse(tier).is_none() => {
             let shown = start_of(tier);
             let known = config::ServiceTier::NAMES.join("`, `");
             Err(Error::invalid_params(format!(
-                "`serviceTier`: there is no tier `{shown}`; give `{known}`, or leave it out"
+                "`{member}`: there is no tier `{shown}`; give `{known}`, or leave it out"
             )))
         }
         _ => Ok(()),

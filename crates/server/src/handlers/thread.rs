@@ -28,6 +28,19 @@ use crate::thread::{Command, ElicitationChange, Extra, Snapshot, ThreadHandle};
 use crate::thread_loader::{ClientOverrides, Fork};
 use crate::{convert, folders};
 
+/// Longest name of a client's own in `threadSource`, in characters.
+const MAX_SOURCE: usize = 64;
+
+fn check_source(source: Option<&ThreadSource>) -> Result<(), Error> {
+    match source {
+        Some(ThreadSource::Other(name)) if !(1..=MAX_SOURCE).contains(&name.chars().count()) => {
+            let message = format!("`threadSource` has 1 to {MAX_SOURCE} characters");
+            Err(Error::invalid_params(message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 impl ThreadMethods<Caller> for Server {
     async fn thread_start(
         &self,
@@ -41,6 +54,7 @@ impl ThreadMethods<Caller> for Server {
                 ("experimentalRawEvents", params.experimental_raw_events),
             ],
         )?;
+        check_source(params.thread_source.as_ref())?;
         let given = params.take_overrides();
         let extra = Extra {
             service_name: params.service_name,
@@ -99,6 +113,7 @@ impl ThreadMethods<Caller> for Server {
             ("path", params.path.is_some()),
         ];
         import::at_most_one(&given)?;
+        check_source(params.thread_source.as_ref())?;
         let overrides = self.client_overrides(params.take_overrides(), None).await?;
         let whole = self.whole_thread(&caller, params.exclude_turns).await;
         let (handle, overrides) = if let Some(path) = params.path {

@@ -25,6 +25,12 @@ use crate::handlers::refuse_missing;
 use crate::server::Server;
 use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget};
 
+/// The service tier that stands for none.
+const DEFAULT_TIER: &str = "default";
+
+/// Longest `turnTrigger`, in characters.
+const MAX_TRIGGER: usize = 256;
+
 impl TurnMethods<Caller> for Server {
     async fn turn_start(
         &self,
@@ -45,6 +51,11 @@ impl TurnMethods<Caller> for Server {
         if permissions.is_some() && overrides.sandbox.is_some() {
             return Err(Error::exclusive("permissions", "sandboxPolicy"));
         }
+        let trigger = params.turn_trigger;
+        if trigger.as_ref().is_some_and(|trigger| trigger.chars().count() > MAX_TRIGGER) {
+            let message = format!("`turnTrigger` has at most {MAX_TRIGGER} characters");
+            return Err(Error::invalid_params(message));
+        }
         let started = send(&handle, caller.gate(), |answer, gate| Command::StartTurn {
             content,
             overrides: Box::new(overrides),
@@ -56,7 +67,13 @@ impl TurnMethods<Caller> for Server {
             gate,
         });
         match started.await? {
-            Answer::Started(view) => Ok(TurnStartResponse { turn: convert::event::turn(&view) }),
+            Answer::Started(view) => {
+                if let Some(trigger) = trigger {
+                    let turn = &view.id;
+                    tracing::info!(target: "server::turn", %turn, ?trigger, "started by a client");
+                }
+                Ok(TurnStartResponse { turn: convert::event::turn(&view) })
+            }
             _ => Err(Error::mismatched_answer("turn/start")),
         }
     }
@@ -136,7 +153,8 @@ fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides
     let mode_model = by_mode.map(|settings| settings.model.as_str());
     check_model("collaborationMode.settings.model", mode_model)?;
     check_model("model", params.model.as_deref())?;
-    check_service_tier(params.service_tier.as_ref().and_then(Option::as_deref))?;
+    check_service_tier("serviceTier", params.service_tier.as_ref().and_then(Option::as_deref))?;
+    let turn_service_tier = turn_service_tier(params.service_tier_for_turn.as_deref())?;
     let model = params.model.as_deref().or(mode_model).map(str::to_owned);
     let effort = params.effort.or_else(|| by_mode.and_then(|settings| settings.reasoning_effort));
     Ok(Overrides {
@@ -150,8 +168,21 @@ fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides
         summary: params.summary.as_ref().map(name),
         personality: params.personality.as_ref().map(name),
         service_tier: params.service_tier.clone(),
+        turn_service_tier,
         mode,
     })
+}
+
+/// The service tier of the turn alone.
+fn turn_service_tier(tier: Option<&str>) -> Result<Option<Option<String>>, Error> {
+    match tier {
+        None => Ok(None),
+        Some(DEFAULT_TIER) => Ok(Some(None)),
+        Some(tier) => {
+            check_service_tier("serviceTierForTurn", Some(tier))?;
+            Ok(Some(Some(tier.to_owned())))
+        }
+    }
 }
 
 fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {

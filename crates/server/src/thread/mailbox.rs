@@ -88,17 +88,25 @@ impl Mailbox {
 
     /// The next command; `None` when no sender is left. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Command> {
-        tokio::select! {
-            biased;
-            Some(answer) = self.agent_answers.1.recv() => Some(Command::Input(answer)),
-            command = self.receiver.recv() => command,
+        loop {
+            let command = tokio::select! {
+                biased;
+                Some(answer) = self.agent_answers.1.recv() => Command::Input(answer),
+                command = self.receiver.recv() => command?,
+            };
+            if !command.is_withdrawn() {
+                return Some(command);
+            }
         }
     }
 
     /// A command that has arrived already.
     pub(super) fn try_next(&mut self) -> Option<Command> {
         let answer = self.agent_answers.1.try_recv().ok();
-        answer.map(Command::Input).or_else(|| self.receiver.try_recv().ok())
+        answer.map(Command::Input).or_else(|| {
+            let mut arrived = std::iter::from_fn(|| self.receiver.try_recv().ok());
+            arrived.find(|command| !command.is_withdrawn())
+        })
     }
 
     /// The first answer of agents that comes before `pause` is over.

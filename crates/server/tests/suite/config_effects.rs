@@ -278,6 +278,33 @@ async fn fast_mode() {
     }
 }
 
+#[tokio::test]
+async fn the_service_tier_of_a_turn_is_for_that_turn_only() {
+    let asks = calls("exec_command", json!({ "cmd": "read line", "yield_time_ms": 250 }));
+    let mut env =
+        TestEnvironment::with_responses(json!([says("One."), asks, says("Two."), says("Three.")]))
+            .await;
+    env.config_overrides.push("service_tier=flex".to_owned());
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let unrestricted = json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" });
+    let thread = peer.start_thread(unrestricted).await;
+    let turn = |tier: Value| {
+        json!({ "threadId": thread, "input": [{ "type": "text", "text": "Go." }],
+            "serviceTierForTurn": tier, "turnTrigger": "timer" })
+    };
+    peer.run_turn_with(turn(json!("default"))).await;
+    let second = peer.call("turn/start", turn(json!("fast"))).await["turn"]["id"].clone();
+    peer.expect_where("item/started", |params| params["item"]["type"] == "commandExecution").await;
+    // It joins, and has the tier of the running turn.
+    peer.call("turn/start", turn(json!("default"))).await;
+    peer.turn_end(second.as_str().unwrap()).await;
+    peer.run_turn_with(turn(Value::Null)).await;
+    let tiers: Vec<Value> =
+        env.model().requests().iter().map(|request| request["service_tier"].clone()).collect();
+    assert_eq!(tiers, [Value::Null, json!("fast"), json!("fast"), json!("flex")]);
+}
+
 // Effect of `commit_attribution`.
 #[tokio::test]
 async fn commit_attribution() {

@@ -104,11 +104,11 @@ async fn a_thread_in_a_file_is_resumed_and_forked() {
     assert_eq!(questions(&mut peer, &thread).await, ["first", "second"]);
 
     let wish = json!({ "threadId": "anything", "path": path, "cwd": new.workspace(),
-        "threadSource": "user" });
+        "threadSource": "mail-room" });
     let forked = peer.call("thread/fork", wish).await["thread"].clone();
     assert_ne!(forked["id"], thread);
     assert_eq!((&forked["forkedFromId"], &forked["sessionId"]), (&json!(thread), &json!(thread)));
-    assert_eq!(forked["threadSource"], "user");
+    assert_eq!(forked["threadSource"], "mail-room", "a name of the client's own");
     let fork = forked["id"].as_str().unwrap();
     peer.run_turn(fork, "third").await;
     assert_eq!(questions(&mut peer, fork).await, ["first", "third"], "as the file has it");

@@ -224,6 +224,18 @@ async fn invalid_values_are_refused_by_name() {
             "`serviceTier`: there is no tier `warp`",
         ),
         ("turn/start", turn("serviceTier", json!("warp")), "give `flex`, `fast`"),
+        (
+            "turn/start",
+            turn("serviceTierForTurn", json!("warp")),
+            "`serviceTierForTurn`: there is no tier `warp`",
+        ),
+        ("turn/start", turn("turnTrigger", json!("x".repeat(257))), "`turnTrigger` has at most"),
+        ("thread/start", json!({ "threadSource": "" }), "`threadSource` has 1 to 64 characters"),
+        (
+            "thread/fork",
+            json!({ "threadId": thread, "threadSource": "x".repeat(65) }),
+            "`threadSource` has 1 to 64 characters",
+        ),
         ("turn/start", turn("input", beyond), "`input[0].text_elements[0].byteRange`"),
     ];
     refused(&mut peer, &cases).await;

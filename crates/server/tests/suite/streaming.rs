@@ -170,8 +170,8 @@ async fn two_turns_in_one_thread() {
 
 #[tokio::test]
 async fn token_usage_is_reported_and_summed() {
-    let usage = json!({ "input_tokens": 100, "cached_input_tokens": 64, "output_tokens": 20,
-        "reasoning_output_tokens": 5, "total_tokens": 120 });
+    let usage = json!({ "input_tokens": 100, "cached_input_tokens": 64, "cache_write_input_tokens": 7,
+        "output_tokens": 20, "reasoning_output_tokens": 5, "total_tokens": 120 });
     let response = json!({ "steps": [{ "message": "Hm." }, { "usage": usage }] });
     let env = TestEnvironment::with_responses(json!([response, response])).await;
     let server = env.start();
@@ -183,7 +183,7 @@ async fn token_usage_is_reported_and_summed() {
         assert_eq!((&notice["threadId"], &notice["turnId"]), (&json!(thread), &turn["id"]));
         for (part, times) in [("last", 1), ("total", times)] {
             let expected = json!({ "totalTokens": 120 * times, "inputTokens": 100 * times,
-                "cachedInputTokens": 64 * times, "outputTokens": 20 * times,
+                "cachedInputTokens": 64 * times, "cacheWriteInputTokens": 7 * times, "outputTokens": 20 * times,
                 "reasoningOutputTokens": 5 * times });
             assert_eq!(notice["tokenUsage"][part], expected, "{part}");
         }

@@ -26,7 +26,7 @@ impl Machine {
         &mut self,
         reply: u64,
         content: Vec<UserContent>,
-        overrides: Overrides,
+        mut overrides: Overrides,
         output_schema: Option<Arc<str>>,
     ) {
         if content.is_empty() {
@@ -45,10 +45,12 @@ impl Machine {
                 }
             };
         }
+        let service_tier = overrides.turn_service_tier.take();
         thread.configuration.override_settings(overrides, &mut thread.cx);
         let kept_before = thread.conversation.kept_fragments();
         let kind = Kind::Ordinary { kept_before };
-        let beginning = Beginning { kind, reply: Some(reply), asks_model: true, output_schema };
+        let beginning =
+            Beginning { kind, reply: Some(reply), asks_model: true, output_schema, service_tier };
         let mut turn = Turn::begin(beginning, thread);
         thread.introduce(turn.id());
         turn.add_user_message(content, thread);

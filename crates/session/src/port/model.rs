@@ -16,6 +16,9 @@ pub struct Usage {
     pub input: i64,
     /// Those read from the provider's prompt cache.
     pub cached_input: i64,
+    /// Those written to the provider's prompt cache.
+    #[serde(default)]
+    pub cache_write_input: i64,
     /// All output tokens.
     pub output: i64,
     /// Those spent on reasoning.
@@ -30,6 +33,7 @@ impl Usage {
         let add = |sum: &mut i64, more: i64| *sum = sum.saturating_add(more);
         add(&mut self.input, other.input);
         add(&mut self.cached_input, other.cached_input);
+        add(&mut self.cache_write_input, other.cache_write_input);
         add(&mut self.output, other.output);
         add(&mut self.reasoning_output, other.reasoning_output);
         add(&mut self.total, other.total);

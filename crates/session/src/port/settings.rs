@@ -217,6 +217,8 @@ pub struct Overrides {
     pub personality: Option<String>,
     /// See [`Settings::service_tier`]; `Some(None)` returns to the provider's default.
     pub service_tier: Option<Option<String>>,
+    /// The service tier of the turn that starts with these overrides: no setting of the thread.
+    pub turn_service_tier: Option<Option<String>>,
     /// The mode and its developer instructions (`None`: the built-in ones).
     pub mode: Option<(Mode, Option<String>)>,
 }

@@ -30,11 +30,14 @@ pub(crate) struct Beginning {
     /// Whether the model is asked at once.
     pub(crate) asks_model: bool,
     pub(crate) output_schema: Option<Arc<str>>,
+    /// In place of the thread's service tier.
+    pub(crate) service_tier: Option<Option<String>>,
 }
 
 impl Beginning {
     /// Of a turn that does not ask the model at once.
     pub(crate) fn new(kind: Kind, reply: u64) -> Self {
-        Self { kind, reply: Some(reply), asks_model: false, output_schema: None }
+        let (output_schema, service_tier) = (None, None);
+        Self { kind, reply: Some(reply), asks_model: false, output_schema, service_tier }
     }
 }

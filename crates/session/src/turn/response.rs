@@ -70,7 +70,7 @@ impl Turn {
             summary: settings.summary.clone(),
             verbosity: settings.verbosity.clone(),
             output_schema,
-            service_tier: settings.service_tier.clone(),
+            service_tier: self.service_tier.as_ref().unwrap_or(&settings.service_tier).clone(),
         }
     }
 

@@ -98,7 +98,14 @@ pub(crate) fn cut(outputs: &[Output]) -> Response {
 
 /// The end of a response.
 pub(crate) fn completed() -> ModelEvent {
-    let usage = Usage { input: 10, cached_input: 4, output: 3, reasoning_output: 1, total: 13 };
+    let usage = Usage {
+        input: 10,
+        cached_input: 4,
+        output: 3,
+        reasoning_output: 1,
+        total: 13,
+        ..Usage::default()
+    };
     ModelEvent::Completed { usage }
 }
 

@@ -303,7 +303,7 @@ fn typing_that_does_not_reach_its_command_fails() {
 
 #[test]
 fn a_failed_response_is_charged_its_usage() {
-    let usage = Usage { input: 5, cached_input: 0, output: 2, reasoning_output: 0, total: 7 };
+    let usage = Usage { input: 5, output: 2, total: 7, ..Usage::default() };
     let failure = Failure {
         usage: Some(usage),
         ..Failure::new(FailureKind::Other, "the response is incomplete")

@@ -38,9 +38,10 @@ pub(crate) struct Arguments {
     /// Continue a stored thread; the same as `exec resume THREAD_ID`
     #[arg(long, value_name = "THREAD_ID", global = true)]
     resume: Option<String>,
-    /// For whom a new thread is started
+    /// For whom a new thread is started: `user`, `subagent`, `memory_consolidation`, or a name of your
+    /// own
     #[arg(long, value_name = "SOURCE", global = true)]
-    thread_source: Option<Source>,
+    thread_source: Option<String>,
     /// An image file to send with the prompt; may be repeated
     #[arg(short, long = "image", value_name = "FILE", global = true)]
     pub(super) images: Vec<PathBuf>,
@@ -112,18 +113,6 @@ pub(super) enum Sandbox {
     WorkspaceWrite,
     /// Run without a sandbox
     DangerFullAccess,
-}
-
-/// For whom a thread is started.
-#[derive(Clone, Copy, ValueEnum)]
-enum Source {
-    /// The user
-    User,
-    /// An agent
-    Subagent,
-    /// The consolidation of memories
-    #[value(name = "memory_consolidation")]
-    MemoryConsolidation,
 }
 
 /// The thread that a run uses.
@@ -211,11 +200,7 @@ impl Arguments {
 
     /// For whom the thread is started.
     pub(super) fn thread_source(&self) -> Option<ThreadSource> {
-        self.thread_source.map(|source| match source {
-            Source::User => ThreadSource::User,
-            Source::Subagent => ThreadSource::Subagent,
-            Source::MemoryConsolidation => ThreadSource::MemoryConsolidation,
-        })
+        self.thread_source.as_deref().map(ThreadSource::from)
     }
 }
 
@@ -319,7 +304,6 @@ mod tests {
             &["review", "--title", "t", "words"],
             &["--json", "--experimental-json", "p"],
             &["--ephemeral", "--resume", "t"],
-            &["--thread-source", "robot", "p"],
         ] {
             assert!(parse(line).is_err(), "{line:?}");
         }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use jsonrpc::Notification;
 use protocol::{
+    CollabAgentStatus, CollabAgentTool, CollabToolCallItem, CollabToolCallStatus,
     CommandExecutionStatus, McpToolCallItem, McpToolCallStatus, PatchApplyStatus, PatchChangeKind,
     ThreadItem, TokenUsageBreakdown, Turn, TurnPlanStep, TurnPlanStepStatus, TurnStatus,
 };
@@ -154,6 +155,7 @@ const NO_TOKENS: TokenUsageBreakdown = TokenUsageBreakdown {
     total_tokens: 0,
     input_tokens: 0,
     cached_input_tokens: 0,
+    cache_write_input_tokens: 0,
     output_tokens: 0,
     reasoning_output_tokens: 0,
 };
@@ -171,6 +173,7 @@ impl Usage {
         json!({
             "input_tokens": used.input_tokens,
             "cached_input_tokens": used.cached_input_tokens,
+            "cache_write_input_tokens": used.cache_write_input_tokens,
             "output_tokens": used.output_tokens,
             "reasoning_output_tokens": used.reasoning_output_tokens,
         })
@@ -182,6 +185,7 @@ fn less(total: TokenUsageBreakdown, part: TokenUsageBreakdown) -> TokenUsageBrea
         total_tokens: total.total_tokens - part.total_tokens,
         input_tokens: total.input_tokens - part.input_tokens,
         cached_input_tokens: total.cached_input_tokens - part.cached_input_tokens,
+        cache_write_input_tokens: total.cache_write_input_tokens - part.cache_write_input_tokens,
         output_tokens: total.output_tokens - part.output_tokens,
         reasoning_output_tokens: total.reasoning_output_tokens - part.reasoning_output_tokens,
     }
@@ -191,7 +195,10 @@ fn less(total: TokenUsageBreakdown, part: TokenUsageBreakdown) -> TokenUsageBrea
 fn is_observable(item: &ThreadItem) -> bool {
     matches!(
         item,
-        ThreadItem::CommandExecution(_) | ThreadItem::McpToolCall(_) | ThreadItem::WebSearch(_)
+        ThreadItem::CommandExecution(_)
+            | ThreadItem::McpToolCall(_)
+            | ThreadItem::CollabToolCall(_)
+            | ThreadItem::WebSearch(_)
     )
 }
 
@@ -234,6 +241,7 @@ fn shown(item: ThreadItem) -> Option<Value> {
             json!({ "id": item.id, "type": "file_change", "changes": changes, "status": status })
         }
         ThreadItem::McpToolCall(item) => tool_call(item),
+        ThreadItem::CollabToolCall(item) => agent_call(item),
         ThreadItem::WebSearch(item) => {
             json!({ "id": item.id, "type": "web_search", "query": item.query })
         }
@@ -268,6 +276,38 @@ fn tool_call(item: McpToolCallItem) -> Value {
         shown["error"] = json!({ "message": error.message });
     }
     shown
+}
+
+/// A call that concerns other agents.
+fn agent_call(item: CollabToolCallItem) -> Value {
+    let tool = match item.tool {
+        CollabAgentTool::SpawnAgent => "spawn_agent",
+        CollabAgentTool::SendInput => "send_input",
+        CollabAgentTool::ResumeAgent => "resume_agent",
+        CollabAgentTool::Wait => "wait",
+        CollabAgentTool::CloseAgent => "close_agent",
+    };
+    let status = match item.status {
+        CollabToolCallStatus::InProgress => "in_progress",
+        CollabToolCallStatus::Completed => "completed",
+        CollabToolCallStatus::Failed => "failed",
+    };
+    let states = item.agents_states.into_iter().map(|(agent, state)| {
+        let status = match state.status {
+            CollabAgentStatus::PendingInit => "pending_init",
+            CollabAgentStatus::Running => "running",
+            CollabAgentStatus::Interrupted => "interrupted",
+            CollabAgentStatus::Completed => "completed",
+            CollabAgentStatus::Errored => "errored",
+            CollabAgentStatus::Shutdown => "shutdown",
+            CollabAgentStatus::NotFound => "not_found",
+        };
+        (agent, json!({ "status": status, "message": state.message }))
+    });
+    json!({ "id": item.id, "type": "collab_tool_call", "tool": tool,
+        "sender_thread_id": item.sender_thread_id,
+        "receiver_thread_ids": item.receiver_thread_ids, "prompt": item.prompt,
+        "agents_states": states.collect::<serde_json::Map<_, _>>(), "status": status })
 }
 
 fn read<N: Notification>(params: &RawValue) -> io::Result<N::Params>
@@ -344,6 +384,15 @@ mod tests {
                 "status": "completed", "arguments": arguments,
                 "result": { "content": [1], "structured_content": arguments } })),
         );
+        check(
+            json!({ "type": "collabToolCall", "id": "1", "tool": "spawnAgent", "prompt": "Count.",
+                "status": "completed", "senderThreadId": "t", "receiverThreadIds": ["a"],
+                "agentsStates": { "a": { "status": "pendingInit" } } }),
+            Some(json!({ "id": "1", "type": "collab_tool_call", "tool": "spawn_agent",
+                "prompt": "Count.", "status": "completed", "sender_thread_id": "t",
+                "receiver_thread_ids": ["a"],
+                "agents_states": { "a": { "status": "pending_init", "message": null } } })),
+        );
         check(json!({ "type": "contextCompaction", "id": "1" }), None);
     }
 
@@ -368,7 +417,7 @@ mod tests {
     fn usage_is_that_of_the_turn() {
         let tokens = |n: i64| {
             json!({ "totalTokens": 2 * n, "inputTokens": n, "cachedInputTokens": 0,
-                "outputTokens": n, "reasoningOutputTokens": 0 })
+                "cacheWriteInputTokens": n, "outputTokens": n, "reasoningOutputTokens": 0 })
         };
         let used = |total: i64, last: i64| {
             let usage = json!({ "total": tokens(total), "last": tokens(last) });
@@ -386,10 +435,10 @@ mod tests {
             let found = events(&notifications);
             let usage = &found.last().unwrap()["usage"];
             assert_eq!(
-                (&usage["input_tokens"], &usage["output_tokens"]),
+                (&usage["input_tokens"], &usage["cache_write_input_tokens"]),
                 (&expected.into(), &expected.into())
             );
-            assert_eq!(usage.as_object().unwrap().len(), 4);
+            assert_eq!(usage.as_object().unwrap().len(), 5);
         }
     }
 

@@ -121,6 +121,7 @@ mod tests {
             total_tokens: 1800,
             input_tokens: 1500,
             cached_input_tokens: cached,
+            cache_write_input_tokens: 0,
             output_tokens: 300,
             reasoning_output_tokens: reasoning,
         };

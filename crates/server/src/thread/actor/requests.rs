@@ -24,9 +24,6 @@ const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 
 impl Actor {
     pub(super) async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
-        if command.is_withdrawn() {
-            return;
-        }
         match command {
             Command::Input(input) => self.step(input, steps),
             Command::StartTurn {
