@@ -8,9 +8,11 @@ mod decode;
 mod endpoint;
 mod event;
 mod failure;
+mod pacing;
 mod price;
 mod prompt;
 mod provider;
+mod rate_limits;
 
 pub mod catalog;
 pub mod json;
@@ -25,3 +27,4 @@ pub use http_client::{FailureKind, Retry};
 pub use price::{Price, Prices, TierPrices, dollars};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{KeySource, Provider, Transport};
+pub use rate_limits::{RateLimit, RateLimits};
