@@ -17,8 +17,9 @@ use http_client::{HttpClient, PoolOptions, error_chain, retry};
 use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::{sync::mpsc, task::AbortHandle, time};
 
+use crate::pacing::{Pacer, Permit, Queue};
 use crate::{
-    Decoder, Endpoint, Event, Failure, FailureKind, Prompt, Provider, Retry, Transport,
+    Decoder, Endpoint, Event, Failure, FailureKind, Prompt, Provider, RateLimits, Retry, Transport,
     compression::{self, Compression, Encoded},
     decode::{MODEL_HEADERS, printable},
     failure::{failure_from_status, request_id},
@@ -41,6 +42,11 @@ const DRAIN_GRACE: Duration = Duration::from_millis(1);
 /// Most multiples of the idle timeout that a stream of comments and unknown events may last. Providers
 /// send keep-alives while a model thinks, so that they count longer than silence, but not forever.
 const MAX_KEEP_ALIVE: u32 = 6;
+
+/// Bytes of a request for each of its tokens, to compare it with a limit.
+const BYTES_PER_TOKEN: u64 = 4;
+/// A longer wait for the rate limit is reported.
+const REPORT_WAIT_AFTER: Duration = Duration::from_secs(3);
 
 const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(15),
@@ -91,6 +97,7 @@ struct Inner {
     options: Options,
     http: OnceLock<Result<HttpClient<Full<Bytes>>, Failure>>,
     compression: Compression,
+    pacer: Pacer,
 }
 
 impl fmt::Debug for Client {
@@ -113,29 +120,30 @@ impl Client {
 
     #[must_use]
     pub fn with_options(options: Options) -> Self {
-        let inner = Inner { options, http: OnceLock::new(), compression: Compression::default() };
+        let inner = Inner {
+            options,
+            http: OnceLock::new(),
+            compression: Compression::default(),
+            pacer: Pacer::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Sends `body` (see [`Prompt::encode`]) and streams the response. Every error arrives as the
-    /// stream's terminal event. Must be called within a Tokio runtime.
+    /// Sends a prompt and streams the response. A request whose key is at the provider's rate limit
+    /// waits for its turn first. Every error arrives as the stream's terminal event. Must be called
+    /// within a Tokio runtime.
     #[must_use]
-    pub fn stream(&self, provider: &Arc<Provider>, body: Bytes) -> ResponseStream {
+    pub fn stream_prompt(&self, provider: &Arc<Provider>, prompt: &Prompt) -> ResponseStream {
         let (sender, batches) = mpsc::channel(MAX_BATCHES);
         let (inner, provider) = (Arc::clone(&self.inner), Arc::clone(provider));
+        let (model, body) = (Arc::clone(&prompt.model), prompt.encode());
         let task = tokio::spawn(async move {
             match provider.transport {
-                Transport::Http => respond(&inner, &provider, body, &sender).await,
+                Transport::Http => respond(&inner, &provider, &model, body, &sender).await,
                 Transport::Offline => respond_offline(&inner, provider, body, sender).await,
             }
         });
         ResponseStream { batches, ended: false, task: task.abort_handle() }
-    }
-
-    /// [`Self::stream`] of an encoded prompt.
-    #[must_use]
-    pub fn stream_prompt(&self, provider: &Arc<Provider>, prompt: &Prompt) -> ResponseStream {
-        self.stream(provider, prompt.encode())
     }
 
     /// Opens a connection to `provider` ahead of the first request, with a request that any server
@@ -204,16 +212,44 @@ impl Drop for ResponseStream {
 async fn respond(
     inner: &Inner,
     provider: &Provider,
+    model: &str,
     body: Bytes,
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
+    let permit = admitted(&inner.pacer.queue(provider, model), &body, sender).await;
     match open(inner, provider, &body).await {
-        Ok((endpoint, opened)) => pump(provider, &endpoint, opened, sender).await,
-        Err(failure) => {
+        Ok((endpoint, opened)) => {
+            permit.report(opened.limits.as_ref(), None);
+            if let Some(limits) = opened.limits {
+                // Ignored: the reader is gone.
+                let _ = sender.send(vec![Event::RateLimits(limits)]).await;
+            }
+            pump(provider, &endpoint, opened, sender).await;
+        }
+        Err(Refused { failure, limits }) => {
+            let is_limited = failure.kind == FailureKind::ResponseTooManyFailedAttempts;
+            if failure.http_status.is_some() {
+                let wait = failure.retry_after.filter(|_| is_limited);
+                permit.report(limits.as_ref(), wait);
+            }
+            let events = limits.map(Event::RateLimits).into_iter().chain([Event::Failed(failure)]);
             // Ignored: the reader is gone.
-            let _ = sender.send(vec![Event::Failed(failure)]).await;
+            let _ = sender.send(events.collect()).await;
         }
     }
+}
+
+/// Waits for the request's turn; a long wait is reported.
+async fn admitted(queue: &Arc<Queue>, body: &Bytes, sender: &mpsc::Sender<Vec<Event>>) -> Permit {
+    let admitted = queue.admit(body.len() as u64 / BYTES_PER_TOKEN);
+    tokio::pin!(admitted);
+    if let Ok(permit) = time::timeout(REPORT_WAIT_AFTER, &mut admitted).await {
+        return permit;
+    }
+    let queued = Event::Queued { limits: queue.limits(), requests: queue.waiting() };
+    // Ignored: the reader is gone.
+    let _ = sender.send(vec![queued]).await;
+    admitted.await
 }
 
 async fn respond_offline(
@@ -241,22 +277,36 @@ struct Opened {
     request_id: Option<String>,
     /// The model that answers, where a header names it.
     served_by: Option<String>,
+    limits: Option<RateLimits>,
+}
+
+/// A request that got no stream.
+struct Refused {
+    failure: Failure,
+    /// The limits that the refusal reports.
+    limits: Option<RateLimits>,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self { failure, limits: None }
+    }
 }
 
 async fn open(
     inner: &Inner,
     provider: &Provider,
     body: &Bytes,
-) -> Result<(Endpoint, Opened), Failure> {
+) -> Result<(Endpoint, Opened), Refused> {
     let endpoint = Endpoint::new(provider, &Method::POST, "/responses")?;
     let http = inner.http()?;
     let sent = inner.compression.encoded(provider, body);
-    let failure = match attempt(http, provider, &endpoint, &sent).await {
+    let refused = match attempt(http, provider, &endpoint, &sent).await {
         Ok(opened) => return Ok((endpoint, opened)),
-        Err(failure) => failure,
+        Err(refused) => refused,
     };
-    if !sent.compressed || !compression::may_be_refused(failure.http_status) {
-        return Err(failure);
+    if !sent.compressed || !compression::may_be_refused(refused.failure.http_status) {
+        return Err(refused);
     }
     // The same request is sent again immediately without compression: not a retry of the provider's
     // work.
@@ -270,7 +320,7 @@ async fn attempt(
     provider: &Provider,
     endpoint: &Endpoint,
     body: &Encoded,
-) -> Result<Opened, Failure> {
+) -> Result<Opened, Refused> {
     let idle = provider.stream_idle_timeout;
     let mut request = endpoint.request(&Method::POST, body.bytes.clone());
     if body.compressed {
@@ -282,7 +332,7 @@ async fn attempt(
         Ok(Err(error)) => {
             let message = format!("cannot reach {}: {}", endpoint.host(), error_chain(&error));
             let kind = FailureKind::ResponseStreamConnectionFailed;
-            return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) });
+            return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) }.into());
         }
         Err(_) => {
             let message = format!(
@@ -291,15 +341,16 @@ async fn attempt(
                 idle.as_secs_f64()
             );
             let kind = FailureKind::ResponseStreamConnectionFailed;
-            return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) });
+            return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) }.into());
         }
     };
+    let limits = RateLimits::read(response.headers());
     if response.status() == StatusCode::OK && !is_document(response.headers()) {
         let request_id = request_id(response.headers());
         let served_by = served_by(response.headers());
-        return Ok(Opened { body: response.into_body(), request_id, served_by });
+        return Ok(Opened { body: response.into_body(), request_id, served_by, limits });
     }
-    Err(refused(provider, endpoint, response).await)
+    Err(Refused { failure: refused(provider, endpoint, response).await, limits })
 }
 
 /// Whether a response is a page or a JSON document instead of an event stream.
@@ -370,7 +421,7 @@ async fn pump(
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let idle = provider.stream_idle_timeout;
-    let Opened { mut body, request_id, served_by } = opened;
+    let Opened { mut body, request_id, served_by, .. } = opened;
     if let Some(model) = served_by
         && sender.send(vec![Event::ServedBy { model }]).await.is_err()
     {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::Failure;
+use crate::{Failure, RateLimits};
 
 /// One event of a streamed response. A stream ends with exactly one [`Event::Completed`] or
 /// [`Event::Failed`]; nothing follows it. `index` is the item's position in the response.
@@ -21,6 +21,14 @@ pub enum Event {
     /// Verifications that the provider recommends to the user, by their names.
     VerificationRequested {
         names: Vec<String>,
+    },
+    /// The provider reported its rate limits.
+    RateLimits(RateLimits),
+    /// The request waits for the provider's rate limit before it is sent, with so many others.
+    Queued {
+        /// As the provider reported them last.
+        limits: Option<RateLimits>,
+        requests: usize,
     },
     /// An item begins; its deltas follow, then its [`Event::ItemDone`].
     ItemAdded {

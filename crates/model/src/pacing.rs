@@ -10,6 +10,7 @@ mod meter;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub(crate) struct Queue {
     state: Mutex<State>,
     /// The provider reported its limits, or a request was withdrawn.
     changed: Notify,
+    /// Requests in the queue.
+    waiting: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -51,6 +54,17 @@ struct State {
     pending: [f64; 3],
     /// The provider asked for this wait.
     blocked: Option<Instant>,
+    /// As they were reported last.
+    limits: Option<RateLimits>,
+}
+
+/// Counts a request in the queue.
+struct Waiting<'q>(&'q AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Permission for one request. Dropped without a report, its units are given back.
@@ -81,6 +95,8 @@ impl Queue {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let tokens = tokens as f64;
         let units = [1.0, tokens, tokens];
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiting = Waiting(&self.waiting);
         let _first = self.turnstile.lock().await;
         loop {
             let changed = self.changed.notified();
@@ -97,9 +113,14 @@ impl Queue {
         Permit { queue: Arc::clone(self), units, is_reported: false }
     }
 
-    /// How long a request that joins the queue now waits at least.
-    pub(crate) fn expected_wait(&self) -> Duration {
-        self.state().wait(&[1.0, 0.0, 0.0], Instant::now())
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The limits as the provider reported them last.
+    pub(crate) fn limits(&self) -> Option<RateLimits> {
+        self.state().limits
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -150,6 +171,7 @@ impl Drop for Permit {
 
 impl State {
     fn report(&mut self, limits: &RateLimits, now: Instant) {
+        self.limits = Some(*limits);
         let RateLimits { requests, tokens, project_tokens } = limits;
         let reports: [&Option<RateLimit>; 3] = [requests, tokens, project_tokens];
         for ((meter, pending), report) in self.meters.iter_mut().zip(self.pending).zip(reports) {

@@ -39,6 +39,8 @@ fn event(event: model::Event) -> Option<ModelEvent> {
         Event::Completed { usage, .. } => ModelEvent::Completed { usage: tokens(usage) },
         Event::Failed(failure) => ModelEvent::Failed(failure.map_usage(tokens)),
         Event::Created { .. }
+        | Event::RateLimits(_)
+        | Event::Queued { .. }
         | Event::ServedBy { .. }
         | Event::VerificationRequested { .. }
         | Event::ArgumentsDelta { .. }

@@ -109,6 +109,8 @@ impl Streaming {
                 Some(usage.total)
             }
             Event::Failed(_) => None,
+            // Not a part of the response.
+            Event::RateLimits(_) | Event::Queued { .. } => return,
             _ => {
                 self.has_begun = true;
                 let tokens = streamed_bytes(event).div_ceil(BYTES_PER_TOKEN as usize);
