@@ -154,6 +154,24 @@ mod tests {
 
     use super::*;
 
+    #[cfg(unix)]
+    #[test]
+    fn folders_with_any_name_are_told_apart_and_granted() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = |name: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(name));
+        let folders =
+            [folder(b"/a\xff"), folder(b"/a\xfe"), folder(b"/a\\xff"), folder(b"/a\xe2\x80\x8b")];
+        let requested = Permissions { write: folders.to_vec(), ..Permissions::default() };
+        let shown = profile(&requested).file_system.unwrap().write.unwrap();
+        assert_eq!(shown, ["/a\\xff", "/a\\xfe", "/a\\u{5c}xff", "/a\\u{200b}"]);
+        for (folder, shown) in folders.iter().zip(&shown) {
+            let answer = json!({ "permissions": { "fileSystem": { "write": [shown] } } });
+            let decided = decision(serde_json::from_value(answer).unwrap(), &requested).unwrap();
+            let Decision::Grant(grant) = decided else { panic!("{shown}") };
+            assert_eq!(grant.permissions.write, std::slice::from_ref(folder));
+        }
+    }
+
     #[test]
     fn a_part_of_what_was_requested_is_granted() {
         let requested =

@@ -6,6 +6,7 @@ use super::Turn;
 use crate::calls::{AskedAbout, PermissionRequest};
 use crate::history::CallOutput;
 use crate::port::approval::{Ask, Decision};
+use crate::port::auto_review::ShownPermissions;
 use crate::port::effect::Effect;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::permission::{Grant, GrantScope, Permissions};
@@ -96,7 +97,8 @@ pub(super) fn granted(decision: &Decision, request: &PermissionRequest) -> Optio
 }
 
 fn granted_text(grant: &Grant) -> String {
-    let Permissions { read, write, network } = &grant.permissions;
+    // A path that is not UTF-8 is no JSON.
+    let ShownPermissions { read, write, network } = ShownPermissions::new(&grant.permissions);
     json!({
         "permissions": {
             "file_system": { "read": read, "write": write },
@@ -105,4 +107,21 @@ fn granted_text(grant: &Grant) -> String {
         "scope": grant.scope.as_str(),
     })
     .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn any_folder_can_be_granted() {
+        let write = vec![OsStr::from_bytes(b"/a\xff/\xe2\x80\xae").into()];
+        let permissions = Permissions { write, ..Permissions::default() };
+        let text = granted_text(&Grant { permissions, scope: GrantScope::Turn });
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["permissions"]["file_system"]["write"], json!(["/a\\xff/\\u{202e}"]));
+    }
 }
