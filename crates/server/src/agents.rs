@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use config::Config;
 use session::{AgentState, Id, Settings, TurnView};
+use tokio::sync::watch;
 
 use crate::allowed::{Allowed, ThreadAbove};
 use crate::configurations::ConfigurationOrigin;
@@ -150,6 +151,14 @@ impl Agents {
     /// The clients of the thread at the root of an agent's tree.
     pub(crate) fn root_clients(&self, root: &str) -> Vec<Arc<Peer>> {
         self.threads.get(root).map(|handle| handle.clients()).unwrap_or_default()
+    }
+
+    /// Whether prompts are open outside the server on the loaded threads above an agent.
+    pub(crate) fn pauses_above(&self, id: &str) -> Vec<watch::Receiver<bool>> {
+        let identity = self.forest().identity(id).cloned();
+        let above = identity.as_ref().map(AgentIdentity::above).unwrap_or_default();
+        let loaded = above.into_iter().filter_map(|id| self.threads.get(id));
+        loaded.map(|handle| handle.paused()).collect()
     }
 
     /// Has the agents of a root send what they ask to a client that subscribes to the root.

@@ -19,6 +19,7 @@ use crate::thread::journal::Journal;
 use crate::thread::mailbox::Mailbox;
 use crate::thread::model_stream::{FromModel, ModelStream};
 use crate::thread::panics;
+use crate::thread::pausable_clock::PausableClock;
 use crate::thread::questions::Questions;
 use crate::thread::running_commands::RunningCommands;
 use crate::thread::step::{Step, append_steps};
@@ -57,7 +58,8 @@ enum Next {
 impl Actor {
     /// Runs the actor in a task of its own, until the thread is unloaded.
     pub(crate) fn spawn(self) -> ThreadHandle {
-        let handle = self.mailbox.handle(self.broadcast.subscribers().shown());
+        let handle =
+            self.mailbox.handle(self.broadcast.subscribers().shown(), self.commands.paused());
         let (at_end, agents_at_end) = (self.mailbox.at_end(), self.agents.at_end());
         // A thread outlives the request that loads it.
         let span = tracing::error_span!(parent: None, "thread", thread = %self.journal.id());
@@ -176,6 +178,11 @@ impl Actor {
         for step in steps {
             self.perform(step).await;
         }
+    }
+
+    /// The clock of the thread's turns, which prompts of the threads that it works for pause too.
+    fn clock(&self) -> PausableClock {
+        PausableClock::new(self.commands.paused(), self.agents.pauses_above())
     }
 
     /// The thread as tool calls see it.

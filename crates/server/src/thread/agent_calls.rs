@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use session::{AgentRequest, Event, Id, Item};
+use tokio::sync::watch;
 
 use crate::agents::{AgentCaller, AgentIdentity, Agents, CallSenders, CallTask};
 use crate::allowed::ThreadAbove;
@@ -106,6 +107,14 @@ impl AgentCalls {
     /// The clients of the thread at the root, when the thread is an agent.
     pub(super) fn root_clients(&self) -> Vec<Arc<Peer>> {
         self.root.as_ref().map(|root| self.agents.root_clients(root)).unwrap_or_default()
+    }
+
+    /// Whether prompts are open outside the server on the threads that this one works for.
+    pub(super) fn pauses_above(&self) -> Vec<watch::Receiver<bool>> {
+        match self.root {
+            Some(_) => self.agents.pauses_above(&self.thread),
+            None => Vec::new(),
+        }
     }
 
     /// Has the agents of the thread send what they ask to a client that subscribes to the thread.

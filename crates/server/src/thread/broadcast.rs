@@ -9,7 +9,9 @@ use config::Config;
 use protocol::ConfigWarning;
 use protocol::connection::ConfigWarningNotification;
 use serde_json::value::RawValue;
-use session::{Event, Id, Live, Millis, TurnError, TurnStatus, TurnView};
+use session::{
+    ApprovalReview, Event, Id, Live, Millis, ReviewStatus, TurnError, TurnStatus, TurnView,
+};
 
 use tracing::Span;
 
@@ -32,6 +34,8 @@ pub(crate) struct Broadcast {
     events: EventSender,
     /// Turns whose beginning clients were sent, and whose end they were not.
     open_turns: Vec<TurnView>,
+    /// Reviews of approvals in the same state; as many as the session has at once.
+    open_reviews: Vec<ApprovalReview>,
     /// Of the client that subscribed last.
     user_agent: Option<String>,
     hooks: TurnHooks,
@@ -50,6 +54,7 @@ impl Broadcast {
             thread,
             subscribers: Subscribers::default(),
             open_turns: Vec::new(),
+            open_reviews: Vec::new(),
             user_agent: None,
             hooks,
             connections,
@@ -94,6 +99,12 @@ impl Broadcast {
         match event {
             Event::TurnStarted(view) => self.open_turns.push(view.clone()),
             Event::TurnCompleted(view) => self.open_turns.retain(|open| open.id != view.id),
+            Event::ApprovalReview(review) if review.status == ReviewStatus::InProgress => {
+                self.open_reviews.push((**review).clone());
+            }
+            Event::ApprovalReview(review) => {
+                self.open_reviews.retain(|open| open.id != review.id);
+            }
             _ => {}
         }
         self.events.send(&mut self.subscribers, event, json);
@@ -189,6 +200,16 @@ impl Broadcast {
             let subject =
                 EventSubject { turn: Some(&turn), item: Some((&item, ItemPhase::Completed)) };
             self.subscribers.notify_about::<protocol::ItemCompleted>(&params, subject);
+        }
+    }
+
+    /// Sends the end of every review that clients believe to be under way.
+    pub(super) fn abort_open_reviews(&mut self, now: Millis) {
+        for mut review in std::mem::take(&mut self.open_reviews) {
+            review.status = ReviewStatus::Aborted;
+            review.completed_at = Some(now);
+            let event = Event::ApprovalReview(Box::new(review));
+            self.events.send(&mut self.subscribers, &event, None);
         }
     }
 

@@ -8,16 +8,15 @@
 //! **A request counts against every budget whose work it carries**: see [`Budgets::join`].
 
 mod account;
+mod stopwatch;
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use config::Agents;
 use session::Failure;
 
+use crate::thread::first::first;
 use account::Budget;
 
 /// The limits of a budget.
@@ -81,6 +80,12 @@ impl Budgets {
         self.clone()
     }
 
+    /// Stops the clocks of the budgets until the guard is dropped. They go on when all guards are.
+    pub(crate) fn pause(&self) -> BudgetPause {
+        self.0.iter().for_each(|budget| budget.pause());
+        BudgetPause(self.clone())
+    }
+
     /// What the first budget has used, when agents share it.
     pub(crate) fn used_with_agents(&self) -> Option<i64> {
         self.0.first().and_then(|budget| budget.used_with_agents())
@@ -140,14 +145,14 @@ impl Budgets {
     }
 }
 
-/// The result of the first of them that is ready.
-async fn first<F: Future>(futures: impl Iterator<Item = F>) -> F::Output {
-    let mut futures: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
-    poll_fn(|cx| {
-        let mut polled = futures.iter_mut().map(|future| future.as_mut().poll(cx));
-        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
-    })
-    .await
+/// While it lives, the seconds of the budgets do not pass.
+#[derive(Debug)]
+pub(crate) struct BudgetPause(Budgets);
+
+impl Drop for BudgetPause {
+    fn drop(&mut self) {
+        self.0.0.iter().for_each(|budget| budget.resume());
+    }
 }
 
 /// An admitted request. It is charged what the provider reports, or, dropped before that, what it is

@@ -1,12 +1,10 @@
 //! Prompts that are open outside the server, as clients count them
-//! (`thread/increment_elicitation`). While there is one, the clocks of the thread stand still: the
-//! time limits of its commands, and the waits of tool calls for their output.
+//! (`thread/increment_elicitation`). While there is one, the clock of the thread and of its agents
+//! stands still (`pausable_clock`).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::connection::ConnectionId;
 use crate::error::Error;
@@ -28,18 +26,14 @@ pub(crate) enum ElicitationChange {
     Decrement,
 }
 
-/// Measures time that passes while no prompt is open.
-#[derive(Clone)]
-pub(crate) struct PausableClock(watch::Receiver<bool>);
-
 impl Elicitations {
     pub(crate) fn new() -> Self {
         Self { open: BTreeMap::new(), paused: watch::Sender::new(false) }
     }
 
-    /// The clock that the count pauses.
-    pub(crate) fn clock(&self) -> PausableClock {
-        PausableClock(self.paused.subscribe())
+    /// Whether a prompt is open.
+    pub(crate) fn paused(&self) -> watch::Receiver<bool> {
+        self.paused.subscribe()
     }
 
     /// Changes the count for a connection, and returns the count of all connections.
@@ -93,28 +87,6 @@ impl Elicitations {
     }
 }
 
-impl PausableClock {
-    /// Waits until `duration` has passed on the clock, or the thread has ended.
-    pub(super) async fn elapse(mut self, duration: Duration) {
-        let mut left = duration;
-        loop {
-            if self.0.wait_for(|paused| !paused).await.is_err() {
-                return;
-            }
-            let started = Instant::now();
-            tokio::select! {
-                () = tokio::time::sleep(left) => return,
-                changed = self.0.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    left = left.saturating_sub(started.elapsed());
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::ElicitationChange::{Decrement, Increment};
@@ -123,7 +95,7 @@ mod tests {
     #[test]
     fn each_connection_takes_back_its_own_increments() {
         let mut elicitations = Elicitations::new();
-        let paused = elicitations.clock();
+        let paused = elicitations.paused();
         for (connection, change, expected) in [
             (1, Decrement, None),
             (1, Increment, Some(1)),
@@ -134,41 +106,15 @@ mod tests {
         ] {
             let count = elicitations.change(connection, change);
             assert_eq!(count.as_ref().ok(), expected.as_ref(), "{count:?}");
-            assert_eq!(*paused.0.borrow(), elicitations.count() > 0);
+            assert_eq!(*paused.borrow(), elicitations.count() > 0);
         }
         elicitations.disconnected(1);
-        assert!(*paused.0.borrow());
+        assert!(*paused.borrow());
         elicitations.disconnected(2);
-        assert!(!*paused.0.borrow());
+        assert!(!*paused.borrow());
         for _ in 0..MAX_PROMPTS {
             elicitations.change(3, Increment).unwrap();
         }
         assert!(elicitations.change(3, Increment).is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_clock_stands_still_while_a_prompt_is_open() {
-        let pass = |seconds| async move {
-            // The waiting task takes note of the time before and after.
-            tokio::task::yield_now().await;
-            tokio::time::advance(Duration::from_secs(seconds)).await;
-            tokio::task::yield_now().await;
-        };
-        let mut elicitations = Elicitations::new();
-        let waiting = tokio::spawn(elicitations.clock().elapse(Duration::from_secs(10)));
-        pass(4).await;
-        elicitations.change(1, Increment).unwrap();
-        pass(100).await;
-        elicitations.change(1, Decrement).unwrap();
-        pass(5).await;
-        assert!(!waiting.is_finished());
-        pass(2).await;
-        waiting.await.unwrap();
-        // Without the thread nothing waits.
-        elicitations.change(1, Increment).unwrap();
-        let waiting = tokio::spawn(elicitations.clock().elapse(Duration::from_secs(10)));
-        tokio::task::yield_now().await;
-        drop(elicitations);
-        waiting.await.unwrap();
     }
 }

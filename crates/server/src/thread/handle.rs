@@ -150,6 +150,8 @@ pub(crate) struct ThreadHandle {
     status: watch::Receiver<Option<Status>>,
     /// Its subscribers.
     clients: watch::Receiver<Vec<Arc<Peer>>>,
+    /// Whether a prompt of it is open outside the server.
+    paused: watch::Receiver<bool>,
 }
 
 impl ThreadHandle {
@@ -157,8 +159,9 @@ impl ThreadHandle {
         sender: mpsc::Sender<Command>,
         status: watch::Receiver<Option<Status>>,
         clients: watch::Receiver<Vec<Arc<Peer>>>,
+        paused: watch::Receiver<bool>,
     ) -> Self {
-        Self { sender, status, clients }
+        Self { sender, status, clients, paused }
     }
 
     /// Whether the actor has not ended.
@@ -192,6 +195,11 @@ impl ThreadHandle {
     /// The clients that subscribe to the thread.
     pub(crate) fn clients(&self) -> Vec<Arc<Peer>> {
         self.clients.borrow().clone()
+    }
+
+    /// Whether a prompt of the thread is open outside the server: its clock stands still.
+    pub(crate) fn paused(&self) -> watch::Receiver<bool> {
+        self.paused.clone()
     }
 
     /// The runtime status; `None` when the thread has ended.

@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, watch};
 use crate::allowed::MachineInput;
 use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
-use crate::thread::elicitations::PausableClock;
 use crate::thread::handle::{Command, ThreadHandle};
+use crate::thread::pausable_clock::PausableClock;
 use crate::thread::replies::Replies;
 
 /// Commands that may wait for a thread; at the bound senders wait.
@@ -66,8 +66,12 @@ impl Mailbox {
         self.sender.clone()
     }
 
-    pub(super) fn handle(&self, clients: watch::Receiver<Vec<Arc<Peer>>>) -> ThreadHandle {
-        ThreadHandle::new(self.sender.clone(), self.status.subscribe(), clients)
+    pub(super) fn handle(
+        &self,
+        clients: watch::Receiver<Vec<Arc<Peer>>>,
+        paused: watch::Receiver<bool>,
+    ) -> ThreadHandle {
+        ThreadHandle::new(self.sender.clone(), self.status.subscribe(), clients, paused)
     }
 
     /// What to do when the actor has ended, in whatever way: waiting callers are woken, and the next

@@ -13,7 +13,8 @@ use crate::allowed::MachineInput;
 use crate::models::Models;
 use crate::options::Options;
 use crate::provider::provider;
-use crate::thread::budget::{BudgetLimits, Budgets};
+use crate::thread::budget::{BudgetLimits, BudgetPause, Budgets};
+use crate::thread::pausable_clock::PausableClock;
 use crate::thread::reviewer::Reviewer;
 use response::Unsent;
 
@@ -59,6 +60,10 @@ struct RunningTurn {
     owns_first: bool,
     /// Whether the turn was stopped.
     is_stopped: bool,
+    /// Stops the clocks of the budgets too.
+    clock: PausableClock,
+    /// While `clock` stands still.
+    pause: Option<BudgetPause>,
 }
 
 impl ModelStream {
@@ -89,7 +94,7 @@ impl ModelStream {
 
     /// A turn begins: it has a budget. One that joins the running turn adds its budget to those of
     /// the turn, or lowers the limit.
-    pub(super) fn turn_started(&mut self, turn: &Id, limits: BudgetLimits) {
+    pub(super) fn turn_started(&mut self, turn: &Id, limits: BudgetLimits, clock: PausableClock) {
         let position = self.requested.iter().position(|(requested, _)| requested == turn);
         let requested = position.map(|position| self.requested.swap_remove(position).1);
         let Some(running) = &mut self.running else {
@@ -98,10 +103,13 @@ impl ModelStream {
                 Some(TurnBudget::Own { max_tokens }) => (own_budget(limits, max_tokens), true),
                 None => (own_budget(limits, None), true),
             };
-            let turn = turn.clone();
-            self.running = Some(RunningTurn { turn, budgets, owns_first, is_stopped: false });
+            let (turn, is_stopped, pause) = (turn.clone(), false, None);
+            let running = RunningTurn { turn, budgets, owns_first, is_stopped, clock, pause };
+            self.running = Some(running);
             return;
         };
+        // The next pause is for the budgets as they are then.
+        running.pause = None;
         match requested {
             Some(TurnBudget::Shared(budgets)) => running.budgets.join(&budgets),
             Some(TurnBudget::Own { max_tokens: Some(max_tokens) }) if running.owns_first => {
@@ -122,6 +130,7 @@ impl ModelStream {
         if let (Some(running), Some(ended)) = (running, self.ended.take()) {
             running.budgets = ended.budgets;
             running.owns_first = ended.owns_first;
+            running.pause = None;
         }
     }
 
@@ -135,7 +144,7 @@ impl ModelStream {
 
     /// The running turn has ended.
     pub(super) fn turn_ended(&mut self) {
-        self.ended = self.running.take();
+        self.ended = self.running.take().map(|running| RunningTurn { pause: None, ..running });
     }
 
     /// What the running turn and its agents used together, when it has agents.
@@ -260,12 +269,27 @@ async fn next_events(current: &mut Option<(u64, Response)>) -> (u64, Vec<model::
     }
 }
 
-/// Resolves once, when the running turn has used up its budget.
+/// Resolves once, when the running turn has used up its budget. Meanwhile the clocks of its budgets
+/// follow the clock of the turn.
 async fn over_budget(running: &mut Option<RunningTurn>) -> MachineInput {
     let Some(running) = running.as_mut().filter(|running| !running.is_stopped) else {
         return std::future::pending().await;
     };
-    let failure = running.budgets.exceeded().await;
+    let failure = loop {
+        let is_paused = running.clock.is_paused();
+        if is_paused != running.pause.is_some() {
+            running.pause = is_paused.then(|| running.budgets.pause());
+        }
+        tokio::select! {
+            biased;
+            failure = running.budgets.exceeded() => break failure,
+            changed = running.clock.changed() => {
+                if changed.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        }
+    };
     running.is_stopped = true;
     MachineInput::FailTurn { turn: running.turn.clone(), failure }
 }

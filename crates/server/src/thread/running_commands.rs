@@ -10,7 +10,7 @@ use config::Config;
 use sandbox::{ErrorKind, Policy, Process, Size, Stdin, Stream, Utf8Stream};
 use session::{ExecSpec, ProcessEnd, ToolRequest};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{Instrument, Span};
 
 use crate::allowed::{Allowed, MachineInput};
@@ -19,8 +19,9 @@ use crate::command_runner::{CommandLine, CommandRunner};
 use crate::egress::{ThreadAsker, managed_network};
 use crate::options::Options;
 use crate::snapshots::ShellSnapshots;
-use crate::thread::elicitations::{Elicitations, PausableClock};
+use crate::thread::elicitations::Elicitations;
 use crate::thread::handle::Command;
+use crate::thread::pausable_clock::PausableClock;
 
 /// Writes to a command's input that may wait; one more fails.
 const TYPED: usize = 64;
@@ -65,19 +66,21 @@ impl RunningCommands {
         &mut self.elicitations
     }
 
-    /// The clock of time limits.
-    pub(super) fn clock(&self) -> PausableClock {
-        self.elicitations.clock()
+    /// Whether such a prompt is open.
+    pub(super) fn paused(&self) -> watch::Receiver<bool> {
+        self.elicitations.paused()
     }
 
     /// Starts a command of a thread in `cwd`. Its end is reported exactly once unless it is killed;
-    /// the end of one that cannot be started is returned. `span` is around what is logged of it.
+    /// the end of one that cannot be started is returned. Its time limit is on `clock`; `span` is around
+    /// what is logged of it.
     pub(super) fn start(
         &mut self,
         number: u64,
         spec: ExecSpec,
         cwd: &Path,
         config: &Arc<Config>,
+        clock: PausableClock,
         span: Span,
     ) -> Option<MachineInput> {
         let options = &self.services.options;
@@ -115,7 +118,7 @@ impl RunningCommands {
         self.running.insert(number, RunningCommand { typed, _kept: kept });
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
-        let limit = TimeLimit { timeout, clock: self.clock() };
+        let limit = TimeLimit { timeout, clock };
         let (services, config) = (self.services.clone(), config.clone());
         let run = async move {
             let command = match login {

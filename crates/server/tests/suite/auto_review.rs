@@ -6,10 +6,10 @@ use testkit::{Peer, TestEnvironment, TestServer, assert_lines};
 
 use crate::{calls, patches, runs, says, tool_outputs};
 
-const STARTED: &str = "item/autoApprovalReview/started";
-const COMPLETED: &str = "item/autoApprovalReview/completed";
+pub(crate) const STARTED: &str = "item/autoApprovalReview/started";
+pub(crate) const COMPLETED: &str = "item/autoApprovalReview/completed";
 
-fn answer(verdict: &str, risk: &str, authorization: &str) -> String {
+pub(crate) fn answer(verdict: &str, risk: &str, authorization: &str) -> String {
     json!({
         "reviewId": "{{review_id}}",
         "verdict": verdict,
@@ -21,7 +21,7 @@ fn answer(verdict: &str, risk: &str, authorization: &str) -> String {
 }
 
 /// A script of the thread, the first conversation, and of its reviewer, the second.
-fn script(thread: &[Value], reviews: &[Value]) -> Value {
+pub(crate) fn script(thread: &[Value], reviews: &[Value]) -> Value {
     let of = |number: u64, responses: &[Value]| -> Vec<Value> {
         let responses = responses.iter().cloned();
         responses
@@ -34,7 +34,7 @@ fn script(thread: &[Value], reviews: &[Value]) -> Value {
     json!([of(0, thread), of(1, reviews)].concat())
 }
 
-fn reviewed() -> Value {
+pub(crate) fn reviewed() -> Value {
     json!({
         "approvalPolicy": "unlessTrusted",
         "approvalsReviewer": "auto_review",
@@ -46,7 +46,7 @@ async fn environment(thread: &[Value], reviews: &[Value]) -> TestEnvironment {
     TestEnvironment::with_responses(script(thread, reviews)).await
 }
 
-async fn open(server: &TestServer, params: Value) -> (Peer, String) {
+pub(crate) async fn open(server: &TestServer, params: Value) -> (Peer, String) {
     let mut peer = server.connect().await;
     let thread = peer.start_thread(params).await;
     peer.forget();
@@ -54,7 +54,7 @@ async fn open(server: &TestServer, params: Value) -> (Peer, String) {
 }
 
 /// The requests to the reviewer.
-fn requests(env: &TestEnvironment) -> Vec<Value> {
+pub(crate) fn requests(env: &TestEnvironment) -> Vec<Value> {
     let is_review = |request: &Value| {
         request["prompt_cache_key"].as_str().is_some_and(|key| key.ends_with("/approvals"))
     };
@@ -180,7 +180,7 @@ async fn every_way_to_choose_a_reviewer_is_stored_and_shown() {
 }
 
 /// A command that asks to leave the sandbox.
-fn escalates(command: &str) -> Value {
+pub(crate) fn escalates(command: &str) -> Value {
     calls("exec_command", escalated(json!({ "cmd": command })))
 }
 

@@ -1,12 +1,14 @@
-//! Prompts that are open outside the server: while one is counted, the time limits of a thread's
-//! commands stand still (`thread/increment_elicitation`, experimental).
+//! Prompts that are open outside the server: while one is counted, the clock of a thread's turn stands
+//! still: its commands' time limits, its budget's seconds, and those of its agents
+//! (`thread/increment_elicitation`, experimental).
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::{Peer, TestEnvironment};
 
-use crate::{calls, says, tool_outputs};
+use crate::agents::{of, outputs, parsed};
+use crate::{calls, runs, says, tool_outputs};
 
 const INCREMENT: &str = "thread/increment_elicitation";
 const DECREMENT: &str = "thread/decrement_elicitation";
@@ -90,4 +92,67 @@ async fn a_call_waits_until_the_prompt_is_closed() {
     assert!(early.is_err(), "the call has not been answered");
     drop(counting);
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+}
+
+/// The turn has 2 s, and its command takes 3. Time goes on when the prompt closes.
+#[tokio::test]
+async fn the_seconds_of_a_budget_do_not_pass_while_a_prompt_is_open() {
+    for closes in [false, true] {
+        let responses = json!([runs("sleep 3"), runs("sleep 30"), says("Done.")]);
+        let responses = if closes { responses } else { json!([runs("sleep 3"), says("Done.")]) };
+        let mut env = TestEnvironment::with_responses(responses).await;
+        env.config_overrides.push("agents.max_total_seconds=2".to_owned());
+        let server = env.start();
+        let mut peer = server.connect_with(experimental()).await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "never" })).await;
+        // Before the turn, or while it runs.
+        if closes {
+            change(&mut peer, INCREMENT, &thread).await;
+        }
+        let turn = peer.start_turn(&thread, "Go.").await;
+        if !closes {
+            change(&mut peer, INCREMENT, &thread).await;
+        }
+        peer.item("commandExecution").await;
+        if closes {
+            change(&mut peer, DECREMENT, &thread).await;
+        }
+        let end =
+            tokio::time::timeout(Duration::from_secs(20), peer.turn_end(&turn)).await.unwrap();
+        let expected = if closes { "failed" } else { "completed" };
+        assert_eq!(end["status"], expected, "{end}");
+        if closes {
+            let message = end["error"]["message"].as_str().unwrap();
+            assert!(message.contains("agents.max_total_seconds"), "{message}");
+        }
+    }
+}
+
+/// A prompt of the root pauses the command of its agent, which has a time limit of 1 s and runs for 2,
+/// and the seconds that both may take. A prompt of another thread does not.
+#[tokio::test]
+async fn a_prompt_pauses_the_agents_of_its_thread() {
+    for pauses in [true, false] {
+        let argv = ["sh", "-c", "sleep 2; echo finished"];
+        let command = calls("shell", json!({ "command": argv, "timeout_ms": 1_000 }));
+        let spawn = calls("spawn_agent", json!({ "message": "Run it." }));
+        let wait = calls("wait_agent", json!({ "targets": ["Ada"], "timeout_ms": 20_000 }));
+        let responses =
+            [of(0, [spawn, wait, says("Done.")]), of(1, [command, says("It ran.")])].concat();
+        let mut env = TestEnvironment::with_responses(Value::from(responses)).await;
+        env.config_overrides.push("features.unified_exec=false".to_owned());
+        if pauses {
+            env.config_overrides.push("agents.max_total_seconds=1".to_owned());
+        }
+        let server = env.start();
+        let mut peer = server.connect_with(experimental()).await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "never" })).await;
+        let other = peer.start_thread(json!({})).await;
+        change(&mut peer, INCREMENT, if pauses { &thread } else { &other }).await;
+        let end = peer.run_turn(&thread, "Go.").await;
+        assert_eq!(end["status"], "completed", "{end}");
+        let agent = parsed(&outputs(&env, &thread)[0])["agent_id"].as_str().unwrap().to_owned();
+        let output = &outputs(&env, &agent)[0];
+        assert_eq!(output.contains("finished"), pauses, "{output}");
+    }
 }

@@ -58,6 +58,7 @@ mod threads;
 mod typing;
 mod unstored;
 mod user_shell;
+mod verdicts;
 
 use serde_json::{Value, json};
 

@@ -19,7 +19,7 @@ fn serve(mut stream: impl Read + Write) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nthere\n");
 }
 
-fn service() -> u16 {
+pub(crate) fn service() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || listener.incoming().flatten().for_each(serve));
@@ -34,7 +34,7 @@ fn request(at: u16, method: &str, url: &str, header: &str) -> String {
     )
 }
 
-fn get(port: u16) -> String {
+pub(crate) fn get(port: u16) -> String {
     request(3128, "GET", &format!("http://127.0.0.1:{port}/"), "")
 }
 

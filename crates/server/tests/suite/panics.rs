@@ -4,6 +4,7 @@
 use serde_json::json;
 use testkit::TestEnvironment;
 
+use crate::auto_review::{COMPLETED, STARTED, escalates, open, reviewed, script};
 use crate::{runs, says};
 
 #[tokio::test]
@@ -74,4 +75,30 @@ async fn callers_of_a_thread_that_panics_get_an_error_and_others_continue() {
     assert_eq!(peer.run_turn(&other, "Hi.").await["status"], "completed");
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_review_ends_with_the_thread_that_panics() {
+    let thread = [escalates("touch made"), says("On.")];
+    let responses = script(&thread, &[json!({ "steps": ["idle"] })]);
+    let env = TestEnvironment::with_responses(responses).await;
+    let server = env.start();
+    let (mut peer, thread) = open(&server, reviewed()).await;
+    let turn = peer.start_turn(&thread, "Make the file.").await;
+    let started = peer.expect(STARTED).await;
+    env.clock.panic_next();
+    let input = json!([{ "type": "text", "text": "x" }]);
+    let steer = json!({ "threadId": thread, "expectedTurnId": turn, "input": input });
+    peer.refused("turn/steer", steer).await;
+    let completed = peer.expect(COMPLETED).await;
+    assert_eq!(completed["reviewId"], started["reviewId"]);
+    assert_eq!(completed["review"], json!({ "status": "aborted" }));
+    assert!(completed["completedAtMs"].is_number(), "{completed}");
+    assert_eq!(peer.turn_end(&turn).await["status"], "failed");
+    peer.expect("thread/closed").await;
+    let ends = peer.transcript().iter().filter(|line| line.contains(COMPLETED)).count();
+    assert_eq!(ends, 1);
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(peer.run_turn(&thread, "Go on.").await["status"], "completed");
+    assert!(!env.workspace().join("made").exists());
 }

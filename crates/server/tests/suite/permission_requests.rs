@@ -146,6 +146,9 @@ async fn what_can_never_be_granted_is_refused_without_a_question() {
         ("../home", "the agent's own home"),
         ("../home/sessions", "the agent's own home"),
         ("..", "the agent's own home"),
+        ("../data", "the folder of the database or log"),
+        ("../data/deeper", "the folder of the database or log"),
+        ("../logs", "the folder of the database or log"),
         ("../system", "the administrator's folder"),
         ("../out/.git", "`.git` and `.agent` stay read-only"),
         ("../out/.git/hooks", "`.git` and `.agent` stay read-only"),
@@ -155,9 +158,13 @@ async fn what_can_never_be_granted_is_refused_without_a_question() {
         ("to-home", "the agent's own home"),
         (" ", "without a name"),
     ] {
-        let env = env(json!([requests(&[folder]), says("Done.")])).await;
-        for folder in ["out/.git/hooks", "home/sessions", "system"] {
+        let mut env = env(json!([requests(&[folder]), says("Done.")])).await;
+        for folder in ["out/.git/hooks", "home/sessions", "system", "data/deeper", "logs"] {
             std::fs::create_dir_all(env.root().join(folder)).unwrap();
+        }
+        for (key, folder) in [("sqlite_home", "data"), ("log_dir", "logs")] {
+            let folder = env.root().join(folder);
+            env.config_overrides.push(format!("{key}={}", json!(folder)));
         }
         std::fs::write(env.root().join("out/file"), "x").unwrap();
         #[cfg(unix)]

@@ -43,7 +43,7 @@ impl Actor {
             }
             Effect::Wait { call, ms } => {
                 let wait = Duration::from_millis(ms);
-                let clock = self.commands.clock();
+                let clock = self.clock();
                 self.mailbox.deliver_on(clock, wait, MachineInput::Elapsed { call });
             }
             Effect::Prepare { call, request, .. } => {
@@ -108,7 +108,8 @@ impl Actor {
             Event::StatusChanged(status) => self.mailbox.set_status(*status),
             Event::TurnStarted(view) => {
                 let agents = &self.configuration.config().agents;
-                self.model.turn_started(&view.id, BudgetLimits::new(agents));
+                let (limits, clock) = (BudgetLimits::new(agents), self.clock());
+                self.model.turn_started(&view.id, limits, clock);
             }
             Event::TokenUsage { .. } => {
                 self.broadcast.set_tokens_with_agents(self.model.used_with_agents());
@@ -153,7 +154,7 @@ impl Actor {
     fn run_command(&mut self, process: u64, spec: ExecSpec) {
         let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
         let span = self.broadcast.turn_span();
-        let failed = self.commands.start(process, spec, cwd, config, span);
+        let failed = self.commands.start(process, spec, cwd, config, self.clock(), span);
         self.take_soon(failed);
     }
 
@@ -242,6 +243,7 @@ impl Actor {
         self.questions.resolve_all(self.broadcast.subscribers_mut(), &above);
         self.agents.close_all();
         let now = self.journal.now();
+        self.broadcast.abort_open_reviews(now);
         match self.journal.fail_stored_turns(&error).await {
             Ok(items) => self.broadcast.complete_items(items, now),
             Err(error) => {

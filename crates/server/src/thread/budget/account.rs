@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::BudgetLimits;
+use super::stopwatch::Stopwatch;
 
 /// Share of a budget in percent from which on the model is informed of it.
 const NOTICE_FROM: u64 = 80;
@@ -18,9 +19,10 @@ const MAX_RESERVED: i64 = 1 << 40;
 /// See the module. Shared by a turn and the turns of its agents.
 #[derive(Debug)]
 pub(super) struct Budget {
-    started: Instant,
     max_time: Option<Duration>,
     account: Mutex<Account>,
+    /// Its clock stopped, or goes on.
+    paused: watch::Sender<()>,
     /// Whether the tokens are used up.
     is_used_up: watch::Sender<bool>,
     /// A request in flight has ended.
@@ -29,6 +31,7 @@ pub(super) struct Budget {
 
 #[derive(Debug)]
 struct Account {
+    stopwatch: Stopwatch,
     max_tokens: Option<i64>,
     used: i64,
     /// Most that the requests in flight can use.
@@ -48,15 +51,16 @@ pub(super) struct OpenBudget<'a> {
 impl Budget {
     pub(super) fn new(limits: BudgetLimits) -> Arc<Self> {
         Arc::new(Self {
-            started: Instant::now(),
             max_time: limits.time,
             account: Mutex::new(Account {
+                stopwatch: Stopwatch::start(Instant::now()),
                 max_tokens: limits.tokens,
                 used: 0,
                 reserved: 0,
                 in_flight: 0,
                 is_shared: false,
             }),
+            paused: watch::Sender::new(()),
             is_used_up: watch::Sender::new(false),
             settled: watch::Sender::new(()),
         })
@@ -79,8 +83,21 @@ impl Budget {
     }
 
     pub(super) fn open(&self) -> OpenBudget<'_> {
-        let (max_time, elapsed) = (self.max_time, self.started.elapsed());
-        OpenBudget { account: self.account(), max_time, elapsed }
+        let account = self.account();
+        let elapsed = account.stopwatch.elapsed(Instant::now());
+        OpenBudget { account, max_time: self.max_time, elapsed }
+    }
+
+    /// Stops the clock. It goes on when every pause has ended.
+    pub(super) fn pause(&self) {
+        self.account().stopwatch.pause(Instant::now());
+        self.paused.send_replace(());
+    }
+
+    /// Ends a pause.
+    pub(super) fn resume(&self) {
+        self.account().stopwatch.resume(Instant::now());
+        self.paused.send_replace(());
     }
 
     /// A request for which `reserved` tokens are reserved has ended, and has used `tokens`.
@@ -122,8 +139,21 @@ impl Budget {
 
     async fn time_exceeded<U>(&self) -> Failure<U> {
         let Some(max) = self.max_time else { return std::future::pending().await };
-        tokio::time::sleep_until(self.started + max).await;
-        out_of_time(max)
+        let mut paused = self.paused.subscribe();
+        loop {
+            let end = self.account().stopwatch.time_of(max);
+            let reached = async move {
+                match end {
+                    Some(end) => tokio::time::sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = reached => return out_of_time(max),
+                // The sender lives as long as `self`.
+                _ = paused.changed() => {}
+            }
+        }
     }
 
     /// Used and reserved tokens, and the number of requests in flight.
