@@ -247,12 +247,15 @@ fn agent_tools(config: &Config, extra: &Extra) -> Option<Arc<AgentTools>> {
         return None;
     }
     let depth = extra.agent.as_ref().map_or(0, |agent| agent.depth);
+    // The file of a role does not raise the limits of its tree.
+    let limits = extra.agent.as_ref().and_then(|agent| agent.limits);
+    let of_tree = limits.map_or(u64::MAX, |limits| limits.max_depth.into());
     let role = |(name, role): (&String, &config::table::AgentRole)| AgentRole {
         name: name.clone(),
         description: role.description.clone(),
     };
     Some(Arc::new(AgentTools {
-        may_spawn: u64::from(depth) < *config.agents.max_depth,
+        may_spawn: u64::from(depth) < of_tree.min(*config.agents.max_depth),
         roles: config.agents.roles.iter().map(role).collect(),
         is_job_worker: extra.agent.as_ref().is_some_and(|agent| agent.job.is_some()),
     }))

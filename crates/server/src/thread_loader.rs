@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings};
 use store::{StoredThread, ThreadRecord};
 
-use crate::agents::AgentIdentity;
 use crate::allowed::{Allowed, LimitedMachine, PresentPolicies, ThreadBound};
 use crate::config_source::Loaded;
 use crate::configurations::{ConfigurationOrigin, Configurations};
@@ -356,15 +355,6 @@ impl ThreadLoader {
             warnings::send_plain(peer, problem.clone());
         }
         Ok(loaded)
-    }
-
-    /// What bounds the policies of a thread from above.
-    async fn bound(&self, id: &str, extra: &Extra) -> Result<ThreadBound, Error> {
-        let agent = extra.agent.as_ref();
-        let above = agent.map(AgentIdentity::above).unwrap_or_default();
-        let stored = self.store.threads_above(self.policies.unloaded(&above)).await?;
-        let started_with = agent.map(|agent| agent.bound.clone());
-        Ok(self.policies.bound(id, started_with, &above, stored))
     }
 
     fn start_actor(

@@ -1,6 +1,7 @@
 //! The actor of a loaded thread: takes commands from its mailbox, steps the machine, stores the
 //! records of a batch, and only then carries the other effects out, in order.
 
+mod clients;
 mod effects;
 mod requests;
 

@@ -9,7 +9,8 @@ use session::{Mode, Overrides, Permissions, Restored, Settings};
 use store::ThreadRecord;
 
 use super::{Clients, ThreadLoader, limit, to_each};
-use crate::allowed::{Allowed, BoundedBy, replacements};
+use crate::agents::AgentIdentity;
+use crate::allowed::{Allowed, BoundedBy, ThreadBound, replacements};
 use crate::configurations::ConfigurationOrigin;
 use crate::convert;
 use crate::error::Error;
@@ -103,6 +104,15 @@ impl ThreadLoader {
         let stored = (record.clone(), extra, ephemeral);
         let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
         Ok((self.start_actor((config, origin), (parts, bound), stored, restored), record))
+    }
+
+    /// What bounds the policies of a thread from above.
+    pub(super) async fn bound(&self, id: &str, extra: &Extra) -> Result<ThreadBound, Error> {
+        let agent = extra.agent.as_ref();
+        let above = agent.map(AgentIdentity::above).unwrap_or_default();
+        let stored = self.store.threads_above(self.policies.unloaded(&above)).await?;
+        let started_with = agent.map(|agent| agent.bound.clone());
+        Ok(self.policies.bound(id, started_with, &above, stored))
     }
 
     /// The configuration of an agent's thread that is loaded again: with the file of its role. A role

@@ -8,14 +8,14 @@ use serde_json::json;
 use session::{
     ApprovalPolicy, ApprovalsReviewer, Assessment, Attempted, Decision, Failure, FailureKind,
     Fragment, GoalChange, GoalStatus, Grant, GrantScope, Granular, Input, Mark, Mode, ModelEvent,
-    ModelItem, ModelItemKind, Overrides, PatchPlan, Permissions, Prepared, ProcessEnd, Retry,
-    ReviewResponse, SandboxPolicy, ToolError, Usage, UserAnswers,
+    ModelItem, ModelItemKind, Overrides, PatchPlan, Permissions, PolicyBound, Prepared, ProcessEnd,
+    Retry, ReviewResponse, SandboxPolicy, ToolError, Usage, UserAnswers,
 };
 
 use crate::response::{
     Output, ask, call, completed, cut, escalated, exec, failed, patch, request, say, write,
 };
-use crate::script::{Review, Script, Start, judged, text, verdict};
+use crate::script::{Review, Script, Start, judged, settings, text, verdict};
 use crate::simulation::{Order, Simulation};
 
 /// The same cases in every run.
@@ -169,6 +169,14 @@ fn overrides() -> impl Strategy<Value = Overrides> {
     })
 }
 
+fn bound() -> impl Strategy<Value = PolicyBound> {
+    overrides().prop_map(|overrides| {
+        let mut above = settings();
+        above.apply(overrides);
+        PolicyBound::of(&above)
+    })
+}
+
 fn script() -> impl Strategy<Value = Script> {
     (
         vec(response(), 0..7),
@@ -298,6 +306,7 @@ fn garbage() -> impl Strategy<Value = ClientAction> {
         1 => number.clone()
             .prop_map(|call| Input::Granted { call, outcome: Err(ToolError::new("no")) }),
         1 => Just(Input::DropGrants),
+        1 => bound().prop_map(|bound| Input::Bound(Box::new(bound))),
         1 => number.clone().prop_map(|review| Input::ReviewOverdue { review }),
         1 => number.clone().prop_map(|review| Input::ReviewRetryDue { review }),
         1 => number.clone().prop_map(|review| Input::Reviewed {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use session::{
     ApprovalPolicy, Ask, Decision, Effect, Grant, GrantScope, Granular, Input, ItemStatus, Mode,
-    Overrides, Permissions, ReadAccess, Record, SandboxPolicy, TurnStatus,
+    Overrides, Permissions, PolicyBound, ReadAccess, Record, SandboxPolicy, Settings, TurnStatus,
 };
 
 use crate::response::{Output, exec, patch, request};
@@ -195,5 +195,59 @@ fn an_interrupted_request_grants_nothing() {
             (sim.ends(), sim.machine.granted().is_empty()),
             (vec![TurnStatus::Interrupted], true)
         );
+    }
+}
+
+#[test]
+fn a_bound_holds_from_the_next_command_on_and_widens_again() {
+    let read_only = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false };
+    let chosen = settings();
+    let narrow = PolicyBound::of(&Settings { sandbox: read_only.clone(), ..chosen.clone() });
+    let plan = PolicyBound::of(&Settings { mode: Mode::Plan, ..chosen.clone() });
+    let commands = [exec("a", "print:a"), exec("b", "print:b"), exec("c", "print:c")];
+    for (bound, expected) in [(narrow, read_only.clone()), (plan, read_only)] {
+        let responses: Vec<&[Output]> = commands.chunks(1).chain([&[][..]]).collect();
+        let script = Script::new(&responses);
+        let mut last = 0;
+        let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+            let runs = reaches(sim).len();
+            if runs > last {
+                last = runs;
+                let bound = match runs {
+                    1 => bound.clone(),
+                    _ => PolicyBound::of(&chosen),
+                };
+                sim.step(Input::Bound(Box::new(bound)));
+            }
+        });
+        let policies: Vec<&SandboxPolicy> = sim
+            .effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Run { spec, .. } => Some(&spec.sandbox),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(policies, [&chosen.sandbox, &expected, &chosen.sandbox]);
+        // The settings that are stored are those that were chosen.
+        assert_eq!(sim.machine.chosen_settings(), &chosen);
+    }
+}
+
+#[test]
+fn a_narrower_bound_ends_what_was_granted_beyond_the_sandbox() {
+    let script = script(request("b", &["/a"], false), grant(&["/a"], false, GrantScope::Session));
+    let read_only = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false };
+    for (sandbox, remains) in [(read_only, false), (settings().sandbox, true)] {
+        let bound = PolicyBound::of(&Settings { sandbox, ..settings() });
+        let mut done = false;
+        let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+            if !done && !sim.machine.granted().is_empty() {
+                done = true;
+                sim.step(Input::Bound(Box::new(bound.clone())));
+            }
+        });
+        assert!(done);
+        assert_eq!(!sim.machine.granted().is_empty(), remains);
     }
 }

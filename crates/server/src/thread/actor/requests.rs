@@ -1,7 +1,6 @@
 //! What handlers ask of a thread: each command, and what it needs before the machine gets it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use protocol::permission::PermissionProfileSelectionParams;
 use session::{Effect, Event, Grant, Overrides, PatchPlan, Prepared, ToolError};
@@ -17,10 +16,6 @@ use crate::thread::event_log::EventPosition;
 use crate::thread::handle::{AnswerSender, Command, Snapshot};
 use crate::thread::step::{Step, append_steps};
 use crate::warnings;
-
-/// How long a question to the user waits for a client after the last one that could answer has
-/// gone: long enough for one that lost its connection to return.
-const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 
 impl Actor {
     pub(super) async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
@@ -98,61 +93,21 @@ impl Actor {
                 let _ = snapshot.send(self.snapshot());
             }
             Command::Unsubscribe { connection, was_subscribed } => {
-                let was = self.broadcast.unsubscribe(connection);
-                let _ = was_subscribed.send(was);
-                let inputs = self.questions.unsubscribed(connection);
-                self.client_left(inputs, steps);
-                if was {
-                    self.agents.client_left(connection);
-                }
+                let _ = was_subscribed.send(self.unsubscribe(connection, steps));
             }
-            Command::Detach { connection } => {
-                self.commands.elicitations().disconnected(connection);
-                if self.broadcast.unsubscribe(connection) {
-                    self.agents.client_left(connection);
-                }
-                let inputs = self.questions.disconnected(connection);
-                self.client_left(inputs, steps);
-            }
-            Command::RootClientLeft { connection } => {
-                let inputs = match self.broadcast.subscribers().contains(connection) {
-                    true => Vec::new(),
-                    false => self.questions.unsubscribed(connection),
-                };
-                self.client_left(inputs, steps);
-            }
+            Command::Detach { connection } => self.detach(connection, steps),
+            Command::RootClientLeft { connection } => self.root_client_left(connection, steps),
             Command::Elicitation { connection, change, answer } => {
                 let _ = answer.send(self.commands.elicitations().change(connection, change));
             }
             Command::GiveUp { request, wait } => {
-                let clients = self.asked_clients();
-                let unanswered = self.questions.give_up((request, wait), &clients);
-                unanswered.into_iter().for_each(|input| self.step(input, steps));
+                self.give_up_question(request, wait, steps);
             }
             Command::Drain => self.step(MachineInput::Drain {}, steps),
             Command::Shutdown => {
                 self.step(MachineInput::Shutdown {}, steps);
                 self.mailbox.close();
             }
-        }
-    }
-
-    /// Sends a client of the tree the open requests, unless it has them as a subscriber.
-    fn show_questions(&mut self, peer: &Peer) {
-        if !self.broadcast.subscribers().contains(peer.id) {
-            self.questions.send_open(peer);
-        }
-    }
-
-    /// What follows from a client's leaving. Questions to the user that no other client can answer
-    /// wait a while for one.
-    fn client_left(&mut self, inputs: Vec<MachineInput>, steps: &mut Vec<Step>) {
-        for input in inputs {
-            self.step(input, steps);
-        }
-        let clients = self.asked_clients();
-        for (request, wait) in self.questions.begin_waits(&clients) {
-            self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { request, wait });
         }
     }
 
