@@ -28,6 +28,11 @@ pub(crate) fn inherited_sockets() -> listenfd::ListenFd {
     listenfd::ListenFd::empty()
 }
 
+/// The user's time zone.
+pub(crate) fn time_zone() -> jiff::tz::TimeZone {
+    jiff::tz::TimeZone::system()
+}
+
 /// What the program reads from the machine, once.
 #[derive(Clone)]
 pub(crate) struct Environment {

@@ -86,6 +86,14 @@ pub struct InitializeCapabilities {
     )]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub event_cursor: bool,
+    /// `thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub token_cost: bool,
     /// Exact method names of notifications to suppress; unknown names are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opt_out_notification_methods: Option<Vec<String>>,

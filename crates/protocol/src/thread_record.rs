@@ -182,6 +182,28 @@ pub struct ThreadTokenUsage {
     /// Tokens that the turn and its agents used together so far. Only of turns that have agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_with_agents: Option<i64>,
+    /// What the tokens cost, for clients with the capability `tokenCost`. Experimental.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub cost: Option<TokenCost>,
+}
+
+/// What tokens cost: exact decimal numbers, such as `0.0125`. Null where the price of a part is not
+/// known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TokenCost {
+    /// `USD`.
+    pub currency: String,
+    /// Of the last model request.
+    pub last: Option<String>,
+    /// Of the turn so far, without its agents.
+    pub turn: Option<String>,
+    /// Of the turn so far, with its agents.
+    pub turn_with_agents: Option<String>,
+    /// Of the thread so far, without its agents; a fork begins with that of its parent.
+    pub thread: Option<String>,
 }
 
 /// Tokens by kind.

@@ -204,10 +204,12 @@ impl ThreadLoader {
         }
         self.store.lease(id).await?;
         let last = store.last_turn(id).await?;
+        let (usage, cost) = totals(record.token_usage.as_deref());
         let restored = Restored {
             history: None,
             introduced,
-            usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+            usage,
+            cost,
             failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
             previewed: !record.preview.is_empty(),
             goal,
@@ -275,9 +277,11 @@ impl ThreadLoader {
         };
         let new = NewThread::new(record, &settings);
         let parts = self.parts(clients, &config, &extra, settings).await?;
+        let (usage, cost) = totals(parent.token_usage.as_deref());
         let mut restored = Restored {
             introduced: extra.introduced.clone(),
-            usage: parent.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+            usage,
+            cost,
             previewed: !parent.preview.is_empty(),
             ..Restored::default()
         };
@@ -473,12 +477,16 @@ fn check_provider(config: &Config, provider: &str) -> Result<(), Error> {
     )))
 }
 
-fn total_usage(json: &str) -> session::Usage {
+/// Tokens and picodollars of a thread so far. Older threads have no cost.
+fn totals(json: Option<&str>) -> (session::Usage, Option<i64>) {
     #[derive(Deserialize)]
-    struct Usage {
+    struct Totals {
         total: session::Usage,
+        cost: Option<i64>,
     }
-    serde_json::from_str::<Usage>(json).map(|usage| usage.total).unwrap_or_default()
+    let Some(json) = json else { return (session::Usage::default(), Some(0)) };
+    let totals = serde_json::from_str::<Totals>(json);
+    totals.map_or_else(|_| Default::default(), |totals| (totals.total, totals.cost))
 }
 
 /// Turn and item ids of a thread.

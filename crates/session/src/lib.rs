@@ -22,6 +22,7 @@ mod plan_mode;
 mod port;
 mod processes;
 mod sample;
+mod spending;
 mod terms;
 mod thread;
 mod tools;
@@ -48,7 +49,8 @@ pub use port::item::{
     SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
 pub use port::model::{
-    Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Retry, Retrying, Usage,
+    Cost, Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, ModelNotice, ResponseSource,
+    ResponseUsage, Retry, Retrying, Usage, Verification,
 };
 pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion};

@@ -23,6 +23,7 @@ use crate::port::settings::{Mode, Settings};
 use crate::port::thread::{Configured, Ids, Restored};
 use crate::port::tool::ProcessEnd;
 use crate::processes::{AfterExit, Exit, Processes};
+use crate::spending::Spending;
 use crate::terms::CHANGED;
 use crate::thread::{Phase, Thread};
 use crate::turn::{Beginning, Kind, Put, Turn, user_command};
@@ -48,6 +49,7 @@ impl Machine {
     /// A thread, new or restored. A history that a crash cut short is completed.
     pub fn new(configured: Configured, ids: Box<dyn Ids>, restored: Restored) -> Self {
         let status = if restored.failed { Status::SystemError } else { Status::Idle };
+        let spending = Spending::new(&restored);
         let mut thread = Thread {
             cx: Cx::new(ids, configured.limits, status),
             configuration: Configuration::new(configured),
@@ -55,7 +57,7 @@ impl Machine {
             goal: GoalTracker::new(restored.goal),
             processes: Processes::default(),
             approvals: Approvals::new(restored.approved_actions),
-            usage: restored.usage,
+            spending,
             phase: Phase::Open,
             id: restored.thread,
         };
@@ -139,7 +141,7 @@ impl Machine {
 
     /// Tokens of the thread so far.
     pub fn usage(&self) -> Usage {
-        self.thread.usage
+        self.thread.spending.usage()
     }
 
     /// The goal, if there is one.
@@ -424,8 +426,8 @@ impl Machine {
     /// A reviewer's model answered, or did not. What it cost counts, also when it is too late.
     fn reviewed(&mut self, review: u64, outcome: Result<ReviewResponse, Failure>) {
         let usage = match &outcome {
-            Ok(response) => Some(response.usage),
-            Err(failure) => failure.usage,
+            Ok(response) => Some(response.usage.clone()),
+            Err(failure) => failure.usage.clone(),
         };
         if let Some(usage) = usage {
             self.with_turn(|turn, thread| thread.account(turn.id(), usage));

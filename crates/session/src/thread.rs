@@ -10,8 +10,9 @@ use crate::goal::GoalTracker;
 use crate::port::effect::Record;
 use crate::port::event::Event;
 use crate::port::fragment::Fragment;
-use crate::port::model::Usage;
+use crate::port::model::{ModelNotice, ResponseUsage};
 use crate::processes::Processes;
+use crate::spending::Spending;
 use crate::tools::CallCx;
 
 /// See the module.
@@ -24,8 +25,7 @@ pub(crate) struct Thread {
     pub(crate) goal: GoalTracker,
     pub(crate) processes: Processes,
     pub(crate) approvals: Approvals,
-    /// Tokens so far.
-    pub(crate) usage: Usage,
+    pub(crate) spending: Spending,
     pub(crate) phase: Phase,
 }
 
@@ -54,13 +54,22 @@ impl Thread {
     }
 
     /// Counts what a response cost.
-    pub(crate) fn account(&mut self, turn: &Id, usage: Usage) {
-        self.usage.add(usage);
-        let total = self.usage;
-        self.cx.persist(Record::TokenUsage { total, last: usage });
-        self.cx.emit(Event::TokenUsage { turn: turn.clone(), total, last: usage });
-        let announcement = self.goal.charge(turn, usage, &mut self.cx);
+    pub(crate) fn account(&mut self, turn: &Id, response: ResponseUsage) {
+        let (total, cost) = self.spending.add(turn, &response);
+        let (last, at) = (response.tokens, self.cx.now);
+        let (turn, response) = (turn.clone(), Box::new(response));
+        let record = Record::TokenUsage { turn: turn.clone(), at, total, cost, last: response };
+        self.cx.persist(record);
+        self.cx.emit(Event::TokenUsage { turn: turn.clone(), total, last, cost });
+        let announcement = self.goal.charge(&turn, last, &mut self.cx);
         self.announce_goal(announcement);
+    }
+
+    /// Passes on what a provider says about the model of a turn.
+    pub(crate) fn notice(&mut self, turn: &Id, notice: ModelNotice) {
+        if self.spending.is_new(turn, &notice) {
+            self.cx.emit(Event::ModelNotice { turn: turn.clone(), notice });
+        }
     }
 
     /// Adds what changed of the goal to the model's next request. A thread without a turn has its

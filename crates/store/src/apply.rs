@@ -20,6 +20,9 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
         }
         Write::RollBack { thread, turns } => lineage::roll_back(conn, owner, thread, *turns),
         Write::Job { thread, write } => jobs::apply(conn, owner, thread, write),
+        Write::AddUsage { thread, token_usage, usage } => {
+            crate::usage::add(conn, owner, thread, token_usage, usage)
+        }
         Write::DeleteThread { thread } => removal::remove(conn, owner, thread),
         Write::StartTurn { thread, turn, started_at_ms } => {
             start_turn(conn, owner, thread, turn, *started_at_ms)

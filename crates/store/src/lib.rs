@@ -36,6 +36,7 @@ mod store;
 mod synchronous;
 mod threads;
 pub mod transfer;
+mod usage;
 mod writer;
 
 pub use error::StoreError;
@@ -51,3 +52,4 @@ pub use record::{
 pub use salvage::{Kept, Salvage, ThreadLoss};
 pub use store::{OpenOptions, Store};
 pub use synchronous::Synchronous;
+pub use usage::{UsageQuery, UsageRecord, UsageRow};

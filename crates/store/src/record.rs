@@ -258,6 +258,15 @@ pub enum Write {
         /// The change.
         write: crate::JobWrite,
     },
+    /// Adds what a response of a model used, and the totals of its thread.
+    AddUsage {
+        /// Id of the thread.
+        thread: String,
+        /// New value of [`ThreadRecord::token_usage`].
+        token_usage: String,
+        /// What the response used.
+        usage: Box<crate::UsageRecord>,
+    },
     /// Deletes a thread and its jobs, except turns that its forks show.
     DeleteThread {
         /// Id of the thread.

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use crate::error::Failure;
 use crate::rows::leased_thread;
-use crate::{content, jobs, joined, keys, search};
+use crate::{content, jobs, joined, keys, search, usage};
 
 /// Deletes a thread, and turns of deleted ancestors that only it shows.
 pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Failure> {
@@ -16,6 +16,7 @@ pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Fai
     conn.prepare_cached("DELETE FROM segment WHERE thread = ?1")?.execute([thread])?;
     search::remove(conn, thread)?;
     jobs::remove_of(conn, thread)?;
+    usage::forget_thread(conn, id)?;
     conn.prepare_cached(
         "UPDATE thread SET deleted = 1, id = 'deleted:' || pk, turn_count = 0, lease = NULL,
              preview = '', name = NULL, cwd = '', source = '', settings = '', model = '',

@@ -12,10 +12,10 @@ use crate::{StoreError, search};
 const APPLICATION_ID: i64 = 0x6167_7464;
 
 /// Entry `n` migrates a file from version `n` to `n + 1`. Released entries never change.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 /// For each version, a table that the version before does not have.
-const MARKS: &[&str] = &["thread", "segment", "joined", "job"];
+const MARKS: &[&str] = &["thread", "segment", "joined", "job", "usage"];
 
 /// A larger version is damage of the header.
 const UNLIKELY: i64 = 1 << 16;
@@ -182,6 +182,40 @@ CREATE TABLE job_item (
 ) STRICT;
 ";
 
+// What responses used and cost: see `usage`. Threads from before this table have one row: what a
+// fork used includes what its parent did, so it is not known. A total that is no number counts
+// as 0, because other programs can have changed the file.
+const VERSION_5: &str = "
+CREATE TABLE usage (
+    pk              INTEGER PRIMARY KEY,
+    thread          TEXT,
+    turn            TEXT,
+    at_ms           INTEGER NOT NULL,
+    project         TEXT NOT NULL,
+    provider        TEXT NOT NULL,
+    model           TEXT NOT NULL,
+    service_tier    TEXT,
+    input           INTEGER,
+    cached_input    INTEGER,
+    cache_write     INTEGER,
+    output          INTEGER,
+    reasoning_output INTEGER,
+    cost            INTEGER
+) STRICT;
+INSERT INTO usage (thread, at_ms, project, provider, model, input, cached_input, output,
+    reasoning_output)
+SELECT id, CAST(updated_at * 1000 AS INTEGER), cwd, model_provider, model,
+    CAST(json_extract(total, '$.total.input') AS INTEGER),
+    CAST(json_extract(total, '$.total.cachedInput') AS INTEGER),
+    CAST(json_extract(total, '$.total.output') AS INTEGER),
+    CAST(json_extract(total, '$.total.reasoningOutput') AS INTEGER)
+FROM (
+    SELECT *, CASE WHEN forked_from_id IS NULL AND json_valid(token_usage) THEN token_usage END
+        AS total
+    FROM thread WHERE deleted = 0 AND turn_count > 0
+) ORDER BY pk;
+";
+
 /// Whether the file has the latest version.
 ///
 /// # Errors
@@ -225,7 +259,7 @@ pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
              (SELECT max(hash) FROM chunk), (SELECT max(thread) FROM segment),
              (SELECT max(thread) FROM turn), (SELECT max(turn) FROM item),
              (SELECT max(pk) FROM job), (SELECT max(thread) FROM job),
-             (SELECT max(pk) FROM job_item)",
+             (SELECT max(pk) FROM job_item), (SELECT max(pk) FROM usage)",
     )?;
     rows.query_row([], |_| Ok(()))?;
     Ok(())

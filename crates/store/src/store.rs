@@ -19,8 +19,8 @@ use crate::salvage::Salvage;
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
     Fragment, ItemRow, Job as StoredJob, JobItem, JobItemCounts, JobItemStatus, ListQuery,
-    OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous, TurnRow, TurnsQuery, Write,
-    jobs, preflight, read, salvage, threads,
+    OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous, TurnRow, TurnsQuery,
+    UsageQuery, UsageRow, Write, jobs, preflight, read, salvage, threads, usage,
 };
 
 /// Options for opening a store.
@@ -339,6 +339,14 @@ impl Store {
     /// The file cannot be read.
     pub async fn job_counts(&self, job: i64) -> Result<JobItemCounts, StoreError> {
         self.read(move |conn| jobs::read::counts(conn, job)).await
+    }
+
+    /// What responses used, in the order in which that was added.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, StoreError> {
+        self.read(move |conn| usage::read(conn, query)).await
     }
 
     /// At most `limit` places of a thread after the place `behind`, for copying the thread.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::{append, finish, options, put, start};
 use rusqlite::Connection;
-use store::{JobWrite, ListQuery, OpenOptions, Store, TurnStatus, TurnsQuery, Write};
+use store::{JobWrite, ListQuery, OpenOptions, Store, TurnStatus, TurnsQuery, UsageQuery, Write};
 
 /// The database of a released version, in `dir`.
 fn unpack(version: &[u8], dir: &Path) {
@@ -75,7 +75,7 @@ async fn version_1_keeps_everything() {
     assert_eq!(found.rows[0].turn_count, 3);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (4, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (5, Vec::<String>::new()));
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn version_2_keeps_its_histories_and_joins_them() {
     assert_eq!(i64::try_from(rows.len()).unwrap(), threads);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (4, turns));
+    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (5, turns));
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
@@ -153,5 +153,31 @@ async fn version_3_has_no_jobs_and_takes_them() {
     assert_eq!(store.jobs(&thread).await.unwrap().len(), 1);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (4, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (5, Vec::<String>::new()));
+}
+
+const VERSION_4: &[u8] = include_bytes!("old/version-4.db.zst");
+
+#[tokio::test]
+async fn version_4_has_threads_of_unknown_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_4, dir.path());
+    let old = Connection::open(dir.path().join("threads.db")).unwrap();
+    let listed: i64 = old
+        .query_row("SELECT count(*) FROM thread WHERE turn_count > 0", [], |row| row.get(0))
+        .unwrap();
+    drop(old);
+    let store = Store::open(dir.path(), options()).unwrap();
+    let query = UsageQuery { after: 0, from_ms: i64::MIN, to_ms: i64::MAX, limit: 100 };
+    let rows = store.usage(query).await.unwrap();
+    assert_eq!(i64::try_from(rows.len()).unwrap(), listed);
+    assert!(rows.iter().all(|row| row.record.cost.is_none() && row.thread.is_some()));
+    let tokens = |at: usize| (rows[at].record.input, rows[at].record.output);
+    assert_eq!(tokens(0), (Some(1000), Some(50)));
+    assert_eq!(tokens(1), (None, None), "a fork's total includes its parent's");
+    assert_eq!(tokens(2), (None, None), "damaged JSON");
+    assert_eq!(tokens(3), (Some(0), None), "no number");
+    store.close().await.unwrap();
+    let report = store::check::check(dir.path()).unwrap().unwrap();
+    assert_eq!((report.version, report.problems), (5, Vec::<String>::new()));
 }

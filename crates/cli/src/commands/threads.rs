@@ -1,4 +1,6 @@
-//! `agentd threads`: writes threads out and reads them in.
+//! `agentd threads`: writes threads out, reads them in, and reports what they cost.
+
+mod cost;
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -11,7 +13,7 @@ use server::{Clock, Ids};
 use store::{OpenOptions, Store, transfer};
 
 use crate::commands::{checked, eprint, print};
-use crate::environment::Environment;
+use crate::environment::{Environment, time_zone};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -29,6 +31,8 @@ enum Command {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Report what models used and cost
+    Cost(cost::Arguments),
     /// Import an exported thread, and print its id
     Import {
         /// The file to read [default: standard input]
@@ -53,6 +57,7 @@ pub(crate) async fn run(
     let store = open(&dir, &*options.clock, &*options.ids)?;
     let outcome = match arguments.command {
         Command::Export { thread, output } => export(&store, &thread, output.as_deref()).await,
+        Command::Cost(arguments) => cost::report(&store, &arguments, &time_zone()).await,
         Command::Import { file, new_id } => {
             let new_id = new_id.then(|| options.ids.next());
             import(&store, file.as_deref(), new_id).await

@@ -39,6 +39,7 @@ struct Negotiated {
     user_agent: String,
     experimental: bool,
     event_cursor: bool,
+    token_cost: bool,
     opted_out: BTreeSet<String>,
 }
 
@@ -60,6 +61,7 @@ impl Peer {
             user_agent,
             experimental: asked.experimental_api,
             event_cursor: asked.event_cursor,
+            token_cost: asked.token_cost,
             opted_out: opted_out.into_iter().collect(),
         };
         let is_first = self.negotiated.set(session).is_ok();
@@ -85,6 +87,11 @@ impl Peer {
     /// Whether the client asked for the cursors of a thread's events.
     pub(crate) fn wants_cursors(&self) -> bool {
         self.negotiated.get().is_some_and(|session| session.event_cursor)
+    }
+
+    /// Whether the client asked for the cost of tokens.
+    pub(crate) fn wants_token_cost(&self) -> bool {
+        self.negotiated.get().is_some_and(|session| session.token_cost)
     }
 
     /// Whether a notification is to be sent to this client.

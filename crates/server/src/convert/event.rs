@@ -6,7 +6,7 @@ use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Retrying, Status, TurnError,
+    Cost, FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Retrying, Status, TurnError,
     TurnStatus, TurnView, Usage,
 };
 
@@ -138,6 +138,19 @@ pub(crate) fn usage(
         last: breakdown(last),
         model_context_window: window,
         tokens_with_agents,
+        cost: None,
+    }
+}
+
+/// What tokens cost. Without agents, a turn with its agents costs what the turn does.
+pub(crate) fn cost(cost: Cost, with_agents: Option<Option<i64>>) -> record::TokenCost {
+    let dollars = |pico: Option<i64>| pico.map(|pico| model::dollars(pico.into()));
+    record::TokenCost {
+        currency: "USD".to_owned(),
+        last: dollars(cost.last),
+        turn: dollars(cost.turn),
+        turn_with_agents: dollars(with_agents.unwrap_or(cost.turn)),
+        thread: dollars(cost.thread),
     }
 }
 

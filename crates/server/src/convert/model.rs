@@ -2,22 +2,19 @@
 
 use session::{ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, SearchAction, Usage};
 
-/// A batch of a streamed response, without the events that the session does not use. Raw reasoning is
-/// left out unless `show_raw_agent_reasoning` is set; the model's own history keeps it.
-pub(crate) fn events(events: Vec<model::Event>, raw_reasoning: bool) -> Vec<ModelEvent> {
-    let mut events: Vec<ModelEvent> = events.into_iter().filter_map(event).collect();
-    if !raw_reasoning {
-        events.retain(|event| !matches!(event, ModelEvent::ReasoningDelta { .. }));
-        for event in &mut events {
-            if let ModelEvent::ItemDone { item: ModelItem::Reasoning { content, .. }, .. } = event {
-                content.clear();
-            }
+/// Leaves raw reasoning out.
+pub(crate) fn drop_raw_reasoning(events: &mut Vec<ModelEvent>) {
+    events.retain(|event| !matches!(event, ModelEvent::ReasoningDelta { .. }));
+    for event in events {
+        if let ModelEvent::ItemDone { item: ModelItem::Reasoning { content, .. }, .. } = event {
+            content.clear();
         }
     }
-    events
 }
 
-fn event(event: model::Event) -> Option<ModelEvent> {
+/// An event of a streamed response; `None` for those that the session does not use, and those that
+/// are converted with the prices of the model.
+pub(crate) fn event(event: model::Event) -> Option<ModelEvent> {
     use model::Event;
     Some(match event {
         Event::TextDelta { index, text } => ModelEvent::TextDelta { index: at(index), text },
@@ -36,13 +33,13 @@ fn event(event: model::Event) -> Option<ModelEvent> {
         Event::ItemDone { index, raw, item } => {
             ModelEvent::ItemDone { index: at(index), raw, item: model_item(item) }
         }
-        Event::Completed { usage, .. } => ModelEvent::Completed { usage: tokens(usage) },
-        Event::Failed(failure) => ModelEvent::Failed(failure.map_usage(tokens)),
         Event::Created { .. }
         | Event::RateLimits(_)
         | Event::Queued { .. }
         | Event::ServedBy { .. }
         | Event::VerificationRequested { .. }
+        | Event::Completed { .. }
+        | Event::Failed(_)
         | Event::ArgumentsDelta { .. }
         | Event::CustomInputDelta { .. } => {
             return None;
@@ -104,7 +101,8 @@ fn search_action(action: &serde_json::Value) -> Option<SearchAction> {
     })
 }
 
-fn tokens(usage: model::Usage) -> Usage {
+/// Tokens as the session counts them.
+pub(crate) fn tokens(usage: &model::Usage) -> Usage {
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     Usage {
         input: number(usage.input),

@@ -19,9 +19,14 @@ impl ConnectionMethods<Caller> for Server {
             ));
         }
         let capabilities = capabilities.unwrap_or_default();
-        if capabilities.event_cursor && !capabilities.experimental_api {
-            let message = "initialize.capabilities.eventCursor requires experimentalApi capability";
-            return Err(Error::wrong_state(message));
+        for (name, is_asked) in
+            [("eventCursor", capabilities.event_cursor), ("tokenCost", capabilities.token_cost)]
+        {
+            if is_asked && !capabilities.experimental_api {
+                return Err(Error::wrong_state(format!(
+                    "initialize.capabilities.{name} requires experimentalApi capability"
+                )));
+            }
         }
         let options = &self.services.options;
         let own = user_agent(&options.version, &client_info);

@@ -10,7 +10,6 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::allowed::{LimitedMachine, MachineInput};
-use crate::convert;
 use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
@@ -88,8 +87,6 @@ impl Actor {
                 Next::Command(command) => self.take(command, &mut steps).await,
                 Next::Model(FromModel::OverBudget(input)) => self.step(input, &mut steps),
                 Next::Model(FromModel::Events(sample, events)) => {
-                    let raw = self.configuration.config().show_raw_agent_reasoning;
-                    let events = convert::model::events(events, raw);
                     self.step(MachineInput::Model { sample, events }, &mut steps);
                 }
                 Next::Unload => {

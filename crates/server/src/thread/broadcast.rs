@@ -84,6 +84,11 @@ impl Broadcast {
         self.events.set_tokens_with_agents(tokens);
     }
 
+    /// What they cost together.
+    pub(super) fn set_cost_with_agents(&mut self, cost: Option<Option<i64>>) {
+        self.events.set_cost_with_agents(cost);
+    }
+
     pub(super) fn set_context_window(&mut self, window: Option<i64>) {
         self.events.set_context_window(window);
     }

@@ -91,6 +91,16 @@ impl Budgets {
         self.0.first().and_then(|budget| budget.used_with_agents())
     }
 
+    /// Counts what a response cost; `None`: its price is not known.
+    pub(crate) fn spend(&self, cost: Option<i64>) {
+        self.0.iter().for_each(|budget| budget.spend(cost));
+    }
+
+    /// What the turns of the first budget cost, when agents share it.
+    pub(crate) fn cost_with_agents(&self) -> Option<Option<i64>> {
+        self.0.first().and_then(|budget| budget.cost_with_agents())
+    }
+
     /// Admits a request, by all budgets or by none. Returns `None` when it must wait for requests in
     /// flight.
     ///

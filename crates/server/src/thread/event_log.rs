@@ -130,6 +130,11 @@ impl EventLog {
         with_cursor(message, &self.cursor())
     }
 
+    /// A message in the place of the newest event.
+    pub(crate) fn with_cursor(&self, message: &Outgoing) -> Outgoing {
+        with_cursor(message, &self.cursor())
+    }
+
     /// Drops all events: clients that reconnect get a snapshot.
     pub(crate) fn cut(&mut self) {
         self.end += 1;

@@ -9,7 +9,7 @@ use protocol::item_event as item_wire;
 use protocol::thread_record as record;
 use protocol::turn as wire;
 use serde_json::value::RawValue;
-use session::{ApprovalReview, Event, Id, Item};
+use session::{ApprovalReview, Event, Id, Item, ModelNotice, Verification};
 
 use crate::convert::auto_review;
 use crate::convert::event::{self, DeltaParams, ItemCompleted, ItemStarted};
@@ -31,6 +31,7 @@ pub(crate) struct EventSender {
 struct UsageContext {
     window: Option<i64>,
     tokens_with_agents: Option<i64>,
+    cost_with_agents: Option<Option<i64>>,
 }
 
 /// Deltas of one kind about one item.
@@ -69,6 +70,11 @@ impl EventSender {
         self.usage.tokens_with_agents = tokens;
     }
 
+    /// Sets what they cost together.
+    pub(crate) fn set_cost_with_agents(&mut self, cost: Option<Option<i64>>) {
+        self.usage.cost_with_agents = cost;
+    }
+
     pub(crate) fn new(thread: Id, window: Option<i64>) -> Self {
         let usage = UsageContext { window, ..UsageContext::default() };
         Self { thread, usage, frames: HashMap::new(), last: None }
@@ -103,6 +109,7 @@ impl EventSender {
             Event::PlanUpdated { .. }
             | Event::DiffUpdated { .. }
             | Event::TokenUsage { .. }
+            | Event::ModelNotice { .. }
             | Event::Error { .. } => send_progress(to, thread_id, self.usage, event),
             Event::SummaryPartAdded { turn, item, index } => {
                 let params = item_wire::ReasoningSummaryPartAddedNotification {
@@ -231,14 +238,20 @@ fn send_progress(to: &mut Subscribers, thread_id: String, usage: UsageContext, e
             let subject = EventSubject { turn: Some(turn), item: None };
             to.notify_about::<protocol::TurnDiffUpdated>(&params, subject);
         }
-        Event::TokenUsage { turn, total, last } => {
-            let params = record::ThreadTokenUsageUpdatedNotification {
+        Event::TokenUsage { turn, total, last, cost } => {
+            let mut params = record::ThreadTokenUsageUpdatedNotification {
                 thread_id,
                 turn_id: turn.to_string(),
                 token_usage: event::usage(*total, *last, usage.window, usage.tokens_with_agents),
             };
-            to.notify::<protocol::ThreadTokenUsageUpdated>(&params);
+            let plain = to.encoded::<protocol::ThreadTokenUsageUpdated>(&params);
+            params.token_usage.cost = Some(event::cost(*cost, usage.cost_with_agents));
+            let priced = to.encoded::<protocol::ThreadTokenUsageUpdated>(&params);
+            if let (Some(plain), Some(priced)) = (plain, priced) {
+                to.send_token_usage(&plain, &priced);
+            }
         }
+        Event::ModelNotice { turn, notice } => send_model_notice(to, thread_id, turn, notice),
         Event::Error { turn, error, retry } => {
             let params = wire::ErrorNotification {
                 error: event::turn_error(error),
@@ -250,6 +263,35 @@ fn send_progress(to: &mut Subscribers, thread_id: String, usage: UsageContext, e
             to.notify::<protocol::TurnErrorEvent>(&params);
         }
         _ => {}
+    }
+}
+
+/// Sends what the provider says about the model of a turn.
+fn send_model_notice(to: &mut Subscribers, thread_id: String, turn: &Id, notice: &ModelNotice) {
+    let turn_id = turn.to_string();
+    match notice {
+        ModelNotice::Rerouted { from, to: other } => {
+            let params = protocol::ModelReroutedNotification {
+                thread_id,
+                turn_id,
+                from_model: from.to_string(),
+                to_model: other.to_string(),
+                // The protocol has no other reason.
+                reason: protocol::ModelRerouteReason::HighRiskCyberActivity,
+            };
+            to.notify::<protocol::ModelRerouted>(&params);
+        }
+        ModelNotice::Verification(verifications) => {
+            let verifications = verifications.iter().map(|verification| match verification {
+                Verification::TrustedAccessForCyber => {
+                    protocol::ModelVerification::TrustedAccessForCyber
+                }
+            });
+            let verifications = verifications.collect();
+            let params =
+                protocol::ModelVerificationNotification { thread_id, turn_id, verifications };
+            to.notify::<protocol::ModelVerificationRequested>(&params);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The response that the model streams to a thread, one at a time, within the budgets of the turn.
 
+mod meter;
 mod response;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::provider::provider;
 use crate::thread::budget::{BudgetLimits, BudgetPause, Budgets};
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::reviewer::Reviewer;
+use meter::Meter;
 use response::Unsent;
 
 pub(in crate::thread) use response::Response;
@@ -48,7 +50,7 @@ pub(crate) enum TurnBudget {
 /// What the model stream reports.
 pub(super) enum FromModel {
     /// The next events of the response to this request; none when it has ended.
-    Events(u64, Vec<model::Event>),
+    Events(u64, Vec<ModelEvent>),
     /// The running turn has used up its budget.
     OverBudget(MachineInput),
 }
@@ -152,6 +154,12 @@ impl ModelStream {
         self.running.as_ref().and_then(|running| running.budgets.used_with_agents())
     }
 
+    /// What the running turn and its agents cost together, when it has agents; `Some(None)`: the
+    /// price of a part is not known.
+    pub(super) fn cost_with_agents(&self) -> Option<Option<i64>> {
+        self.running.as_ref().and_then(|running| running.budgets.cost_with_agents())
+    }
+
     /// Sends a prompt; its response replaces the current one. Returns the failure of one that cannot
     /// be sent.
     pub(super) fn start(
@@ -213,12 +221,20 @@ impl ModelStream {
             prompt.service_tier.take_if(|tier| tier == "fast");
         }
         let running = self.running.as_ref();
+        let meter = Meter::new(
+            self.models.catalog(config, &prompt.provider),
+            &prompt.provider,
+            info.clone(),
+            prompt.service_tier.clone(),
+            config.show_raw_agent_reasoning,
+        );
         Ok(Unsent {
             client: self.client.clone(),
             provider: provider(configured, user_agent),
             prompt,
             cache_key,
             info,
+            meter,
             budgets: running.map(|running| running.budgets.clone()).unwrap_or_default(),
             takes_notice: false,
         })
@@ -257,7 +273,7 @@ fn own_budget(limits: BudgetLimits, max_tokens: Option<i64>) -> Budgets {
 }
 
 /// The next events of the response. Never resolves without a response.
-async fn next_events(current: &mut Option<(u64, Response)>) -> (u64, Vec<model::Event>) {
+async fn next_events(current: &mut Option<(u64, Response)>) -> (u64, Vec<ModelEvent>) {
     let Some((sample, response)) = current else { return std::future::pending().await };
     let sample = *sample;
     match response.next().await {

@@ -8,7 +8,6 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::allowed::MachineInput;
-use crate::convert;
 use crate::thread::handle::Command;
 use crate::thread::model_stream::Response;
 
@@ -67,7 +66,7 @@ async fn read(mut stream: Response) -> Result<ReviewResponse, Failure> {
     let mut response = ReviewResponse::default();
     let mut bytes = 0;
     while let Some(events) = stream.next().await {
-        for event in convert::model::events(events, false) {
+        for event in events {
             match event {
                 ModelEvent::ItemDone { raw, item, .. } => {
                     bytes += raw.len();
@@ -80,7 +79,9 @@ async fn read(mut stream: Response) -> Result<ReviewResponse, Failure> {
                 ModelEvent::TextDelta { text, .. }
                 | ModelEvent::SummaryDelta { text, .. }
                 | ModelEvent::ReasoningDelta { text, .. } => bytes += text.len(),
-                ModelEvent::ItemAdded { .. } | ModelEvent::SummaryPartAdded { .. } => {}
+                ModelEvent::ItemAdded { .. }
+                | ModelEvent::SummaryPartAdded { .. }
+                | ModelEvent::Notice(_) => {}
                 ModelEvent::Completed { usage } => {
                     response.usage = usage;
                     return Ok(response);

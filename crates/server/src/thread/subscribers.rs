@@ -93,6 +93,31 @@ impl Subscribers {
         self.notify_named(N::NAME, params, subject);
     }
 
+    /// A notification as a message; `None` when nobody gets it.
+    pub(crate) fn encoded<N: Notification>(&self, params: &impl Serialize) -> Option<Outgoing> {
+        if self.has_no_audience() {
+            return None;
+        }
+        encode_notification(N::NAME, params).ok().map(Outgoing::Whole)
+    }
+
+    /// Notifies every subscriber of the use of tokens: with its cost those that asked for that. A
+    /// client that reconnects gets what it has missed without the cost, which the next report
+    /// contains.
+    pub(crate) fn send_token_usage(&mut self, plain: &Outgoing, priced: &Outgoing) {
+        let name = protocol::ThreadTokenUsageUpdated::NAME;
+        let Some(info) = protocol::lookup_notification(name) else { return };
+        let positioned = self.log.as_mut().map(|log| {
+            let positioned = log.add(info, plain, EventSubject::default());
+            (positioned, log.with_cursor(priced))
+        });
+        let (positioned, positioned_priced) = positioned.unzip();
+        let (priced_peers, plain_peers): (Vec<_>, Vec<_>) =
+            self.peers.iter().partition(|peer| peer.wants_token_cost());
+        send_to(plain_peers.into_iter(), info, plain, positioned.as_ref());
+        send_to(priced_peers.into_iter(), info, priced, positioned_priced.as_ref());
+    }
+
     fn notify_named(
         &mut self,
         method: &'static str,

@@ -51,6 +51,7 @@ fn claim(event: &Event) -> Claim<'_> {
             Claim::Nothing { turn: Some(turn), item: Some(item) }
         }
         Event::PlanUpdated { turn, .. }
+        | Event::ModelNotice { turn, .. }
         | Event::DiffUpdated { turn, .. }
         | Event::Error { turn, .. } => Claim::Nothing { turn: Some(turn), item: None },
         Event::ApprovalReview(review) => {

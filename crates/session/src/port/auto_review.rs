@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::approval::NetworkTarget;
-use super::model::Usage;
+use super::model::ResponseUsage;
 use super::permission::Permissions;
 use crate::{Id, Millis};
 
@@ -188,7 +188,7 @@ pub struct ReviewResponse {
     /// Items other than messages and reasoning, such as calls of tools.
     pub other_items: usize,
     /// What it cost.
-    pub usage: Usage,
+    pub usage: ResponseUsage,
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::event::{Event, TurnStatus, TurnView};
 use super::fragment::Fragment;
 use super::goal::Goal;
 use super::item::{DynamicCall, Item};
-use super::model::Usage;
+use super::model::{Cost, ResponseUsage, Usage};
 use super::permission::Grant;
 use super::question::UserQuestion;
 use super::settings::Settings;
@@ -165,8 +165,8 @@ pub enum Record {
     /// All actions that the user approved after a review refused them, and that have not run; comes
     /// back as `Restored::approved_actions`.
     ApprovedActions(Vec<ApprovedAction>),
-    /// Tokens of the thread so far.
-    TokenUsage { total: Usage, last: Usage },
+    /// A response of a turn was counted: with what the thread has used and spent so far.
+    TokenUsage { turn: Id, at: Millis, total: Usage, cost: Cost, last: Box<ResponseUsage> },
 }
 
 /// One request to the model, in ready-made JSON fragments.

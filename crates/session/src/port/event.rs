@@ -3,7 +3,7 @@
 use super::auto_review::ApprovalReview;
 use super::goal::Goal;
 use super::item::Item;
-use super::model::{Failure, FailureKind, Retrying, Usage};
+use super::model::{Cost, Failure, FailureKind, ModelNotice, Retrying, Usage};
 use crate::{Id, Millis};
 
 /// Runtime status of a loaded thread.
@@ -124,7 +124,9 @@ pub enum Event {
     /// The aggregated diff of the turn changed.
     DiffUpdated { turn: Id, diff: String },
     /// Token usage after a response of the model.
-    TokenUsage { turn: Id, total: Usage, last: Usage },
+    TokenUsage { turn: Id, total: Usage, last: Usage, cost: Cost },
+    /// The provider said something about the model of a turn; each once a turn.
+    ModelNotice { turn: Id, notice: ModelNotice },
     /// An error; the turn continues if another attempt follows.
     Error { turn: Id, error: TurnError, retry: Option<Retrying> },
     /// The goal changed, or its account grew; with the turn that did it.

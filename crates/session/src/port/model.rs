@@ -40,8 +40,65 @@ impl Usage {
     }
 }
 
+/// What one response used and cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseUsage {
+    /// Its tokens.
+    pub tokens: Usage,
+    /// Of its input tokens, those written to the provider's prompt cache.
+    pub cache_write: i64,
+    /// In picodollars; `None`: the price is not known.
+    pub cost: Option<i64>,
+    /// Who answered.
+    pub source: ResponseSource,
+}
+
+/// Who answered a request, and how it is billed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseSource {
+    /// Provider id.
+    pub provider: Arc<str>,
+    /// Model id.
+    pub model: Arc<str>,
+    /// Service tier; `None` is the provider's default.
+    pub service_tier: Option<Arc<str>>,
+}
+
+impl From<Usage> for ResponseUsage {
+    fn from(tokens: Usage) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+}
+
+/// What was spent so far, in picodollars; `None`: the price of a part is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// For the last response.
+    pub last: Option<i64>,
+    /// For the turn.
+    pub turn: Option<i64>,
+    /// For the thread.
+    pub thread: Option<i64>,
+}
+
+/// What a provider says about the model that answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelNotice {
+    /// Another model than that of the request answers.
+    Rerouted { from: Arc<str>, to: Arc<str> },
+    /// The provider asks the user to be verified, in these ways.
+    Verification(Vec<Verification>),
+}
+
+/// A way in which a user can be verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// For access to work on computer security.
+    TrustedAccessForCyber,
+}
+
 /// A failed model call, or another reason why a turn fails.
-pub type Failure = http_client::Failure<Usage>;
+pub type Failure = http_client::Failure<ResponseUsage>;
 
 /// The attempt that follows a failed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +157,10 @@ pub enum ModelEvent {
     ReasoningDelta { index: usize, part: usize, text: String },
     /// An output item is whole; `raw` goes into the history as it is.
     ItemDone { index: usize, raw: Arc<str>, item: ModelItem },
+    /// The provider said something about the model.
+    Notice(ModelNotice),
     /// The response is whole.
-    Completed { usage: Usage },
+    Completed { usage: ResponseUsage },
     /// The response failed.
     Failed(Failure),
 }

@@ -68,7 +68,7 @@ impl Default for Limits {
 }
 
 /// The state of a stored thread.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Restored {
     /// The thread's id.
     pub thread: Id,
@@ -78,6 +78,8 @@ pub struct Restored {
     pub introduced: Option<Settings>,
     /// Tokens so far.
     pub usage: Usage,
+    /// Picodollars so far; `None`: the price of a part is not known.
+    pub cost: Option<i64>,
     /// Whether the last turn failed.
     pub failed: bool,
     /// Whether the thread has its preview.
@@ -86,6 +88,23 @@ pub struct Restored {
     pub approved_actions: Vec<ApprovedAction>,
     /// What the thread works towards.
     pub goal: Option<Goal>,
+}
+
+impl Default for Restored {
+    /// A thread that has used nothing.
+    fn default() -> Self {
+        Self {
+            thread: Id::default(),
+            history: None,
+            introduced: None,
+            usage: Usage::default(),
+            cost: Some(0),
+            failed: false,
+            previewed: false,
+            goal: None,
+            approved_actions: Vec::new(),
+        }
+    }
 }
 
 /// What a thread runs with.

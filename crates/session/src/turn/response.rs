@@ -12,7 +12,7 @@ use crate::port::effect::{Effect, Prompt, Record};
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
 use crate::port::item::ItemStatus;
-use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, Retrying, Usage};
+use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, ResponseUsage, Retrying};
 use crate::port::tool::ToolError;
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
@@ -85,7 +85,11 @@ impl Turn {
                 return;
             }
             if let ModelEvent::Failed(Failure { usage: Some(usage), .. }) = &event {
-                thread.account(&self.view.id, *usage);
+                thread.account(&self.view.id, usage.clone());
+            }
+            if let ModelEvent::Notice(notice) = event {
+                thread.notice(&self.view.id, notice);
+                continue;
             }
             let taken = match &self.compaction {
                 Some(_) => self.summary_event(event, thread),
@@ -116,6 +120,8 @@ impl Turn {
                 self.response_completed(usage, thread);
                 Ok(())
             }
+            // Taken before.
+            ModelEvent::Notice(_) => Ok(()),
             ModelEvent::Failed(failure) => {
                 self.request_failed(failure, thread);
                 Ok(())
@@ -233,7 +239,7 @@ impl Turn {
         thread.cx.failed_item(&self.view.id, item, &message);
     }
 
-    fn response_completed(&mut self, usage: Usage, thread: &mut Thread) {
+    fn response_completed(&mut self, usage: ResponseUsage, thread: &mut Thread) {
         self.attempts = Attempts::default();
         self.close_sample(UNFINISHED, thread);
         let history = match &mut self.kind {
@@ -242,7 +248,7 @@ impl Turn {
                 thread.conversation.history_mut()
             }
         };
-        history.count(usage.total);
+        history.count(usage.tokens.total);
         thread.account(&self.view.id, usage);
         self.advance(thread);
     }
@@ -346,14 +352,16 @@ impl Turn {
                     compaction.push(&text);
                 }
             }
-            ModelEvent::ItemAdded { .. } | ModelEvent::SummaryPartAdded { .. } => {}
+            ModelEvent::ItemAdded { .. }
+            | ModelEvent::SummaryPartAdded { .. }
+            | ModelEvent::Notice(_) => {}
             ModelEvent::Completed { usage } => self.summary_completed(usage, thread),
             ModelEvent::Failed(failure) => self.summary_failed(failure, thread),
         }
         Ok(())
     }
 
-    fn summary_completed(&mut self, usage: Usage, thread: &mut Thread) {
+    fn summary_completed(&mut self, usage: ResponseUsage, thread: &mut Thread) {
         thread.account(&self.view.id, usage);
         self.attempts = Attempts::default();
         self.request = Request::None;

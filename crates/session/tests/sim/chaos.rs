@@ -377,7 +377,7 @@ fn event() -> impl Strategy<Value = ModelEvent> {
         2 => (index, item)
             .prop_map(|(index, item)| ModelEvent::ItemDone { index, raw: "{}".into(), item }),
         1 => Just(ModelEvent::Failed(failure)),
-        1 => Just(ModelEvent::Completed { usage }),
+        1 => Just(ModelEvent::Completed { usage: usage.into() }),
     ]
 }
 

@@ -359,7 +359,8 @@ impl Checker {
             }
             Event::PlanUpdated { turn, .. }
             | Event::DiffUpdated { turn, .. }
-            | Event::TokenUsage { turn, .. } => self.assert_running(turn),
+            | Event::TokenUsage { turn, .. }
+            | Event::ModelNotice { turn, .. } => self.assert_running(turn),
             Event::Error { turn, retry, .. } => {
                 self.assert_running(turn);
                 let state = self.turns.get_mut(turn).expect("checked above");

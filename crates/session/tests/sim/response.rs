@@ -106,7 +106,7 @@ pub(crate) fn completed() -> ModelEvent {
         total: 13,
         ..Usage::default()
     };
-    ModelEvent::Completed { usage }
+    ModelEvent::Completed { usage: usage.into() }
 }
 
 /// A failure of the stream.

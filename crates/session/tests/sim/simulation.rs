@@ -384,6 +384,7 @@ impl Simulation {
         let approval = || judged(verdict("approve", "low", "high"));
         let answer = self.answers.pop_front().unwrap_or_else(approval);
         let usage = Usage { input: 5, output: 2, total: 7, ..Usage::default() };
+        let usage = session::ResponseUsage::from(usage);
         let (delay, outcome) = match answer {
             Review::IsSilent => return,
             Review::Fails => {

@@ -1,8 +1,9 @@
 //! What single scenarios must show beyond the promises that hold in every run.
 
 use session::{
-    Effect, Event, Failure, FailureKind, Input, Item, ItemStatus, Mode, ModelEvent, Overrides,
-    Record, Restored, Retry, SandboxPolicy, Status, TurnStatus, Usage,
+    Effect, Event, Failure, FailureKind, Input, Item, ItemStatus, Mode, ModelEvent, ModelNotice,
+    Overrides, Record, ResponseSource, ResponseUsage, Restored, Retry, SandboxPolicy, Status,
+    TurnStatus, Usage, Verification,
 };
 
 use crate::response::{Output, cut, exec, failed, patch, respond, say, tty, write};
@@ -305,7 +306,7 @@ fn typing_that_does_not_reach_its_command_fails() {
 fn a_failed_response_is_charged_its_usage() {
     let usage = Usage { input: 5, output: 2, total: 7, ..Usage::default() };
     let failure = Failure {
-        usage: Some(usage),
+        usage: Some(usage.into()),
         ..Failure::new(FailureKind::Other, "the response is incomplete")
     };
     let mut script = Script::new(&[]);
@@ -318,6 +319,59 @@ fn a_failed_response_is_charged_its_usage() {
     });
     assert_eq!(counted, Some((usage, usage)));
     assert_eq!(sim.machine.usage(), usage);
+}
+
+#[test]
+fn money_is_counted_by_response_turn_and_thread_until_a_price_is_unknown() {
+    let end = |cost| {
+        let usage = Usage { input: 1, total: 1, ..Usage::default() };
+        let source = ResponseSource { model: "m".into(), ..ResponseSource::default() };
+        let usage = ResponseUsage { cost, source, ..ResponseUsage::from(usage) };
+        ModelEvent::Completed { usage }
+    };
+    let failed = |cost| {
+        let usage = ResponseUsage { cost, ..ResponseUsage::default() };
+        let failure = Failure::new(FailureKind::Other, "cut off");
+        ModelEvent::Failed(Failure { usage: Some(usage), ..failure })
+    };
+    let counted =
+        |responses: Vec<Vec<ModelEvent>>| -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {
+            let mut script = Script::new(&[]);
+            script.responses = responses;
+            let sim = run(&script);
+            let costs = sim.events.iter().filter_map(|event| match event {
+                Event::TokenUsage { cost, .. } => Some((cost.last, cost.turn, cost.thread)),
+                _ => None,
+            });
+            costs.collect()
+        };
+    assert_eq!(counted(vec![vec![end(Some(5))]]), [(Some(5), Some(5), Some(5))]);
+    assert_eq!(counted(vec![vec![failed(Some(3))]]), [(Some(3), Some(3), Some(3))]);
+    assert_eq!(counted(vec![vec![end(None)]]), [(None, None, None)]);
+    let absurd = counted(vec![vec![failed(Some(i64::MAX))]]);
+    assert_eq!(absurd, [(Some(i64::MAX), Some(i64::MAX), Some(i64::MAX))]);
+}
+
+#[test]
+fn what_a_provider_says_of_the_model_is_passed_on_once_a_turn() {
+    let rerouted =
+        |to: &str| ModelEvent::Notice(ModelNotice::Rerouted { from: "m".into(), to: to.into() });
+    let verify =
+        ModelEvent::Notice(ModelNotice::Verification(vec![Verification::TrustedAccessForCyber]));
+    let mut script = Script::new(&[]);
+    let usage = ResponseUsage::default();
+    script.responses = vec![vec![
+        rerouted("a"),
+        verify.clone(),
+        rerouted("a"),
+        rerouted("b"),
+        verify,
+        ModelEvent::Completed { usage },
+    ]];
+    let sim = run(&script);
+    let notices = sim.events.iter().filter(|event| matches!(event, Event::ModelNotice { .. }));
+    assert_eq!(notices.count(), 3);
+    assert_eq!(sim.ends(), [TurnStatus::Completed]);
 }
 
 #[test]

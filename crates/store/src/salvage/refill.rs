@@ -58,6 +58,7 @@ pub(super) fn refill(conn: &Connection, pages: &Pages, scan: &Scan) -> Result<Lo
         (Table::History, Filling::history),
         (Table::Job, Filling::job),
         (Table::JobItem, Filling::job_item),
+        (Table::Usage, Filling::usage),
     ] {
         let mut reader = Reader { pages, current: None };
         for row in scan.rows.get(&table).into_iter().flatten() {
@@ -234,6 +235,22 @@ impl Filling<'_> {
         self.insert(
             "INSERT OR IGNORE INTO job_item (pk, job, id, row, status, worker, result, error)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            values,
+        )?;
+        Ok(())
+    }
+
+    fn usage(&mut self, key: i64, mut values: Vec<Value>) -> Result<(), Failure> {
+        let is_text = |value: &Value| matches!(value, Value::Text(_) | Value::Null);
+        let is_number = |value: &Value| matches!(value, Value::Integer(_) | Value::Null);
+        if !is_text(&values[7]) || !values[8..].iter().all(is_number) {
+            return Ok(());
+        }
+        values[0] = Value::Integer(key);
+        self.insert(
+            "INSERT OR IGNORE INTO usage (pk, thread, turn, at_ms, project, provider, model,
+                 service_tier, input, cached_input, cache_write, output, reasoning_output, cost)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             values,
         )?;
         Ok(())

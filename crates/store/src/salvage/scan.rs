@@ -19,6 +19,7 @@ pub(super) enum Table {
     Chunk,
     Job,
     JobItem,
+    Usage,
 }
 
 /// The position of a row.
@@ -174,6 +175,11 @@ fn table_of(cell: &Cell) -> Option<Table> {
         }
         [Null, Integer(job), Text(_), Text(_), Integer(0..=4), _, _, _] => {
             (jobs::job_of(key) == *job).then_some(Table::JobItem)
+        }
+        [Null, Text(_) | Null, Text(_) | Null, Integer(_), Text(_), Text(_), Text(_), ..]
+            if cell.values.len() == 14 =>
+        {
+            Some(Table::Usage)
         }
         [Null, Text(_), Integer(_), Integer(_), Integer(_), Integer(0..=1), Text(_), ..]
             if cell.values.len() == 24 =>

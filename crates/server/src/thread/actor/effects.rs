@@ -113,6 +113,7 @@ impl Actor {
             }
             Event::TokenUsage { .. } => {
                 self.broadcast.set_tokens_with_agents(self.model.used_with_agents());
+                self.broadcast.set_cost_with_agents(self.model.cost_with_agents());
             }
             _ => {}
         }

@@ -34,6 +34,8 @@ struct Account {
     stopwatch: Stopwatch,
     max_tokens: Option<i64>,
     used: i64,
+    /// In picodollars; `None`: the price of a part is not known.
+    cost: Option<i64>,
     /// Most that the requests in flight can use.
     reserved: i64,
     in_flight: usize,
@@ -56,6 +58,7 @@ impl Budget {
                 stopwatch: Stopwatch::start(Instant::now()),
                 max_tokens: limits.tokens,
                 used: 0,
+                cost: Some(0),
                 reserved: 0,
                 in_flight: 0,
                 is_shared: false,
@@ -80,6 +83,16 @@ impl Budget {
     pub(super) fn used_with_agents(&self) -> Option<i64> {
         let account = self.account();
         account.is_shared.then_some(account.used)
+    }
+
+    pub(super) fn spend(&self, cost: Option<i64>) {
+        let mut account = self.account();
+        account.cost = account.cost.and_then(|sum| sum.checked_add(cost?));
+    }
+
+    pub(super) fn cost_with_agents(&self) -> Option<Option<i64>> {
+        let account = self.account();
+        account.is_shared.then_some(account.cost)
     }
 
     pub(super) fn open(&self) -> OpenBudget<'_> {

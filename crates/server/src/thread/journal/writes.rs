@@ -1,8 +1,8 @@
 //! The session's records as writes to the store. An ephemeral thread keeps none.
 
 use serde_json::value::RawValue;
-use session::{Item, Record, TurnStatus, TurnView};
-use store::{ThreadChanges, TurnOutcome, Write};
+use session::{Item, Record, ResponseUsage, TurnStatus, TurnView};
+use store::{ThreadChanges, TurnOutcome, UsageRecord, Write};
 
 use crate::convert;
 use crate::thread::extra::Extra;
@@ -48,12 +48,29 @@ pub(super) fn write(
             thread,
             ThreadChanges { preview: Some(text.clone()), ..ThreadChanges::default() },
         ),
-        Record::TokenUsage { total, last } => {
-            let usage = serde_json::json!({ "total": total, "last": last }).to_string();
-            let changes =
-                ThreadChanges { token_usage: Some(Some(usage)), ..ThreadChanges::default() };
-            update(thread, changes)
+        Record::TokenUsage { turn, at, total, cost, last } => {
+            let totals =
+                serde_json::json!({ "total": total, "last": last.tokens, "cost": cost.thread });
+            let usage = Box::new(usage(turn, *at, last));
+            Write::AddUsage { thread, token_usage: totals.to_string(), usage }
         }
+    }
+}
+
+fn usage(turn: &str, at_ms: i64, response: &ResponseUsage) -> UsageRecord {
+    let ResponseUsage { tokens, cache_write, cost, source } = response;
+    UsageRecord {
+        turn: Some(turn.to_owned()),
+        at_ms,
+        provider: source.provider.to_string(),
+        model: source.model.to_string(),
+        service_tier: source.service_tier.as_ref().map(ToString::to_string),
+        input: Some(tokens.input),
+        cached_input: Some(tokens.cached_input),
+        cache_write: Some(*cache_write),
+        output: Some(tokens.output),
+        reasoning_output: Some(tokens.reasoning_output),
+        cost: *cost,
     }
 }
 

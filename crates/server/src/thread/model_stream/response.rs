@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use model::catalog::ModelInfo;
 use model::{Client, Event, Failure, Provider, ResponseStream};
-use session::Prompt;
+use session::{ModelEvent, Prompt};
 
 use crate::convert;
 use crate::thread::budget::{Admission, Budgets, RequestSize};
+use crate::thread::model_stream::meter::Meter;
 
 /// Bytes of text for each token that a request is charged when the provider reports no usage.
 const BYTES_PER_TOKEN: i64 = 4;
@@ -33,6 +34,7 @@ pub(super) struct Unsent {
     pub(super) prompt: Prompt,
     pub(super) cache_key: String,
     pub(super) info: ModelInfo,
+    pub(super) meter: Meter,
     pub(super) budgets: Budgets,
     /// Whether the model is informed when little is left of a budget.
     pub(super) takes_notice: bool,
@@ -40,6 +42,8 @@ pub(super) struct Unsent {
 
 struct Streaming {
     stream: ResponseStream,
+    meter: Meter,
+    budgets: Budgets,
     /// Until the end of the response.
     admission: Option<Admission>,
     /// Whether the provider has begun to answer.
@@ -57,7 +61,7 @@ impl Response {
     }
 
     /// The next batch of events; none after the last. Cancel safe.
-    pub(in crate::thread) async fn next(&mut self) -> Option<Vec<Event>> {
+    pub(in crate::thread) async fn next(&mut self) -> Option<Vec<ModelEvent>> {
         if let State::Waiting(request) = &self.0 {
             let admitted = request.budgets.admitted(request.size()).await;
             let state = std::mem::replace(&mut self.0, State::Ended);
@@ -65,7 +69,7 @@ impl Response {
                 (State::Waiting(request), Ok(admission)) => {
                     self.0 = State::Streaming(request.send(admission));
                 }
-                (_, Err(failure)) => return Some(vec![Event::Failed(failure)]),
+                (_, Err(failure)) => return Some(vec![ModelEvent::Failed(failure)]),
                 (state, Ok(_)) => self.0 = state,
             }
         }
@@ -85,21 +89,30 @@ impl Unsent {
     }
 
     fn send(self, admission: Admission) -> Streaming {
-        let Self { client, provider, mut prompt, cache_key, info, takes_notice, .. } = self;
+        let Self { client, provider, mut prompt, cache_key, info, meter, budgets, takes_notice } =
+            self;
         if let Some(notice) = admission.notice.as_deref().filter(|_| takes_notice) {
             prompt.add_notice(notice);
         }
         let prompt = convert::model::prompt(prompt, &cache_key, &info);
         let stream = client.stream_prompt(&provider, &prompt);
-        Streaming { stream, admission: Some(admission), has_begun: false }
+        Streaming { stream, meter, budgets, admission: Some(admission), has_begun: false }
     }
 }
 
 impl Streaming {
-    async fn next(&mut self) -> Option<Vec<Event>> {
+    async fn next(&mut self) -> Option<Vec<ModelEvent>> {
         let batch = self.stream.next().await?;
         batch.iter().for_each(|event| self.count(event));
-        Some(batch)
+        let events = self.meter.events(batch);
+        for event in &events {
+            if let ModelEvent::Completed { usage }
+            | ModelEvent::Failed(session::Failure { usage: Some(usage), .. }) = event
+            {
+                self.budgets.spend(usage.cost);
+            }
+        }
+        Some(events)
     }
 
     /// Charges the budgets at the end of the response.

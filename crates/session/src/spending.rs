@@ -1,0 +1,70 @@
+//! What the responses of a thread used and cost, of the thread and of the running turn. Money is in
+//! picodollars (10^-12 US dollars), so that sums are exact.
+
+use crate::Id;
+use crate::port::model::{Cost, ModelNotice, ResponseUsage, Usage};
+use crate::port::thread::Restored;
+
+/// See the module.
+pub(crate) struct Spending {
+    usage: Usage,
+    cost: Option<i64>,
+    /// The turn that `turn_cost` and `notices` are of.
+    turn: Id,
+    turn_cost: Option<i64>,
+    /// What clients were sent about the model of the turn: each once.
+    notices: Vec<ModelNotice>,
+}
+
+/// Different notices that are sent of a turn.
+const MAX_NOTICES: usize = 16;
+
+impl Spending {
+    pub(crate) fn new(restored: &Restored) -> Self {
+        Self {
+            usage: restored.usage,
+            cost: restored.cost,
+            turn: Id::default(),
+            turn_cost: Some(0),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Tokens so far.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Counts a response of a turn. Returns what has been spent.
+    pub(crate) fn add(&mut self, turn: &Id, response: &ResponseUsage) -> (Usage, Cost) {
+        self.begin(turn);
+        self.usage.add(response.tokens);
+        self.cost = sum(self.cost, response.cost);
+        self.turn_cost = sum(self.turn_cost, response.cost);
+        let cost = Cost { last: response.cost, turn: self.turn_cost, thread: self.cost };
+        (self.usage, cost)
+    }
+
+    /// Whether a notice is new in its turn.
+    pub(crate) fn is_new(&mut self, turn: &Id, notice: &ModelNotice) -> bool {
+        self.begin(turn);
+        let is_new = self.notices.len() < MAX_NOTICES && !self.notices.contains(notice);
+        if is_new {
+            self.notices.push(notice.clone());
+        }
+        is_new
+    }
+
+    fn begin(&mut self, turn: &Id) {
+        if self.turn != *turn {
+            self.turn = turn.clone();
+            self.turn_cost = Some(0);
+            self.notices.clear();
+        }
+    }
+}
+
+/// Unknown when a part is unknown, or when the sum is absurd.
+fn sum(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    one?.checked_add(other?)
+}
