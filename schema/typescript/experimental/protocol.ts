@@ -1531,6 +1531,8 @@ export interface InitializeCapabilities {
   experimentalApi?: boolean;
   /** Exact method names of notifications to suppress; unknown names are ignored. */
   optOutNotificationMethods?: Array<string> | null;
+  /** `thread/tokenUsage/updated` has `cost`: what the tokens cost. Experimental. */
+  tokenCost?: boolean;
 }
 
 /** Parameters of `initialize`. */
@@ -3767,6 +3769,8 @@ export interface ThreadStatusChangedNotification {
 
 /** Tokens used by a thread. */
 export interface ThreadTokenUsage {
+  /** What the tokens cost, for clients with the capability `tokenCost`. Experimental. */
+  cost?: TokenCost | null;
   /** Used by the last model request. */
   last: TokenUsageBreakdown;
   modelContextWindow: number | null;
@@ -3825,6 +3829,23 @@ export interface ThreadUnsubscribeResponse {
 
 /** State of the connection's subscription before the call. */
 export type ThreadUnsubscribeStatus = "notLoaded" | "notSubscribed" | "unsubscribed";
+
+/**
+ * What tokens cost: exact decimal numbers, such as `0.0125`. Null where the price of a part is not
+ * known.
+ */
+export interface TokenCost {
+  /** `USD`. */
+  currency: string;
+  /** Of the last model request. */
+  last: string | null;
+  /** Of the thread so far, without its agents; a fork begins with that of its parent. */
+  thread: string | null;
+  /** Of the turn so far, without its agents. */
+  turn: string | null;
+  /** Of the turn so far, with its agents. */
+  turnWithAgents: string | null;
+}
 
 /** Tokens by kind. */
 export interface TokenUsageBreakdown {

@@ -6,8 +6,8 @@ use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    Cost, FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Retrying, Status, TurnError,
-    TurnStatus, TurnView, Usage,
+    Cost, FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Retrying, Status,
+    TurnError, TurnStatus, TurnView, Usage,
 };
 
 /// Parameters of `item/started`, around an item that is JSON already.

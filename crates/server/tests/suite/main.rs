@@ -18,6 +18,7 @@ mod config_effects;
 mod config_rpc;
 mod configuration;
 mod connections;
+mod costs;
 mod crashes;
 mod dynamic_tools;
 mod elicitations;

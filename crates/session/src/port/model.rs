@@ -45,8 +45,6 @@ impl Usage {
 pub struct ResponseUsage {
     /// Its tokens.
     pub tokens: Usage,
-    /// Of its input tokens, those written to the provider's prompt cache.
-    pub cache_write: i64,
     /// In picodollars; `None`: the price is not known.
     pub cost: Option<i64>,
     /// Who answered.

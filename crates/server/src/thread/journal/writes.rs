@@ -58,7 +58,7 @@ pub(super) fn write(
 }
 
 fn usage(turn: &str, at_ms: i64, response: &ResponseUsage) -> UsageRecord {
-    let ResponseUsage { tokens, cache_write, cost, source } = response;
+    let ResponseUsage { tokens, cost, source } = response;
     UsageRecord {
         turn: Some(turn.to_owned()),
         at_ms,
@@ -67,7 +67,7 @@ fn usage(turn: &str, at_ms: i64, response: &ResponseUsage) -> UsageRecord {
         service_tier: source.service_tier.as_ref().map(ToString::to_string),
         input: Some(tokens.input),
         cached_input: Some(tokens.cached_input),
-        cache_write: Some(*cache_write),
+        cache_write: Some(tokens.cache_write_input),
         output: Some(tokens.output),
         reasoning_output: Some(tokens.reasoning_output),
         cost: *cost,

@@ -85,7 +85,6 @@ impl Meter {
         let is_default = |tier: &String| matches!(tier.as_str(), "auto" | "default" | "standard");
         ResponseUsage {
             tokens: convert::model::tokens(usage),
-            cache_write: i64::try_from(usage.cache_write).unwrap_or(i64::MAX),
             cost: prices.and_then(|prices| prices.cost(usage, tier.as_deref())),
             source: ResponseSource {
                 provider: self.provider.clone(),
