@@ -4,13 +4,16 @@
 use protocol::ThreadItem;
 use serde_json::{Value, json};
 use session::{AgentState, TurnStatus, TurnView};
-use store::Store;
+use store::{Store, TurnRow, TurnsQuery};
 
 use crate::error::Error;
 
 /// Bytes of a final message that are kept in memory and shown with a call. All of it is in the
 /// agent's thread.
 const MAX_MESSAGE: usize = 256 * 1024;
+
+/// Turns that can end together: as many inputs as can join a turn, and the turn itself.
+const MAX_JOINED: u32 = 1_001;
 
 /// How a turn ended.
 pub(super) fn of_turn(view: &TurnView, message: Option<String>) -> AgentState {
@@ -29,15 +32,7 @@ pub(super) async fn of_stored(store: &Store, thread: &str) -> Result<Option<Agen
     let Some(turn) = store.last_turn(thread).await? else { return Ok(None) };
     Ok(Some(match turn.status {
         store::TurnStatus::Completed => {
-            let items = store.items(thread, &turn.id).await?;
-            let is_message = |item: &&store::ItemRow| item.kind == "agentMessage";
-            let last = items.iter().rev().find(is_message);
-            let read = last.and_then(|item| serde_json::from_str(&item.payload).ok());
-            let text = read.and_then(|item| match item {
-                ThreadItem::AgentMessage(message) => Some(cut(message.text)),
-                _ => None,
-            });
-            AgentState::Completed(text)
+            AgentState::Completed(final_message(store, thread, &turn).await?)
         }
         store::TurnStatus::Failed => {
             let read = |json: &str| serde_json::from_str::<Value>(json).ok();
@@ -48,6 +43,26 @@ pub(super) async fn of_stored(store: &Store, thread: &str) -> Result<Option<Agen
         store::TurnStatus::Interrupted => AgentState::Interrupted,
         store::TurnStatus::InProgress => AgentState::Running,
     }))
+}
+
+/// The last message of a turn and of those that ended with it: a turn that joins another has no
+/// message of its own.
+async fn final_message(
+    store: &Store,
+    thread: &str,
+    last: &TurnRow,
+) -> Result<Option<String>, Error> {
+    let newest = TurnsQuery { limit: MAX_JOINED, ..TurnsQuery::default() };
+    let turns = store.turns(thread, newest).await?.rows;
+    for turn in turns.iter().take_while(|turn| turn.completed_at_ms == last.completed_at_ms) {
+        let items = store.items(thread, &turn.id).await?;
+        let message = items.iter().rev().find(|item| item.kind == "agentMessage");
+        let read = message.and_then(|item| serde_json::from_str(&item.payload).ok());
+        if let Some(ThreadItem::AgentMessage(message)) = read {
+            return Ok(Some(cut(message.text)));
+        }
+    }
+    Ok(None)
 }
 
 /// A state as the model reads it.

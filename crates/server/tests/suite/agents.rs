@@ -210,6 +210,8 @@ async fn a_wait_ends_in_time_and_input_joins_the_running_turn() {
             wait(&["Ada"], 50),
             calls("send_input", json!({ "target": "Ada", "message": "Also this." })),
             wait(&["Ada"], 10_000),
+            calls("close_agent", json!({ "target": "Ada" })),
+            wait(&["Ada"], 0),
             says("Done."),
         ],
         vec![slow, says("Second.")],
@@ -223,6 +225,8 @@ async fn a_wait_ends_in_time_and_input_joins_the_running_turn() {
     let agent = parsed(&outputs[0])["agent_id"].as_str().unwrap().to_owned();
     assert_eq!(parsed(&outputs[1]), json!({ "status": {}, "timed_out": true }));
     assert_eq!(parsed(&outputs[3])["status"][&agent], json!({ "completed": "Second." }));
+    // The turn that joined has no message of its own, and is the last one in the store.
+    assert_eq!(parsed(&outputs[5])["status"][&agent], json!({ "completed": "Second." }));
 }
 
 #[tokio::test]
