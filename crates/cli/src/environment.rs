@@ -116,6 +116,7 @@ impl Environment {
             clock: Arc::new(SystemClock),
             ids: Arc::new(TimeOrderedIds),
             jitter: Arc::new(|| rand::rng().random()),
+            random: Arc::new(|bytes| rand::rng().fill(bytes)),
         }
     }
 

@@ -58,6 +58,9 @@ pub struct HttpProvider {
     /// Default 300 s.
     pub stream_idle_timeout: Duration,
     pub requires_default_auth: bool,
+    /// Whether the credential is the default provider's: without one, the account that is logged in is
+    /// used.
+    pub uses_default_credential: bool,
     /// Whether large requests may be compressed (`features.enable_request_compression`): only for
     /// the default provider, which is known to accept them.
     pub compress_requests: bool,
@@ -175,8 +178,8 @@ fn refuse_built_in(id: &str, origin: &Origin) -> Result<(), Error> {
 }
 
 fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider {
-    let instructions = "set it, or OPENAI_API_KEY, to the key of your account; or choose another \
-                        `model_provider` (`offline` needs neither key nor network)";
+    let instructions = "set it, or OPENAI_API_KEY, to the key of your account; log in (`agentd \
+                        login`); or choose another `model_provider` (`offline` needs neither key nor network)";
     let configured = keys.default_provider_base_url.as_deref();
     HttpProvider {
         id: "default".to_owned(),
@@ -191,6 +194,7 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         stream_max_retries: STREAM_MAX_RETRIES,
         stream_idle_timeout: STREAM_IDLE_TIMEOUT,
         requires_default_auth: true,
+        uses_default_credential: true,
         compress_requests: keys.features.enable_request_compression,
     }
 }
@@ -209,6 +213,7 @@ fn local_provider(id: &str, name: &str, address: &str) -> HttpProvider {
         stream_max_retries: STREAM_MAX_RETRIES,
         stream_idle_timeout: STREAM_IDLE_TIMEOUT,
         requires_default_auth: false,
+        uses_default_credential: false,
         compress_requests: false,
     }
 }
@@ -234,6 +239,8 @@ fn http_provider(
     let env_key =
         keys.env_key.clone().or_else(|| default.env_key.clone().filter(|_| uses_default_auth));
     let own = env_key.as_deref().and_then(|name| variable(environment, name));
+    let has_own =
+        keys.env_key.is_some() && own.is_some() || keys.experimental_bearer_token.is_some();
     let token = keys.experimental_bearer_token.clone().map(Secret::new);
     let credential = own.or(token).or(default.credential.clone().filter(|_| uses_default_auth));
     let retries = |n: u64, default: u32| u32::try_from(n).unwrap_or(default);
@@ -250,6 +257,7 @@ fn http_provider(
         stream_max_retries: retries(*keys.stream_max_retries, STREAM_MAX_RETRIES),
         stream_idle_timeout: Duration::from_millis(*keys.stream_idle_timeout_ms),
         requires_default_auth: uses_default_auth,
+        uses_default_credential: uses_default_auth && !has_own,
         compress_requests: false,
     })
 }

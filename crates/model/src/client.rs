@@ -148,12 +148,13 @@ impl Client {
 
     /// Opens a connection to `provider` ahead of the first request, with a request that any server
     /// answers at no cost. Failures are ignored: the first real request reports them.
-    pub async fn warm_up(&self, provider: &Provider) {
+    pub async fn warm_up(&self, provider: &Arc<Provider>) {
         if provider.transport == Transport::Offline {
             return;
         }
         let method = Method::GET;
-        let Ok(endpoint) = Endpoint::new(provider, &method, "/models") else { return };
+        let Ok(provider) = provider.authorized().await else { return };
+        let Ok(endpoint) = Endpoint::new(&provider, &method, "/models") else { return };
         let Ok(http) = self.inner.http() else { return };
         let answer = http.request(endpoint.request(&method, Bytes::new()));
         if let Ok(Ok(answer)) = time::timeout(DRAIN_TIMEOUT * 10, answer).await {
@@ -211,20 +212,20 @@ impl Drop for ResponseStream {
 
 async fn respond(
     inner: &Inner,
-    provider: &Provider,
+    provider: &Arc<Provider>,
     model: &str,
     body: Bytes,
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let permit = admitted(&inner.pacer.queue(provider, model), &body, sender).await;
     match open(inner, provider, &body).await {
-        Ok((endpoint, opened)) => {
+        Ok((provider, endpoint, opened)) => {
             permit.report(opened.limits.as_ref(), None);
             if let Some(limits) = opened.limits {
                 // Ignored: the reader is gone.
                 let _ = sender.send(vec![Event::RateLimits(limits)]).await;
             }
-            pump(provider, &endpoint, opened, sender).await;
+            pump(&provider, &endpoint, opened, sender).await;
         }
         Err(Refused { failure, limits }) => {
             let is_limited = failure.kind == FailureKind::ResponseTooManyFailedAttempts;
@@ -293,7 +294,27 @@ impl From<Failure> for Refused {
     }
 }
 
+/// Opens a response, with the credentials that the provider's account has now. If the provider refuses
+/// them, the same request is sent once more with fresh ones.
 async fn open(
+    inner: &Inner,
+    provider: &Arc<Provider>,
+    body: &Bytes,
+) -> Result<(Arc<Provider>, Endpoint, Opened), Refused> {
+    let authorized = provider.authorized().await?;
+    let refused = match open_authorized(inner, &authorized, body).await {
+        Ok((endpoint, opened)) => return Ok((authorized, endpoint, opened)),
+        Err(refused) => refused,
+    };
+    if refused.failure.http_status != Some(StatusCode::UNAUTHORIZED.as_u16()) {
+        return Err(refused);
+    }
+    let Some(renewed) = provider.reauthorized(&authorized).await? else { return Err(refused) };
+    let (endpoint, opened) = open_authorized(inner, &renewed, body).await?;
+    Ok((renewed, endpoint, opened))
+}
+
+async fn open_authorized(
     inner: &Inner,
     provider: &Provider,
     body: &Bytes,

@@ -102,7 +102,10 @@ fn authorization(provider: &Provider) -> Result<Option<HeaderValue>, Failure> {
         KeySource::Missing { instructions } => {
             Err(unauthorized(&format!("has no API key: {instructions}")))
         }
-        KeySource::Value(key) => {
+        KeySource::Account(_) => {
+            Err(unauthorized("was used without the credentials of its account; please report it"))
+        }
+        KeySource::Value(key) | KeySource::Issued(key) => {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()))
                 .map_err(|_| unauthorized("has a key that no header can carry; set it again"))?;
             value.set_sensitive(true);

@@ -7,7 +7,7 @@ use http_client::{FailureKind, Retry, retry};
 use hyper::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
-use crate::{Provider, Usage};
+use crate::{KeySource, Provider, Usage};
 
 /// A failed response.
 pub type Failure = http_client::Failure<Usage>;
@@ -118,6 +118,9 @@ fn classify(code: &str) -> Option<(FailureKind, bool)> {
 /// A sentence to append about what the user can do.
 fn advice(provider: &Provider, kind: FailureKind) -> String {
     match kind {
+        FailureKind::Unauthorized if matches!(provider.api_key, KeySource::Issued(_)) => {
+            "; log in again (`agentd login`, or `account/login/start`)".to_owned()
+        }
         FailureKind::Unauthorized => format!(
             "; check the key of model provider `{}` (its `env_key`, or AGENT_API_KEY for the \
              default provider)",

@@ -22,9 +22,10 @@ pub use decode::Decoder;
 pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
 pub use failure::{Failure, excerpt, failure_from_status};
-pub use http_client::Secret;
-pub use http_client::{FailureKind, Retry};
+pub use http_client::{FailureKind, Retry, Secret};
 pub use price::{Price, Prices, TierPrices, dollars};
 pub use prompt::{Prompt, Reasoning};
-pub use provider::{KeySource, Provider, Transport};
+pub use provider::{
+    Authorization, AuthorizationFuture, Credentials, KeySource, Provider, Transport,
+};
 pub use rate_limits::{RateLimit, RateLimits};

@@ -1,9 +1,11 @@
 //! The address and credentials of a provider. All values are resolved: callers read environment
 //! variables and files.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use http_client::Secret;
+
+use crate::Failure;
 
 /// Default of `model_providers.<id>.stream_idle_timeout_ms`.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -41,13 +43,82 @@ pub enum Transport {
 pub enum KeySource {
     /// Sent as `Authorization: Bearer <key>`.
     Value(Secret),
+    /// The account that is logged in; see [`Provider::authorized`].
+    Account(Arc<dyn Credentials>),
+    /// A token of that account, sent as a key is.
+    Issued(Secret),
     /// A required key is missing: requests fail with these instructions before they are sent.
     Missing { instructions: String },
     /// The provider accepts requests without a key.
     NotNeeded,
 }
 
+/// Credentials that change while the program runs.
+pub trait Credentials: fmt::Debug + Send + Sync {
+    /// The credentials of the next request. `rejected` is the token that the provider has just refused.
+    ///
+    /// # Errors
+    /// There are none, or they cannot be refreshed. The message is for the user.
+    fn authorization(&self, rejected: Option<Secret>) -> AuthorizationFuture<'_>;
+}
+
+/// What [`Credentials::authorization`] returns.
+pub type AuthorizationFuture<'c> =
+    Pin<Box<dyn Future<Output = Result<Authorization, Failure>> + Send + 'c>>;
+
+/// The credentials of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorization {
+    pub token: Secret,
+    /// Headers that belong to the token.
+    pub headers: BTreeMap<String, String>,
+}
+
 impl Provider {
+    /// This provider with the credentials of the next request in place of their source.
+    ///
+    /// # Errors
+    /// See [`Credentials::authorization`].
+    pub async fn authorized(self: &Arc<Self>) -> Result<Arc<Self>, Failure> {
+        self.authorized_after(None).await
+    }
+
+    /// [`Provider::authorized`] after the provider refused the credentials of `refused`; `None` if no
+    /// other ones are available.
+    ///
+    /// # Errors
+    /// See [`Credentials::authorization`].
+    pub async fn reauthorized(
+        self: &Arc<Self>,
+        refused: &Self,
+    ) -> Result<Option<Arc<Self>>, Failure> {
+        let (KeySource::Account(_), KeySource::Issued(token)) = (&self.api_key, &refused.api_key)
+        else {
+            return Ok(None);
+        };
+        let renewed = self.authorized_after(Some(token.clone())).await?;
+        let is_other = !matches!(&renewed.api_key, KeySource::Issued(new) if new == token);
+        Ok(is_other.then_some(renewed))
+    }
+
+    async fn authorized_after(
+        self: &Arc<Self>,
+        rejected: Option<Secret>,
+    ) -> Result<Arc<Self>, Failure> {
+        let KeySource::Account(account) = &self.api_key else { return Ok(self.clone()) };
+        let authorization = account.authorization(rejected).await.map_err(|mut failure| {
+            failure.message = format!("model provider `{}`: {}", self.id, failure.message);
+            failure
+        })?;
+        let mut provider = Self::clone(self);
+        provider.api_key = KeySource::Issued(authorization.token);
+        // A configured header takes precedence.
+        for (name, value) in authorization.headers {
+            provider.http_headers.entry(name).or_insert(value);
+        }
+        Ok(Arc::new(provider))
+    }
+
     /// Base URL of the built-in `default` provider.
     pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
@@ -98,8 +169,8 @@ impl Provider {
     /// Values under 6 bytes are excluded, because replacing them would garble unrelated text.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let key = match &self.api_key {
-            KeySource::Value(key) => Some(key.expose()),
-            _ => None,
+            KeySource::Value(key) | KeySource::Issued(key) => Some(key.expose()),
+            KeySource::Account(_) | KeySource::Missing { .. } | KeySource::NotNeeded => None,
         };
         let headers = self.http_headers.values().map(String::as_str);
         let params = self.query_params.values().map(String::as_str);

@@ -12,22 +12,22 @@ methods! {
     /// Returns the account that is logged in.
     AccountRead = "account/read",
         account_read(AccountReadParams) -> AccountReadResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Starts a login.
     AccountLoginStart = "account/login/start",
         account_login_start(AccountLoginStartParams) -> AccountLoginStartResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Cancels a login in progress.
     AccountLoginCancel = "account/login/cancel",
         account_login_cancel(AccountLoginCancelParams) -> AccountLoginCancelResponse,
-        Stable, Unimplemented, [];
+        Stable, Ordered, [];
 
     /// Logs out and deletes the credentials.
     AccountLogout = "account/logout",
         account_logout(Empty) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Returns rate limits and their usage.
     AccountRateLimitsRead = "account/rateLimits/read",

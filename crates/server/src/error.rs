@@ -158,7 +158,10 @@ impl Error {
     }
 
     /// `error` as it words itself.
-    fn worded_by(kind: ErrorKind, error: impl std::error::Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn worded_by(
+        kind: ErrorKind,
+        error: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
         Self::new(kind, error.to_string()).with_source(error)
     }
 }

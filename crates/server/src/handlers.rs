@@ -1,6 +1,7 @@
 //! The handlers of the protocol's methods: one file a resource, one function a method. A
 //! resource without handlers is listed here.
 
+mod account;
 mod collaboration;
 mod command;
 mod config;
@@ -32,7 +33,7 @@ macro_rules! without_handlers {
 }
 
 without_handlers! {
-    AccountMethods AppMethods ExternalAgentMethods FeedbackMethods FsMethods FuzzyMethods
+    AppMethods ExternalAgentMethods FeedbackMethods FsMethods FuzzyMethods
     HooksMethods MarketplaceMethods MemoryMethods PluginMethods PluginShareMethods RealtimeMethods
     SkillsMethods
 }

@@ -3,6 +3,7 @@
 //!
 //! It reads no environment, no command line and no clock by itself: see [`Options`].
 
+mod accounts;
 mod agents;
 mod allowed;
 mod bounds;
@@ -47,6 +48,7 @@ mod thread_store;
 mod warm_up;
 mod warnings;
 
+pub use accounts::{account_settings, accounts, uses_environment_key};
 pub use bounds::{LINE_BYTES, connection_limits};
 pub use config_source::{check_configuration_text, configuration, configuration_here};
 pub use error::{ConfigWriteFault, Error, ErrorKind};

@@ -88,7 +88,7 @@ impl Models {
         if config.model_catalog_json.is_some() {
             return None;
         }
-        self.listings.due(config.providers.get(provider)?)
+        self.listings.due(config, config.providers.get(provider)?)
     }
 }
 

@@ -55,6 +55,8 @@ pub struct Options {
     pub ids: Arc<dyn Ids>,
     /// Uniform in 0..1, for the jitter of retries.
     pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
+    /// Fills a slice with bytes that no one can predict, for the secrets of logins.
+    pub random: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
 }
 
 impl Options {

@@ -3,16 +3,39 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use config::table::LoginMethod;
 use model::{KeySource, Provider, Secret, Transport};
+
+use crate::accounts::{AccountConfig, AccountCredentials, Accounts, uses_environment_key};
 
 /// The provider that `configured` describes, called with `user_agent` unless the
 /// configuration sets that header.
-pub(crate) fn provider(configured: &config::Provider, user_agent: Option<&str>) -> Arc<Provider> {
+pub(crate) fn provider(
+    config: &config::Config,
+    configured: &config::Provider,
+    user_agent: Option<&str>,
+    accounts: &Arc<Accounts>,
+) -> Arc<Provider> {
     let http = match configured {
         config::Provider::Offline => return Arc::new(Provider::offline()),
         config::Provider::Http(http) => http,
     };
+    let uses_account = http.uses_default_credential
+        && (http.credential.is_none() || !uses_environment_key(config));
     let api_key = match (&http.credential, configured.ready()) {
+        (credential, ready) if uses_account => {
+            let alternatives = match (credential, ready, config.forced_login_method) {
+                (Some(_), ..) => Some(
+                    "`forced_login_method = \"hosted\"` does not permit the API key of the \
+                     environment; log in with an account of the hosted service (`agentd login`)"
+                        .to_owned(),
+                ),
+                (None, Err(why), None | Some(LoginMethod::Api)) => Some(why.to_string()),
+                _ => None,
+            };
+            let (accounts, config) = (accounts.clone(), AccountConfig::new(config));
+            KeySource::Account(Arc::new(AccountCredentials { accounts, config, alternatives }))
+        }
         (Some(secret), _) => KeySource::Value(Secret::new(secret.expose())),
         (None, Err(why)) => KeySource::Missing { instructions: why.to_string() },
         (None, Ok(())) => KeySource::NotNeeded,

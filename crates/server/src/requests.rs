@@ -2,14 +2,16 @@
 //! (specification: Server-initiated requests).
 
 mod answers;
+mod direct;
 pub(crate) mod permissions;
 pub(crate) mod user_input;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jsonrpc::{ErrorObject, Malformed, RequestId};
+use jsonrpc::{ErrorObject, Malformed, Method, RequestId, encode_request};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use session::Id;
 use tokio::sync::mpsc;
@@ -21,12 +23,15 @@ use crate::warnings;
 
 pub(crate) use answers::{Amendable, Question};
 use answers::{Unusable, cut};
+pub(crate) use direct::DirectRequest;
+use direct::DirectRequests;
 
 /// All requests that wait for an answer.
 #[derive(Default)]
 pub(crate) struct ClientRequests {
     next: AtomicI64,
     waiting: Mutex<BTreeMap<i64, Waiting>>,
+    direct: Arc<DirectRequests>,
 }
 
 struct Waiting {
@@ -75,6 +80,28 @@ impl ClientRequests {
         id
     }
 
+    /// Sends a request that belongs to no thread; `None` without a client.
+    pub(crate) fn ask<M: Method<Params: Serialize>>(
+        &self,
+        params: &M::Params,
+        clients: &[Arc<Peer>],
+    ) -> Option<DirectRequest> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let message = encode_request(&id.into(), M::NAME, params).ok()?;
+        let connections: Vec<ConnectionId> = clients.iter().map(|peer| peer.id).collect();
+        if connections.is_empty() {
+            return None;
+        }
+        let request = self.direct.open(id, M::NAME, connections);
+        clients.iter().for_each(|peer| peer.send(message.clone()));
+        Some(request)
+    }
+
+    /// A connection has ended, and answers no request that [`ClientRequests::ask`] sent.
+    pub(crate) fn left_direct(&self, connection: ConnectionId) {
+        self.direct.left(connection);
+    }
+
     /// Lets `connection` answer.
     pub(crate) fn asked(&self, id: i64, connection: ConnectionId) {
         if let Some(waiting) = self.lock().get_mut(&id) {
@@ -98,6 +125,10 @@ impl ClientRequests {
     ) {
         // Without an id it reports an error in one of our messages; answering could loop.
         let Some(id) = id.as_ref().and_then(number) else { return };
+        if let Some(method) = self.direct.method(peer.id, id) {
+            let outcome = outcome.map(|result| peer.read_answer(method, result));
+            return self.direct.answer(peer.id, id, outcome);
+        }
         let taken = self.take(peer.id, id, |question, number| {
             let outcome = outcome.map(|result| peer.read_answer(question.method(), result));
             question.read(number, outcome)
@@ -114,6 +145,10 @@ impl ClientRequests {
     ) -> Option<Malformed> {
         let Some(answer) = &malformed.answers else { return Some(malformed) };
         let Some(id) = number(&answer.id) else { return Some(malformed) };
+        if self.direct.method(peer.id, id).is_some() {
+            self.direct.answer(peer.id, id, Err(malformed.error));
+            return None;
+        }
         let unusable = || Unusable { why: answer.why.clone(), quoted: cut(&answer.text) };
         let taken = self.take(peer.id, id, |_, _| Err(unusable()));
         if taken.is_some() {

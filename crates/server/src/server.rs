@@ -11,6 +11,7 @@ use jsonrpc::{CloseReason, Spool};
 use sandbox::Sandbox;
 use tokio::sync::Semaphore;
 
+use crate::accounts::Accounts;
 use crate::agents::{Agents, CallSenders};
 use crate::client_processes::ClientProcesses;
 use crate::command_runner::CommandRunner;
@@ -58,6 +59,7 @@ pub(crate) struct Services {
     pub(crate) threads: Arc<LoadedThreads>,
     pub(crate) loader: Arc<ThreadLoader>,
     pub(crate) agents: Arc<Agents>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) requests: Arc<ClientRequests>,
     pub(crate) processes: Arc<ClientProcesses>,
     pub(crate) connections: Arc<Connections>,
@@ -168,6 +170,7 @@ impl Server {
         };
         // A thread that waits for a dead file system must not delay the end without limit.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
+        self.services.accounts.settled().await;
         // A salvage that does not finish in time is started over by the next server.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.services.store.close()).await;
     }
@@ -181,7 +184,10 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let logging = (Arc::downgrade(&source), options.home.clone());
     options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
     let client = model_server::ScriptedTransport::client();
-    let listings = Listings::new(client.clone(), options.clone(), files.clone());
+    let requests = Arc::new(ClientRequests::default());
+    let accounts = Arc::new(Accounts::new(options.clone(), connections.clone(), requests.clone()));
+    let listings =
+        Listings::new((client.clone(), accounts.clone()), options.clone(), files.clone());
     let models = Arc::new(Models::new(listings));
     let rules = Arc::new(CommandRules::new(&options));
     let configurations = Arc::new(Configurations::new(
@@ -195,7 +201,6 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let store = ThreadStore::new(options.clone(), source, connections.clone());
     let store = Arc::new(store);
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
-    let requests = Arc::new(ClientRequests::default());
     let runner = CommandRunner::new(sandbox);
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
     let commands = CommandServices {
@@ -208,6 +213,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let agents = Arc::new(Agents::new(threads.clone(), store.clone()));
     let actor_services = ActorServices {
         client,
+        accounts: accounts.clone(),
         models: models.clone(),
         store: store.clone(),
         threads: threads.clone(),
@@ -242,6 +248,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         store,
         threads,
         agents,
+        accounts,
         loader,
         requests,
         connections,
@@ -254,6 +261,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
 /// What the owners of a thread's state are built with.
 struct ActorServices {
     client: model::Client,
+    accounts: Arc<Accounts>,
     models: Arc<Models>,
     store: Arc<ThreadStore>,
     threads: Arc<LoadedThreads>,
@@ -272,8 +280,11 @@ fn start_actor(
     commands: CommandServices,
     inspection: InspectionServices,
 ) -> impl Fn(LoadedThread) -> ThreadHandle + Send + Sync {
-    let warm_up =
-        WarmUp::new(commands.runner.clone(), services.client.clone(), services.models.clone());
+    let warm_up = WarmUp::new(
+        commands.runner.clone(),
+        (services.client.clone(), services.accounts.clone()),
+        services.models.clone(),
+    );
     move |loaded| {
         let LoadedThread {
             machine,
@@ -331,7 +342,7 @@ fn start_actor(
             ),
             model: ModelStream::new(
                 id,
-                services.client.clone(),
+                (services.client.clone(), services.accounts.clone()),
                 services.models.clone(),
                 options,
                 Reviewer::new(sender),

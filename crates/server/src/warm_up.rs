@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use config::Config;
 
+use crate::accounts::Accounts;
 use crate::command_runner::CommandRunner;
 use crate::models::Models;
 use crate::provider::provider;
@@ -14,12 +15,17 @@ pub(crate) struct WarmUp {
     has_begun: AtomicBool,
     runner: CommandRunner,
     client: model::Client,
+    accounts: Arc<Accounts>,
     models: Arc<Models>,
 }
 
 impl WarmUp {
-    pub(crate) fn new(runner: CommandRunner, client: model::Client, models: Arc<Models>) -> Self {
-        Self { has_begun: AtomicBool::new(false), runner, client, models }
+    pub(crate) fn new(
+        runner: CommandRunner,
+        (client, accounts): (model::Client, Arc<Accounts>),
+        models: Arc<Models>,
+    ) -> Self {
+        Self { has_begun: AtomicBool::new(false), runner, client, accounts, models }
     }
 
     /// Prepares the sandbox and the connection to a provider, once.
@@ -29,7 +35,7 @@ impl WarmUp {
             return;
         }
         let (runner, client) = (self.runner.clone(), self.client.clone());
-        let provider = provider(configured, None);
+        let provider = provider(config, configured, None, &self.accounts);
         let listing = self.models.due_listing(config, provider_id);
         tokio::spawn(async move {
             runner.prepare().await;

@@ -177,6 +177,7 @@ impl TestEnvironment {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             jitter: Arc::new(|| 0.0),
+            random: Arc::new(|bytes| bytes.fill(7)),
         };
         let sandbox = Sandbox::new(sandbox::Config {
             supervisor: THIS_PROGRAM.into(),

@@ -1,4 +1,8 @@
 //! A login service that issues what a test wants, and records its requests.
+#![allow(
+    dead_code,
+    reason = "the tests of several crates include this file, and not all use all of it"
+)]
 
 use std::sync::{Arc, Mutex};
 
@@ -12,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) path: String,
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -81,7 +86,7 @@ async fn answer(
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
     let path = head.split_whitespace().nth(1)?.to_owned();
-    let request = Request { path, body: String::from_utf8(body).ok()? };
+    let request = Request { path, head, body: String::from_utf8(body).ok()? };
     let reply = answers(address, &request).unwrap_or_else(|| usual(address, &request));
     log.lock().unwrap().push(request);
     let text = match reply {

@@ -8,4 +8,3 @@ pub(super) const TELEMETRY: Effect = Effect::Pending("telemetry");
 pub(super) const MCP: Effect = Effect::Pending("the MCP client");
 pub(super) const APPS: Effect = Effect::Pending("apps");
 pub(super) const SKILLS: Effect = Effect::Pending("skills");
-pub(super) const ACCOUNTS: Effect = Effect::Pending("accounts");

@@ -13,7 +13,7 @@ use super::model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
     ReasoningSummary, ServiceTier, Tokens, Verbosity,
 };
-use super::parts::{ACCOUNTS, MCP, TELEMETRY, TERMINAL, WINDOWS};
+use super::parts::{MCP, TELEMETRY, TERMINAL, WINDOWS};
 use super::sandbox::{
     ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
     WorkspaceWrite,
@@ -140,14 +140,20 @@ options! {
         /// Feature switches.
         features: Features, ANY, Effect::Group;
 
-        /// The only permitted way to log in.
-        forced_login_method: Option<LoginMethod>, USER, ACCOUNTS;
-        /// The only permitted workspace.
-        forced_hosted_workspace_id: Option<Uuid>, USER, ACCOUNTS;
-        /// Address of the hosted login service.
-        hosted_base_url: Option<Url>, USER, ACCOUNTS;
-        /// Where the user's credentials are stored.
-        cli_auth_credentials_store: Option<CredentialsStore>, USER, ACCOUNTS;
+        /// The only permitted way to authenticate at the default provider: `hosted` with an account of the
+        /// hosted service, `api` with an API key. A login of the other kind is ended.
+        forced_login_method: Option<LoginMethod>, USER, Effect::Active;
+        /// The only permitted workspace of hosted logins. A login of another one is ended.
+        forced_hosted_workspace_id: Option<Uuid>, USER, Effect::Active;
+        /// Address of the hosted login service, an OAuth server with metadata. Without it, only API keys
+        /// and tokens of clients log in.
+        hosted_base_url: Option<Url>, USER, Effect::Active;
+        /// The client id at the hosted login service.
+        hosted_client_id: String = "agentd".to_owned(), USER, Effect::Active;
+        /// Where the user's credentials are stored: in the private `file` `credentials.json` of the home, in
+        /// the `keyring` of the operating system (builds with that feature), or `auto`: in the keyring if
+        /// there is one. When unset, in the file.
+        cli_auth_credentials_store: Option<CredentialsStore>, USER, Effect::Active;
         /// Usage reports.
         analytics: Analytics, ANY, Effect::Group;
         /// Feedback.

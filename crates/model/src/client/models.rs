@@ -32,7 +32,7 @@ impl Provider {
     /// Whether it is asked for its models: only a provider on the network that is sent a credential.
     #[must_use]
     pub fn lists_models(&self) -> bool {
-        let has_key = matches!(self.api_key, KeySource::Value(_));
+        let has_key = matches!(self.api_key, KeySource::Value(_) | KeySource::Account(_));
         let mut headers = self.http_headers.keys();
         let has_header = headers.any(|name| name.eq_ignore_ascii_case("authorization"));
         self.transport == Transport::Http && (has_key || has_header)

@@ -11,6 +11,7 @@ use model::{Client, ModelsAnswer, Provider};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::built_in;
+use crate::accounts::Accounts;
 use crate::options::Options;
 use crate::provider::provider;
 
@@ -27,6 +28,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 #[derive(Clone)]
 pub(crate) struct Listings {
     client: Client,
+    accounts: Arc<Accounts>,
     options: Arc<Options>,
     files: Pool,
     /// By provider id.
@@ -48,8 +50,12 @@ pub(crate) struct DueListing {
 }
 
 impl Listings {
-    pub(crate) fn new(client: Client, options: Arc<Options>, files: Pool) -> Self {
-        Self { client, options, files, known: Arc::default() }
+    pub(crate) fn new(
+        (client, accounts): (Client, Arc<Accounts>),
+        options: Arc<Options>,
+        files: Pool,
+    ) -> Self {
+        Self { client, accounts, options, files, known: Arc::default() }
     }
 
     /// The catalog of a provider that has reported its models.
@@ -60,8 +66,12 @@ impl Listings {
     }
 
     /// The question to a provider, if it has a key and was not asked a short time ago.
-    pub(super) fn due(&self, configured: &config::Provider) -> Option<DueListing> {
-        let provider = provider(configured, None);
+    pub(super) fn due(
+        &self,
+        config: &config::Config,
+        configured: &config::Provider,
+    ) -> Option<DueListing> {
+        let provider = provider(config, configured, None, &self.accounts);
         if !provider.lists_models() {
             return None;
         }
@@ -117,8 +127,10 @@ impl DueListing {
                 return false;
             }
         }
+        // Without a login there is no one to ask as; a turn reports that.
+        let Ok(authorized) = provider.authorized().await else { return false };
         let etag = cached.as_ref().and_then(|cached| cached.etag.clone());
-        let listing = match listings.client.models(provider, etag.as_deref()).await {
+        let listing = match listings.client.models(&authorized, etag.as_deref()).await {
             Ok(ModelsAnswer::Listed { models, etag }) => {
                 CachedListing::new(&provider.base_url, now, etag, models)
             }

@@ -10,6 +10,7 @@ use config::Config;
 use http_client::retry::Wait;
 use session::{Failure, FailureKind, Id, ModelEvent, Prompt};
 
+use crate::accounts::Accounts;
 use crate::allowed::MachineInput;
 use crate::models::Models;
 use crate::options::Options;
@@ -27,6 +28,7 @@ pub(crate) struct ModelStream {
     thread: Id,
     client: model::Client,
     models: Arc<Models>,
+    accounts: Arc<Accounts>,
     options: Arc<Options>,
     /// The response that streams in.
     current: Option<(u64, Response)>,
@@ -71,7 +73,7 @@ struct RunningTurn {
 impl ModelStream {
     pub(crate) fn new(
         thread: Id,
-        client: model::Client,
+        (client, accounts): (model::Client, Arc<Accounts>),
         models: Arc<Models>,
         options: Arc<Options>,
         reviewer: Reviewer,
@@ -80,6 +82,7 @@ impl ModelStream {
             thread,
             client,
             models,
+            accounts,
             options,
             current: None,
             requested: Vec::new(),
@@ -230,7 +233,7 @@ impl ModelStream {
         );
         Ok(Unsent {
             client: self.client.clone(),
-            provider: provider(configured, user_agent),
+            provider: provider(config, configured, user_agent, &self.accounts),
             prompt,
             cache_key,
             info,

@@ -3,6 +3,7 @@
 //! the protocol.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod accounts;
 mod agent_jobs;
 mod agents;
 mod answers;
@@ -37,6 +38,8 @@ mod inject;
 mod joining;
 mod lines;
 mod links;
+#[path = "../../../account/tests/suite/login_service.rs"]
+mod login_service;
 mod managed_network;
 mod methods;
 mod models;

@@ -8,11 +8,7 @@ use crate::says;
 
 /// Methods that answer `notImplemented`. An implemented method is removed from this list.
 const NOT_IMPLEMENTED: &[&str] = &[
-    "account/login/cancel",
-    "account/login/start",
-    "account/logout",
     "account/rateLimits/read",
-    "account/read",
     "account/sendAddCreditsNudgeEmail",
     "app/list",
     "externalAgentConfig/detect",

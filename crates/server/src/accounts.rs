@@ -1,0 +1,349 @@
+//! The account of the server: who is logged in, the logins in progress, and the credentials of requests
+//! to the default provider. Clients are notified when any of it changes, here or in another process.
+
+mod credentials;
+mod external;
+mod pending;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use account::{
+    Bearer, Error as AccountError, ExternalTokens, LoginMethod, Settings, Status, StoreKind,
+};
+use config::Config;
+use config::table::{CredentialsStore, LoginMethod as ForcedMethod};
+use http_client::Secret;
+use protocol::{
+    AccountLoginCompletedNotification, AccountLoginStartResponse, AccountUpdatedNotification,
+    AuthMode, PlanType,
+};
+
+use crate::connection::{Caller, ConnectionId, Gate};
+use crate::connections::Connections;
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::requests::ClientRequests;
+use external::ExternalSource;
+use pending::PendingLogins;
+
+pub(crate) use credentials::AccountCredentials;
+
+/// How long the end of the server waits for a refresh, whose tokens would be lost otherwise.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// See the module.
+pub(crate) struct Accounts {
+    account: account::Accounts,
+    options: Arc<Options>,
+    connections: Arc<Connections>,
+    pending: Arc<PendingLogins>,
+    external: ExternalSource,
+    /// What clients were notified of, or would have been.
+    last: Mutex<Option<AccountUpdatedNotification>>,
+}
+
+/// What the configuration says about the account.
+#[derive(Debug, Clone)]
+pub(crate) struct AccountConfig {
+    pub(crate) settings: Settings,
+    /// The key of the environment is used instead of an account.
+    pub(crate) has_environment_key: bool,
+}
+
+impl AccountConfig {
+    pub(crate) fn new(config: &Config) -> Self {
+        let settings = account_settings(config);
+        Self { settings, has_environment_key: uses_environment_key(config) }
+    }
+}
+
+/// Who is logged in, as clients see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// The key in the environment.
+    EnvironmentKey,
+    Account(Status),
+}
+
+/// A login that a client provides at once.
+pub(crate) enum GivenLogin {
+    ApiKey(String),
+    Tokens(ExternalTokens),
+}
+
+/// What the configuration says about logins.
+pub fn account_settings(config: &Config) -> Settings {
+    Settings {
+        store: match config.cli_auth_credentials_store {
+            None | Some(CredentialsStore::File) => StoreKind::File,
+            Some(CredentialsStore::Keyring) => StoreKind::Keyring,
+            Some(CredentialsStore::Auto) => StoreKind::Auto,
+        },
+        forced_method: config.forced_login_method.map(|method| match method {
+            ForcedMethod::Hosted => LoginMethod::Hosted,
+            ForcedMethod::Api => LoginMethod::Api,
+        }),
+        forced_workspace: config.forced_hosted_workspace_id.as_deref().map(str::to_owned),
+        login_service: config.hosted_base_url.as_deref().map(str::to_owned),
+        client_id: config.hosted_client_id.clone(),
+    }
+}
+
+/// Whether the key of the environment is used instead of an account.
+pub fn uses_environment_key(config: &Config) -> bool {
+    let Some(config::Provider::Http(default)) = config.providers.get("default") else {
+        return false;
+    };
+    let is_permitted = config.forced_login_method != Some(ForcedMethod::Hosted);
+    default.credential.is_some() && is_permitted
+}
+
+/// The account of a home, for programs that serve no client.
+pub fn accounts(options: &Options) -> account::Accounts {
+    let clock = options.clock.clone();
+    account::Accounts::new(account::Options {
+        home: options.home.clone(),
+        now_ms: Arc::new(move || clock.now_ms()),
+        random: options.random.clone(),
+    })
+}
+
+impl Accounts {
+    pub(crate) fn new(
+        options: Arc<Options>,
+        connections: Arc<Connections>,
+        requests: Arc<ClientRequests>,
+    ) -> Self {
+        Self {
+            account: accounts(&options),
+            external: ExternalSource::new(connections.clone(), requests),
+            pending: Arc::default(),
+            last: Mutex::default(),
+            options,
+            connections,
+        }
+    }
+
+    /// Who is logged in. With `renews`, the tokens of a hosted login are refreshed first.
+    ///
+    /// # Errors
+    /// The stored login cannot be read, or the login service cannot be reached.
+    pub(crate) async fn identity(
+        &self,
+        config: &AccountConfig,
+        renews: bool,
+    ) -> Result<Identity, Error> {
+        let settings = &config.settings;
+        if renews && let Err(error) = self.account.renew(settings).await {
+            match error {
+                // The identity says so.
+                AccountError::NotLoggedIn | AccountError::Ended { .. } => {}
+                error => return Err(error.into()),
+            }
+        }
+        let status = self.account.status(settings).await?;
+        self.notice(config, &status);
+        Ok(match config.has_environment_key && !matches!(status, Status::External(_)) {
+            true => Identity::EnvironmentKey,
+            false => Identity::Account(status),
+        })
+    }
+
+    /// Logs in with what a client provides. Its notifications follow the response.
+    ///
+    /// # Errors
+    /// It is invalid, not permitted, or cannot be stored.
+    pub(crate) async fn log_in(
+        self: &Arc<Self>,
+        config: &AccountConfig,
+        login: GivenLogin,
+        caller: &Caller,
+    ) -> Result<(), Error> {
+        let settings = &config.settings;
+        match login {
+            GivenLogin::ApiKey(key) => self.account.login_with_api_key(settings, &key).await?,
+            GivenLogin::Tokens(tokens) => {
+                self.account.use_external(settings, tokens)?;
+                self.external.set_owner(caller.peer.id);
+            }
+        }
+        let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
+        tokio::spawn(async move { accounts.completed(&config, None, Ok(()), gate).await });
+        Ok(())
+    }
+
+    /// Begins a login in a browser, or with a device code.
+    ///
+    /// # Errors
+    /// It is not permitted, or the login service cannot be used.
+    pub(crate) async fn begin_login(
+        self: &Arc<Self>,
+        config: &AccountConfig,
+        (with_device_code, closes_page): (bool, bool),
+        caller: &Caller,
+    ) -> Result<AccountLoginStartResponse, Error> {
+        let settings = &config.settings;
+        let login_id = self.options.ids.next();
+        let slot = self.pending.reserve(&login_id)?;
+        let (response, work): (_, pending::Work) = if with_device_code {
+            let login = self.account.begin_device_login(settings).await?;
+            let response = AccountLoginStartResponse::HostedDeviceCode {
+                login_id: login_id.clone(),
+                verification_url: login.verification_url().to_owned(),
+                user_code: login.user_code().to_owned(),
+            };
+            (response, Box::pin(login.finish()))
+        } else {
+            let login = self.account.begin_browser_login(settings, closes_page).await?;
+            let auth_url = login.url().to_owned();
+            let response =
+                AccountLoginStartResponse::Hosted { login_id: login_id.clone(), auth_url };
+            (response, Box::pin(login.finish()))
+        };
+        let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
+        tokio::spawn(async move {
+            let outcome = slot.run(work).await;
+            accounts.completed(&config, Some(login_id), outcome, gate).await;
+        });
+        Ok(response)
+    }
+
+    /// Cancels a login in progress. Returns whether there was one.
+    pub(crate) fn cancel_login(&self, login_id: &str) -> bool {
+        self.pending.cancel(login_id)
+    }
+
+    /// Logs out. Its notification follows the response.
+    ///
+    /// # Errors
+    /// The credentials cannot be deleted.
+    pub(crate) async fn log_out(
+        self: &Arc<Self>,
+        config: &AccountConfig,
+        caller: &Caller,
+    ) -> Result<(), Error> {
+        self.account.logout(&config.settings).await?;
+        let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
+        tokio::spawn(async move {
+            gate.opened().await;
+            accounts.notify(&config, true).await;
+        });
+        Ok(())
+    }
+
+    /// A connection has ended.
+    pub(crate) fn detach(&self, connection: ConnectionId) {
+        self.external.detach(connection);
+    }
+
+    /// Waits until no new tokens can be lost.
+    pub(crate) async fn settled(&self) {
+        // A login service that takes longer delays the end of the server no further.
+        let _ = tokio::time::timeout(SETTLE_TIMEOUT, self.account.settled()).await;
+    }
+
+    /// The credentials of the next request to the default provider. `rejected` is the token that it has
+    /// just refused.
+    async fn bearer(
+        &self,
+        config: &AccountConfig,
+        rejected: Option<&Secret>,
+    ) -> Result<Bearer, AccountError> {
+        let settings = &config.settings;
+        let bearer = match self.account.bearer(settings, rejected).await {
+            Err(AccountError::ExternalRejected { account_id }) => {
+                let refreshed =
+                    self.external.refresh(account_id, &self.account, settings, rejected);
+                refreshed.await
+            }
+            outcome => outcome,
+        };
+        // Another process may have logged in or out.
+        self.notify(config, false).await;
+        bearer
+    }
+
+    /// Notifies all clients of the outcome of a login.
+    async fn completed(
+        &self,
+        config: &AccountConfig,
+        login_id: Option<String>,
+        outcome: Result<(), AccountError>,
+        gate: Gate,
+    ) {
+        gate.opened().await;
+        let is_changed = outcome.is_ok();
+        let error = outcome.err().map(|error| error.to_string());
+        self.connections.notify_all::<protocol::AccountLoginCompleted>(
+            &AccountLoginCompletedNotification { login_id, success: is_changed, error },
+        );
+        if is_changed {
+            self.notify(config, true).await;
+        }
+    }
+
+    /// Notifies all clients of who is logged in, if that has changed or `always`.
+    async fn notify(&self, config: &AccountConfig, always: bool) {
+        match self.account.status(&config.settings).await {
+            Ok(status) => {
+                if always {
+                    *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    let update = update(config, &status);
+                    self.connections.notify_all::<protocol::AccountUpdated>(&update);
+                }
+                self.notice(config, &status);
+            }
+            // The next request that needs the account reports it.
+            Err(error) => tracing::warn!(target: "server::accounts", "{error}"),
+        }
+    }
+
+    /// Notifies all clients if `status` is not the one that they know.
+    fn notice(&self, config: &AccountConfig, status: &Status) {
+        let update = update(config, status);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref() == Some(&update) {
+            return;
+        }
+        let is_first = last.replace(update.clone()).is_none();
+        drop(last);
+        if !is_first {
+            self.connections.notify_all::<protocol::AccountUpdated>(&update);
+        }
+    }
+}
+
+fn update(config: &AccountConfig, status: &Status) -> AccountUpdatedNotification {
+    let (auth_mode, plan) = match status {
+        Status::External(profile) => (Some(AuthMode::HostedAuthTokens), profile.plan.as_deref()),
+        _ if config.has_environment_key => (Some(AuthMode::Apikey), None),
+        Status::ApiKey => (Some(AuthMode::Apikey), None),
+        Status::Hosted(profile) => (Some(AuthMode::Hosted), profile.plan.as_deref()),
+        Status::LoggedOut { .. } => (None, None),
+    };
+    let is_hosted = matches!(auth_mode, Some(AuthMode::Hosted | AuthMode::HostedAuthTokens));
+    AccountUpdatedNotification { auth_mode, plan_type: is_hosted.then(|| plan_type(plan)) }
+}
+
+/// The plan of that name; `unknown` for any other.
+pub(crate) fn plan_type(name: Option<&str>) -> PlanType {
+    let read = |name: &str| serde_json::from_value(name.into()).ok();
+    name.and_then(read).unwrap_or(PlanType::Unknown)
+}
+
+impl From<AccountError> for Error {
+    fn from(error: AccountError) -> Self {
+        let kind = match &error {
+            AccountError::Invalid(_) => ErrorKind::InvalidParams,
+            AccountError::NotPermitted(_) => ErrorKind::Denied,
+            AccountError::NotLoggedIn
+            | AccountError::Ended { .. }
+            | AccountError::NoLoginService
+            | AccountError::NoKeyring
+            | AccountError::ExternalRejected { .. } => ErrorKind::WrongState,
+            _ => ErrorKind::Failed,
+        };
+        Self::worded_by(kind, error)
+    }
+}
