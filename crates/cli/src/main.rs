@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
-    app_server, demo, doctor, exec, gateway as gateway_command, model_server, rules,
+    app_server, demo, doctor, exec, gateway as gateway_command, login, model_server, rules,
     sandbox as sandbox_command, threads,
 };
 use crate::environment::Environment;
@@ -101,6 +101,10 @@ enum Command {
     Exec(exec::Arguments),
     /// Serve the hosted API: keys, limits and spend in front of model servers
     Gateway(gateway_command::Arguments),
+    /// Log in at the hosted service or with an API key, or show who is logged in
+    Login(login::Arguments),
+    /// Log out and delete the credentials
+    Logout(login::LogoutArguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
     /// Explain decisions of the command rules
@@ -169,6 +173,8 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Gateway(arguments) => {
             runtime.block_on(gateway_command::run(arguments, environment))
         }
+        Command::Login(arguments) => runtime.block_on(login::login(arguments, environment()?)),
+        Command::Logout(arguments) => runtime.block_on(login::logout(arguments, environment()?)),
         Command::ModelServer(arguments) => {
             runtime.block_on(model_server::run(arguments, environment))
         }

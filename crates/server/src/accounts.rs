@@ -21,9 +21,9 @@ use protocol::{
 
 use crate::connection::{Caller, ConnectionId, Gate};
 use crate::connections::Connections;
+use crate::direct_requests::DirectRequests;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
-use crate::requests::ClientRequests;
 use external::ExternalSource;
 use pending::PendingLogins;
 
@@ -113,7 +113,7 @@ impl Accounts {
     pub(crate) fn new(
         options: Arc<Options>,
         connections: Arc<Connections>,
-        requests: Arc<ClientRequests>,
+        requests: Arc<DirectRequests>,
     ) -> Self {
         Self {
             account: accounts(&options),

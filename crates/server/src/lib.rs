@@ -17,6 +17,7 @@ mod configurations;
 mod connection;
 mod connections;
 mod convert;
+mod direct_requests;
 mod egress;
 mod error;
 mod folders;

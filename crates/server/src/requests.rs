@@ -2,34 +2,28 @@
 //! (specification: Server-initiated requests).
 
 mod answers;
-mod direct;
 pub(crate) mod permissions;
 pub(crate) mod user_input;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jsonrpc::{ErrorObject, Malformed, Method, RequestId, encode_request};
-use serde::Serialize;
+use jsonrpc::{ErrorObject, Malformed, RequestId};
 use serde_json::value::RawValue;
 use session::Id;
 use tokio::sync::mpsc;
 
 use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Peer};
+use crate::direct_requests::DirectRequests;
 use crate::thread::Command;
 use crate::warnings;
 
 pub(crate) use answers::{Amendable, Question};
 use answers::{Unusable, cut};
-pub(crate) use direct::DirectRequest;
-use direct::DirectRequests;
 
 /// All requests that wait for an answer.
-#[derive(Default)]
 pub(crate) struct ClientRequests {
-    next: AtomicI64,
     waiting: Mutex<BTreeMap<i64, Waiting>>,
     direct: Arc<DirectRequests>,
 }
@@ -65,6 +59,10 @@ struct Outcome {
 }
 
 impl ClientRequests {
+    pub(crate) fn new(direct: Arc<DirectRequests>) -> Self {
+        Self { waiting: Mutex::default(), direct }
+    }
+
     /// Registers a request and returns its id on the wire: integers from 0.
     pub(crate) fn open(
         &self,
@@ -73,33 +71,11 @@ impl ClientRequests {
         thread_id: Id,
         thread: mpsc::Sender<Command>,
     ) -> i64 {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = self.direct.next_id();
         let clients = BTreeMap::new();
         let waiting = Waiting { question, number, thread_id, thread, clients, fault: None };
         self.lock().insert(id, waiting);
         id
-    }
-
-    /// Sends a request that belongs to no thread; `None` without a client.
-    pub(crate) fn ask<M: Method<Params: Serialize>>(
-        &self,
-        params: &M::Params,
-        clients: &[Arc<Peer>],
-    ) -> Option<DirectRequest> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let message = encode_request(&id.into(), M::NAME, params).ok()?;
-        let connections: Vec<ConnectionId> = clients.iter().map(|peer| peer.id).collect();
-        if connections.is_empty() {
-            return None;
-        }
-        let request = self.direct.open(id, M::NAME, connections);
-        clients.iter().for_each(|peer| peer.send(message.clone()));
-        Some(request)
-    }
-
-    /// A connection has ended, and answers no request that [`ClientRequests::ask`] sent.
-    pub(crate) fn left_direct(&self, connection: ConnectionId) {
-        self.direct.left(connection);
     }
 
     /// Lets `connection` answer.
@@ -156,7 +132,7 @@ impl ClientRequests {
             return None;
         }
         // With the id of a request of ours, the client could misattribute the error.
-        let is_ours = (0..self.next.load(Ordering::Relaxed)).contains(&id);
+        let is_ours = self.direct.has_issued(id);
         Some(if is_ours { Malformed { id: None, ..malformed } } else { malformed })
     }
 

@@ -18,6 +18,7 @@ use crate::command_runner::CommandRunner;
 use crate::config_source::ConfigSource;
 use crate::configurations::Configurations;
 use crate::connections::Connections;
+use crate::direct_requests::DirectRequests;
 use crate::error::Error;
 use crate::home::make_home;
 use crate::in_flight::InFlight;
@@ -184,8 +185,10 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let logging = (Arc::downgrade(&source), options.home.clone());
     options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
     let client = model_server::ScriptedTransport::client();
-    let requests = Arc::new(ClientRequests::default());
-    let accounts = Arc::new(Accounts::new(options.clone(), connections.clone(), requests.clone()));
+    let direct_requests = Arc::new(DirectRequests::default());
+    let requests = Arc::new(ClientRequests::new(direct_requests.clone()));
+    let accounts = Accounts::new(options.clone(), connections.clone(), direct_requests);
+    let accounts = Arc::new(accounts);
     let listings =
         Listings::new((client.clone(), accounts.clone()), options.clone(), files.clone());
     let models = Arc::new(Models::new(listings));

@@ -12,7 +12,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::connection::{ConnectionId, Peer};
 use crate::connections::Connections;
-use crate::requests::{ClientRequests, DirectRequest};
+use crate::direct_requests::{DirectRequest, DirectRequests};
 
 /// How long a client has to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// See the module.
 pub(super) struct ExternalSource {
     connections: Arc<Connections>,
-    requests: Arc<ClientRequests>,
+    requests: Arc<DirectRequests>,
     /// The connection that provided the tokens.
     owner: Mutex<Option<ConnectionId>>,
     /// Held while clients are asked: once for all requests that wait.
@@ -28,7 +28,7 @@ pub(super) struct ExternalSource {
 }
 
 impl ExternalSource {
-    pub(super) fn new(connections: Arc<Connections>, requests: Arc<ClientRequests>) -> Self {
+    pub(super) fn new(connections: Arc<Connections>, requests: Arc<DirectRequests>) -> Self {
         Self { connections, requests, owner: Mutex::default(), asking: AsyncMutex::default() }
     }
 
@@ -38,7 +38,7 @@ impl ExternalSource {
 
     /// A connection has ended: it is no longer waited for.
     pub(super) fn detach(&self, connection: ConnectionId) {
-        self.requests.left_direct(connection);
+        self.requests.left(connection);
     }
 
     /// Asks for fresh tokens, unless another request has got them meanwhile.
@@ -71,7 +71,7 @@ impl ExternalSource {
         };
         let mut request = self
             .requests
-            .ask::<protocol::AccountHostedAuthTokensRefresh>(&params, &clients)
+            .send::<protocol::AccountHostedAuthTokensRefresh>(&params, &clients)
             .ok_or_else(|| failed("no client is connected that could provide fresh ones"))?;
         let answer = tokio::time::timeout(ANSWER_TIMEOUT, valid_answer(&mut request)).await;
         let after = ANSWER_TIMEOUT.as_secs();

@@ -35,8 +35,9 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
     let provider = &thread.model_provider;
     match info {
         Some(AgentErrorInfo::Unauthorized) => format!(
-            "Check the key of the provider `{provider}`: `default` reads AGENT_API_KEY or \
-             OPENAI_API_KEY, others the variable that their `env_key` names. {}",
+            "Check the credentials of the provider `{provider}`: `default` takes AGENT_API_KEY or \
+             OPENAI_API_KEY, else the login (`agentd login status`), others the variable that their \
+             `env_key` names. {}",
             how_to_resume(thread)
         ),
         Some(AgentErrorInfo::UsageLimitExceeded) => {

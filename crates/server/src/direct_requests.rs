@@ -1,13 +1,16 @@
-//! Requests to clients that belong to no thread: a task of the server waits for the answers.
+//! Requests to clients that belong to no thread: a task of the server waits for the answers. Also numbers
+//! all requests of the server.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jsonrpc::ErrorObject;
+use jsonrpc::{ErrorObject, Method, encode_request};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Peer};
 
 /// An answer of a client.
 pub(crate) type Answer = Result<Box<RawValue>, ErrorObject>;
@@ -21,7 +24,8 @@ pub(crate) struct DirectRequest {
 
 /// The requests of this kind that wait.
 #[derive(Default)]
-pub(super) struct DirectRequests {
+pub(crate) struct DirectRequests {
+    next: AtomicI64,
     by_id: Mutex<BTreeMap<i64, Waiting>>,
 }
 
@@ -46,25 +50,43 @@ impl Drop for DirectRequest {
 }
 
 impl DirectRequests {
-    pub(super) fn open(
+    /// An id on the wire for a request of the server: integers from 0.
+    pub(crate) fn next_id(&self) -> i64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a request of the server has this id.
+    pub(crate) fn has_issued(&self, id: i64) -> bool {
+        (0..self.next.load(Ordering::Relaxed)).contains(&id)
+    }
+
+    /// Sends a request to these clients; `None` without one.
+    pub(crate) fn send<M: Method<Params: Serialize>>(
         self: &Arc<Self>,
-        id: i64,
-        method: &'static str,
-        clients: Vec<ConnectionId>,
-    ) -> DirectRequest {
+        params: &M::Params,
+        clients: &[Arc<Peer>],
+    ) -> Option<DirectRequest> {
+        let id = self.next_id();
+        let message = encode_request(&id.into(), M::NAME, params).ok()?;
+        let connections: Vec<ConnectionId> = clients.iter().map(|peer| peer.id).collect();
+        if connections.is_empty() {
+            return None;
+        }
         let (sender, answers) = mpsc::unbounded_channel();
-        self.lock().insert(id, Waiting { method, clients, answers: sender });
-        DirectRequest { id, answers, waiting: self.clone() }
+        let waiting = Waiting { method: M::NAME, clients: connections, answers: sender };
+        self.lock().insert(id, waiting);
+        clients.iter().for_each(|peer| peer.send(message.clone()));
+        Some(DirectRequest { id, answers, waiting: self.clone() })
     }
 
     /// The method of a request that waits for this client.
-    pub(super) fn method(&self, connection: ConnectionId, id: i64) -> Option<&'static str> {
+    pub(crate) fn method(&self, connection: ConnectionId, id: i64) -> Option<&'static str> {
         let all = self.lock();
         all.get(&id).filter(|one| one.clients.contains(&connection)).map(|one| one.method)
     }
 
     /// Takes the answer of a client.
-    pub(super) fn answer(&self, connection: ConnectionId, id: i64, answer: Answer) {
+    pub(crate) fn answer(&self, connection: ConnectionId, id: i64, answer: Answer) {
         let mut all = self.lock();
         let Some(waiting) = all.get_mut(&id) else { return };
         // The task may have stopped waiting.
@@ -76,7 +98,7 @@ impl DirectRequests {
     }
 
     /// A connection has ended.
-    pub(super) fn left(&self, connection: ConnectionId) {
+    pub(crate) fn left(&self, connection: ConnectionId) {
         self.lock().retain(|_, waiting| {
             waiting.clients.retain(|client| *client != connection);
             !waiting.clients.is_empty()

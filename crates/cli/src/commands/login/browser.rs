@@ -1,0 +1,32 @@
+//! Opens the user's browser. It outlives this program, so it is not started through the sandbox, which
+//! ends what it starts.
+#![expect(clippy::disallowed_methods, reason = "see above")]
+
+use std::io::{self, IsTerminal};
+use std::process::{Command, Stdio};
+
+use crate::environment::Environment;
+
+#[cfg(target_os = "macos")]
+const OPENER: &str = "open";
+#[cfg(not(target_os = "macos"))]
+const OPENER: &str = "xdg-open";
+
+/// Whether a user at a graphical session runs this program.
+pub(super) fn may_open(environment: &Environment) -> bool {
+    let is_set = |name: &str| environment.variable(name).is_some_and(|value| !value.is_empty());
+    let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let is_remote = is_set("SSH_CONNECTION") || is_set("SSH_TTY");
+    let has_display = cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
+    has_terminal && has_display && !is_remote
+}
+
+/// Opens `url`. Returns whether a program for that was started.
+pub(super) fn open(url: &str) -> bool {
+    let mut command = Command::new(OPENER);
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Ctrl-C in the terminal must not end the browser.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.spawn().is_ok()
+}
