@@ -1,6 +1,6 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
-//! against `agentd gateway` with the offline model behind it; and those of another agent server against
-//! `agentd app-server` and `agentd exec`.
+//! against `agentd gateway` with the offline model behind it; those of another agent server against
+//! `agentd app-server` and `agentd exec`; and a login service against `agentd login`.
 
 mod agent;
 mod gateway;
@@ -17,7 +17,7 @@ use crate::bench::gateway::{Running, Starter};
 use crate::interop::checkout::{agentd, target, write_page};
 use crate::steps::{self, Counts, Done, Failed};
 use outcome::{Line, Outcome};
-use tools::{Client, Kit};
+use tools::Client;
 
 /// The page that `--write` writes.
 const PAGE: &str = "docs/gateway-clients.md";
@@ -28,20 +28,26 @@ const CORE: usize = 0;
 
 /// The clients of the hosted API. Skipped where they cannot be installed.
 pub(crate) fn check(root: &Path) -> steps::Outcome {
-    check_kit(root, &tools::GATEWAY, run)
+    check_clients(root, tools::install(root, &target(root), &tools::GATEWAY), run)
 }
 
 /// The clients of another agent server. Skipped where they cannot be installed.
 pub(crate) fn check_agent(root: &Path) -> steps::Outcome {
-    check_kit(root, &tools::AGENT, agent::run)
+    check_clients(root, tools::install(root, &target(root), &tools::AGENT), agent::run)
 }
 
-fn check_kit(
+/// A login service of others. Skipped where it cannot be installed.
+pub(crate) fn check_login(root: &Path) -> steps::Outcome {
+    let service = tools::install_javascript(root, &target(root), &tools::LOGIN);
+    check_clients(root, service.map(|service| [service]), agent::run)
+}
+
+fn check_clients<const N: usize>(
     root: &Path,
-    kit: &Kit,
+    installed: Result<[Client; N]>,
     run: fn(&Path, &[Client]) -> Result<Vec<Outcome>>,
 ) -> steps::Outcome {
-    let clients = match tools::check().and_then(|()| tools::install(root, &target(root), kit)) {
+    let clients = match installed {
         Ok(clients) => clients,
         Err(error) => return Ok(Done::Skipped(format!("{error:#}"))),
     };
@@ -60,7 +66,6 @@ fn check_kit(
 
 /// Runs the clients, and writes the page that shows what they did, when every check passed.
 pub(crate) fn write(root: &Path) -> Result<()> {
-    tools::check()?;
     let outcomes = run(root, &tools::install(root, &target(root), &tools::GATEWAY)?)?;
     let failed: usize = outcomes.iter().map(Outcome::failed).sum();
     ensure!(failed == 0, "{failed} checks failed: see the lines above that begin with FAIL");

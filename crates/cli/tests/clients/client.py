@@ -13,6 +13,8 @@ import shutil
 import sys
 import tempfile
 import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -462,11 +464,81 @@ def _():
     equal(result.final_response, "hello")
 
 
-# Accounts are not implemented yet: what needs one says so.
-@check("accounts", "not yet: a typed error")
+# A login service, as far as the SDK's part of a login needs one: it describes itself, hands out device codes
+# at once, and issues tokens.
+class LoginService(BaseHTTPRequestHandler):
+    def do_GET(self):
+        base = self.server.base
+        names = {"authorization": "authorize", "token": "token", "device_authorization": "device"}
+        endpoints = {f"{name}_endpoint": f"{base}/{path}" for name, path in names.items()}
+        self.reply({"issuer": base, **endpoints})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        if self.path == "/device":
+            url = f"{self.server.base}/activate"
+            code = {"device_code": "d", "user_code": "CODE", "verification_uri": url, "expires_in": 60}
+            return self.reply({**code, "interval": 1})
+        claims = {"iss": self.server.base, "aud": "agentd", "sub": "1", "email": "a@b.c", "plan_type": "pro"}
+        payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+        tokens = {"access_token": "a", "refresh_token": "r", "expires_in": 60}
+        self.reply({**tokens, "id_token": f"e30.{payload}.s"})
+
+    def reply(self, value):
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def client_with_login_service():
+    service = ThreadingHTTPServer(("127.0.0.1", 0), LoginService)
+    service.base = f"http://127.0.0.1:{service.server_port}"
+    threading.Thread(target=service.serve_forever, daemon=True).start()
+    try:
+        with Codex(settings(f'chatgpt_base_url="{service.base}"')) as client:
+            yield client
+    finally:
+        service.shutdown()
+
+
+@check("accounts", "an API key, read and logout")
 def _():
-    refused(MethodNotFoundError, "account/read", codex.account)
-    refused(MethodNotFoundError, "account/login/start", lambda: codex.login_api_key("key"))
+    read = codex.account()
+    equal((read.account, read.requires_openai_auth), (None, False))
+    codex.login_api_key("key")
+    equal(codex.account().account.root.type, "apiKey")
+    codex.logout()
+    equal(codex.account().account, None)
+    refused(InvalidParamsError, "API key", lambda: codex.login_api_key(""))
+
+
+@check("accounts", "a login in a browser: its address and cancel")
+def _():
+    with client_with_login_service() as client:
+        login = client.login_chatgpt()
+        assert "code_challenge_method=S256" in login.auth_url, login.auth_url
+        equal(login.cancel().status.value, "canceled")
+        ended = login.wait()
+        equal((ended.success, ended.login_id), (False, login.login_id))
+        assert "canceled" in ended.error, ended.error
+
+
+@check("accounts", "a login with a device code")
+def _():
+    with client_with_login_service() as client:
+        login = client.login_chatgpt_device_code()
+        equal(login.user_code, "CODE")
+        equal(login.wait().success, True)
+        account = client.account().account.root
+        equal((account.type, account.email, account.plan_type.value), ("chatgpt", "a@b.c", "pro"))
+        client.logout()
+    refused(InvalidRequestError, "hosted_base_url", codex.login_chatgpt)
 
 
 @check("async", "run, stream and interrupt")

@@ -25,6 +25,9 @@ pub(crate) const GATEWAY: Kit =
 /// The clients of agent servers.
 pub(crate) const AGENT: Kit =
     Kit { scripts: "crates/cli/tests/clients", folder: "agent-clients", alone: true };
+/// A login service, and a script that drives it; JavaScript alone.
+pub(crate) const LOGIN: Kit =
+    Kit { scripts: "crates/account/tests/oauth-server", folder: "login-service", alone: false };
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 
@@ -53,7 +56,7 @@ impl Client {
 }
 
 /// That everything is on this machine that the clients need.
-pub(crate) fn check() -> Result<()> {
+fn check() -> Result<()> {
     let programs = [("python3", "Python 3"), ("node", "Node.js"), ("npm", "npm")];
     let mut missing: Vec<&str> = programs
         .iter()
@@ -75,11 +78,19 @@ pub(crate) fn check() -> Result<()> {
 
 /// Installs what is not there yet.
 pub(crate) fn install(root: &Path, target: &Path, kit: &Kit) -> Result<[Client; 2]> {
+    check()?;
     let (scripts, folder) = (root.join(kit.scripts), target.join(kit.folder));
     let python = python(&scripts, &folder.join("python"), kit.alone);
     let python = python.context("the Python client")?;
     let javascript = javascript(&scripts, &folder.join("javascript"), kit.alone);
     Ok([python, javascript.context("the JavaScript client")?])
+}
+
+/// As [`install`], for a kit of JavaScript alone.
+pub(crate) fn install_javascript(root: &Path, target: &Path, kit: &Kit) -> Result<Client> {
+    check()?;
+    let folder = target.join(kit.folder).join("javascript");
+    javascript(&root.join(kit.scripts), &folder, kit.alone).context("the login service")
 }
 
 fn python(scripts: &Path, folder: &Path, alone: bool) -> Result<Client> {
@@ -161,10 +172,12 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        for kit in [GATEWAY, AGENT] {
+        for kit in [GATEWAY, AGENT, LOGIN] {
             let scripts = crate::workspace_root().join(kit.scripts);
-            let requirements = read(&scripts.join("requirements.txt")).unwrap();
-            assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
+            if kit.scripts != LOGIN.scripts {
+                let requirements = read(&scripts.join("requirements.txt")).unwrap();
+                assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
+            }
             let lock = read(&scripts.join("package-lock.json")).unwrap();
             assert!(lock.contains("\"integrity\"") && !lock.contains("\"resolved\""), "{lock}");
         }
