@@ -16,6 +16,7 @@ mod result;
 mod rows;
 mod run;
 mod schema;
+mod storing;
 mod table;
 mod template;
 mod worker;

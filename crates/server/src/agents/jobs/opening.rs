@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 use session::ToolError;
-use store::{Job, JobStatus, JobWrite, NewJobItem, Store, StoreError, Write};
+use store::{Job, JobStatus, JobWrite, NewJobItem, Store, StoreError, ThreadRecord, Write};
 
 use super::NAME;
 use super::plan::JobPlan;
-use super::run::{BATCH, unstored};
+use super::storing::{BATCH, unstored};
 use super::table::TableRow;
+use crate::agents::AgentCaller;
 
 /// A job that is about to run.
 pub(super) struct OpenedJob {
@@ -82,5 +83,29 @@ async fn is_delivered(store: &Store, thread: &str, job: &Job) -> Result<bool, St
         // The user dropped the turn with its output, or the thread stores no turns.
         Err(StoreError::TurnNotFound { .. }) => Ok(true),
         Err(error) => Err(error),
+    }
+}
+
+/// What the store of an ephemeral thread's job needs to know of the thread.
+pub(super) fn thread_record(caller: &AgentCaller) -> ThreadRecord {
+    ThreadRecord {
+        id: caller.id.clone(),
+        session_id: caller.session_id.clone(),
+        forked_from_id: None,
+        preview: String::new(),
+        name: None,
+        model_provider: caller.settings.provider.clone(),
+        model: caller.settings.model.clone(),
+        cwd: caller.settings.cwd.display().to_string(),
+        created_at: 0,
+        updated_at: 0,
+        source_kind: String::new(),
+        source: "null".to_owned(),
+        archived: false,
+        git_info: None,
+        settings: "{}".to_owned(),
+        cli_version: String::new(),
+        token_usage: None,
+        extra: None,
     }
 }

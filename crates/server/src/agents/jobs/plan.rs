@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox::Resolved;
 use sandbox::files::{Action, Change};
-use serde_json::json;
+use serde_json::{Value, json};
 use session::{AgentJob, ToolError};
 use sha2::{Digest, Sha256};
 
@@ -13,7 +13,6 @@ use super::NAME;
 use super::schema::Schema;
 use super::table::{MAX_BYTES, Table, TableRow};
 use super::template::Template;
-use crate::agents::CallItem;
 
 /// See the module.
 pub(super) struct JobPlan {
@@ -34,14 +33,14 @@ pub(super) struct JobPlan {
 }
 
 impl JobPlan {
-    /// Returns the rows, too: they are needed only until they are stored. Reads files, so it runs on
+    /// `call`: the item of the call, for the store. Returns the rows, too: they are needed only until they are stored. Reads files, so it runs on
     /// a thread of a pool.
     ///
     /// # Errors
     /// The job cannot be done as it is described.
     pub(super) fn read(
         job: &AgentJob,
-        call: &CallItem,
+        call: &Value,
         cwd: &Path,
         policy: Resolved,
     ) -> Result<(Self, Vec<TableRow>), ToolError> {
@@ -65,7 +64,7 @@ impl JobPlan {
             "outputCsvPath": output.display().to_string(),
             "instruction": job.instruction,
             "header": header,
-            "call": { "turn": &*call.turn, "item": &*call.item },
+            "call": call,
         });
         let detail = detail.to_string();
         let plan =

@@ -18,12 +18,10 @@ use super::opening::{self, OpenedJob};
 use super::plan::JobPlan;
 use super::progress::{ProgressSender, Tally};
 use super::rows::Room;
+use super::storing::{BATCH, unstored};
 use super::table::TableRow;
 use crate::agents::{AgentCaller, Agents};
 use crate::thread_loader::ThreadLoader;
-
-/// Rows that are read from the store, or written to it, at a time.
-pub(super) const BATCH: u32 = 256;
 
 /// Bytes that all results of a job may have: the results are joined in memory at the end.
 const MAX_RESULTS: u64 = 64 << 20;
@@ -84,7 +82,10 @@ impl Agents {
         // Before the job is looked for: an interrupted call of it may be just ending.
         let claim = self.claims.claim(&caller.id, plan.fingerprint).await?;
         let store = match caller.ephemeral {
-            true => self.ephemeral_jobs.open(&caller, plan.fingerprint).await?,
+            true => {
+                let record = opening::thread_record(&caller);
+                self.ephemeral_jobs.open(record, plan.fingerprint).await?
+            }
             false => self.store.get().await.map_err(|error| unstored(&error))?.clone(),
         };
         let new = (loader.options.ids.next(), loader.options.clock.now_ms());
@@ -346,7 +347,8 @@ async fn read_plan(
 ) -> Result<(JobPlan, Vec<TableRow>), ToolError> {
     let (cwd, tmpdir) = (caller.settings.cwd.clone(), loader.options.tmpdir());
     let confinement = caller.settings.sandbox().confinement(&cwd);
-    let (config, job, call) = (caller.config.clone(), job.clone(), caller.call.clone());
+    let (config, job) = (caller.config.clone(), job.clone());
+    let call = json!({ "turn": &*caller.call.turn, "item": &*caller.call.item });
     let path = cwd.join(&job.csv_path);
     let read = loader.files.run(&path, move || {
         let policy = confinement.resolve(tmpdir.as_deref()).guarding(&config.trusted_folders);
@@ -359,12 +361,4 @@ fn shown_error(item: &JobItem) -> Value {
     let error = item.error.as_deref().unwrap_or_default();
     let shown: String = error.chars().take(MAX_SHOWN_ERROR).collect();
     json!({ "row": item.number, "item_id": item.id, "error": shown })
-}
-
-/// The error about a store that cannot be used.
-pub(super) fn unstored(error: &dyn std::fmt::Display) -> ToolError {
-    ToolError::new(format!(
-        "{NAME}: the job cannot be stored: {error}. Finished rows are kept: call this again with \
-         the same arguments to continue"
-    ))
 }

@@ -9,7 +9,8 @@ use store::{JobItem, JobItemOutcome, JobWrite, StoreError};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::rows::{HeldRow, Row, RowPlace};
-use super::run::{JobRun, unstored};
+use super::run::JobRun;
+use super::storing::unstored;
 use crate::agents::Agents;
 use crate::agents::limits::StartError;
 use crate::agents::spawn::NewThread;
