@@ -11,7 +11,7 @@ pub struct Failure<U> {
     /// For the person at the client.
     pub message: String,
     /// Details for support: the provider's error code and request id.
-    pub details: Option<String>,
+    pub details: Option<Box<str>>,
     /// Status of the provider's response, if there was one.
     pub http_status: Option<u16>,
     /// Whether the same request may succeed later.

@@ -477,7 +477,7 @@ async fn pump(
         if let Some(Event::Failed(failure)) = batch.last_mut() {
             // It may quote the provider's text, which may quote the key.
             failure.message = provider.redact(&failure.message);
-            failure.details = request_id.clone();
+            failure.details = request_id.clone().map(Into::into);
         }
         if matches!(batch.last(), Some(Event::Completed { .. })) {
             free_connection(body).await;

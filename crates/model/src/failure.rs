@@ -56,7 +56,7 @@ pub fn failure_from_status(
     message.push_str(&advice(provider, kind));
     Failure {
         http_status: Some(status.as_u16()),
-        details: (!details.is_empty()).then(|| details.join(", ")),
+        details: (!details.is_empty()).then(|| details.join(", ").into()),
         retry_after: requested_wait(headers)
             .or_else(|| error.resets_after(headers))
             .or_else(|| retry::wait_in_message(text)),

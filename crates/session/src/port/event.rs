@@ -51,7 +51,7 @@ pub struct TurnError {
 impl From<Failure> for TurnError {
     fn from(failure: Failure) -> Self {
         let Failure { kind, message, details, http_status, .. } = failure;
-        Self { message, kind, http_status, details }
+        Self { message, kind, http_status, details: details.map(Into::into) }
     }
 }
 

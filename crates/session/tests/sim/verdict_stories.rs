@@ -99,7 +99,7 @@ fn an_approval_of_a_denied_host_is_for_the_same_command() {
     turn(&mut sim, &[exec("b", "reach:a after:60"), exec("c", "reach:a after:50")]);
     assert_eq!(shown(&sim)[1..], ["reach:a after:60"], "the approved command needs no review");
     let mut answers = allowed(&sim);
-    assert_eq!(answers.remove(0), false);
+    assert!(!answers.remove(0));
     answers.sort_unstable();
     assert_eq!(answers, [false, true]);
     turn(&mut sim, &[exec("d", "reach:a after:50")]);
