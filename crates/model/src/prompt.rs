@@ -66,10 +66,11 @@ impl Prompt {
         if let Some(tier) = &self.service_tier {
             string_member(&mut body, "service_tier", tier);
         }
+        self.push_input(&mut body);
+        // After the input, so that the requests of an agent begin as those of its parent.
         if let Some(key) = &self.cache_key {
             string_member(&mut body, "prompt_cache_key", key);
         }
-        self.push_input(&mut body);
         body.push(b'}');
         Bytes::from(body)
     }

@@ -241,23 +241,25 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
     }
 }
 
-/// The tools for agents: of a thread that is above the largest depth.
+/// The tools for agents.
 fn agent_tools(config: &Config, extra: &Extra) -> Option<Arc<AgentTools>> {
     if !config.features.multi_agent {
         return None;
     }
-    let depth = extra.agent.as_ref().map_or(0, |agent| agent.depth);
+    let agent = extra.agent.as_ref();
     // The file of a role does not raise the limits of its tree.
-    let limits = extra.agent.as_ref().and_then(|agent| agent.limits);
+    let limits = agent.and_then(|agent| agent.limits);
     let of_tree = limits.map_or(u64::MAX, |limits| limits.max_depth.into());
+    let depth = u64::from(agent.map_or(0, |agent| agent.depth));
+    let may_spawn = depth < of_tree.min(*config.agents.max_depth);
     let role = |(name, role): (&String, &config::table::AgentRole)| AgentRole {
         name: name.clone(),
         description: role.description.clone(),
     };
     Some(Arc::new(AgentTools {
-        may_spawn: u64::from(depth) < of_tree.min(*config.agents.max_depth),
+        are_offered: may_spawn || agent.is_some_and(|agent| agent.has_parents_history),
         roles: config.agents.roles.iter().map(role).collect(),
-        is_job_worker: extra.agent.as_ref().is_some_and(|agent| agent.job.is_some()),
+        is_job_worker: agent.is_some_and(|agent| agent.job.is_some()),
     }))
 }
 

@@ -52,11 +52,14 @@ async fn thread(
     let mut turns = 0;
     while Instant::now() < end {
         let permit = queue.admit(100).await;
+        // tidy: sleep in virtual time
         time::sleep(latency).await;
         let (is_admitted, limits, wait) = provider.request();
+        // tidy: sleep in virtual time
         time::sleep(latency).await;
         permit.report(Some(&limits), wait);
         match wait {
+            // tidy: sleep in virtual time
             Some(wait) => time::sleep(wait).await,
             None => turns += usize::from(is_admitted),
         }
@@ -73,9 +76,11 @@ async fn fifty_threads_use_a_limit_of_twenty_a_minute_without_refusals() {
         let latency = Duration::from_millis(20 + number * 7 % 300);
         threads.spawn(thread(Arc::clone(&queue), Arc::clone(&provider), latency, end));
     }
+    // tidy: sleep in virtual time
     time::sleep(Duration::from_mins(1)).await;
     let refused = provider.refused.load(Ordering::Relaxed);
     let admitted = provider.admitted.load(Ordering::Relaxed);
+    // tidy: sleep in virtual time
     time::sleep(Duration::from_mins(10)).await;
     assert_eq!(provider.refused.load(Ordering::Relaxed), refused, "after the first minute");
     let throughput = provider.admitted.load(Ordering::Relaxed) - admitted;

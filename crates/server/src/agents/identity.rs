@@ -27,6 +27,9 @@ pub(crate) struct AgentIdentity {
     /// The job whose row it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<String>,
+    /// Whether it began with the history of its parent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) has_parents_history: bool,
     /// The policies of its parent when it was started: no configuration gives it more.
     pub(crate) bound: PolicyBound,
     /// Those of its tree when it was started: the file of its role does not raise them.

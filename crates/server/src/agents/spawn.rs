@@ -63,6 +63,7 @@ impl Agents {
             nickname: String::new(),
             role: role.map(str::to_owned),
             job,
+            has_parents_history: agent.fork_context,
             bound,
             limits: Some(limits),
         };

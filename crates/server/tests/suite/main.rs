@@ -49,6 +49,7 @@ mod patches;
 mod permission_requests;
 mod permissions;
 mod planning;
+mod prompt_cache;
 mod questions;
 mod reconnect;
 mod requirements;

@@ -83,9 +83,10 @@ impl Default for ToolSet {
 /// What the tools for other agents offer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentTools {
-    /// Whether the thread may start agents. Otherwise nothing is offered, and calls are refused
-    /// with the reason.
-    pub may_spawn: bool,
+    /// Whether they are offered: to a thread that may start agents, and to one that has the history of
+    /// its parent, whose requests begin as those of its parent. The driver refuses what a call may not
+    /// do.
+    pub are_offered: bool,
     /// The roles that the configuration describes.
     pub roles: Vec<AgentRole>,
     /// Whether the thread works on a row of a job, so that it reports a result.

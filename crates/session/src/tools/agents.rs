@@ -16,10 +16,9 @@ use crate::port::tool_set::ToolSet;
 /// Longest input for an agent, in characters: that of a turn.
 const MAX_INPUT: usize = 1_048_576;
 
-/// Whether the tools are offered. At the largest depth they are not, and a call is refused with
-/// the reason.
+/// Whether the tools are offered. Calls of tools that are not are refused with the reason.
 pub(super) fn are_offered(tools: &ToolSet) -> bool {
-    tools.agents.as_ref().is_some_and(|agents| agents.may_spawn)
+    tools.agents.as_ref().is_some_and(|agents| agents.are_offered)
 }
 
 pub(super) fn are_callable(tools: &ToolSet) -> bool {

@@ -26,7 +26,7 @@ impl Tool for Spawn {
     }
 
     fn definition(&self, tools: &ToolSet) -> Option<String> {
-        let offered = tools.agents.as_ref().filter(|agents| agents.may_spawn)?;
+        let offered = tools.agents.as_ref().filter(|agents| agents.are_offered)?;
         let description = "Starts an agent that works in parallel with you, with the same \
              permissions, and returns its id at once. Use `wait_agent` for its final message.";
         let mut properties: Map<String, Value> = agents::input_definitions()

@@ -44,6 +44,7 @@ fn identity(parent: &str, depth: u32) -> AgentIdentity {
         nickname: String::new(),
         role: None,
         job: None,
+        has_parents_history: false,
         bound: PolicyBound {
             approval: ApprovalPolicy::Never,
             reviewer: ApprovalsReviewer::default(),

@@ -1,0 +1,106 @@
+//! The provider's prompt cache matches the beginning of a request: each request of a thread begins
+//! with all that the one before held.
+
+use serde_json::{Value, json};
+use testkit::TestEnvironment;
+
+use crate::{calls, runs, says};
+
+/// A request up to the end of its history. What follows does not matter to the cache.
+fn cached(body: &str) -> &str {
+    let input = body.find(r#","input":["#).unwrap();
+    let request: Value = serde_json::from_str(body).unwrap();
+    let items = request["input"].as_array().unwrap();
+    // The history is the member's value without its closing bracket.
+    let start = input + r#","input":["#.len();
+    let mut items_read =
+        serde_json::Deserializer::from_str(&body[start - 1..]).into_iter::<Value>();
+    assert_eq!(items_read.next().unwrap().unwrap(), json!(items));
+    &body[..start - 1 + items_read.byte_offset() - 1]
+}
+
+/// Where two texts differ first, for a message.
+fn difference(long: &str, short: &str) -> String {
+    let at = long.bytes().zip(short.bytes()).take_while(|(a, b)| a == b).count();
+    let around = |text: &str| {
+        let end = text.len().min(at + 80);
+        String::from_utf8_lossy(&text.as_bytes()[at.saturating_sub(80)..end]).into_owned()
+    };
+    format!("at byte {at}:\n… {}\n… {}", around(long), around(short))
+}
+
+fn assert_grow(bodies: &[String]) {
+    for (at, pair) in bodies.windows(2).enumerate() {
+        let (short, long) = (cached(&pair[0]), cached(&pair[1]));
+        assert!(long.len() > short.len(), "request {} is not longer", at + 1);
+        assert!(long.starts_with(short), "request {}: {}", at + 1, difference(long, short));
+    }
+}
+
+#[tokio::test]
+async fn each_request_begins_with_the_one_before() {
+    let reply = || vec![runs("echo one"), calls("update_plan", json!({ "plan": [] })), says("So.")];
+    let mut responses: Vec<Value> = (0..8).flat_map(|_| reply()).collect();
+    responses.push(runs("touch made"));
+    responses.extend((0..20).map(|_| says("Good.")));
+    let environment = TestEnvironment::with_responses(Value::from(responses)).await;
+    let mut server = environment.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "approvalPolicy": "on-request" })).await;
+    for turn in 0..8 {
+        let end = peer.run_turn(&thread, &format!("Turn {turn}.")).await;
+        assert_eq!(end["status"], "completed", "{end}");
+        if turn == 3 {
+            // A configuration that changes nothing for the model.
+            let path = environment.home().join("config.toml");
+            let config = std::fs::read_to_string(&path).unwrap();
+            environment.write_config(&format!("hide_agent_reasoning = true\n{config}# More.\n"));
+        }
+        if turn == 5 {
+            drop(peer);
+            server.stop().await;
+            server = environment.start();
+            peer = server.connect().await;
+            peer.call("thread/resume", json!({ "threadId": thread })).await;
+        }
+    }
+    // Steered while it waits.
+    let ask = json!({ "threadId": thread, "approvalPolicy": "unlessTrusted",
+        "input": [{ "type": "text", "text": "Ask." }] });
+    let turn = peer.call("turn/start", ask).await["turn"]["id"].as_str().unwrap().to_owned();
+    let asked = peer.asked("item/commandExecution/requestApproval").await;
+    let steer = json!({ "threadId": thread, "expectedTurnId": turn,
+        "input": [{ "type": "text", "text": "And quick." }] });
+    peer.call("turn/steer", steer).await;
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+    peer.run_turn(&thread, "Once more.").await;
+    let bodies = environment.model().raw_requests();
+    assert_eq!(bodies.len(), 27);
+    assert_grow(&bodies);
+}
+
+#[tokio::test]
+async fn an_agent_with_the_context_of_its_parent_begins_with_the_parents_request() {
+    let spawn = calls("spawn_agent", json!({ "message": "Go on.", "fork_context": true }));
+    let wait = calls("wait_agent", json!({ "targets": ["Ada"], "timeout_ms": 10_000 }));
+    let parent = [says("Hello."), spawn, wait, says("Done.")];
+    let agent = [runs("echo one"), says("Went on.")];
+    let responses = crate::agents::of(0, parent).into_iter().chain(crate::agents::of(1, agent));
+    let environment =
+        TestEnvironment::with_responses(Value::from(responses.collect::<Vec<_>>())).await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Hello.").await;
+    peer.run_turn(&thread, "Have it done.").await;
+    let bodies = environment.model().raw_requests();
+    let is_own = |body: &String| body.contains(&format!(r#""prompt_cache_key":"{thread}""#));
+    let (own, agents): (Vec<String>, Vec<String>) = bodies.into_iter().partition(is_own);
+    assert_eq!((own.len(), agents.len()), (4, 2));
+    assert_grow(&own);
+    assert_grow(&agents);
+    // The request in answer to which the agent was started.
+    let (short, long) = (cached(&own[1]), cached(&agents[0]));
+    assert!(long.starts_with(short), "{}", difference(long, short));
+}
