@@ -22,7 +22,7 @@ pub(in crate::thread) struct Response(State);
 enum State {
     /// Near the limit of a budget, a request waits for those in flight.
     Waiting(Box<Unsent>),
-    Streaming(Streaming),
+    Streaming(Box<Streaming>),
     /// The budgets refused it.
     Ended,
 }
@@ -54,7 +54,7 @@ impl Response {
     /// Sends a request as soon as the budgets admit it.
     pub(super) fn begin(request: Unsent) -> Self {
         Self(match request.budgets.admit::<model::Usage>(request.size()) {
-            Ok(Some(admission)) => State::Streaming(request.send(admission)),
+            Ok(Some(admission)) => State::Streaming(Box::new(request.send(admission))),
             // A refusal is reported by `next`.
             Ok(None) | Err(_) => State::Waiting(Box::new(request)),
         })
@@ -67,7 +67,7 @@ impl Response {
             let state = std::mem::replace(&mut self.0, State::Ended);
             match (state, admitted) {
                 (State::Waiting(request), Ok(admission)) => {
-                    self.0 = State::Streaming(request.send(admission));
+                    self.0 = State::Streaming(Box::new(request.send(admission)));
                 }
                 (_, Err(failure)) => return Some(vec![ModelEvent::Failed(failure)]),
                 (state, Ok(_)) => self.0 = state,
