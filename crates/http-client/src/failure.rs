@@ -18,8 +18,8 @@ pub struct Failure<U> {
     pub retry: Retry,
     /// The delay that the provider asked for.
     pub retry_after: Option<Duration>,
-    /// Tokens used before the failure.
-    pub usage: Option<U>,
+    /// Tokens used before the failure. In a box, because most failures have none.
+    pub usage: Option<Box<U>>,
 }
 
 /// Whether a retry of a failed request may succeed.
@@ -88,7 +88,7 @@ impl<U> Failure<U> {
     #[must_use]
     pub fn map_usage<V>(self, convert: impl FnOnce(U) -> V) -> Failure<V> {
         let Self { kind, message, details, http_status, retry, retry_after, usage } = self;
-        let usage = usage.map(convert);
+        let usage = usage.map(|usage| Box::new(convert(*usage)));
         Failure { kind, message, details, http_status, retry, retry_after, usage }
     }
 }

@@ -274,7 +274,7 @@ fn failed(data: &[u8]) -> Result<Failure, Failure> {
         usage: Option<WireUsage>,
     }
     let Wrapped::<Response> { response } = read(data)?;
-    let usage = response.usage.map(Usage::from);
+    let usage = response.usage.map(|usage| Box::new(Usage::from(usage)));
     Ok(Failure { usage, ..from_event(&ProviderError::from_value(&response.error)) })
 }
 
@@ -301,7 +301,7 @@ fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
         Some(reason) => format!("the response is incomplete: {}", excerpt(reason)),
         None => "the response is incomplete; the provider gave no reason".to_owned(),
     };
-    let usage = response.usage.map(Usage::from);
+    let usage = response.usage.map(|usage| Box::new(Usage::from(usage)));
     Ok(Failure { usage, ..Failure::new(FailureKind::Other, message) })
 }
 

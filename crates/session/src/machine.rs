@@ -427,7 +427,7 @@ impl Machine {
     fn reviewed(&mut self, review: u64, outcome: Result<ReviewResponse, Failure>) {
         let usage = match &outcome {
             Ok(response) => Some(response.usage.clone()),
-            Err(failure) => failure.usage.clone(),
+            Err(failure) => failure.usage.as_deref().cloned(),
         };
         if let Some(usage) = usage {
             self.with_turn(|turn, thread| thread.account(turn.id(), usage));

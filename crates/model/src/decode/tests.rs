@@ -160,7 +160,7 @@ fn the_end_is_reported_once() {
         let mut end = done.clone();
         end["type"] = format!("response.{kind}").into();
         let Event::Failed(failure) = one(&end) else { panic!("{kind}") };
-        assert_eq!(failure.usage, Some(usage), "{kind}");
+        assert_eq!(failure.usage, Some(Box::new(usage)), "{kind}");
     }
     let bare = json!({"type": "response.completed", "response": {}});
     let nothing = Event::Completed { usage: Usage::default(), service_tier: None };

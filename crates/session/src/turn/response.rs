@@ -85,7 +85,7 @@ impl Turn {
                 return;
             }
             if let ModelEvent::Failed(Failure { usage: Some(usage), .. }) = &event {
-                thread.account(&self.view.id, usage.clone());
+                thread.account(&self.view.id, (**usage).clone());
             }
             if let ModelEvent::Notice(notice) = event {
                 thread.notice(&self.view.id, notice);

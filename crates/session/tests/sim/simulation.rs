@@ -389,13 +389,16 @@ impl Simulation {
             Review::IsSilent => return,
             Review::Fails => {
                 let failure = Failure::new(FailureKind::ServerOverloaded, "the provider is busy");
-                (7, Err(Failure { usage: Some(usage), ..failure }))
+                (7, Err(Failure { usage: Some(Box::new(usage)), ..failure }))
             }
             Review::IsBusy(delay, asked) => {
                 let failure = Failure::new(FailureKind::ServerOverloaded, "the provider is busy");
                 let retry_after = asked.map(Duration::from_millis);
                 let retry = Retry::Request;
-                (delay, Err(Failure { usage: Some(usage), retry, retry_after, ..failure }))
+                (
+                    delay,
+                    Err(Failure { usage: Some(Box::new(usage)), retry, retry_after, ..failure }),
+                )
             }
             Review::Calls => {
                 let response = ReviewResponse { other_items: 1, usage, ..Default::default() };

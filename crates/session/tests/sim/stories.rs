@@ -306,7 +306,7 @@ fn typing_that_does_not_reach_its_command_fails() {
 fn a_failed_response_is_charged_its_usage() {
     let usage = Usage { input: 5, output: 2, total: 7, ..Usage::default() };
     let failure = Failure {
-        usage: Some(usage.into()),
+        usage: Some(Box::new(usage.into())),
         ..Failure::new(FailureKind::Other, "the response is incomplete")
     };
     let mut script = Script::new(&[]);
@@ -332,7 +332,7 @@ fn money_is_counted_by_response_turn_and_thread_until_a_price_is_unknown() {
     let failed = |cost| {
         let usage = ResponseUsage { cost, ..ResponseUsage::default() };
         let failure = Failure::new(FailureKind::Other, "cut off");
-        ModelEvent::Failed(Failure { usage: Some(usage), ..failure })
+        ModelEvent::Failed(Failure { usage: Some(Box::new(usage)), ..failure })
     };
     let counted =
         |responses: Vec<Vec<ModelEvent>>| -> Vec<(Option<i64>, Option<i64>, Option<i64>)> {

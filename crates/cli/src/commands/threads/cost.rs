@@ -338,9 +338,9 @@ mod tests {
         let groups = groups(BY_MODEL, &sample());
         let expected = "\
 provider  model  requests  input  cached  output                 cost (USD)
-p         a             2    200      80      20     9223372.03697977580725
+p         a             2    200      80      20     9223372.036979775807
 p         b             1    100      40      10                    unknown
-total                   3    300     120      30  9223372.03697977580725 + unknown
+total                   3    300     120      30  9223372.036979775807 + unknown
 ";
         let squeeze = |text: &str| -> Vec<Vec<String>> {
             let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();

@@ -106,10 +106,12 @@ impl Streaming {
         batch.iter().for_each(|event| self.count(event));
         let events = self.meter.events(batch);
         for event in &events {
-            if let ModelEvent::Completed { usage }
-            | ModelEvent::Failed(session::Failure { usage: Some(usage), .. }) = event
-            {
-                self.budgets.spend(usage.cost);
+            match event {
+                ModelEvent::Completed { usage } => self.budgets.spend(usage.cost),
+                ModelEvent::Failed(session::Failure { usage: Some(usage), .. }) => {
+                    self.budgets.spend(usage.cost);
+                }
+                _ => {}
             }
         }
         Some(events)
@@ -118,9 +120,8 @@ impl Streaming {
     /// Charges the budgets at the end of the response.
     fn count(&mut self, event: &Event) {
         let used = match event {
-            Event::Completed { usage, .. } | Event::Failed(Failure { usage: Some(usage), .. }) => {
-                Some(usage.total)
-            }
+            Event::Completed { usage, .. } => Some(usage.total),
+            Event::Failed(Failure { usage: Some(usage), .. }) => Some(usage.total),
             Event::Failed(_) => None,
             // Not a part of the response.
             Event::RateLimits(_) | Event::Queued { .. } => return,
