@@ -11,7 +11,7 @@ use crate::credentials::{HostedLogin, Login, Profile, Stored};
 use crate::error::Error;
 use crate::lock::Locked;
 use crate::logins::{BrowserLogin, DeviceLogin};
-use crate::oauth::authorization::Authorization;
+use crate::oauth::authorization::{Authorization, Random};
 use crate::oauth::callback::CallbackListener;
 use crate::oauth::device::DeviceAuthorization;
 use crate::oauth::endpoint::Http;
@@ -25,15 +25,18 @@ const MAX_TOKEN: usize = 64 << 10;
 /// How long a logout waits for the login service.
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The time in milliseconds since the Unix epoch.
+pub type Clock = dyn Fn() -> i64 + Send + Sync;
+
 /// What an [`Accounts`] takes from its environment.
 #[derive(Clone)]
 pub struct Options {
     /// The agent's home.
     pub home: PathBuf,
     /// The time in milliseconds since the Unix epoch.
-    pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    pub now_ms: Arc<Clock>,
     /// Fills a slice with bytes that no one can predict.
-    pub random: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    pub random: Arc<Random>,
 }
 
 /// The account of a home. Cheap to clone: all clones are the same. Other processes may change it at

@@ -12,8 +12,9 @@ mod settings;
 mod storage;
 mod vault;
 
-pub use accounts::{Accounts, Bearer, ExternalTokens, Options, Status};
+pub use accounts::{Accounts, Bearer, Clock, ExternalTokens, Options, Status};
 pub use credentials::{Login, Profile};
 pub use error::Error;
 pub use logins::{BrowserLogin, DeviceLogin};
+pub use oauth::authorization::Random;
 pub use settings::{LoginMethod, Settings, StoreKind};

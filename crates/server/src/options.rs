@@ -56,7 +56,7 @@ pub struct Options {
     /// Uniform in 0..1, for the jitter of retries.
     pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
     /// Fills a slice with bytes that no one can predict, for the secrets of logins.
-    pub random: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    pub random: Arc<account::Random>,
 }
 
 impl Options {

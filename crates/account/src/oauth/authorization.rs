@@ -13,7 +13,7 @@ use crate::credentials::HostedLogin;
 use crate::error::Error;
 
 /// Fills a slice with random bytes.
-pub(crate) type Random = dyn Fn(&mut [u8]) + Send + Sync;
+pub type Random = dyn Fn(&mut [u8]) + Send + Sync;
 
 /// An authorization request that waits for its answer.
 #[derive(Debug)]

@@ -180,7 +180,6 @@ impl Service {
 
     /// The code of a redirect, or the reason of the login service. Any other request is refused and
     /// changes nothing.
-    #[expect(clippy::type_complexity, reason = "used once")]
     fn check(
         &self,
         request: &Request<Incoming>,

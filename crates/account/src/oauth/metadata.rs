@@ -113,7 +113,7 @@ impl Metadata {
         let is_offered = |scope: &&str| {
             self.scopes.as_ref().is_none_or(|offered| offered.iter().any(|one| one == *scope))
         };
-        SCOPES.into_iter().filter(|scope| is_offered(&scope)).collect::<Vec<_>>().join(" ")
+        SCOPES.into_iter().filter(is_offered).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     fn read(json: serde_json::Value) -> Result<Metadata, Error> {
         let document = serde_json::from_value(json).unwrap();
-        metadata(document, "https://h/p", |problem| Error::LoginFailed(problem))
+        metadata(document, "https://h/p", Error::LoginFailed)
     }
 
     #[test]

@@ -253,7 +253,7 @@ async fn a_device_login_that_the_user_refuses_or_forgets_fails() {
         let service = LoginService::start(move |_, request| {
             let text = "about device-secret";
             let refusal = json!({ "error": code, "error_description": text });
-            (request.path == "/token").then(|| Reply::Json(400, refusal))
+            (request.path == "/token").then_some(Reply::Json(400, refusal))
         })
         .await;
         let accounts = Home::new().accounts();

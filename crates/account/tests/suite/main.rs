@@ -1,4 +1,5 @@
 //! Logins against a login service that the tests script, good and bad.
+#![allow(clippy::unwrap_used)]
 
 mod login_service;
 mod logins;

@@ -150,11 +150,14 @@ async fn a_refused_refresh_ends_the_login_for_all() {
     assert_eq!(token(&home.accounts(), &settings).await.unwrap(), "access-1");
 }
 
+/// Makes an answer that a login service should not give.
+type BadReply = Box<dyn Fn() -> Reply + Send + Sync>;
+
 #[tokio::test]
 async fn bad_answers_end_no_login_and_leak_nothing() {
     let other = LoginService::start(|_, _| Some(Reply::Json(200, json!({})))).await;
     let elsewhere = other.url.clone();
-    let replies: Vec<(&str, Box<dyn Fn() -> Reply + Send + Sync>)> = vec![
+    let replies: Vec<(&str, BadReply)> = vec![
         (
             "web page",
             Box::new(|| {
