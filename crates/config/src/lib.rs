@@ -39,7 +39,7 @@ pub use key_path::join as dotted_key;
 pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
 pub use layer_name::LayerName;
 pub use permissions::{PermissionBase, PermissionProfile, PermissionRule};
-pub use provider::{HttpProvider, MissingCredential, Provider, Secret};
+pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
 pub use requirements::{
     FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, RequiredRule, Requirements,
 };
@@ -47,6 +47,6 @@ pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};
 pub use table::{
     Access, Agents, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, Granular, NetworkMode,
-    NetworkPermissions, Personality, ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier,
-    ShellEnvironmentPolicy, Verbosity, WebSearch, WorkspaceWrite,
+    NetworkPermissions, OssProvider, Personality, ReasoningEffort, ReasoningSummary, SandboxMode,
+    ServiceTier, ShellEnvironmentPolicy, Verbosity, WebSearch, WorkspaceWrite,
 };

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +19,58 @@ const DEFAULT_ENV_KEYS: [&str; 2] = ["AGENT_API_KEY", "OPENAI_API_KEY"];
 /// Address of `default`, unless `default_provider_base_url` is set.
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const BUILT_IN: [&str; 2] = ["default", "offline"];
-/// Model servers on this machine, with the addresses on which they listen by default.
-const LOCAL: [(OssProvider, &str, &str); 2] = [
-    (OssProvider::Ollama, "Ollama", "http://127.0.0.1:11434/v1"),
-    (OssProvider::LmStudio, "LM Studio", "http://127.0.0.1:1234/v1"),
+/// Environment variables with the whole address of the local server, or its port.
+const LOCAL_BASE_URL: &str = "AGENT_OSS_BASE_URL";
+const LOCAL_PORT: &str = "AGENT_OSS_PORT";
+
+/// A model server on this machine.
+struct LocalServer {
+    kind: OssProvider,
+    name: &'static str,
+    /// The port on which it listens by default.
+    port: u16,
+    /// Its own variable for the address on which it listens.
+    variable: Option<&'static str>,
+}
+
+const LOCAL: [LocalServer; 2] = [
+    LocalServer {
+        kind: OssProvider::Ollama,
+        name: "Ollama",
+        port: 11434,
+        variable: Some("OLLAMA_HOST"),
+    },
+    LocalServer { kind: OssProvider::LmStudio, name: "LM Studio", port: 1234, variable: None },
 ];
+
+impl LocalServer {
+    /// Where it is: `AGENT_OSS_BASE_URL`, else `AGENT_OSS_PORT` of this machine, else its own variable,
+    /// else its usual port.
+    fn address(&self, environment: &Environment<'_>) -> String {
+        let set = |name: &str| (environment.variable)(name).filter(|value| !value.is_empty());
+        if let Some(url) = set(LOCAL_BASE_URL) {
+            return trimmed(&url);
+        }
+        if let Some(port) = set(LOCAL_PORT) {
+            return format!("http://127.0.0.1:{port}/v1");
+        }
+        let listens = self.variable.and_then(set);
+        listens.map_or_else(|| format!("http://127.0.0.1:{}/v1", self.port), |at| self.own(&at))
+    }
+
+    /// The address of a server that listens on `at`: `host`, `host:port`, `:port`, or with a scheme.
+    fn own(&self, at: &str) -> String {
+        let (scheme, rest) = at.trim().split_once("://").unwrap_or(("http", at.trim()));
+        let rest = rest.trim_end_matches('/');
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.to_owned()),
+            _ => (rest, self.port.to_string()),
+        };
+        // A server that listens on every address is reached on this one.
+        let host = if matches!(host, "" | "0.0.0.0" | "[::]") { "127.0.0.1" } else { host };
+        format!("{scheme}://{host}:{port}/v1")
+    }
+}
 
 /// A model provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +112,22 @@ pub struct HttpProvider {
     /// Whether large requests may be compressed (`features.enable_request_compression`): only for
     /// the default provider, which is known to accept them.
     pub compress_requests: bool,
+    /// PEM files of this provider.
+    pub tls: TlsFiles,
+    /// Whether the provider is tried over a WebSocket first.
+    pub supports_websockets: bool,
+    /// The kind of server, if it is one of the two on the user's machine.
+    pub local: Option<OssProvider>,
+}
+
+/// PEM files of a provider, by absolute paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Authorities that are trusted in addition.
+    pub ca_certificate: Option<PathBuf>,
+    /// The client's certificate and its chain; present if and only if its key is.
+    pub client_certificate: Option<PathBuf>,
+    pub client_private_key: Option<PathBuf>,
 }
 
 /// Text that must not be logged: its `Debug` form is `***`.
@@ -137,8 +201,8 @@ pub(crate) fn providers(
         secret_variables: DEFAULT_ENV_KEYS.map(str::to_owned).to_vec(),
     };
     let default = default_provider(keys, environment);
-    for (id, name, address) in LOCAL {
-        let local = local_provider(id.as_str(), name, address);
+    for local in &LOCAL {
+        let local = local_provider(local, environment);
         found.by_id.insert(local.id.clone(), Provider::Http(Arc::new(local)));
     }
     for (id, configured) in &keys.model_providers {
@@ -196,14 +260,17 @@ fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider 
         requires_default_auth: true,
         uses_default_credential: true,
         compress_requests: keys.features.enable_request_compression,
+        tls: TlsFiles::default(),
+        supports_websockets: false,
+        local: None,
     }
 }
 
-fn local_provider(id: &str, name: &str, address: &str) -> HttpProvider {
+fn local_provider(local: &LocalServer, environment: &Environment<'_>) -> HttpProvider {
     HttpProvider {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        base_url: address.to_owned(),
+        id: local.kind.as_str().to_owned(),
+        name: local.name.to_owned(),
+        base_url: local.address(environment),
         env_key: None,
         env_key_instructions: None,
         credential: None,
@@ -215,6 +282,9 @@ fn local_provider(id: &str, name: &str, address: &str) -> HttpProvider {
         requires_default_auth: false,
         uses_default_credential: false,
         compress_requests: false,
+        tls: TlsFiles::default(),
+        supports_websockets: false,
+        local: Some(local.kind),
     }
 }
 
@@ -259,7 +329,28 @@ fn http_provider(
         requires_default_auth: uses_default_auth,
         uses_default_credential: uses_default_auth && !has_own,
         compress_requests: false,
+        tls: tls(id, keys, origin)?,
+        supports_websockets: keys.supports_websockets,
+        local: LOCAL.iter().map(|local| local.kind).find(|kind| kind.as_str() == id),
     })
+}
+
+/// A client certificate needs its key.
+fn tls(id: &str, keys: &ModelProvider, origin: &Origin) -> Result<TlsFiles, Error> {
+    let keys = keys.tls.clone();
+    let missing = match (&keys.client_certificate, &keys.client_private_key) {
+        (Some(_), None) => "client-private-key",
+        (None, Some(_)) => "client-certificate",
+        _ => {
+            return Ok(TlsFiles {
+                ca_certificate: keys.ca_certificate,
+                client_certificate: keys.client_certificate,
+                client_private_key: keys.client_private_key,
+            });
+        }
+    };
+    let message = "missing; a client certificate and its private key go together";
+    Err(Error::refused(origin, join(&["model_providers", id, "tls", missing]), message))
 }
 
 /// Static headers, overridden by those from variables that are set and not empty.
@@ -281,4 +372,40 @@ fn trimmed(address: &str) -> String {
 
 fn variable(environment: &Environment<'_>, name: &str) -> Option<Secret> {
     (environment.variable)(name).filter(|value| !value.is_empty()).map(Secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_server_is_where_a_variable_or_its_custom_says() {
+        let check = |server: usize, variables: &[(&str, &str)], expect: &str| {
+            let variable = |name: &str| {
+                let (_, value) = variables.iter().find(|(variable, _)| *variable == name)?;
+                Some((*value).to_owned())
+            };
+            let folder = std::path::Path::new("/");
+            let environment =
+                Environment { home: folder, system: folder, cwd: folder, variable: &variable };
+            assert_eq!(LOCAL[server].address(&environment), expect, "{variables:?}");
+        };
+        check(0, &[], "http://127.0.0.1:11434/v1");
+        check(1, &[], "http://127.0.0.1:1234/v1");
+        check(1, &[("OLLAMA_HOST", "gpu")], "http://127.0.0.1:1234/v1");
+        for (listens, expect) in [
+            ("gpu", "http://gpu:11434/v1"),
+            ("gpu:80", "http://gpu:80/v1"),
+            (":80", "http://127.0.0.1:80/v1"),
+            ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+            ("https://gpu:443/", "https://gpu:443/v1"),
+            ("[::1]", "http://[::1]:11434/v1"),
+            ("[::]:80", "http://127.0.0.1:80/v1"),
+        ] {
+            check(0, &[("OLLAMA_HOST", listens)], expect);
+        }
+        check(0, &[("AGENT_OSS_PORT", "99"), ("OLLAMA_HOST", "x")], "http://127.0.0.1:99/v1");
+        let both = [("AGENT_OSS_PORT", "99"), ("AGENT_OSS_BASE_URL", "http://a/v1/")];
+        check(1, &both, "http://a/v1");
+    }
 }

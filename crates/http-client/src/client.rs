@@ -1,19 +1,20 @@
-//! A pooled client for HTTP and HTTPS with TLS by rustls. It reads no proxy settings, so requests to
-//! loopback addresses stay on the machine.
+//! A pooled client for HTTP and HTTPS. It reads no environment: [`crate::Network`] adds proxies and the
+//! roots of the operating system.
 
 use std::error::Error;
-use std::sync::Arc;
+use std::io;
 use std::time::Duration;
 
 use hyper::body::Body;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig};
+
+use crate::proxy::{Connector, Proxies, ProxyError};
 
 /// A client whose requests have bodies of type `B`. Cheap to clone; clones share their connections.
-pub type HttpClient<B> = Client<HttpsConnector<HttpConnector>, B>;
+pub type HttpClient<B> = Client<HttpsConnector<Connector>, B>;
 
 /// How a client connects and which connections it keeps.
 #[derive(Clone, Copy, Debug)]
@@ -28,46 +29,27 @@ pub struct PoolOptions {
     pub http2: bool,
 }
 
-/// TLS cannot be set up.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum TlsError {
-    /// An additional root certificate is not valid PEM or DER.
-    #[error("an additional root certificate cannot be read: {0}; check the PEM file")]
-    RootCertificate(String),
-    /// The cryptographic provider supports none of the protocol versions.
-    #[error("no supported TLS version is available")]
-    Protocol(#[from] rustls::Error),
-}
-
-/// TLS that trusts the public roots and those in `extra_roots_pem`.
-///
-/// # Errors
-/// When an additional certificate cannot be read.
-pub fn tls_config(extra_roots_pem: Option<&[u8]>) -> Result<ClientConfig, TlsError> {
-    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    for certificate in extra_roots_pem.into_iter().flat_map(CertificateDer::pem_slice_iter) {
-        let unreadable = |error: &dyn Error| TlsError::RootCertificate(error.to_string());
-        let certificate = certificate.map_err(|error| unreadable(&error))?;
-        roots.add(certificate).map_err(|error| unreadable(&error))?;
-    }
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(ClientConfig::builder_with_provider(ring)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
-}
-
-/// Builds a client, which takes about a millisecond. It connects when the first request is sent.
+/// Builds a client without proxies, which takes about a millisecond. It connects when the first request is
+/// sent.
 #[must_use]
 pub fn http_client<B>(tls: ClientConfig, options: &PoolOptions) -> HttpClient<B>
 where
     B: Body + Send,
     B::Data: Send,
 {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(options.connect_timeout));
+    client(tls, None, options)
+}
+
+pub(crate) fn client<B>(
+    tls: ClientConfig,
+    proxies: Option<Proxies>,
+    options: &PoolOptions,
+) -> HttpClient<B>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
+    let tcp = Connector::new(proxies, &tls, options.connect_timeout);
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     let connector = match options.http2 {
         true => connector.enable_all_versions().wrap_connector(tcp),
@@ -93,4 +75,45 @@ pub fn error_chain(error: &dyn Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Why a connection cannot succeed when it is tried again, and what to do about it.
+pub fn permanent_problem(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(ProxyError::Unauthorized { .. } | ProxyError::Address { .. }) =
+            cause.downcast_ref()
+        {
+            return Some("");
+        }
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let tls = cause.downcast_ref().or_else(|| inner.and_then(|inner| inner.downcast_ref()));
+        if let Some(rustls::Error::InvalidCertificate(problem)) = tls {
+            return Some(advice(problem));
+        }
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => cause.source(),
+        };
+    }
+    None
+}
+
+fn advice(problem: &CertificateError) -> &'static str {
+    match problem {
+        CertificateError::UnknownIssuer => {
+            "; this machine does not trust the authority that issued the certificate: name the authority's \
+             PEM file in AGENT_CA_CERTIFICATE or `tls.ca-certificate`"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "; the certificate is that of another host: check the address"
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            "; check the clock of this machine, else the server's certificate has to be renewed"
+        }
+        _ => "",
+    }
 }

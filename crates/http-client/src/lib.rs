@@ -6,11 +6,23 @@
 #[cfg(feature = "client")]
 mod client;
 mod failure;
+#[cfg(feature = "client")]
+mod network;
+#[cfg(feature = "client")]
+mod proxy;
 pub mod retry;
 mod secret;
 pub mod sse;
+#[cfg(feature = "client")]
+mod tls;
 
 #[cfg(feature = "client")]
-pub use client::{HttpClient, PoolOptions, TlsError, error_chain, http_client, tls_config};
+pub use client::{HttpClient, PoolOptions, error_chain, http_client, permanent_problem};
 pub use failure::{Failure, FailureKind, Retry};
+#[cfg(feature = "client")]
+pub use network::{Network, NetworkError, TlsFiles};
+#[cfg(feature = "client")]
+pub use proxy::{Connector, ProxyError, Stream};
 pub use secret::Secret;
+#[cfg(feature = "client")]
+pub use tls::{TlsError, tls_config};

@@ -105,7 +105,7 @@ async fn chunk_per_event(name: &str) {
 }
 
 async fn measure(name: &str, provider: Provider, model: &str) {
-    let client = ScriptedTransport::client();
+    let client = ScriptedTransport::client(model::Network::default());
     let provider = Arc::new(provider);
     let prompt = Prompt { model: model.into(), ..Prompt::default() };
     let begin = cpu_time();

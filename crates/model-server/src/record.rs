@@ -49,7 +49,7 @@ pub async fn record(
     out: PathBuf,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let http = model::connect(&options).map_err(io::Error::other)?;
+    let http = model::connect(&options.network, &upstream.tls).map_err(io::Error::other)?;
     let recorder = Arc::new(Recorder {
         responses: endpoint(&upstream, &Method::POST, "/responses")?,
         models: endpoint(&upstream, &Method::GET, "/models")?,

@@ -47,6 +47,7 @@ mod responses;
 mod saying;
 mod vector_stores;
 mod videos;
+mod websocket;
 
 use offline::{Call, Offline, segments};
 pub use offline::{Clock, OfflineModel};
@@ -108,11 +109,22 @@ async fn run(
 ) -> io::Result<()> {
     let state = State { engine, offline: Offline::new(model), log: log.map(Mutex::new) };
     let state = Arc::new(state);
-    listen(listener, shutdown, move |request| {
-        let state = Arc::clone(&state);
-        async move { state.answer(request).await }
+    // Dropping the set closes the WebSockets, of which connections know nothing after their upgrade.
+    let sockets = Arc::new(Mutex::new(JoinSet::new()));
+    let open = Arc::downgrade(&sockets);
+    let ended = listen(listener, shutdown, move |request| {
+        let (state, open) = (Arc::clone(&state), open.clone());
+        async move {
+            if state.engine.is_some() && websocket::is_upgrade(&request) {
+                return websocket::accept(state, request, &open)
+                    .map(|body| body.map_err(io::Error::other));
+            }
+            state.answer(request).await.map(|body| body.map_err(io::Error::other))
+        }
     })
-    .await
+    .await;
+    drop(sockets);
+    ended
 }
 
 fn unix_seconds() -> u64 {
@@ -154,7 +166,7 @@ where
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).half_close(false);
             // An error of a connection concerns only its client, which notices it.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            let _ = http.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
             drop(slot);
         });
     }
@@ -181,10 +193,7 @@ struct LogLine<'a> {
 }
 
 impl State {
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-    ) -> Response<impl Body<Data = Bytes, Error = io::Error> + use<>> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<AnswerBody> {
         let (head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
         let mut logged = Bytes::new();
@@ -201,7 +210,7 @@ impl State {
             Err(error) => unread_body(&*error),
         };
         self.write_log(&head.method, &path, response.status(), &logged);
-        response.map(|body| body.map_err(io::Error::other))
+        response
     }
 
     async fn respond(&self, head: &Parts, body: &Bytes) -> Response<AnswerBody> {

@@ -12,7 +12,9 @@ use std::{
 use bytes::Bytes;
 use files::Pool;
 use hyper::{HeaderMap, StatusCode};
-use model::{Client, Decoder, Event, Failure, FailureKind, OfflineTransport, Options, Provider};
+use model::{
+    Client, Decoder, Event, Failure, FailureKind, Network, OfflineTransport, Options, Provider,
+};
 use tokio::{sync::mpsc, time};
 
 use crate::script::{
@@ -61,11 +63,12 @@ impl OfflineTransport for ScriptedTransport {
 }
 
 impl ScriptedTransport {
-    /// A client that plays scripts for providers whose transport is offline.
+    /// A client that plays scripts for providers whose transport is offline, and reaches others over
+    /// `network`.
     #[must_use]
-    pub fn client() -> Client {
+    pub fn client(network: Network) -> Client {
         let offline: Arc<dyn OfflineTransport> = Arc::new(Self::default());
-        Client::with_options(Options { offline: Some(offline), ..Options::default() })
+        Client::with_options(Options { network, offline: Some(offline) })
     }
 
     async fn play_script(

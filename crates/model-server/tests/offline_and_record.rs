@@ -10,7 +10,7 @@ use model_server::script::{Script, Step};
 use tokio::net::TcpListener;
 
 fn client() -> Client {
-    ScriptedTransport::client()
+    ScriptedTransport::client(model::Network::default())
 }
 
 fn prompt(model: &str) -> Prompt {

@@ -70,6 +70,21 @@ impl Decoder {
         }
     }
 
+    /// Reads the data of one event that arrives on its own, and appends what it means to `out`.
+    pub(crate) fn feed_event(&mut self, data: &[u8], out: &mut Vec<Event>) {
+        if self.ended {
+            return;
+        }
+        match decode_repaired(data) {
+            Ok(Some(event)) => {
+                self.ended = event.is_terminal();
+                out.push(event);
+            }
+            Ok(None) => {}
+            Err(failure) => self.fail(failure, out),
+        }
+    }
+
     /// Ends the response with `failure`, unless it has ended.
     pub fn fail(&mut self, failure: Failure, out: &mut Vec<Event>) {
         if !self.ended {

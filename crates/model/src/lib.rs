@@ -8,21 +8,28 @@ mod decode;
 mod endpoint;
 mod event;
 mod failure;
+mod http_clients;
+mod local;
+mod open;
 mod pacing;
 mod price;
 mod prompt;
 mod provider;
 mod rate_limits;
+mod read;
+mod websocket;
 
 pub mod catalog;
 pub mod json;
 
-pub use client::{Client, ModelsAnswer, OfflineTransport, Options, ResponseStream, connect};
+pub use client::{Client, ModelsAnswer, OfflineTransport, Options, ResponseStream};
 pub use decode::Decoder;
 pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
 pub use failure::{Failure, excerpt, failure_from_status};
-pub use http_client::{FailureKind, Retry, Secret};
+pub use http_client::{FailureKind, Network, Retry, Secret, TlsFiles};
+pub use http_clients::connect;
+pub use local::LocalServer;
 pub use price::{Price, Prices, TierPrices, dollars};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{

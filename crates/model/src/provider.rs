@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc, time::Duration};
 
-use http_client::Secret;
+use http_client::{Secret, TlsFiles};
+
+use crate::local::LocalServer;
 
 use crate::Failure;
 
@@ -27,6 +29,12 @@ pub struct Provider {
     pub stream_idle_timeout: Duration,
     /// Whether large requests are sent compressed, until the provider refuses one.
     pub compress_requests: bool,
+    /// Its own authority, and the certificate that it asks for.
+    pub tls: TlsFiles,
+    /// Whether it is tried over a WebSocket first.
+    pub supports_websockets: bool,
+    /// The kind of server, if it is one on the user's machine.
+    pub local: Option<LocalServer>,
 }
 
 /// The transport to a provider.
@@ -135,6 +143,9 @@ impl Provider {
             query_params: BTreeMap::new(),
             stream_idle_timeout: STREAM_IDLE_TIMEOUT,
             compress_requests: false,
+            tls: TlsFiles::default(),
+            supports_websockets: false,
+            local: None,
         }
     }
 

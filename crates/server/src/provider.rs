@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use config::table::LoginMethod;
-use model::{KeySource, Provider, Secret, Transport};
+use model::{KeySource, Provider, Secret, TlsFiles, Transport};
 
 use crate::accounts::{AccountConfig, AccountCredentials, Accounts, uses_environment_key};
 
@@ -59,5 +59,15 @@ pub(crate) fn provider(
         query_params: http.query_params.clone(),
         stream_idle_timeout: http.stream_idle_timeout,
         compress_requests: http.compress_requests,
+        supports_websockets: http.supports_websockets,
+        local: http.local.map(|kind| match kind {
+            config::OssProvider::Ollama => model::LocalServer::Ollama,
+            config::OssProvider::LmStudio => model::LocalServer::LmStudio,
+        }),
+        tls: TlsFiles {
+            ca_certificate: http.tls.ca_certificate.clone(),
+            client_certificate: http.tls.client_certificate.clone(),
+            client_private_key: http.tls.client_private_key.clone(),
+        },
     })
 }

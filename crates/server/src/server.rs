@@ -184,7 +184,8 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let source = Arc::new(ConfigSource::new(options.clone()));
     let logging = (Arc::downgrade(&source), options.home.clone());
     options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
-    let client = model_server::ScriptedTransport::client();
+    let network = model::Network::from_variables(|name| options.variable(name));
+    let client = model_server::ScriptedTransport::client(network);
     let direct_requests = Arc::new(DirectRequests::default());
     let requests = Arc::new(ClientRequests::new(direct_requests.clone()));
     let accounts = Accounts::new(options.clone(), connections.clone(), direct_requests);

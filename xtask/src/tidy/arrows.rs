@@ -27,7 +27,7 @@ const TABLE: &[(&str, May)] = &[
     ("protocol", Only(&["jsonrpc"])),
     ("transport", Only(&["files", "jsonrpc"])),
     ("config", Only(&["files"])),
-    ("http-client", Only(&[])),
+    ("http-client", Only(&["files"])),
     ("account", Only(&["files", "http-client"])),
     ("session", Only(&["visible", "http-client"])),
     ("model", Only(&["files", "http-client"])),

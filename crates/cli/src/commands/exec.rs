@@ -28,13 +28,39 @@ use input::Input;
 use report::{Events, Progress, Report};
 use thread_events::ThreadEvents;
 
-/// The override that selects the local provider.
-fn local_provider(config: &config::Config) -> anyhow::Result<String> {
-    let provider = config.oss_provider.context(
-        "`--oss` needs `oss_provider` in config.toml: write `oss_provider = \"ollama\"` or \
-         `oss_provider = \"lmstudio\"`",
-    )?;
-    Ok(format!("model_provider=\"{}\"", provider.as_str()))
+/// The overrides that select the local provider and, unless a model is named, its first model. Without
+/// `oss_provider` it is the one that is running.
+async fn local_provider(
+    environment: &Environment,
+    config: &config::Config,
+    names_model: bool,
+) -> anyhow::Result<Vec<String>> {
+    let options = environment.clone().options("exec");
+    let asked: Vec<&str> = match config.oss_provider {
+        Some(provider) => vec![provider.as_str()],
+        None => vec!["ollama", "lmstudio"],
+    };
+    let (mut running, mut problems) = (Vec::new(), Vec::new());
+    for id in asked {
+        match server::local_models(&options, config, id).await {
+            Ok(models) => running.push((id, models)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let [(id, models)] = &running[..] else {
+        if running.is_empty() {
+            bail!("--oss: {}", problems.join("; or: "));
+        }
+        bail!(
+            "--oss: two local model servers are running; choose one in config.toml: \
+             `oss_provider = \"ollama\"` or `oss_provider = \"lmstudio\"`"
+        );
+    };
+    let mut overrides = vec![format!("model_provider=\"{id}\"")];
+    if !names_model && let Some(model) = models.first() {
+        overrides.push(format!("model={}", serde_json::Value::from(model.as_str())));
+    }
+    Ok(overrides)
 }
 
 /// Most lines of a command's output that are shown.
@@ -62,7 +88,9 @@ pub(crate) async fn run(
         Err(code) => return Ok(code),
     };
     if arguments.oss {
-        environment.overrides.push(local_provider(&config)?);
+        let names_model = arguments.model.is_some() || config.model.is_some();
+        let selected = local_provider(&environment, &config, names_model).await?;
+        environment.overrides.extend(selected);
     }
     if config.permission_profile.is_some() && !arguments.add_dirs.is_empty() {
         bail!(

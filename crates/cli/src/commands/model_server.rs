@@ -55,7 +55,8 @@ pub(crate) async fn run(
         provider.api_key =
             key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));
         print(format_args!("listening on http://{address}/v1"))?;
-        let options = model::Options::default();
+        let network = model::Network::from_variables(|name| environment.variable(name));
+        let options = model::Options { network, ..model::Options::default() };
         model_server::record(provider, options, listener, out.clone(), shutdown).await?;
         return Ok(ExitCode::SUCCESS);
     }

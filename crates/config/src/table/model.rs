@@ -1,6 +1,7 @@
 //! Keys about the model and its providers.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::kind::scope::ANY;
 use crate::kind::{Effect, Url, Whole};
@@ -82,8 +83,21 @@ options! {
         /// The provider accepts the credential of the default provider.
         requires_default_auth: bool = false, ANY, Effect::Active;
         /// The provider can stream over a WebSocket.
-        supports_websockets: bool = false, ANY, Effect::Pending("the WebSocket transport to providers");
+        supports_websockets: bool = false, ANY, Effect::Active;
         /// The protocol that the provider speaks.
         wire_api: WireApi = WireApi::Responses, ANY, Effect::Active;
+        /// TLS certificates, beyond those that `AGENT_CA_CERTIFICATE` and `SSL_CERT_FILE` name.
+        tls: ProviderTls, ANY, Effect::Group;
+    }
+}
+options! {
+    /// `model_providers.<id>.tls`: PEM files, read when the provider is first used.
+    pub struct ProviderTls {
+        /// Certificates of authorities that are trusted for this provider in addition.
+        ca_certificate as "ca-certificate": Option<PathBuf>, ANY, Effect::Active;
+        /// The client certificate that the provider asks for, followed by its chain.
+        client_certificate as "client-certificate": Option<PathBuf>, ANY, Effect::Active;
+        /// Private key of the client certificate.
+        client_private_key as "client-private-key": Option<PathBuf>, ANY, Effect::Active;
     }
 }

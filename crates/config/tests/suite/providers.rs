@@ -69,6 +69,28 @@ fn credentials() {
     assert!(!format!("{:?}", http(&config, "keyed")).contains("secret-1"));
 }
 
+// Effect of `model_providers.<id>.tls.ca-certificate`.
+// Effect of `model_providers.<id>.tls.client-certificate`.
+// Effect of `model_providers.<id>.tls.client-private-key`.
+#[test]
+fn tls_files() {
+    let with = |tls: &str| {
+        TestHome::with(&format!(
+            "[model_providers.p]\nbase_url = \"https://p\"\ntls = {{ {tls} }}\n"
+        ))
+    };
+    let both = with(
+        "ca-certificate = \"/etc/ca.pem\", client-certificate = \"me.pem\", \
+         client-private-key = \"/keys/me.pem\"",
+    );
+    let tls = http(&both.config(), "p").tls;
+    assert_eq!(tls.ca_certificate.unwrap().to_str(), Some("/etc/ca.pem"));
+    assert!(tls.client_certificate.unwrap().is_absolute());
+    assert_eq!(tls.client_private_key.unwrap().to_str(), Some("/keys/me.pem"));
+    let half = with("client-certificate = \"me.pem\"").resolved().unwrap_err().to_string();
+    assert!(half.contains("model_providers.p.tls.client-private-key"), "{half}");
+}
+
 // Effect of `model_provider`.
 #[test]
 fn selected() {
@@ -126,6 +148,8 @@ fn local() {
         assert!(http(&config, id).base_url.contains(&port.to_string()));
         assert_eq!(config.oss_provider.unwrap().as_str(), id);
     }
+    let local = http(&TestHome::new().config(), "ollama").local;
+    assert_eq!(local.map(|kind| kind.as_str()), Some("ollama"));
     let moved =
         TestHome::with("[model_providers.ollama]\nbase_url = \"http://gpu:11434/v1\"\n").config();
     assert_eq!(http(&moved, "ollama").base_url, "http://gpu:11434/v1");

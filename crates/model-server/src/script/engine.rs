@@ -162,7 +162,7 @@ impl Conversations {
 }
 
 impl Refusal {
-    fn error(status: u16, code: &str, message: &str) -> Self {
+    pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
         let error = ErrorStep {
             code: Some(code.to_owned()),
             message: Some(message.to_owned()),

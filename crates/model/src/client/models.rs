@@ -10,8 +10,10 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, StatusCode};
 use tokio::time;
 
-use super::{Client, MAX_ERROR_BODY};
+use super::Client;
 use crate::catalog::{ListedModel, MAX_LISTING_BYTES, parse_listing};
+use crate::http_clients::HttpClients;
+use crate::open::{MAX_ERROR_BODY, unreachable};
 use crate::{Endpoint, Failure, FailureKind, KeySource, Provider, Transport, failure_from_status};
 
 /// Longest time for the whole answer.
@@ -29,13 +31,15 @@ pub enum ModelsAnswer {
 }
 
 impl Provider {
-    /// Whether it is asked for its models: only a provider on the network that is sent a credential.
+    /// Whether it is asked for its models: a provider on the network that is sent a
+    /// credential, and a server on this machine.
     #[must_use]
     pub fn lists_models(&self) -> bool {
         let has_key = matches!(self.api_key, KeySource::Value(_) | KeySource::Account(_));
         let mut headers = self.http_headers.keys();
         let has_header = headers.any(|name| name.eq_ignore_ascii_case("authorization"));
-        self.transport == Transport::Http && (has_key || has_header)
+        let is_asked = has_key || has_header || self.local.is_some();
+        self.transport == Transport::Http && is_asked
     }
 }
 
@@ -50,48 +54,84 @@ impl Client {
         provider: &Provider,
         etag: Option<&str>,
     ) -> Result<ModelsAnswer, Failure> {
-        let asked = time::timeout(TIMEOUT, self.ask_models(provider, etag));
-        let mut answer = asked.await.unwrap_or_else(|_| {
-            Err(failure(format!("there is no whole answer after {} s", TIMEOUT.as_secs())))
-        });
-        if let Err(failure) = &mut answer {
-            // It may quote the provider's text, which may quote the key.
-            failure.message = provider.redact(&failure.message);
-        }
-        answer
+        list(&self.inner.http, provider, etag).await
     }
+}
 
-    async fn ask_models(
-        &self,
-        provider: &Provider,
-        etag: Option<&str>,
-    ) -> Result<ModelsAnswer, Failure> {
-        let endpoint = Endpoint::new(provider, &Method::GET, "/models")?;
-        let mut request = endpoint.request(&Method::GET, Bytes::new());
-        let headers = request.headers_mut();
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
-            headers.insert(header::IF_NONE_MATCH, etag);
+/// See [`Client::models`].
+pub(super) async fn list(
+    http: &HttpClients,
+    provider: &Provider,
+    etag: Option<&str>,
+) -> Result<ModelsAnswer, Failure> {
+    let asked = async {
+        let Some(server) = provider.local else {
+            return ask(http, provider, "/models", etag).await;
+        };
+        // Its own list is below the root of the server.
+        let root = provider.base_url.trim_end_matches("/v1").to_owned();
+        let at_root = Provider { base_url: root, ..provider.clone() };
+        match ask(http, &at_root, server.list_path(), etag).await {
+            Err(failure) if failure.http_status == Some(404) => {
+                ask(http, provider, "/models", etag).await
+            }
+            answer => answer,
         }
-        let response = self.inner.http()?.request(request).await.map_err(|error| {
-            failure(format!("cannot reach {}: {}", endpoint.host(), error_chain(&error)))
-        })?;
-        let (head, body) = response.into_parts();
-        if head.status == StatusCode::NOT_MODIFIED && etag.is_some() {
-            return Ok(ModelsAnswer::Unchanged);
-        }
-        if head.status != StatusCode::OK {
-            let text = collect(body, MAX_ERROR_BODY).await.unwrap_or_default();
-            let label = &endpoint.label;
-            return Err(failure_from_status(provider, label, head.status, &head.headers, &text));
-        }
-        let body = collect(body, MAX_LISTING_BYTES).await?;
-        let models = parse_listing(&body).map_err(|problem| {
-            failure(format!("the answer to {} is no list of models: {problem}", endpoint.label))
-        })?;
-        let etag = head.headers.get(header::ETAG).and_then(|value| value.to_str().ok());
-        let etag = etag.filter(|etag| etag.len() <= MAX_ETAG).map(str::to_owned);
-        Ok(ModelsAnswer::Listed { models, etag })
+    };
+    let asked = time::timeout(TIMEOUT, asked);
+    let mut answer = asked.await.unwrap_or_else(|_| {
+        Err(failure(format!("there is no whole answer after {} s", TIMEOUT.as_secs())))
+    });
+    if let Err(failure) = &mut answer {
+        // It may quote the provider's text, which may quote the key.
+        failure.message = provider.redact(&failure.message);
+    }
+    answer
+}
+
+async fn ask(
+    http: &HttpClients,
+    provider: &Provider,
+    path: &str,
+    etag: Option<&str>,
+) -> Result<ModelsAnswer, Failure> {
+    let endpoint = Endpoint::new(provider, &Method::GET, path)?;
+    let mut request = endpoint.request(&Method::GET, Bytes::new());
+    let headers = request.headers_mut();
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+    if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
+        headers.insert(header::IF_NONE_MATCH, etag);
+    }
+    let http = http.of(provider).await?;
+    let response = http
+        .request(request)
+        .await
+        .map_err(|error| unreachable(provider, &endpoint.host(), &error))?;
+    let (head, body) = response.into_parts();
+    if head.status == StatusCode::NOT_MODIFIED && etag.is_some() {
+        return Ok(ModelsAnswer::Unchanged);
+    }
+    if head.status != StatusCode::OK {
+        let text = collect(body, MAX_ERROR_BODY).await.unwrap_or_default();
+        let label = &endpoint.label;
+        return Err(failure_from_status(provider, label, head.status, &head.headers, &text));
+    }
+    let body = collect(body, MAX_LISTING_BYTES).await?;
+    let models = read_listing(provider, &body).map_err(|problem| {
+        failure(format!("the answer to {} is no list of models: {problem}", endpoint.label))
+    })?;
+    let etag = head.headers.get(header::ETAG).and_then(|value| value.to_str().ok());
+    let etag = etag.filter(|etag| etag.len() <= MAX_ETAG).map(str::to_owned);
+    Ok(ModelsAnswer::Listed { models, etag })
+}
+
+/// Reads a list in the form of the provider.
+fn read_listing(provider: &Provider, body: &[u8]) -> Result<Vec<ListedModel>, String> {
+    let Some(server) = provider.local else { return parse_listing(body) };
+    match serde_json::from_slice(body) {
+        Ok(answer) => parse_listing(server.listing(answer).to_string().as_bytes()),
+        // It says what is wrong.
+        Err(_) => parse_listing(body),
     }
 }
 

@@ -50,6 +50,7 @@ mod permission_requests;
 mod permissions;
 mod planning;
 mod prompt_cache;
+mod providers;
 mod questions;
 mod reconnect;
 mod requirements;

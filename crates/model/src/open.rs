@@ -1,0 +1,194 @@
+//! Sends a request over HTTP, up to the head of its answer.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use http_client::{HttpClient, error_chain, permanent_problem, retry};
+use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
+use tokio::time;
+
+use crate::compression::{self, Compression, Encoded};
+use crate::decode::{MODEL_HEADERS, printable};
+use crate::failure::{failure_from_status, request_id};
+use crate::http_clients::HttpClients;
+use crate::{Endpoint, Failure, FailureKind, Provider, RateLimits, Retry};
+
+/// Most bytes of an error response that are read.
+pub(crate) const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// A response whose stream has begun.
+pub(crate) struct Opened {
+    pub(crate) body: Incoming,
+    /// The provider's name for the request.
+    pub(crate) request_id: Option<String>,
+    /// The model that answers, where a header names it.
+    pub(crate) served_by: Option<String>,
+    pub(crate) limits: Option<RateLimits>,
+}
+
+/// A request that got no stream.
+pub(crate) struct Refused {
+    pub(crate) failure: Failure,
+    /// The limits that the refusal reports.
+    pub(crate) limits: Option<RateLimits>,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self { failure, limits: None }
+    }
+}
+
+/// Opens a response, with the credentials that the provider's account has now. If the provider refuses
+/// them, the same request is sent once more with fresh ones.
+pub(crate) async fn open(
+    clients: &HttpClients,
+    compression: &Compression,
+    provider: &Arc<Provider>,
+    body: &Bytes,
+) -> Result<(Arc<Provider>, Endpoint, Opened), Refused> {
+    let authorized = provider.authorized().await?;
+    let refused = match open_authorized(clients, compression, &authorized, body).await {
+        Ok((endpoint, opened)) => return Ok((authorized, endpoint, opened)),
+        Err(refused) => refused,
+    };
+    if refused.failure.http_status != Some(StatusCode::UNAUTHORIZED.as_u16()) {
+        return Err(refused);
+    }
+    let Some(renewed) = provider.reauthorized(&authorized).await? else { return Err(refused) };
+    let (endpoint, opened) = open_authorized(clients, compression, &renewed, body).await?;
+    Ok((renewed, endpoint, opened))
+}
+
+async fn open_authorized(
+    clients: &HttpClients,
+    compression: &Compression,
+    provider: &Provider,
+    body: &Bytes,
+) -> Result<(Endpoint, Opened), Refused> {
+    let endpoint = Endpoint::new(provider, &Method::POST, "/responses")?;
+    let http = &clients.of(provider).await?;
+    let sent = compression.encoded(provider, body);
+    let refused = match attempt(http, provider, &endpoint, &sent).await {
+        Ok(opened) => return Ok((endpoint, opened)),
+        Err(refused) => refused,
+    };
+    if !sent.compressed || !compression::may_be_refused(refused.failure.http_status) {
+        return Err(refused);
+    }
+    // The same request is sent again immediately without compression: not a retry of the provider's
+    // work.
+    let opened = attempt(http, provider, &endpoint, &Encoded::plain(body)).await?;
+    compression.refused_by(provider);
+    Ok((endpoint, opened))
+}
+
+async fn attempt(
+    http: &HttpClient<Full<Bytes>>,
+    provider: &Provider,
+    endpoint: &Endpoint,
+    body: &Encoded,
+) -> Result<Opened, Refused> {
+    let idle = provider.stream_idle_timeout;
+    let mut request = endpoint.request(&Method::POST, body.bytes.clone());
+    if body.compressed {
+        let zstd = header::HeaderValue::from_static("zstd");
+        request.headers_mut().insert(header::CONTENT_ENCODING, zstd);
+    }
+    let response = match time::timeout(idle, http.request(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            return Err(unreachable(provider, &endpoint.host(), &error).into());
+        }
+        Err(_) => {
+            let message = format!(
+                "{} took the request and did not answer for {} s (`stream_idle_timeout_ms`)",
+                endpoint.host(),
+                idle.as_secs_f64()
+            );
+            let kind = FailureKind::ResponseStreamConnectionFailed;
+            return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) }.into());
+        }
+    };
+    let limits = RateLimits::read(response.headers());
+    if response.status() == StatusCode::OK && !is_document(response.headers()) {
+        let request_id = request_id(response.headers());
+        let served_by = served_by(response.headers());
+        return Ok(Opened { body: response.into_body(), request_id, served_by, limits });
+    }
+    Err(Refused { failure: refused(provider, endpoint, response).await, limits })
+}
+
+/// Whether a response is a page or a JSON document instead of an event stream.
+fn is_document(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    kind.starts_with(b"text/html") || kind.starts_with(b"application/json")
+}
+
+pub(crate) async fn refused(
+    provider: &Provider,
+    endpoint: &Endpoint,
+    response: Response<Incoming>,
+) -> Failure {
+    let (head, body) = response.into_parts();
+    let text = Limited::new(body, MAX_ERROR_BODY).collect();
+    let text = match time::timeout(provider.stream_idle_timeout, text).await {
+        Ok(Ok(text)) => text.to_bytes(),
+        // Only the status is reported.
+        Ok(Err(_)) | Err(_) => Bytes::new(),
+    };
+    let mut failure =
+        failure_from_status(provider, &endpoint.label, head.status, &head.headers, &text);
+    if head.status.is_success() {
+        failure.kind = FailureKind::ResponseStreamConnectionFailed;
+        failure.message.push_str("; this is no event stream, check the provider's `base_url`");
+    }
+    failure.retry = retry_of(&failure, head.status, &head.headers);
+    failure
+}
+
+/// Whether the same request may succeed later, by the kind of its refusal and the provider's word.
+pub(crate) fn retry_of(failure: &Failure, status: StatusCode, headers: &HeaderMap) -> Retry {
+    let transient = match failure.kind {
+        FailureKind::UsageLimitExceeded
+        | FailureKind::ContextWindowExceeded
+        | FailureKind::CyberPolicy => false,
+        _ => retry::is_transient(status.as_u16()),
+    };
+    let again = match headers.get("x-should-retry").map(|value| value.as_bytes()) {
+        Some(b"true") => true,
+        Some(b"false") => false,
+        _ => transient,
+    };
+    if again { Retry::Request } else { Retry::Never }
+}
+
+/// There is no connection, or it ended before an answer began.
+pub(crate) fn unreachable(
+    provider: &Provider,
+    host: &str,
+    error: &(dyn Error + 'static),
+) -> Failure {
+    let permanent = permanent_problem(error);
+    let advice = permanent.unwrap_or_default();
+    let mut message = format!("cannot reach {host}: {}{advice}", error_chain(error));
+    let mut retry = if permanent.is_some() { Retry::Never } else { Retry::Request };
+    let is_connect =
+        error.downcast_ref().is_some_and(hyper_util::client::legacy::Error::is_connect);
+    if let Some(server) = provider.local.filter(|_| is_connect) {
+        message =
+            format!("{} is not running at {host}: {} ({message})", provider.name, server.start());
+        // Only the user can start it.
+        retry = Retry::Never;
+    }
+    let kind = FailureKind::ResponseStreamConnectionFailed;
+    Failure { retry, ..Failure::new(kind, provider.redact(&message)) }
+}
+
+/// The model that answers, where a header names it.
+fn served_by(headers: &HeaderMap) -> Option<String> {
+    let named = MODEL_HEADERS.iter().find_map(|name| headers.get(*name))?;
+    named.to_str().ok().and_then(printable)
+}

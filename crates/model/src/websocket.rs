@@ -1,0 +1,195 @@
+//! The Responses API over a WebSocket: one connection for each thread, reused from request to request. A
+//! request that continues the last response of its connection sends only what is new. Whatever fails before
+//! the first event of a response is sent again over HTTP, so that no turn is lost.
+
+mod connection;
+mod request;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::{sync::mpsc, time::Instant};
+
+use crate::http_clients::HttpClients;
+use crate::{Event, Provider};
+use connection::{Connection, End, Refusal};
+use request::{Exchange, Request};
+
+/// Most idle connections; beyond it the one that was used longest ago is closed.
+const MAX_IDLE: usize = 32;
+/// Age after which a connection is not used for another request: providers close them after an hour.
+const MAX_AGE: Duration = Duration::from_mins(50);
+/// Consecutive failures after which a provider is only used over HTTP.
+const MAX_FAILURES: u32 = 2;
+
+/// The idle connections of a client, and what is known of WebSockets at its providers.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    idle: Mutex<Vec<(Key, Session)>>,
+    /// By the provider's address. Bounded by the configuration.
+    trouble: Mutex<HashMap<String, Trouble>>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Key {
+    provider: String,
+    base_url: String,
+    thread: String,
+}
+
+struct Session {
+    connection: Connection,
+    opened: Instant,
+    /// The last request with its response, if it completed.
+    last: Option<Exchange>,
+}
+
+#[derive(Default)]
+struct Trouble {
+    failures: u32,
+    /// The next request goes over HTTP.
+    skips_next: bool,
+}
+
+/// What became of a request.
+pub(crate) enum Outcome {
+    /// Its events were delivered, the terminal one included. `limited` is the wait of a rate limit.
+    Delivered { limited: Option<Duration> },
+    /// Nothing was delivered: it can be sent over HTTP.
+    UseHttp,
+}
+
+/// Sends `body` over the connection of its thread.
+pub(crate) async fn respond(
+    http: &HttpClients,
+    sockets: &Sockets,
+    provider: &Provider,
+    body: &Bytes,
+    sender: &mpsc::Sender<Vec<Event>>,
+) -> Outcome {
+    let Some(request) = Request::read(body) else { return Outcome::UseHttp };
+    if !provider.supports_websockets || !sockets.may_use(provider) {
+        return Outcome::UseHttp;
+    }
+    let key = Key {
+        provider: provider.id.clone(),
+        base_url: provider.base_url.clone(),
+        thread: request.thread().to_owned(),
+    };
+    let mut reused = sockets.take(&key);
+    loop {
+        let is_reused = reused.is_some();
+        let mut session = match reused.take() {
+            Some(session) => session,
+            None => match Connection::open(http, provider).await {
+                Ok(connection) => Session { connection, opened: Instant::now(), last: None },
+                Err(refusal) => {
+                    sockets.refused(provider, &refusal);
+                    return Outcome::UseHttp;
+                }
+            },
+        };
+        let (frame, is_incremental) = request.frame(session.last.take().as_ref());
+        match session.connection.exchange(provider, frame, is_reused, sender).await {
+            End::Completed { batch, response_id, outputs } => {
+                // Without an id there is nothing to continue.
+                session.last =
+                    (!response_id.is_empty()).then(|| request.exchange(body, response_id, outputs));
+                sockets.keep(key, session);
+                sockets.worked(provider);
+                // Last, because the reader drops the stream after the terminal event.
+                let _ = sender.send(batch).await;
+                return Outcome::Delivered { limited: None };
+            }
+            End::Failed { batch, limited } => {
+                sockets.keep(key, session);
+                let _ = sender.send(batch).await;
+                return Outcome::Delivered { limited };
+            }
+            End::StateLost if is_incremental => reused = Some(session),
+            // The provider closes idle connections at any time.
+            End::Lost if is_reused => {}
+            End::Lost | End::StateLost => {
+                sockets.failed(provider);
+                return Outcome::UseHttp;
+            }
+            End::Cut(batch) => {
+                sockets.failed(provider);
+                let _ = sender.send(batch).await;
+                return Outcome::Delivered { limited: None };
+            }
+            End::ReaderGone => return Outcome::Delivered { limited: None },
+        }
+    }
+}
+
+impl Sockets {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Key, Session)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, HashMap<String, Trouble>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The idle connection of a thread. A second request at the same time gets one of its own.
+    fn take(&self, key: &Key) -> Option<Session> {
+        let mut idle = self.idle();
+        idle.retain(|(_, session)| session.opened.elapsed() < MAX_AGE);
+        let at = idle.iter().position(|(other, _)| other == key)?;
+        Some(idle.remove(at).1)
+    }
+
+    fn keep(&self, key: Key, session: Session) {
+        let mut idle = self.idle();
+        idle.retain(|(other, _)| *other != key);
+        if idle.len() >= MAX_IDLE {
+            idle.remove(0);
+        }
+        idle.push((key, session));
+    }
+
+    fn may_use(&self, provider: &Provider) -> bool {
+        let mut trouble = self.trouble();
+        let Some(known) = trouble.get_mut(&provider.base_url) else { return true };
+        let skips = std::mem::take(&mut known.skips_next);
+        known.failures < MAX_FAILURES && !skips
+    }
+
+    fn worked(&self, provider: &Provider) {
+        self.trouble().remove(&provider.base_url);
+    }
+
+    fn failed(&self, provider: &Provider) {
+        self.note(provider, 1, "a WebSocket was cut or stayed silent");
+    }
+
+    fn refused(&self, provider: &Provider, refusal: &Refusal) {
+        match refusal {
+            // HTTP reports it, with the advice for it.
+            Refusal::Unreachable => {}
+            Refusal::Status(status) => {
+                let passing = matches!(status, 401 | 403 | 429) || *status >= 500 && *status != 501;
+                let failures = if passing { 1 } else { MAX_FAILURES };
+                self.note(provider, failures, &format!("the upgrade was answered {status}"));
+            }
+            Refusal::NoWebSocket => self.note(provider, MAX_FAILURES, "the upgrade was not valid"),
+        }
+    }
+
+    fn note(&self, provider: &Provider, failures: u32, why: &str) {
+        let mut trouble = self.trouble();
+        let known = trouble.entry(provider.base_url.clone()).or_default();
+        known.failures = known.failures.saturating_add(failures);
+        known.skips_next = true;
+        let for_good = known.failures >= MAX_FAILURES;
+        tracing::warn!(
+            target: "model::websocket",
+            provider = provider.id,
+            for_good,
+            "the provider is used over HTTP instead of a WebSocket: {why}"
+        );
+    }
+}

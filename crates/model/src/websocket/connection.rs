@@ -1,0 +1,261 @@
+//! One WebSocket to a provider: its upgrade, and one response at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::upgrade::Upgraded;
+use hyper::{Method, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
+use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
+
+use crate::http_clients::HttpClients;
+use crate::open::retry_of;
+use crate::read::{deadline, only_keep_alives, silent};
+use crate::{Decoder, Endpoint, Event, Failure, FailureKind, Provider, failure_from_status};
+
+/// Longest time for the upgrade.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest event, as over HTTP.
+const MAX_MESSAGE: usize = http_client::sse::MAX_EVENT_BYTES;
+
+pub(super) struct Connection {
+    socket: WebSocketStream<TokioIo<Upgraded>>,
+    endpoint: Endpoint,
+}
+
+/// Why there is no connection.
+pub(super) enum Refusal {
+    /// No answer.
+    Unreachable,
+    /// The answer to the upgrade.
+    Status(u16),
+    /// The server switched to something else.
+    NoWebSocket,
+}
+
+/// The end of a response.
+pub(super) enum End {
+    Completed {
+        batch: Vec<Event>,
+        response_id: String,
+        outputs: Vec<Arc<str>>,
+    },
+    /// The provider reports a failure; the connection can be used again.
+    Failed {
+        batch: Vec<Event>,
+        limited: Option<Duration>,
+    },
+    /// The provider does not know the response that the request continues. Nothing was delivered.
+    StateLost,
+    /// The connection ended before the response began. Nothing was delivered.
+    Lost,
+    /// The connection ended within the response.
+    Cut(Vec<Event>),
+    ReaderGone,
+}
+
+impl Connection {
+    pub(super) async fn open(clients: &HttpClients, provider: &Provider) -> Result<Self, Refusal> {
+        let method = Method::GET;
+        let endpoint =
+            Endpoint::new(provider, &method, "/responses").map_err(|_| Refusal::Unreachable)?;
+        let http = clients.for_upgrades(provider).await.map_err(|_| Refusal::Unreachable)?;
+        let mut request = endpoint.request(&method, Bytes::new());
+        let key = generate_key();
+        let headers = request.headers_mut();
+        headers.remove(header::CONTENT_TYPE);
+        headers.remove(header::ACCEPT);
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        let value = HeaderValue::from_str(&key).map_err(|_| Refusal::NoWebSocket)?;
+        headers.insert(header::SEC_WEBSOCKET_KEY, value);
+        let upgrade = async {
+            let response = http.request(request).await.map_err(|_| Refusal::Unreachable)?;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(Refusal::Status(response.status().as_u16()));
+            }
+            let accept = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
+            if accept.is_none_or(|accept| {
+                accept.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes()
+            }) {
+                return Err(Refusal::NoWebSocket);
+            }
+            hyper::upgrade::on(response).await.map_err(|_| Refusal::NoWebSocket)
+        };
+        let limit = UPGRADE_TIMEOUT.min(provider.stream_idle_timeout);
+        let upgraded = time::timeout(limit, upgrade).await.unwrap_or(Err(Refusal::Status(504)))?;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_MESSAGE))
+            .max_frame_size(Some(MAX_MESSAGE));
+        let io = TokioIo::new(upgraded);
+        let socket = WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await;
+        Ok(Self { socket, endpoint })
+    }
+
+    /// Sends a request and delivers the events of its response, but for the last batch. On a connection
+    /// that is reused, what belongs to the response before is skipped.
+    pub(super) async fn exchange(
+        &mut self,
+        provider: &Provider,
+        frame: String,
+        is_reused: bool,
+        sender: &mpsc::Sender<Vec<Event>>,
+    ) -> End {
+        let idle = provider.stream_idle_timeout;
+        let sent = time::timeout(idle, self.socket.send(Message::text(frame))).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return End::Lost;
+        }
+        let mut response = Response { awaits_beginning: is_reused, ..Response::default() };
+        let mut progress = time::Instant::now();
+        loop {
+            let (deadline, is_last) = deadline(progress, idle);
+            let message = match time::timeout_at(deadline, self.socket.next()).await {
+                Ok(Some(Ok(Message::Text(text)))) => text,
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => continue,
+                Ok(Some(Ok(Message::Binary(_)))) => {
+                    return response.cut(Failure::disconnected(format!(
+                        "{} sent a binary message, which is no event",
+                        self.endpoint.host()
+                    )));
+                }
+                Ok(None | Some(Ok(Message::Close(_)))) => {
+                    return response.lost(&self.endpoint, "it was closed");
+                }
+                Ok(Some(Err(error))) => {
+                    let problem = provider.redact(&error.to_string());
+                    return response.lost(&self.endpoint, &problem);
+                }
+                Err(_) if is_last => return response.cut(only_keep_alives(&self.endpoint, idle)),
+                Err(_) => return response.cut(silent(&self.endpoint, idle)),
+            };
+            let batch = match response.read(&message, provider, &self.endpoint) {
+                Ok(batch) => batch,
+                Err(end) => return end,
+            };
+            if batch.is_empty() {
+                continue;
+            }
+            progress = time::Instant::now();
+            if sender.send(batch).await.is_err() {
+                return End::ReaderGone;
+            }
+        }
+    }
+}
+
+/// A response that is being read.
+#[derive(Default)]
+struct Response {
+    decoder: Decoder,
+    /// Events count from the beginning of a response on.
+    awaits_beginning: bool,
+    has_delivered: bool,
+    id: String,
+    outputs: Vec<Arc<str>>,
+}
+
+impl Response {
+    /// The events of a message, or the end of the response.
+    fn read(
+        &mut self,
+        message: &str,
+        provider: &Provider,
+        endpoint: &Endpoint,
+    ) -> Result<Vec<Event>, End> {
+        let mut batch = Vec::new();
+        self.decoder.feed_event(message.as_bytes(), &mut batch);
+        let refusal = refusal(message, provider, endpoint);
+        let begins = matches!(batch.first(), Some(Event::Created { .. }));
+        if self.awaits_beginning && !begins && refusal.is_none() {
+            self.decoder = Decoder::new();
+            return Ok(Vec::new());
+        }
+        self.awaits_beginning = false;
+        for event in &batch {
+            match event {
+                Event::Created { response_id, .. } => self.id.clone_from(response_id),
+                Event::ItemDone { raw, .. } => self.outputs.push(Arc::clone(raw)),
+                _ => {}
+            }
+        }
+        match batch.last_mut() {
+            Some(Event::Completed { .. }) => {
+                let (response_id, outputs) =
+                    (std::mem::take(&mut self.id), std::mem::take(&mut self.outputs));
+                Err(End::Completed { batch, response_id, outputs })
+            }
+            Some(Event::Failed(failure)) => {
+                if let Some((refused, code)) = refusal {
+                    *failure = refused;
+                    match code.as_deref().filter(|_| !self.has_delivered) {
+                        Some("previous_response_not_found") => return Err(End::StateLost),
+                        Some("websocket_connection_limit_reached") => return Err(End::Lost),
+                        _ => {}
+                    }
+                }
+                failure.message = provider.redact(&failure.message);
+                let is_limited = failure.kind == FailureKind::ResponseTooManyFailedAttempts;
+                let limited = failure.retry_after.filter(|_| is_limited);
+                Err(End::Failed { batch, limited })
+            }
+            Some(_) => {
+                self.has_delivered = true;
+                Ok(batch)
+            }
+            None => Ok(batch),
+        }
+    }
+
+    fn lost(self, endpoint: &Endpoint, problem: &str) -> End {
+        if !self.has_delivered {
+            return End::Lost;
+        }
+        let host = endpoint.host();
+        self.cut(Failure::disconnected(format!("the WebSocket to {host} broke: {problem}")))
+    }
+
+    fn cut(self, failure: Failure) -> End {
+        End::Cut(vec![Event::Failed(failure)])
+    }
+}
+
+/// The failure of an `error` event that has the status and headers of a refusal over HTTP, and its code.
+fn refusal(
+    message: &str,
+    provider: &Provider,
+    endpoint: &Endpoint,
+) -> Option<(Failure, Option<String>)> {
+    if !message.contains("\"error\"") {
+        return None;
+    }
+    let event: Value = serde_json::from_str(message).ok()?;
+    if event["type"] != "error" {
+        return None;
+    }
+    let status = event.get("status").or_else(|| event.get("status_code"));
+    let code = event["error"]["code"].as_str().or_else(|| event["code"].as_str());
+    let status = u16::try_from(status.and_then(Value::as_u64).unwrap_or(400)).ok()?;
+    let status = StatusCode::from_u16(status).ok()?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in event["headers"].as_object().into_iter().flatten() {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok());
+        if let (Ok(name), Some(value)) = (name, value) {
+            headers.insert(name, value);
+        }
+    }
+    let body = message.as_bytes();
+    let mut failure = failure_from_status(provider, &endpoint.label, status, &headers, body);
+    failure.retry = retry_of(&failure, status, &headers);
+    Some((failure, code.map(str::to_owned)))
+}

@@ -1,0 +1,159 @@
+//! Providers in turns: what reaches them of their keys, the servers of the user's machine, and WebSockets.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use testkit::TestEnvironment;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::says;
+
+/// A server that answers `list` with this body and everything else as `origin` does, or with 404. Returns its
+/// origin, and the heads of the requests.
+async fn front(
+    list: &'static str,
+    body: &'static str,
+    origin: Option<String>,
+) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let heads = Arc::<Mutex<Vec<String>>>::default();
+    let log = Arc::clone(&heads);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (origin, log) = (origin.clone(), Arc::clone(&log));
+            tokio::spawn(async move {
+                let mut first = vec![0; 65_536];
+                let Ok(read) = stream.read(&mut first).await else { return };
+                let head = String::from_utf8_lossy(&first[..read]).into_owned();
+                let is_list = head.starts_with(&format!("GET {list} "));
+                log.lock().unwrap().push(head);
+                if let (false, Some(origin)) = (is_list, origin) {
+                    let host = origin.trim_start_matches("http://").trim_end_matches("/v1");
+                    let mut upstream = TcpStream::connect(host).await.unwrap();
+                    upstream.write_all(&first[..read]).await.unwrap();
+                    // Ends with either side.
+                    let _ = tokio::io::copy_bidirectional(&mut stream, &mut upstream).await;
+                    return;
+                }
+                let (status, body) = if is_list {
+                    ("200 OK", body)
+                } else {
+                    ("404 Not Found", "{\"error\":\"no\"}")
+                };
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+                     content-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                // The rest of a request may be unread: then the client sees a reset, which is its business.
+                let _ = stream.write_all(answer.as_bytes()).await;
+                let _ = stream.shutdown().await;
+                let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+            });
+        }
+    });
+    (address, heads)
+}
+
+const LISTS: [(&str, &str, &str); 2] = [
+    ("ollama", "/api/tags", r#"{"models":[{"name":"small:latest","model":"small:latest"}]}"#),
+    ("lmstudio", "/api/v0/models", r#"{"data":[{"id":"small","type":"llm"}]}"#),
+];
+
+fn use_provider(env: &TestEnvironment, id: &str, model: &str, keys: &str) {
+    env.write_config(&format!(
+        "model = \"{model}\"\nmodel_provider = \"{id}\"\n[model_providers.{id}]\n\
+         request_max_retries = 0\nstream_max_retries = 0\n{keys}\n"
+    ));
+}
+
+/// The error of a turn.
+async fn failed(env: &TestEnvironment) -> String {
+    let mut peer = env.start().connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.run_turn(&thread, "hello").await;
+    turn["error"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_server_of_this_machine_answers_turns_and_lists_its_models() {
+    for (id, list, body) in LISTS {
+        let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+        let (address, _) = front(list, body, Some(env.model().base_url())).await;
+        use_provider(&env, id, "small", &format!("base_url = \"{address}/v1\""));
+        assert_eq!(failed(&env).await, "", "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_run_or_lacks_the_model_says_what_to_do() {
+    for (id, list, body) in LISTS {
+        let env = TestEnvironment::with_responses(json!([says("Never.")])).await;
+        let (address, _) = front(list, body, None).await;
+        use_provider(&env, id, "large", &format!("base_url = \"{address}/v1\""));
+        let message = failed(&env).await;
+        let get = if id == "ollama" { "`ollama pull large`" } else { "`lms get large`" };
+        assert!(message.contains(get) && message.contains("it has small"), "{message}");
+        use_provider(&env, id, "small", &format!("base_url = \"{address}/v1\""));
+        assert!(failed(&env).await.contains("no Responses API"), "{id}");
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        use_provider(&env, id, "small", &format!("base_url = \"http://{closed}/v1\""));
+        let message = failed(&env).await;
+        let start = if id == "ollama" { "`ollama serve`" } else { "`lms server start`" };
+        assert!(message.contains("is not running") && message.contains(start), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn every_key_of_a_provider_reaches_its_requests() {
+    let mut env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let (address, heads) = front("/none", "", Some(env.model().base_url())).await;
+    for (name, value) in [("ACME_KEY", "sk-acme"), ("ACME_TEAM", "red")] {
+        env.variables.push((name.into(), value.into()));
+    }
+    use_provider(
+        &env,
+        "acme",
+        "gpt-5",
+        &format!(
+            "base_url = \"{address}/v1\"\nenv_key = \"ACME_KEY\"\nquery_params = {{ api-version = \"7\" }}\n\
+             http_headers = {{ X-A = \"b\" }}\nenv_http_headers = {{ X-Team = \"ACME_TEAM\", X-No = \"UNSET\" }}"
+        ),
+    );
+    assert_eq!(failed(&env).await, "");
+    let heads = heads.lock().unwrap().join("\n").to_lowercase();
+    for part in [
+        "post /v1/responses?api-version=7 http/1.1",
+        "authorization: bearer sk-acme",
+        "x-a: b",
+        "x-team: red",
+    ] {
+        assert!(heads.contains(part), "{part}: {heads}");
+    }
+    assert!(!heads.contains("x-no"), "{heads}");
+}
+
+#[tokio::test]
+async fn the_requests_of_a_thread_share_a_websocket() {
+    let env = TestEnvironment::with_responses(json!([says("One."), says("Two.")])).await;
+    let base_url = env.model().base_url();
+    use_provider(
+        &env,
+        "ws",
+        "gpt-5",
+        &format!("base_url = \"{base_url}\"\nsupports_websockets = true"),
+    );
+    let mut peer = env.start().connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    for text in ["first", "second"] {
+        let turn = peer.run_turn(&thread, text).await;
+        assert_eq!(turn["status"], "completed", "{turn}");
+    }
+    let requests = env.model().requests();
+    assert_eq!(requests.len(), 2);
+    assert!(requests.iter().all(|request| request["type"] == "response.create"));
+    assert!(requests[1]["previous_response_id"].is_string());
+    assert_eq!(requests[1]["input"].as_array().unwrap().len(), 1, "{}", requests[1]["input"]);
+}
