@@ -4,7 +4,7 @@ use config::Config;
 use model::{Client, LocalServer, ModelsAnswer, Network};
 
 use crate::options::Options;
-use crate::provider::provider;
+use crate::provider::local_provider;
 
 /// The models that the local provider `id` has, at least one.
 ///
@@ -15,9 +15,8 @@ pub async fn local_models(
     config: &Config,
     id: &str,
 ) -> Result<Vec<String>, String> {
-    let configured = config.providers.get(id);
-    let provider =
-        provider(configured.ok_or_else(|| format!("there is no provider `{id}`"))?, None);
+    let provider = config.providers.get(id).and_then(local_provider);
+    let provider = provider.ok_or_else(|| format!("`{id}` is no local provider"))?;
     let network = Network::from_variables(|name| options.variable(name));
     let client = Client::with_options(model::Options { network, offline: None });
     let answer = client.models(&provider, None).await.map_err(|failure| failure.message)?;

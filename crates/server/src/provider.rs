@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use config::HttpProvider;
 use config::table::LoginMethod;
 use model::{KeySource, Provider, Secret, TlsFiles, Transport};
 
@@ -40,6 +41,18 @@ pub(crate) fn provider(
         (None, Err(why)) => KeySource::Missing { instructions: why.to_string() },
         (None, Ok(())) => KeySource::NotNeeded,
     };
+    Arc::new(with_key(http, api_key, user_agent))
+}
+
+/// A local provider, which needs no account; `None` for any other.
+pub(crate) fn local_provider(configured: &config::Provider) -> Option<Provider> {
+    let config::Provider::Http(http) = configured else { return None };
+    let key = http.credential.as_ref().map(|secret| Secret::new(secret.expose()));
+    http.local?;
+    Some(with_key(http, key.map_or(KeySource::NotNeeded, KeySource::Value), None))
+}
+
+fn with_key(http: &HttpProvider, api_key: KeySource, user_agent: Option<&str>) -> Provider {
     let mut http_headers: BTreeMap<String, String> = http
         .http_headers
         .iter()
@@ -49,7 +62,7 @@ pub(crate) fn provider(
     if let Some(user_agent) = user_agent.filter(|_| !is_set) {
         http_headers.insert("user-agent".to_owned(), user_agent.to_owned());
     }
-    Arc::new(Provider {
+    Provider {
         id: http.id.clone(),
         name: http.name.clone(),
         transport: Transport::Http,
@@ -69,5 +82,5 @@ pub(crate) fn provider(
             client_certificate: http.tls.client_certificate.clone(),
             client_private_key: http.tls.client_private_key.clone(),
         },
-    })
+    }
 }
