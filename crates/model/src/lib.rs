@@ -10,6 +10,7 @@ mod event;
 mod failure;
 mod http_clients;
 mod local;
+mod local_server;
 mod open;
 mod pacing;
 mod price;
@@ -29,7 +30,7 @@ pub use event::{Event, Item, ItemKind, Phase, Usage};
 pub use failure::{Failure, excerpt, failure_from_status};
 pub use http_client::{FailureKind, Network, Retry, Secret, TlsFiles};
 pub use http_clients::connect;
-pub use local::LocalServer;
+pub use local_server::LocalServer;
 pub use price::{Price, Prices, TierPrices, dollars};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use http_client::{Secret, TlsFiles};
 
-use crate::local::LocalServer;
+use crate::local_server::LocalServer;
 
 use crate::Failure;
 

@@ -15,10 +15,12 @@ const STREAM: &str = r#","store":false,"stream":true"#;
 const NOT_STREAM: &str = r#","store":false"#;
 const INPUT: &str = r#","input":"#;
 
-/// A body of [`crate::Prompt::encode`], whose last member is `input`.
+/// A body of [`crate::Prompt::encode`].
 pub(super) struct Request<'b> {
     /// All before `input`.
     head: &'b str,
+    /// All after it, with the brace that ends the body.
+    tail: &'b str,
     /// The items of `input` without the brackets.
     items: &'b str,
     /// Where `items` are in the body.
@@ -31,6 +33,7 @@ pub(super) struct Exchange {
     body: Bytes,
     head: usize,
     items: Range<usize>,
+    tail: usize,
     outputs: Vec<Arc<str>>,
     response_id: String,
 }
@@ -52,11 +55,10 @@ impl<'b> Request<'b> {
         let start = input.as_ptr() as usize - text.as_ptr() as usize;
         let head = text[..start].strip_suffix(INPUT)?;
         let items = input.strip_prefix('[')?.strip_suffix(']')?;
-        if &text[start + input.len()..] != "}" {
-            return None;
-        }
+        let tail = &text[start + input.len()..];
         let range = start + 1..start + 1 + items.len();
-        Some(Self { head, items, range, thread: members.prompt_cache_key.unwrap_or_default() })
+        let thread = members.prompt_cache_key.unwrap_or_default();
+        Some(Self { head, tail, items, range, thread })
     }
 
     /// The thread whose connection the request uses; empty if it names none.
@@ -86,12 +88,15 @@ impl<'b> Request<'b> {
         }
         frame.extend_from_slice(br#","input":["#);
         frame.extend_from_slice(items.as_bytes());
-        frame.extend_from_slice(b"]}");
+        frame.push(b']');
+        frame.extend_from_slice(self.tail.as_bytes());
         (String::from_utf8_lossy(&frame).into_owned(), new.is_some())
     }
 
     fn new_items(&self, last: &Exchange) -> Option<&'b str> {
-        if self.head.as_bytes() != &last.body[..last.head] {
+        let is_same = self.head.as_bytes() == &last.body[..last.head]
+            && self.tail.as_bytes() == &last.body[last.tail..];
+        if !is_same {
             return None;
         }
         let before = std::str::from_utf8(&last.body[last.items.clone()]).ok()?;
@@ -110,7 +115,8 @@ impl<'b> Request<'b> {
         outputs: Vec<Arc<str>>,
     ) -> Exchange {
         let (head, items) = (self.head.len(), self.range.clone());
-        Exchange { body: body.clone(), head, items, outputs, response_id }
+        let tail = body.len() - self.tail.len();
+        Exchange { body: body.clone(), head, items, tail, outputs, response_id }
     }
 }
 
@@ -141,7 +147,7 @@ mod tests {
         expect["type"] = "response.create".into();
         assert_eq!(serde_json::from_str::<Value>(&frame).unwrap(), expect);
         assert!(!is_incremental);
-        for other in [r#"{"input":"text"}"#, r#"{"input":[],"model":"m"}"#, "{}", "[]", ""] {
+        for other in [r#"{"input":"text"}"#, r#"{"input":[]}"#, "{}", "[]", ""] {
             assert!(Request::read(&Bytes::from_static(other.as_bytes())).is_none(), "{other}");
         }
     }
