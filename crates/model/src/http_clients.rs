@@ -23,6 +23,8 @@ const POOL: PoolOptions = PoolOptions {
 };
 
 type Http = HttpClient<Full<Bytes>>;
+/// TLS files, and whether HTTP/2 is offered.
+type Key = (TlsFiles, bool);
 
 /// Builds the pooled HTTP client for requests to a provider with `files`. Blocks while it reads
 /// certificates, for some milliseconds.
@@ -42,8 +44,7 @@ fn build(network: &Network, files: &TlsFiles, pool: &PoolOptions) -> Result<Http
 /// See the module.
 pub(crate) struct HttpClients {
     network: Network,
-    /// By the TLS files, and whether HTTP/2 is offered.
-    known: Mutex<HashMap<(TlsFiles, bool), Arc<OnceCell<Http>>>>,
+    known: Mutex<HashMap<Key, Arc<OnceCell<Http>>>>,
 }
 
 impl HttpClients {

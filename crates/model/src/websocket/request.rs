@@ -76,9 +76,9 @@ impl<'b> Request<'b> {
         let head = &self.head[1..];
         match head.rfind(STREAM) {
             Some(at) => {
-                frame.extend_from_slice(head[..at].as_bytes());
+                frame.extend_from_slice(&head.as_bytes()[..at]);
                 frame.extend_from_slice(NOT_STREAM.as_bytes());
-                frame.extend_from_slice(head[at + STREAM.len()..].as_bytes());
+                frame.extend_from_slice(&head.as_bytes()[at + STREAM.len()..]);
             }
             None => frame.extend_from_slice(head.as_bytes()),
         }
