@@ -15,6 +15,7 @@ mod report;
 mod spawn;
 mod target;
 mod wait;
+mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -31,10 +32,11 @@ use crate::thread::{Command, Extra, TurnBudget};
 use crate::thread_loader::ThreadLoader;
 use crate::thread_store::ThreadStore;
 
-pub(crate) use calls::{CallSenders, CallTask};
+pub(crate) use calls::{CallSenders, CallTask, QueuedCall};
 use forest::Forest;
 pub(crate) use identity::AgentIdentity;
 use jobs::{Claims, EphemeralJobs, OpenRows};
+pub(crate) use words::WordsOfRoots;
 
 /// See the module.
 pub(crate) struct Agents {
@@ -49,6 +51,7 @@ pub(crate) struct Agents {
     claims: Claims,
     /// The unfinished jobs of ephemeral threads.
     ephemeral_jobs: EphemeralJobs,
+    words: WordsOfRoots,
 }
 
 /// The thread whose model calls, as it is at that moment.
@@ -103,6 +106,7 @@ impl Agents {
             rows: OpenRows::default(),
             claims: Claims::default(),
             ephemeral_jobs: EphemeralJobs::default(),
+            words: WordsOfRoots::default(),
         }
     }
 
@@ -132,6 +136,7 @@ impl Agents {
     /// The actor of a thread has ended, in whatever way.
     pub(crate) fn thread_ended(&self, id: &str) {
         self.ephemeral_jobs.forget(id);
+        self.words.forget(id);
         self.forest().thread_ended(id);
     }
 
@@ -141,6 +146,11 @@ impl Agents {
     /// It cannot be read.
     pub(crate) async fn read_above(&self, ids: Vec<String>) -> Result<Vec<ThreadAbove>, Error> {
         self.store.threads_above(ids).await
+    }
+
+    /// What users wrote in the threads at the roots.
+    pub(crate) fn words(&self) -> &WordsOfRoots {
+        &self.words
     }
 
     /// Whether an agent that a thread started, directly or not, is working.

@@ -9,6 +9,8 @@ mod policy;
 
 use std::path::Path;
 
+use serde_json::value::RawValue;
+
 use crate::Id;
 use crate::cx::Cx;
 use crate::plan_mode::Reach;
@@ -30,13 +32,26 @@ pub(crate) struct Approvals {
     grants: Grants,
     prompts: Prompts,
     reviews: AutoReviews,
+    /// What the user wrote in the thread at the root of the tree.
+    root_words: Option<Box<RawValue>>,
 }
 
 impl Approvals {
     /// Those of a loaded thread. `approved`: what the user approved and has not run yet.
     pub(crate) fn new(approved: Vec<ApprovedAction>) -> Self {
         let reviews = AutoReviews::new(approved);
-        Self { grants: Grants::default(), prompts: Prompts::default(), reviews }
+        Self { grants: Grants::default(), prompts: Prompts::default(), reviews, root_words: None }
+    }
+
+    /// Takes over what the user wrote in the thread at the root of the tree: JSON.
+    pub(crate) fn set_root_words(&mut self, words: &str) {
+        // It is from the machine of that thread, which writes nothing else.
+        self.root_words = serde_json::from_str(words).ok();
+    }
+
+    /// What the user wrote in the thread at the root of the tree, when the thread is an agent.
+    pub(crate) fn root_words(&self) -> Option<&RawValue> {
+        self.root_words.as_deref()
     }
 
     /// Decides about a command of the agent.

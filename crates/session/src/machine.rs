@@ -2,8 +2,10 @@
 
 mod requests;
 
+use std::sync::Arc;
+
 use crate::approvals::{
-    ApprovalRequest, Approvals, Question, ReviewEnd, Withdrawn, allows_prompts,
+    ApprovalRequest, Approvals, Question, ReviewEnd, UserWords, Withdrawn, allows_prompts,
 };
 use crate::configuration::Configuration;
 use crate::conversation::Conversation;
@@ -156,6 +158,17 @@ impl Machine {
         }
     }
 
+    /// What the user wrote in the thread, as JSON for reviewers of its agents; `None` before its
+    /// history is restored.
+    pub fn user_words(&self) -> Option<Arc<str>> {
+        let Thread { conversation, goal, .. } = &self.thread;
+        let pending = self.turn.as_ref().map(Turn::pending_input).unwrap_or_default();
+        let history = conversation.history().fragments().iter().chain(pending);
+        let goal = goal.goal().map(|goal| goal.objective.as_str());
+        let words = UserWords::new(history, goal);
+        conversation.is_restored().then(|| words.json())
+    }
+
     /// The reviews of approvals that are under way.
     pub fn open_reviews(&self) -> impl Iterator<Item = &ApprovalReview> {
         self.thread.approvals.open_reviews()
@@ -208,6 +221,7 @@ impl Machine {
                 configuration.override_settings(overrides, cx);
             }
             Input::Bound(bound) => self.thread.configuration.set_bound(*bound),
+            Input::RootWords { words } => self.thread.approvals.set_root_words(&words),
             Input::Configure(configured) => self.configure(*configured),
             Input::Output { process, text } => {
                 self.thread.processes.output(process, text, &mut self.thread.cx);

@@ -243,6 +243,11 @@ impl Turn {
         }
     }
 
+    /// What joined the turn and the model has not seen yet.
+    pub(crate) fn pending_input(&self) -> &[Fragment] {
+        &self.pending
+    }
+
     fn add_pending_message(&mut self, turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
         thread.conversation.preview(&content, &mut thread.cx);
         self.add_pending(turn, vec![user_message(&content, thread)], thread);

@@ -35,6 +35,14 @@ pub(crate) struct CallSenders {
     pub(crate) progress: mpsc::Sender<Command>,
 }
 
+/// The place of a call among calls that take place one after the other. Dropped, it lets the next
+/// begin.
+pub(crate) struct QueuedCall {
+    /// Resolves when the call before has ended.
+    pub(crate) before: Option<oneshot::Receiver<()>>,
+    pub(crate) _ended: oneshot::Sender<()>,
+}
+
 /// A call that is being carried out. Dropped, the call stops, and so do the agents that it waits
 /// for.
 pub(crate) struct CallTask(Option<oneshot::Sender<()>>);
@@ -46,15 +54,27 @@ impl CallTask {
         caller: AgentCaller,
         (number, request): (u64, AgentRequest),
         senders: CallSenders,
+        place: Option<QueuedCall>,
     ) -> Self {
         let (cancel, mut cancelled) = oneshot::channel::<()>();
         tokio::spawn(async move {
-            let mut waited_for = Vec::new();
+            let caller = Arc::new(caller);
+            let targets = match &request {
+                AgentRequest::Wait { targets, .. } => targets.clone(),
+                _ => Vec::new(),
+            };
             let progress = ProgressSender::new(number, senders.progress);
+            let mut place = place;
             let work = outcome_of(async {
+                if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
+                    // It ends without a word.
+                    let _ = before.await;
+                }
                 match request {
-                    AgentRequest::RunJob(job) => agents.run_job(caller, *job, &progress).await,
-                    other => agents.carry_out(&caller, other, &mut waited_for).await,
+                    AgentRequest::RunJob(job) => {
+                        agents.run_job(caller.clone(), *job, &progress).await
+                    }
+                    other => agents.carry_out(&caller, other).await,
                 }
             });
             let outcome = tokio::select! {
@@ -62,9 +82,15 @@ impl CallTask {
                 _ = &mut cancelled => None,
             };
             let Some(outcome) = outcome else {
-                for agent in waited_for {
-                    let agents = agents.clone();
-                    tokio::spawn(async move { agents.interrupt(&agent).await });
+                // Looked for again: the call may have ended before it had found them.
+                for target in targets {
+                    let (agents, caller) = (agents.clone(), caller.clone());
+                    tokio::spawn(async move {
+                        // A target that is unknown is not waited for.
+                        if let Ok(agent) = agents.find(&caller, &target).await {
+                            agents.interrupt(&agent).await;
+                        }
+                    });
                 }
                 return;
             };
@@ -87,12 +113,11 @@ impl Agents {
         self: &Arc<Self>,
         caller: &AgentCaller,
         request: AgentRequest,
-        waited_for: &mut Vec<String>,
     ) -> AgentOutcome {
         let call = async {
             match request {
                 AgentRequest::Wait { targets, timeout_ms } => {
-                    return Ok(self.wait(caller, &targets, timeout_ms, waited_for).await);
+                    return Ok(self.wait(caller, &targets, timeout_ms).await);
                 }
                 AgentRequest::Spawn(agent) => limited(self.spawn(caller, agent)).await,
                 AgentRequest::Send { target, content, interrupt } => {

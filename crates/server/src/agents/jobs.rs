@@ -10,6 +10,7 @@ mod course;
 mod ephemeral;
 mod export;
 mod opening;
+mod outputs;
 mod plan;
 mod progress;
 mod result;

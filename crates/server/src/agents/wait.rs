@@ -13,35 +13,34 @@ use super::{AgentCaller, Agents};
 const LOOKUP: Duration = Duration::from_millis(40);
 
 impl Agents {
-    /// Waits until one of `targets` has ended its work, for `timeout_ms` at most. `found` gets the
-    /// ids of the agents.
+    /// Waits until one of `targets` has ended its work, for `timeout_ms` at most.
     pub(super) async fn wait(
         &self,
         caller: &AgentCaller,
         targets: &[String],
         timeout_ms: u64,
-        found: &mut Vec<String>,
     ) -> AgentOutcome {
         let start = Instant::now();
         let deadline = start + Duration::from_millis(timeout_ms);
         let lookup = async {
+            let mut found: Vec<String> = Vec::new();
             for target in targets {
                 let id = self.find(caller, target).await?;
                 if !found.contains(&id) {
                     found.push(id);
                 }
             }
-            Ok(())
+            Ok(found)
         };
-        match timeout_at(deadline.max(start + LOOKUP), lookup).await {
-            Ok(Ok(())) => {}
+        let found = match timeout_at(deadline.max(start + LOOKUP), lookup).await {
+            Ok(Ok(found)) => found,
             Ok(Err(error)) => return AgentOutcome::failed(error),
             Err(_) => {
                 return AgentOutcome::failed(ToolError::new(
                     "the store of the agents did not answer in time; try again",
                 ));
             }
-        }
+        };
         let mut changes = self.forest().changes(caller.root());
         loop {
             changes.mark_unchanged();

@@ -65,6 +65,7 @@ machine_inputs! {
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> }
     AgentsProgressed { request: u64, message: String }
     AgentsAnswered { request: u64, outcome: Box<AgentOutcome> }
+    RootWords { words: Arc<str> }
     StoreFailed { message: String }
     FailTurn { turn: Id, failure: Failure }
     Drain {}

@@ -165,6 +165,10 @@ impl Actor {
 
     /// Steps the machine; its effects are carried out with the batch.
     fn step(&mut self, input: MachineInput, steps: &mut Vec<Step>) {
+        // A reviewer of what follows knows what the user wrote until now.
+        if let Some(words) = self.agents.new_root_words() {
+            append_steps(self.machine.step(MachineInput::RootWords { words }), steps);
+        }
         append_steps(self.machine.step(input), steps);
     }
 

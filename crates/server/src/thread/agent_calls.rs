@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use session::{AgentRequest, Event, Id, Item};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use crate::agents::{AgentCaller, AgentIdentity, Agents, CallSenders, CallTask};
+use crate::agents::{AgentCaller, AgentIdentity, Agents, CallSenders, CallTask, QueuedCall};
 use crate::allowed::ThreadAbove;
 use crate::connection::{ConnectionId, Peer};
 use crate::error::Error;
@@ -19,8 +19,14 @@ pub(crate) struct AgentCalls {
     /// Calls that are being carried out, by the session's number; bounded by the tool calls of a
     /// response.
     running: HashMap<u64, CallTask>,
+    /// Resolves when the last report of a job's result has its outcome.
+    last_report: Option<oneshot::Receiver<()>>,
     /// The root of the tree, when the thread is an agent.
     root: Option<String>,
+    /// What the user wrote in the root's thread, when the thread is an agent.
+    root_words: Option<watch::Receiver<Option<Arc<str>>>>,
+    /// The thread is a root that has called other agents, which follow what its user writes.
+    publishes_words: bool,
     /// The thread was loaded from the store, which may have agents of it.
     is_stored: bool,
     /// The agent's last message of the running turn.
@@ -38,21 +44,62 @@ impl AgentCalls {
             agents.loaded(&thread, identity);
         }
         let root = identity.map(|identity| identity.root.clone());
-        let running = HashMap::new();
-        Self { thread, agents, senders, running, root, is_stored, last_message: None }
+        let root_words = root.as_ref().map(|root| agents.words().follow(root));
+        Self {
+            thread,
+            agents,
+            senders,
+            running: HashMap::new(),
+            last_report: None,
+            root,
+            root_words,
+            publishes_words: false,
+            is_stored,
+            last_message: None,
+        }
     }
 
-    /// Carries a call out.
+    /// Carries a call out. Reports of a job's result take place in the order of the calls: the first
+    /// is the one that counts.
     pub(super) fn call(&mut self, number: u64, request: AgentRequest, caller: AgentCaller) {
         self.running.retain(|_, task| !task.is_finished());
         let (agents, senders) = (self.agents.clone(), self.senders.clone());
-        let task = CallTask::start(agents, caller, (number, request), senders);
+        let place = matches!(request, AgentRequest::ReportJobResult(_)).then(|| {
+            let (ended, after) = oneshot::channel();
+            QueuedCall { before: self.last_report.replace(after), _ended: ended }
+        });
+        let task = CallTask::start(agents, caller, (number, request), senders, place);
         self.running.insert(number, task);
     }
 
     /// The answer to a call is no longer wanted: what it waits for is interrupted.
     pub(super) fn cancel(&mut self, number: u64) {
         self.running.remove(&number);
+    }
+
+    /// Publishes what the user wrote in a root for the reviewers of its agents. `is_calling`: the
+    /// root calls another agent; from then on, what the user adds is published too.
+    pub(super) fn publish_words(
+        &mut self,
+        is_calling: bool,
+        words: impl FnOnce() -> Option<Arc<str>>,
+    ) {
+        if self.root.is_some() {
+            return;
+        }
+        self.publishes_words |= is_calling;
+        if self.publishes_words
+            && let Some(words) = words()
+        {
+            self.agents.words().publish(&self.thread, words);
+        }
+    }
+
+    /// What the user wrote in the root's thread, if that is news to an agent.
+    pub(super) fn new_root_words(&mut self) -> Option<Arc<str>> {
+        let words = self.root_words.as_mut()?;
+        let is_new = words.has_changed().unwrap_or(false);
+        is_new.then(|| words.borrow_and_update().clone()).flatten()
     }
 
     /// Observes an event that was sent to clients, of a thread that is an agent.

@@ -1,8 +1,9 @@
 //! What clients learn of a thread: its events, in one order for all subscribers, and what hooks of the
 //! user observe of them.
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use config::Config;
@@ -21,7 +22,7 @@ use crate::convert;
 use crate::convert::event::ItemCompleted;
 use crate::recovery::ClosedItem;
 use crate::thread::event_log::{EventLog, EventPosition, EventSubject, ItemPhase, Replay};
-use crate::thread::event_sender::EventSender;
+use crate::thread::event_sender::{self, EventSender};
 use crate::thread::handle::Snapshot;
 use crate::thread::subscribers::Subscribers;
 use crate::thread::turn_hooks::TurnHooks;
@@ -36,6 +37,8 @@ pub(crate) struct Broadcast {
     open_turns: Vec<TurnView>,
     /// Reviews of approvals in the same state; as many as the session has at once.
     open_reviews: Vec<ApprovalReview>,
+    /// Clients of the thread at the root that were sent the start of a review, by its id.
+    review_clients: HashMap<Id, Vec<Weak<Peer>>>,
     /// Of the client that subscribed last.
     user_agent: Option<String>,
     hooks: TurnHooks,
@@ -55,6 +58,7 @@ impl Broadcast {
             subscribers: Subscribers::default(),
             open_turns: Vec::new(),
             open_reviews: Vec::new(),
+            review_clients: HashMap::new(),
             user_agent: None,
             hooks,
             connections,
@@ -114,6 +118,33 @@ impl Broadcast {
         }
         self.events.send(&mut self.subscribers, event, json);
         self.hooks.observe(event, config, cwd, self.user_agent.as_deref());
+    }
+
+    /// Sends what concerns the review of an agent's action to clients of the thread at the root,
+    /// which need no subscription to the agent. One that was sent the start is sent the end, too,
+    /// whatever has become of the root.
+    pub(super) fn show_review(&mut self, event: &Event, of_root: Vec<Arc<Peer>>) {
+        let mut clients = of_root;
+        clients.retain(|peer| !self.subscribers.contains(peer.id));
+        match event {
+            Event::ApprovalReview(review) if review.status == ReviewStatus::InProgress => {
+                let sent = clients.iter().map(Arc::downgrade).collect();
+                self.review_clients.insert(review.id.clone(), sent);
+            }
+            Event::ApprovalReview(review) => {
+                for peer in self.review_clients.remove(&review.id).into_iter().flatten() {
+                    if let Some(peer) = peer.upgrade()
+                        && clients.iter().all(|other| other.id != peer.id)
+                    {
+                        clients.push(peer);
+                    }
+                }
+            }
+            _ => {}
+        }
+        // One that was sent the start may have subscribed since.
+        clients.retain(|peer| !self.subscribers.contains(peer.id));
+        event_sender::send_review_to(&clients, &self.thread, event);
     }
 
     /// Sends the subscribers a warning that is no event of the thread; each gets it once.
@@ -215,6 +246,7 @@ impl Broadcast {
             review.completed_at = Some(now);
             let event = Event::ApprovalReview(Box::new(review));
             self.events.send(&mut self.subscribers, &event, None);
+            self.show_review(&event, Vec::new());
         }
     }
 

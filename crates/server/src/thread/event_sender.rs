@@ -2,6 +2,7 @@
 //! that a piece of text costs its escaping and a push.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use jsonrpc::{DeltaFrame, Notification};
 use protocol::MessageInfo;
@@ -11,6 +12,7 @@ use protocol::turn as wire;
 use serde_json::value::RawValue;
 use session::{ApprovalReview, Event, Id, Item, ModelNotice, Verification};
 
+use crate::connection::Peer;
 use crate::convert::auto_review;
 use crate::convert::event::{self, DeltaParams, ItemCompleted, ItemStarted};
 use crate::convert::item;
@@ -303,6 +305,30 @@ fn send_review(to: &mut Subscribers, thread_id: String, review: &ApprovalReview)
             let params = auto_review::started(thread_id, review);
             to.notify::<protocol::ItemAutoApprovalReviewStarted>(&params);
         }
+    }
+}
+
+/// Sends what concerns the review of an approval to clients that do not subscribe to the thread.
+pub(super) fn send_review_to(clients: &[Arc<Peer>], thread: &Id, event: &Event) {
+    let thread_id = thread.to_string();
+    match event {
+        Event::ApprovalReview(review) => match auto_review::completed(thread_id.clone(), review) {
+            Some(params) => clients
+                .iter()
+                .for_each(|peer| peer.notify::<protocol::ItemAutoApprovalReviewCompleted>(&params)),
+            None => {
+                let params = auto_review::started(thread_id, review);
+                for peer in clients {
+                    peer.notify::<protocol::ItemAutoApprovalReviewStarted>(&params);
+                }
+            }
+        },
+        Event::ReviewerWarning { message } => {
+            let message = message.clone();
+            let params = protocol::guardian::GuardianWarningNotification { thread_id, message };
+            clients.iter().for_each(|peer| peer.notify::<protocol::GuardianWarning>(&params));
+        }
+        _ => {}
     }
 }
 

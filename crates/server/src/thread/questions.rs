@@ -2,10 +2,10 @@
 //! those who subscribe later.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use jsonrpc::encode_request;
+use jsonrpc::{Notification, encode_notification, encode_request};
 use protocol::tool::DynamicToolCallParams;
 use session::{Ask, DynamicCall, Id, Millis, ToolError, UserQuestion};
 use tokio::sync::mpsc;
@@ -39,19 +39,26 @@ struct OpenQuestion {
     asks_user: bool,
     /// The number of the wait for a client, while none can answer.
     wait: Option<u64>,
+    /// The clients that it was sent to. They learn when it needs no answer any longer, whatever
+    /// has become of their subscriptions.
+    sent_to: Vec<Weak<Peer>>,
 }
 
 impl OpenQuestion {
     fn new(wire_id: i64, message: Bytes) -> Self {
-        Self { wire_id, message, experimental: false, asks_user: false, wait: None }
+        let sent_to = Vec::new();
+        Self { wire_id, message, experimental: false, asks_user: false, wait: None, sent_to }
     }
 
     fn is_for(&self, peer: &Peer) -> bool {
         !self.experimental || peer.is_experimental()
     }
 
-    fn send_to(&self, peer: &Peer, requests: &ClientRequests) {
+    fn send_to(&mut self, peer: &Arc<Peer>, requests: &ClientRequests) {
         requests.asked(self.wire_id, peer.id);
+        // Those that are gone need no word.
+        self.sent_to.retain(|sent| sent.upgrade().is_some_and(|sent| sent.id != peer.id));
+        self.sent_to.push(Arc::downgrade(peer));
         peer.send(self.message.clone());
     }
 }
@@ -171,36 +178,34 @@ impl Questions {
         open.filter(|(_, question)| !has_client(question)).map(|(request, _)| *request).collect()
     }
 
-    /// The request needs no answer any longer: the subscribers are notified, and the clients above
-    /// them that were asked.
-    pub(super) fn resolve(
-        &mut self,
-        request: u64,
-        subscribers: &mut Subscribers,
-        above: &[Arc<Peer>],
-    ) {
+    /// The request needs no answer any longer: the clients that it was sent to are notified.
+    pub(super) fn resolve(&mut self, request: u64, subscribers: &mut Subscribers) {
         let Some(question) = self.open.remove(&request) else { return };
         self.requests.close(question.wire_id);
         let params = protocol::connection::ServerRequestResolvedNotification {
             thread_id: self.thread.to_string(),
             request_id: question.wire_id.into(),
         };
-        subscribers.notify::<protocol::ServerRequestResolved>(&params);
-        for peer in above.iter().filter(|peer| subscribers.iter().all(|one| one.id != peer.id)) {
-            peer.notify::<protocol::ServerRequestResolved>(&params);
-        }
+        let message = encode_notification(protocol::ServerRequestResolved::NAME, &params)
+            .expect("a request's id is a number");
+        let sent_to: Vec<Arc<Peer>> = question.sent_to.iter().filter_map(Weak::upgrade).collect();
+        let (subscribed, others): (Vec<_>, Vec<_>) =
+            sent_to.into_iter().partition(|peer| subscribers.contains(peer.id));
+        subscribers.send_to_all(&subscribed, protocol::ServerRequestResolved::NAME, message);
+        // Without a position among events that they do not get.
+        others.iter().for_each(|peer| peer.notify::<protocol::ServerRequestResolved>(&params));
     }
 
     /// See [`Questions::resolve`], for all of them.
-    pub(super) fn resolve_all(&mut self, subscribers: &mut Subscribers, above: &[Arc<Peer>]) {
+    pub(super) fn resolve_all(&mut self, subscribers: &mut Subscribers) {
         let open: Vec<u64> = self.open.keys().copied().collect();
         for request in open {
-            self.resolve(request, subscribers, above);
+            self.resolve(request, subscribers);
         }
     }
 
     /// Sends what is open to a client that subscribes.
-    pub(super) fn send_open(&mut self, peer: &Peer) {
+    pub(super) fn send_open(&mut self, peer: &Arc<Peer>) {
         for question in self.open.values_mut().filter(|question| question.is_for(peer)) {
             question.wait = None;
             question.send_to(peer, &self.requests);
@@ -227,8 +232,11 @@ impl Questions {
         self.requests.open(question, request, self.thread.clone(), self.sender.clone())
     }
 
-    fn send(&mut self, request: u64, question: OpenQuestion, clients: &[Arc<Peer>]) {
-        for peer in clients.iter().filter(|peer| question.is_for(peer)) {
+    fn send(&mut self, request: u64, mut question: OpenQuestion, clients: &[Arc<Peer>]) {
+        for peer in clients {
+            if !question.is_for(peer) {
+                continue;
+            }
             question.send_to(peer, &self.requests);
         }
         self.open.insert(request, question);

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod ends;
+mod outputs;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -186,8 +187,6 @@ async fn reports_that_do_not_fit_are_refused_and_the_first_good_one_counts() {
     let rest = vec![report(good)];
     let environment =
         environment(vec![job(arguments), says("Done.")], vec![worker], rest, "a\n1\n2\n").await;
-    // A file that is there is replaced.
-    fs::write(environment.workspace().join("out.csv"), "old\n".repeat(1000)).unwrap();
     let server = environment.start();
     let mut peer = server.connect().await;
     let thread = started(&environment, &mut peer).await;

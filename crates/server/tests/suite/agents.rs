@@ -3,6 +3,8 @@
 mod bounds;
 mod budgets;
 mod limits;
+mod requests;
+mod reviews;
 mod trees;
 
 use serde_json::{Value, json};

@@ -62,7 +62,7 @@ pub(crate) fn requests(env: &TestEnvironment) -> Vec<Value> {
 }
 
 /// The JSON object that a reviewer gets.
-fn document(request: &Value) -> Value {
+pub(crate) fn document(request: &Value) -> Value {
     assert_eq!(request["input"].as_array().unwrap().len(), 1);
     let text = request["input"][0]["content"][0]["text"].as_str().unwrap();
     serde_json::from_str(text).unwrap()

@@ -56,6 +56,9 @@ pub enum Input {
     /// What the threads above an agent allow it from now on. The settings stay as they were chosen,
     /// and hold within the bound.
     Bound(Box<PolicyBound>),
+    /// What the user wrote so far in the thread at the root of an agent's tree: JSON, from
+    /// [`Machine::user_words`](crate::Machine::user_words) of that thread.
+    RootWords { words: Arc<str> },
     /// The configuration changed. Comes between turns only.
     Configure(Box<Configured>),
     /// The model sent part of its response.

@@ -29,7 +29,7 @@ impl Turn {
         // What the model has not seen yet is the newest that the user wrote.
         let history = thread.conversation.history().fragments().iter().chain(&self.pending);
         let goal = thread.goal.goal().map(|goal| goal.objective.as_str());
-        let words = UserWords::new(history, goal);
+        let words = UserWords::new(history, goal).under(thread.approvals.root_words());
         let Thread { approvals, cx, .. } = thread;
         match approvals.review(request, &self.view.id, settings, &words, cx) {
             Ok(()) => Put::ToReviewer,

@@ -55,6 +55,11 @@ pub(crate) fn apply(
             )?;
             Ok(())
         }
+        JobWrite::Describe { job, detail } => {
+            let job = of_thread(conn, thread, *job)?;
+            conn.execute("UPDATE job SET detail = ?2 WHERE pk = ?1", params![job, detail])?;
+            Ok(())
+        }
         JobWrite::StartItem { job, number, worker } => {
             let key = item_key(of_thread(conn, thread, *job)?, *number)?;
             let changed = conn

@@ -140,6 +140,13 @@ pub enum JobWrite {
         /// See [`Job::detail`].
         detail: String,
     },
+    /// Replaces what is known of a job, and leaves its rows and its status as they are.
+    Describe {
+        /// Key of the job.
+        job: i64,
+        /// See [`Job::detail`].
+        detail: String,
+    },
     /// A worker gets a pending row.
     StartItem {
         /// Key of the job.

@@ -8,14 +8,25 @@ use session::ToolError;
 use store::{Store, ThreadRecord, Write};
 
 use super::NAME;
+use super::outputs::WrittenOutputs;
 use super::storing::unstored;
 
 /// Unfinished jobs of a thread that are kept. A table and its results take up to 100 MiB or so.
 const MAX_UNFINISHED: usize = 4;
 
+/// Completed jobs of a thread whose output files are known; one beyond replaces none.
+const MAX_WRITTEN: usize = 256;
+
 /// See the module. Cheap to clone; clones share their jobs.
 #[derive(Clone, Default)]
-pub(crate) struct EphemeralJobs(Arc<Mutex<HashMap<Key, Store>>>);
+pub(crate) struct EphemeralJobs(Arc<Mutex<Jobs>>);
+
+#[derive(Default)]
+struct Jobs {
+    stores: HashMap<Key, Store>,
+    /// What completed jobs wrote: the same job may replace it.
+    written: HashMap<Key, WrittenOutputs>,
+}
 
 /// The thread and fingerprint of a job.
 type Key = (String, [u8; 32]);
@@ -32,11 +43,11 @@ impl EphemeralJobs {
     ) -> Result<Store, ToolError> {
         let key = (record.id.clone(), fingerprint);
         let of_thread = {
-            let stores = self.stores();
-            if let Some(store) = stores.get(&key) {
+            let stores = self.jobs();
+            if let Some(store) = stores.stores.get(&key) {
                 return Ok(store.clone());
             }
-            stores.keys().filter(|(thread, _)| *thread == record.id).count()
+            stores.stores.keys().filter(|(thread, _)| *thread == record.id).count()
         };
         if of_thread >= MAX_UNFINISHED {
             return Err(ToolError::new(format!(
@@ -48,24 +59,58 @@ impl EphemeralJobs {
         let store = Store::in_memory().map_err(|error| unstored(&error))?;
         let create = Write::CreateThread(Box::new(record));
         store.commit(vec![create]).await.map_err(|error| unstored(&error))?;
-        self.stores().insert(key, store.clone());
+        self.jobs().stores.insert(key, store.clone());
         Ok(store)
     }
 
-    /// A job is completed.
-    pub(super) fn remove(&self, thread: &str, fingerprint: [u8; 32]) {
-        let removed = self.stores().remove(&(thread.to_owned(), fingerprint));
+    /// What the last completed job of that fingerprint wrote.
+    pub(super) fn written(&self, thread: &str, fingerprint: [u8; 32]) -> WrittenOutputs {
+        let key = (thread.to_owned(), fingerprint);
+        self.jobs().written.get(&key).cloned().unwrap_or_default()
+    }
+
+    /// A job is completed, and its results are written.
+    pub(super) async fn complete(&self, thread: &str, job: [u8; 32], store: &Store) {
+        // Without it, the file counts as one of others.
+        let latest = store.latest_job(thread, job).await.ok().flatten();
+        let written = latest.map(|latest| WrittenOutputs::of_job(&latest.detail));
+        {
+            let mut jobs = self.jobs();
+            let of_thread = jobs.written.keys().filter(|(of, _)| of == thread).count();
+            let key = (thread.to_owned(), job);
+            if of_thread < MAX_WRITTEN || jobs.written.contains_key(&key) {
+                jobs.written.insert(key, written.unwrap_or_default());
+            }
+        }
+        self.remove(thread, job);
+    }
+
+    fn remove(&self, thread: &str, fingerprint: [u8; 32]) {
+        let removed = self.jobs().stores.remove(&(thread.to_owned(), fingerprint));
         // Not while the lock is held: the last clone of a store waits for its commits.
         drop(removed);
     }
 
+    /// A call was refused: without a job its store is not kept.
+    pub(super) async fn remove_unused(&self, thread: &str, fingerprint: [u8; 32]) {
+        let store = self.jobs().stores.get(&(thread.to_owned(), fingerprint)).cloned();
+        let Some(store) = store else { return };
+        if matches!(store.latest_job(thread, fingerprint).await, Ok(None)) {
+            self.remove(thread, fingerprint);
+        }
+    }
+
     /// A thread has ended.
     pub(crate) fn forget(&self, thread: &str) {
-        let removed: Vec<_> = self.stores().extract_if(|(of, _), _| of == thread).collect();
+        let removed: Vec<_> = {
+            let mut jobs = self.jobs();
+            jobs.written.retain(|(of, _), _| of != thread);
+            jobs.stores.extract_if(|(of, _), _| of == thread).collect()
+        };
         drop(removed);
     }
 
-    fn stores(&self) -> MutexGuard<'_, HashMap<Key, Store>> {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

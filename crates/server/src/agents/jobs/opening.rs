@@ -1,10 +1,13 @@
 //! Finds the job that a call continues, or creates one.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use session::ToolError;
 use store::{Job, JobStatus, JobWrite, NewJobItem, Store, StoreError, ThreadRecord, Write};
 
 use super::NAME;
+use super::outputs::WrittenOutputs;
 use super::plan::JobPlan;
 use super::storing::{BATCH, unstored};
 use super::table::TableRow;
@@ -15,18 +18,22 @@ pub(super) struct OpenedJob {
     pub(super) job: Job,
     /// Whether an earlier call began it.
     pub(super) is_continued: bool,
+    /// What it wrote, or an earlier run of the same job.
+    pub(super) written: WrittenOutputs,
 }
 
-/// The job in the store, with its rows. `new`: id and time of a new one.
+/// The job in the store, with its rows. `new`: id and time of a new one. `earlier`: what an earlier
+/// run of it wrote that the store does not have.
 ///
 /// A completed job is continued, too, when the call that completed it has no output: a crash may have
 /// come between the two. Nothing of it runs again, and this call has its results.
 pub(super) async fn open(
     store: &Store,
     thread: &str,
-    plan: &JobPlan,
+    plan: &Arc<JobPlan>,
     rows: Vec<TableRow>,
     new: (String, i64),
+    (files, earlier): (&files::Pool, WrittenOutputs),
 ) -> Result<OpenedJob, ToolError> {
     let write = |write| {
         let write = Write::Job { thread: thread.to_owned(), write };
@@ -35,7 +42,10 @@ pub(super) async fn open(
     let find = || async {
         store.latest_job(thread, plan.fingerprint).await.map_err(|error| unstored(&error))
     };
-    let unfinished = match find().await? {
+    let latest = find().await?;
+    let written = latest.as_ref().map_or(earlier, |job| WrittenOutputs::of_job(&job.detail));
+    check_unused(plan, written.clone(), files).await?;
+    let unfinished = match latest {
         Some(job) if job.status == JobStatus::Completed => {
             let is_delivered = is_delivered(store, thread, &job).await;
             (!is_delivered.map_err(|error| unstored(&error))?).then_some(job)
@@ -43,7 +53,7 @@ pub(super) async fn open(
         found => found,
     };
     let is_continued = unfinished.is_some();
-    let detail = plan.detail.clone();
+    let detail = written.describe(plan.detail.clone());
     let job = match unfinished {
         Some(job) => {
             write(JobWrite::Reopen { job: job.key, detail }).await?;
@@ -65,7 +75,20 @@ pub(super) async fn open(
         let items = numbered.by_ref().take(BATCH as usize).map(new).collect();
         write(JobWrite::AddItems { job: job.key, items }).await?;
     }
-    Ok(OpenedJob { job, is_continued })
+    Ok(OpenedJob { job, is_continued, written })
+}
+
+/// Before anything is stored and any worker starts: the results replace no file of others.
+async fn check_unused(
+    plan: &Arc<JobPlan>,
+    written: WrittenOutputs,
+    files: &files::Pool,
+) -> Result<(), ToolError> {
+    let (path, plan) = (plan.output.clone(), plan.clone());
+    let checked = files.run(&path, move || plan.check_unused(&written)).await;
+    let checked = checked.map_err(|error| error.to_string()).and_then(|checked| checked);
+    checked
+        .map_err(|why| ToolError::new(format!("{NAME}: {why}; choose another `output_csv_path`")))
 }
 
 /// Whether the call that completed a job has its output: then its item is completed.

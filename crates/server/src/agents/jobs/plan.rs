@@ -10,6 +10,7 @@ use session::{AgentJob, ToolError};
 use sha2::{Digest, Sha256};
 
 use super::NAME;
+use super::outputs::WrittenOutputs;
 use super::schema::Schema;
 use super::table::{MAX_BYTES, Table, TableRow};
 use super::template::Template;
@@ -28,8 +29,8 @@ pub(super) struct JobPlan {
     pub(super) policy: Resolved,
     /// A hash of all that decides about the results. A call with the same one continues the job.
     pub(super) fingerprint: [u8; 32],
-    /// For the store, JSON.
-    pub(super) detail: String,
+    /// For the store.
+    pub(super) detail: Value,
 }
 
 impl JobPlan {
@@ -66,14 +67,26 @@ impl JobPlan {
             "header": header,
             "call": call,
         });
-        let detail = detail.to_string();
         let plan =
             Self { header, template, schema, schema_text, output, policy, fingerprint, detail };
         Ok((plan, rows))
     }
 
+    /// Checks that writing the results replaces nothing but earlier ones of the job. Runs on a thread
+    /// of a pool.
+    ///
+    /// # Errors
+    /// Why they cannot be written.
+    pub(super) fn check_unused(&self, written: &WrittenOutputs) -> Result<(), String> {
+        let policy = self.policy.clone().settle();
+        let real = policy.check_write(&self.output).map_err(|error| error.to_string())?;
+        written.check(&real)
+    }
+
     /// Writes the results: all of them or, on an error, nothing. Runs on a thread of a pool.
-    pub(super) fn write(&self, contents: Vec<u8>) -> Result<(), String> {
+    pub(super) fn write(&self, contents: Vec<u8>, written: &WrittenOutputs) -> Result<(), String> {
+        // Somebody may have created the file while the workers were at work.
+        self.check_unused(written)?;
         let action = Action::Write { contents, create_parents: false, mode_of: None };
         let change = Change { path: self.output.clone(), action };
         sandbox::files::apply(&[change], Some(&self.policy)).map_err(|error| error.to_string())

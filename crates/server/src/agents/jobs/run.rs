@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use session::{AgentJob, AgentOutcome, ToolError};
+use session::{AgentJob, AgentOutcome, ApprovalPolicy, ToolError};
 use store::{Job, JobItem, JobItemCounts, JobItemStatus, JobStatus, JobWrite, Store, Write};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -15,6 +15,7 @@ use super::claims::Claim;
 use super::course::Course;
 use super::export::Export;
 use super::opening::{self, OpenedJob};
+use super::outputs::WrittenOutputs;
 use super::plan::JobPlan;
 use super::progress::{ProgressSender, Tally};
 use super::rows::Room;
@@ -53,6 +54,8 @@ pub(super) struct JobRun {
     /// Where the job is stored.
     pub(super) store: Store,
     concurrency: usize,
+    /// What the job wrote earlier.
+    written: WrittenOutputs,
     tally: Mutex<Tally>,
 }
 
@@ -60,11 +63,11 @@ impl Agents {
     /// Runs a job to its end. Dropped before, it is cancelled, and its workers are stopped.
     pub(in crate::agents) async fn run_job(
         self: &Arc<Self>,
-        caller: AgentCaller,
+        caller: Arc<AgentCaller>,
         job: AgentJob,
         progress: &ProgressSender,
     ) -> AgentOutcome {
-        let outcome = self.carry_job_out(Arc::new(caller), job, progress).await;
+        let outcome = self.carry_job_out(caller, job, progress).await;
         let nothing = AgentOutcome::failed(ToolError::new(""));
         AgentOutcome { output: outcome, ..nothing }
     }
@@ -78,7 +81,9 @@ impl Agents {
         let limits = self.limits(&caller);
         limits.check_depth(caller.depth() + 1)?;
         let loader = self.loader()?;
+        check_policy(&caller)?;
         let (plan, rows) = read_plan(&loader, &caller, &job).await?;
+        let plan = Arc::new(plan);
         // Before the job is looked for: an interrupted call of it may be just ending.
         let claim = self.claims.claim(&caller.id, plan.fingerprint).await?;
         let store = match caller.ephemeral {
@@ -89,8 +94,13 @@ impl Agents {
             false => self.store.get().await.map_err(|error| unstored(&error))?.clone(),
         };
         let new = (loader.options.ids.next(), loader.options.clock.now_ms());
-        let opened = opening::open(&store, &caller.id, &plan, rows, new).await?;
-        let OpenedJob { job: found, is_continued } = opened;
+        let earlier = self.ephemeral_jobs.written(&caller.id, plan.fingerprint);
+        let outputs = (&loader.files, earlier);
+        let opened = opening::open(&store, &caller.id, &plan, rows, new, outputs).await;
+        if opened.is_err() && caller.ephemeral {
+            self.ephemeral_jobs.remove_unused(&caller.id, plan.fingerprint).await;
+        }
+        let OpenedJob { job: found, is_continued, written } = opened?;
         let ending = Ending {
             store: store.clone(),
             loader: loader.clone(),
@@ -99,7 +109,6 @@ impl Agents {
             claim: Some(claim),
         };
         let counts = store.job_counts(found.key).await.map_err(|error| unstored(&error))?;
-        let plan = Arc::new(plan);
         let seconds =
             job.max_runtime_seconds.unwrap_or(*caller.config.agents.job_max_runtime_seconds);
         let run = Arc::new(JobRun {
@@ -112,6 +121,7 @@ impl Agents {
             room: Room::new(MAX_RESULTS.saturating_sub(counts.result_bytes)),
             course: Course::open(),
             concurrency: job.max_concurrency.min(limits.max_threads).max(1),
+            written,
             store,
             tally: Mutex::new(Tally::new(counts)),
         });
@@ -124,8 +134,9 @@ impl Agents {
             Ok(()) => {
                 let status = run.final_status().await?;
                 ending.end(status).await?;
-                if status == JobStatus::Completed {
-                    self.ephemeral_jobs.remove(&run.caller.id, run.plan.fingerprint);
+                if status == JobStatus::Completed && run.caller.ephemeral {
+                    let (thread, job) = (&run.caller.id, run.plan.fingerprint);
+                    self.ephemeral_jobs.complete(thread, job, &run.store).await;
                 }
             }
             Err(error) => {
@@ -207,8 +218,13 @@ impl JobRun {
             items.iter().try_for_each(|item| export.add(item))?;
         }
         let contents = export.into_bytes()?;
-        let (plan, path) = (self.plan.clone(), self.plan.output.clone());
-        let written = self.loader.files.run(&path, move || plan.write(contents)).await;
+        // Stored first: after a crash, the file is known to be the job's.
+        let detail = self.written.with(&contents).describe(self.plan.detail.clone());
+        let described = self.store(JobWrite::Describe { job: self.job.key, detail }).await;
+        described.map_err(|error| unstored(&error))?;
+        let (plan, path, before) =
+            (self.plan.clone(), self.plan.output.clone(), self.written.clone());
+        let written = self.loader.files.run(&path, move || plan.write(contents, &before)).await;
         let written = written.map_err(|error| error.to_string()).and_then(|written| written);
         written.map_err(|why| {
             ToolError::new(format!(
@@ -337,6 +353,18 @@ impl Drop for Ending {
             }
             drop(claim);
         });
+    }
+}
+
+/// A job writes a file without asking, as a patch under the same policy may.
+fn check_policy(caller: &AgentCaller) -> Result<(), ToolError> {
+    match caller.settings.approval {
+        ApprovalPolicy::UnlessTrusted => Err(ToolError::new(format!(
+            "{NAME}: under the approval policy `untrusted` each change of a file is asked for, and \
+             this tool writes its results without asking; use `spawn_agent` for each row, and write \
+             the results with a patch"
+        ))),
+        ApprovalPolicy::Never | ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => Ok(()),
     }
 }
 

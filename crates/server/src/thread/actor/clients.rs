@@ -1,6 +1,7 @@
 //! What follows for a thread from the coming and going of clients that may answer its questions: its
 //! own subscribers, and those of the thread at the root of an agent's tree.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::allowed::MachineInput;
@@ -15,7 +16,7 @@ const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 
 impl Actor {
     /// Sends a client of the tree the open requests, unless it has them as a subscriber.
-    pub(super) fn show_questions(&mut self, peer: &Peer) {
+    pub(super) fn show_questions(&mut self, peer: &Arc<Peer>) {
         if !self.broadcast.subscribers().contains(peer.id) {
             self.questions.send_open(peer);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_client::retry::Wait;
 use serde_json::value::RawValue;
-use session::{Effect, Event, ExecSpec, FailureKind, Prompt, TurnError};
+use session::{Effect, Event, ExecSpec, FailureKind, Item, Prompt, TurnError};
 
 use crate::agents::{AgentCaller, CallItem};
 use crate::allowed::MachineInput;
@@ -25,8 +25,7 @@ impl Actor {
         match effect {
             Effect::Persist(_) => {}
             Effect::Emit(Event::RequestResolved { request }) => {
-                let above = self.agents.root_clients();
-                self.questions.resolve(request, self.broadcast.subscribers_mut(), &above);
+                self.questions.resolve(request, self.broadcast.subscribers_mut());
             }
             Effect::Emit(event) => self.emit(&event, json.as_deref()),
             Effect::Reply { reply, result } => self.mailbox.replies().send(reply, result).await,
@@ -85,6 +84,7 @@ impl Actor {
                 self.take_soon(unanswered);
             }
             Effect::CallAgents { request, turn, item, call } => {
+                self.agents.publish_words(true, || self.machine.user_words());
                 let caller = self.agent_caller(CallItem { turn, item });
                 self.agents.call(request, *call, caller);
             }
@@ -120,6 +120,17 @@ impl Actor {
         let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
         self.broadcast.emit(event, json, config, cwd);
         self.agents.observe(event);
+        if matches!(
+            event,
+            Event::ItemCompleted { item: Item::UserMessage { .. }, .. }
+                | Event::GoalUpdated { .. }
+                | Event::GoalCleared
+        ) {
+            self.agents.publish_words(false, || self.machine.user_words());
+        }
+        if matches!(event, Event::ApprovalReview(_) | Event::ReviewerWarning { .. }) {
+            self.broadcast.show_review(event, self.agents.root_clients());
+        }
     }
 
     /// The thread as its calls to other agents see it.
@@ -240,8 +251,7 @@ impl Actor {
         self.model.clear();
         self.commands.clear();
         self.mailbox.replies().clear();
-        let above = self.agents.root_clients();
-        self.questions.resolve_all(self.broadcast.subscribers_mut(), &above);
+        self.questions.resolve_all(self.broadcast.subscribers_mut());
         self.agents.close_all();
         let now = self.journal.now();
         self.broadcast.abort_open_reviews(now);

@@ -52,6 +52,7 @@ impl CommitLog {
 struct Stored {
     status: i64,
     is_delivered: bool,
+    has_written: bool,
     rows: Vec<(i64, Option<String>)>,
 }
 
@@ -67,7 +68,8 @@ impl Stored {
         let sql = "SELECT status, worker FROM job_item WHERE job = ?1 ORDER BY pk";
         let mut rows = conn.prepare(sql).unwrap();
         let rows = rows.query_map([key], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-        Some(Self { status, is_delivered, rows: rows.map(Result::unwrap).collect() })
+        let has_written = parsed(&detail)["written"][0].is_object();
+        Some(Self { status, is_delivered, has_written, rows: rows.map(Result::unwrap).collect() })
     }
 
     /// Whether a row has its end: a result, an error, or the end of the job.
@@ -97,6 +99,8 @@ async fn crash_everywhere(csv: &str, workers: Vec<Vec<Value>>) -> Vec<String> {
     let mut peer = server.connect().await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     peer.run_turn(&thread, "Go.").await;
+    let path = environment.workspace().join("out.csv");
+    let file = fs::read(&path).unwrap();
     let complete = results(&environment, &json!({ "output_csv_path": "out.csv" }));
     let rows = complete.len() - 1;
     let statuses: Vec<String> = complete.into_iter().skip(1).map(|row| row[1].clone()).collect();
@@ -118,6 +122,14 @@ async fn crash_everywhere(csv: &str, workers: Vec<Vec<Value>>) -> Vec<String> {
         }
         environment.crash();
         log.restore(environment.home(), commits);
+        // The file is written after all rows have ended.
+        match before {
+            Some(before) if (0..rows).all(|row| before.is_final(row)) && before.has_written => {
+                fs::write(&path, &file).unwrap();
+            }
+            _ if path.exists() => fs::remove_file(&path).unwrap(),
+            _ => {}
+        }
         let asked = prompts(&environment, &thread).len();
         let server = environment.start();
         let mut peer = server.connect().await;

@@ -28,6 +28,9 @@ pub(crate) struct UserWords {
     goal: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_goal_cut: bool,
+    /// Those of the thread at the root of the tree, when the thread is an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root_thread: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,7 +54,7 @@ impl UserWords {
         let by_compaction = OmittedMessages::in_history(fragments.clone()).from_user;
         let (goal, is_goal_cut) = goal.map(cut).unzip();
         let is_goal_cut = is_goal_cut.unwrap_or(false);
-        let mut words = Self { messages: Vec::new(), omitted_messages: 0, goal, is_goal_cut };
+        let mut words = Self { goal, is_goal_cut, ..Self::default() };
         let mut room = MAX_WORDS;
         for text in fragments.rev().filter_map(said_by_user) {
             let (text, is_cut) = cut(&text);
@@ -65,6 +68,16 @@ impl UserWords {
         words.messages.reverse();
         words.omitted_messages = words.omitted_messages.saturating_add(by_compaction);
         words
+    }
+
+    /// With those of the thread at the root of an agent's tree.
+    pub(crate) fn under(self, root_thread: Option<&RawValue>) -> Self {
+        Self { root_thread: root_thread.map(ToOwned::to_owned), ..self }
+    }
+
+    /// For the reviewers of agents.
+    pub(crate) fn json(&self) -> Arc<str> {
+        json(self).into()
     }
 }
 
