@@ -3,7 +3,10 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::{Value, json};
@@ -246,4 +249,92 @@ fn hidden_reasoning() {
         assert!(output.status.success(), "{}", stderr(&output));
         assert_eq!(stderr(&output).contains("Deep thoughts"), shown, "{}", stderr(&output));
     }
+}
+
+/// A model server of this machine, which lists one model and answers every request with `hi`. Returns its port
+/// and the bodies of the requests.
+fn local_server(list: &'static str, models: &'static str) -> (u16, Arc<Mutex<Vec<Value>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let bodies = Arc::<Mutex<Vec<Value>>>::default();
+    let log = Arc::clone(&bodies);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut head, mut line, mut length) = (String::new(), String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                let lower = line.to_lowercase();
+                if let Some(value) = lower.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                head.push_str(&std::mem::take(&mut line));
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let (status, kind, answer) = if head.starts_with("POST /v1/responses ") {
+                log.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+                let item = json!({"type": "message", "role": "assistant",
+                    "content": [{"type": "output_text", "text": "hi"}]});
+                let events = [
+                    json!({"type": "response.created", "response": {"id": "r"}}),
+                    json!({"type": "response.output_item.done", "output_index": 0, "item": item}),
+                    json!({"type": "response.completed", "response": {"id": "r"}}),
+                ];
+                let stream: String =
+                    events.iter().map(|event| format!("data: {event}\n\n")).collect();
+                ("200 OK", "text/event-stream", stream)
+            } else if head.starts_with(&format!("GET {list} ")) {
+                ("200 OK", "application/json", models.to_owned())
+            } else {
+                ("404 Not Found", "application/json", "{}".to_owned())
+            };
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n",
+                answer.len()
+            );
+            // The client may be gone.
+            let _ = stream.write_all(format!("{head}{answer}").as_bytes());
+        }
+    });
+    (port, bodies)
+}
+
+#[test]
+fn a_local_model_server_is_found_with_one_of_its_models() {
+    let check = |more: &[&str], list, models, model: &str| {
+        let env = TestEnvironment::new();
+        let (port, bodies) = local_server(list, models);
+        let arguments = [&["exec", "--oss"], more, &["hello"]].concat();
+        let mut command = env.agentd(&arguments);
+        let output = command.env("AGENT_OSS_PORT", port.to_string()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "hi\n");
+        assert_eq!(bodies.lock().unwrap()[0]["model"], model, "{more:?}");
+    };
+    let (tags, tagged) = ("/api/tags", r#"{"models":[{"name":"small:1b"}]}"#);
+    check(&[], tags, tagged, "small:1b");
+    check(&["-m", "other"], tags, tagged, "other");
+    let listed = r#"{"data":[{"id":"small","type":"llm"}]}"#;
+    check(&[], "/api/v0/models", listed, "small");
+    check(&["-c", "oss_provider=\"lmstudio\""], "/api/v0/models", listed, "small");
+}
+
+#[test]
+fn without_a_local_model_server_oss_says_how_to_start_one() {
+    let env = TestEnvironment::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let check = |more: &[&str], port: u16, parts: &[&str], absent: &str| {
+        let arguments = [&["exec", "--oss"], more, &["hello"]].concat();
+        let mut command = env.agentd(&arguments);
+        let output = command.env("AGENT_OSS_PORT", port.to_string()).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        assert!(!text.contains(absent), "{text}");
+    };
+    check(&[], closed, &["`ollama serve`", "`lms server start`"], "panicked");
+    check(&["-c", "oss_provider=\"ollama\""], closed, &["not running", "`ollama serve`"], "lms");
+    let (empty, _) = local_server("/api/tags", r#"{"models":[]}"#);
+    check(&["-c", "oss_provider=\"ollama\""], empty, &["no models yet", "`ollama pull"], "lms");
 }

@@ -47,6 +47,12 @@ async fn local_provider(
             Err(problem) => problems.push(problem),
         }
     }
+    let address = |id: &str| match config.providers.get(id) {
+        Some(config::Provider::Http(http)) => http.base_url.as_str(),
+        _ => "",
+    };
+    // Two names for one address, which a variable gives, are one server.
+    running.dedup_by(|(second, _), (first, _)| address(second) == address(first));
     let [(id, models)] = &running[..] else {
         if running.is_empty() {
             bail!("--oss: {}", problems.join("; or: "));

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(long, value_name = "ID", global = true)]
     pub(super) model_provider: Option<String>,
-    /// Use the local model server that `oss_provider` names
+    /// Use the local model server that `oss_provider` names, else the one that is running
     #[arg(long, conflicts_with = "model_provider", global = true)]
     pub(super) oss: bool,
     /// What commands may do
