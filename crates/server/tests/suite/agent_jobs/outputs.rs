@@ -96,7 +96,8 @@ async fn a_policy_that_asks_for_each_change_excludes_jobs() {
     assert!(!environment.workspace().join("out.csv").exists());
 }
 
-#[tokio::test]
+// On one thread the calls would take place in order by themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_first_of_several_reports_counts() {
     let thread = vec![job(arguments(None)), says("Done.")];
     let all: Vec<Value> = (1..=3).map(|a| json!({ "result": { "a": a } })).collect();
