@@ -1,6 +1,6 @@
 //! The credentials file: who may read it, and what is not one.
 
-use account::{Error, ExternalTokens, LoginMethod, Settings, Status, StoreKind};
+use account::{Error, ExternalTokens, LoginMethod, Settings, Status};
 
 use crate::{Home, settings};
 
@@ -109,11 +109,11 @@ async fn a_link_is_replaced_and_not_written_through() {
 #[tokio::test]
 async fn without_keyrings_auto_uses_the_file_and_keyring_says_so() {
     let home = Home::new();
-    let auto = Settings { store: StoreKind::Auto, ..local() };
+    let auto = Settings { store: account::StoreKind::Auto, ..local() };
     home.accounts().login_with_api_key(&auto, "sk-1").await.unwrap();
     assert!(home.file().exists());
     assert!(home.accounts().logout(&auto).await.unwrap());
-    let keyring = Settings { store: StoreKind::Keyring, ..local() };
+    let keyring = Settings { store: account::StoreKind::Keyring, ..local() };
     let error = home.accounts().login_with_api_key(&keyring, "sk-1").await.unwrap_err();
     assert!(error.to_string().contains("without support for keyrings"), "{error}");
     assert!(!home.file().exists());

@@ -28,7 +28,7 @@ async fn rows_of_workers_that_clients_end_are_stopped_and_run_again() {
     let mut peer = server.connect().await;
     let thread = started(&environment, &mut peer).await;
     let turn = peer.start_turn(&thread, "Go.").await;
-    for end in ["turn/interrupt", "thread/archive"] {
+    for (ended, end) in ["turn/interrupt", "thread/archive"].into_iter().enumerate() {
         let of_worker = |params: &Value| params["thread"]["threadSource"] == "subagent";
         let worker = peer.expect_where("thread/started", of_worker).await["thread"]["id"].clone();
         let resumed = peer.call("thread/resume", json!({ "threadId": worker })).await;
@@ -39,6 +39,11 @@ async fn rows_of_workers_that_clients_end_are_stopped_and_run_again() {
                 peer.expect_where("turn/started", of_worker).await["turn"]["id"].clone()
             }
         };
+        // The script gives its answers to workers in the order of their first requests.
+        while prompts(&environment, &thread).len() <= ended {
+            // tidy: sleep between two looks, because the model announces no request
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
         let params = match end {
             "turn/interrupt" => json!({ "threadId": worker, "turnId": turn }),
             _ => json!({ "threadId": worker }),
