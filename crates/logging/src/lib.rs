@@ -19,6 +19,7 @@ use crate::format::{Text, Timer};
 /// The targets of this program's own crates. A level without a target applies to these; libraries, which
 /// may log a line for each packet, stay at [`LIBRARIES`] unless the filter names them.
 const OWN_TARGETS: &[&str] = &[
+    "account",
     "agentd",
     "config",
     "files",
@@ -41,6 +42,7 @@ const OWN_TARGETS: &[&str] = &[
     "store",
     "testkit",
     "transport",
+    "visible",
 ];
 
 /// The most that libraries log without being named.
