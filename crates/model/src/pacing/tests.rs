@@ -123,7 +123,7 @@ async fn a_withdrawn_request_gives_its_place_to_the_next() {
     assert_eq!((queue.waiting(), queue.limits()), (1, Some(limits)));
     drop(first);
     assert_eq!(second.await.unwrap(), Duration::ZERO);
-    // One that waits in the queue and is dropped there holds up nobody.
+    // A request that is dropped while it waits in the queue delays no other.
     let waiting = tokio::spawn({
         let queue = Arc::clone(&queue);
         async move { queue.admit(1).await.report(None, None) }

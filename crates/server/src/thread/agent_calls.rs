@@ -122,7 +122,7 @@ impl AgentCalls {
         }
     }
 
-    /// Whether the store may have agents of the thread's tree that nobody has named since the start
+    /// Whether the store may have agents of the thread's tree that no call has named since the start
     /// of the server.
     pub(super) fn may_have_stored_agents(&self) -> bool {
         self.is_stored || self.root.is_some()

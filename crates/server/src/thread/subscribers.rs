@@ -93,7 +93,7 @@ impl Subscribers {
         self.notify_named(N::NAME, params, subject);
     }
 
-    /// A notification as a message; `None` when nobody gets it.
+    /// A notification as a message; `None` when no client gets it.
     pub(crate) fn encoded<N: Notification>(&self, params: &impl Serialize) -> Option<Outgoing> {
         if self.has_no_audience() {
             return None;

@@ -39,7 +39,8 @@ const MAX_OPEN: usize = 16;
 /// Reviews in one turn; one more action is refused. What an agent makes of a turn costs no more.
 const MAX_REVIEWS: usize = 500;
 /// Reviews in one turn whose action no longer waits for them, such as a connection that was closed;
-/// then every further action of the turn is refused, because their answers are paid for in vain.
+/// then every further action of the turn is refused, because their answers would cost tokens and have
+/// no use.
 const MAX_WITHDRAWN: usize = 50;
 /// Refusals in one turn; then every further action of the turn is refused without a request, so that
 /// an agent that insists costs nothing.

@@ -148,7 +148,7 @@ fn a_request_to_the_reviewer_is_sent_again() {
         // Not when that leaves no time.
         (vec![busy(Some(89_993)), good()], 1, ReviewStatus::Denied),
         (vec![Review::IsBusy(60_000, None); 3], 2, ReviewStatus::TimedOut),
-        // Not when it is in vain.
+        // Another attempt that cannot succeed is not made.
         (vec![Review::Fails, good()], 1, ReviewStatus::Denied),
     ] {
         let row = format!("{answers:?}");

@@ -43,7 +43,7 @@ struct Account {
     is_shared: bool,
 }
 
-/// A budget that nobody else changes meanwhile.
+/// A budget that no other task changes meanwhile.
 pub(super) struct OpenBudget<'a> {
     account: MutexGuard<'a, Account>,
     max_time: Option<Duration>,
