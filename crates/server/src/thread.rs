@@ -35,7 +35,7 @@ pub(crate) use configuration::ThreadConfiguration;
 pub(crate) use elicitations::ElicitationChange;
 pub(crate) use event_log::{EventPosition, ReplayGap};
 pub(crate) use extra::Extra;
-pub(crate) use handle::{AnswerSender, Command, Snapshot, ThreadHandle};
+pub(crate) use handle::{AnswerSender, Command, Snapshot, ThreadHandle, TurnStart};
 pub(crate) use inspect::{InspectionServices, ToolInspector};
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::Mailbox;

@@ -1,15 +1,15 @@
 //! Loads threads: new ones from the configuration and the client's overrides, stored ones from their
-//! record, forks from another thread.
+//! record. `fork` makes those that begin with the turns of another one.
 
 mod agents;
+mod fork;
+mod overrides;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
 use files::Pool;
-use protocol::permission::PermissionProfileSelectionParams;
-use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode, ThreadSource};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use session::{Id, Overrides, Restored, Settings};
@@ -20,10 +20,6 @@ use crate::config_source::Loaded;
 use crate::configurations::{ConfigurationOrigin, Configurations};
 use crate::connection::Peer;
 use crate::convert;
-use crate::convert::policies::mode_policy;
-use crate::convert::settings::{
-    check_model, check_service_tier, client_approval, client_mode, client_reviewer, name,
-};
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::options::Options;
@@ -33,6 +29,8 @@ use crate::thread_store::{NewThread, ThreadStore};
 use crate::{git, warnings};
 
 pub(crate) use agents::AgentThread;
+pub(crate) use fork::Fork;
+pub(crate) use overrides::ClientOverrides;
 
 /// The clients that are sent what is wrong with a thread's configuration.
 pub(crate) type Clients<'a> = &'a [Arc<Peer>];
@@ -61,34 +59,6 @@ pub(crate) struct LoadedThread {
     pub(crate) origin: ConfigurationOrigin,
     pub(crate) instruction_sources: Vec<PathBuf>,
     pub(crate) context_window: Option<i64>,
-}
-
-/// What `thread/start`, `thread/resume` and `thread/fork` may override alike.
-#[derive(Default)]
-pub(crate) struct ClientOverrides {
-    pub(crate) model: Option<String>,
-    pub(crate) model_provider: Option<String>,
-    pub(crate) service_tier: Option<String>,
-    pub(crate) cwd: Option<PathBuf>,
-    pub(crate) approval_policy: Option<AskForApproval>,
-    pub(crate) approvals_reviewer: Option<ApprovalsReviewer>,
-    pub(crate) sandbox: Option<SandboxMode>,
-    pub(crate) permissions: Option<PermissionProfileSelectionParams>,
-    pub(crate) personality: Option<Personality>,
-    pub(crate) base_instructions: Option<String>,
-    pub(crate) developer_instructions: Option<String>,
-    pub(crate) config: Option<Map<String, Value>>,
-}
-
-/// Where a fork ends, and whether it is kept.
-pub(crate) struct Fork<'a> {
-    pub(crate) parent: &'a str,
-    /// `None`: with the last turn that has ended.
-    pub(crate) last_turn: Option<String>,
-    pub(crate) ephemeral: bool,
-    pub(crate) source: Option<ThreadSource>,
-    /// The kind of thread that lists show it as, when it is not the server's usual one.
-    pub(crate) session_source: Option<(String, String)>,
 }
 
 impl ThreadLoader {
@@ -152,7 +122,7 @@ impl ThreadLoader {
             if !loaded.is_alive() {
                 continue;
             }
-            return Ok((loaded, self.overrides(&config, client, &cwd)?));
+            return Ok((loaded, client.checked(&config, &self.defaults, &cwd)?));
         }
     }
 
@@ -180,7 +150,7 @@ impl ThreadLoader {
         let role = extra.agent.as_ref().and_then(|agent| agent.role.as_deref());
         let (config, origin) = self.with_role(clients, config, origin, role).await?;
         let settings = limit(clients, settings, &config);
-        let overrides = self.overrides(&config, client, &cwd)?;
+        let overrides = client.checked(&config, &self.defaults, &cwd)?;
         let introduced = extra.introduced.clone();
         let goal = extra.goal.clone().filter(|_| config.features.goals);
         if let Some(instructions) = &client.base_instructions {
@@ -219,81 +189,6 @@ impl ThreadLoader {
         let stored = (record, extra, false);
         let handle = self.start_actor((config, origin), (parts, bound), stored, restored);
         Ok(Some((handle, overrides)))
-    }
-
-    /// Makes a thread that begins with the turns of another one, and loads it.
-    pub(crate) async fn fork_thread(
-        &self,
-        clients: Clients<'_>,
-        fork: Fork<'_>,
-        client: ClientOverrides,
-    ) -> Result<ThreadHandle, Error> {
-        let store = self.store.get().await?;
-        let Some(StoredThread { record: parent, .. }) = store.thread(fork.parent).await? else {
-            return Err(match self.threads.get(fork.parent) {
-                Some(_) => {
-                    Error::wrong_state("an ephemeral thread is not stored, so it cannot be forked")
-                }
-                None => Error::unknown_thread(fork.parent),
-            });
-        };
-        let mut settings = self.stored_settings(&parent).await?;
-        let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
-        let (config, origin) = self.configuration(clients, &cwd, &client).await?;
-        settings.apply(self.overrides(&config, &client, &cwd)?);
-        let settings = limit(clients, settings, &config);
-        let inherited = Extra::read(&parent);
-        let extra = Extra {
-            base_instructions: client.base_instructions.or(inherited.base_instructions),
-            developer_instructions: client
-                .developer_instructions
-                .or(inherited.developer_instructions),
-            thread_source: fork.source,
-            dynamic_tools: inherited.dynamic_tools,
-            // What the model knew at an earlier turn is unknown: it is informed again.
-            introduced: inherited.introduced.filter(|_| fork.last_turn.is_none()),
-            ..Extra::default()
-        };
-        let options = &self.options;
-        let now = options.clock.now_ms() / 1000;
-        let (source_kind, source_json) = fork.session_source.unwrap_or_else(|| {
-            let name = &options.session_source;
-            (convert::thread::source_kind(name), convert::thread::source_json(name))
-        });
-        let record = ThreadRecord {
-            id: options.ids.next(),
-            session_id: parent.session_id.clone(),
-            forked_from_id: Some(parent.id.clone()),
-            preview: parent.preview.clone(),
-            created_at: now,
-            updated_at: now,
-            source_kind,
-            source: source_json,
-            git_info: self.git_info(&settings).await?,
-            cli_version: options.version.clone(),
-            token_usage: parent.token_usage.clone(),
-            extra: Some(extra.json()),
-            ..ThreadRecord::default()
-        };
-        let new = NewThread::new(record, &settings);
-        let parts = self.parts(clients, &config, &extra, settings).await?;
-        let (usage, cost) = totals(parent.token_usage.as_deref());
-        let mut restored = Restored {
-            introduced: extra.introduced.clone(),
-            usage,
-            cost,
-            previewed: !parent.preview.is_empty(),
-            ..Restored::default()
-        };
-        if fork.ephemeral {
-            let history = store.history(fork.parent).await?;
-            restored.history = Some(convert::thread::fragments(history));
-        } else {
-            self.store.fork(&new, parent.id, fork.last_turn).await?;
-        }
-        let bound = self.bound(new.id(), &extra).await?;
-        let stored = (new.into_record(), extra, fork.ephemeral);
-        Ok(self.start_actor((config, origin), (parts, bound), stored, restored))
     }
 
     /// The settings that a thread was stored with. A thread that lost them to damage of the database
@@ -396,45 +291,13 @@ impl ThreadLoader {
         clients: Clients<'_>,
     ) -> Result<Allowed<Settings>, Error> {
         let mut settings = self.defaults.settings(config, &cwd);
-        let overrides = self.overrides(config, client, &cwd)?;
+        let overrides = client.checked(config, &self.defaults, &cwd)?;
         let is_chosen = overrides.model.is_some() || config.model.is_some();
         settings.apply(overrides);
         if !is_chosen {
             settings.model = self.defaults.model(config, &settings.provider);
         }
         Ok(limit(clients, settings, config))
-    }
-
-    fn overrides(
-        &self,
-        config: &Config,
-        client: &ClientOverrides,
-        cwd: &Path,
-    ) -> Result<Overrides, Error> {
-        check_model("model", client.model.as_deref())?;
-        check_service_tier("serviceTier", client.service_tier.as_deref())?;
-        if let Some(provider) = &client.model_provider {
-            check_provider(config, provider)?;
-        }
-        let workspace = &config.sandbox_workspace_write;
-        let sandbox = match (&client.permissions, client.sandbox) {
-            (Some(_), Some(_)) => return Err(Error::exclusive("permissions", "sandbox")),
-            (Some(selection), None) => Some(self.defaults.profile_policy(config, selection)?),
-            (None, Some(mode)) => Some(mode_policy(client_mode(mode), cwd, workspace)),
-            (None, None) => None,
-        };
-        Ok(Overrides {
-            model: client.model.clone(),
-            provider: client.model_provider.clone(),
-            approval: client.approval_policy.as_ref().map(client_approval),
-            reviewer: client.approvals_reviewer.map(client_reviewer),
-            sandbox,
-            cwd: client.cwd.clone(),
-            personality: client.personality.as_ref().map(name),
-            service_tier: client.service_tier.clone().map(Some),
-            turn_service_tier: None,
-            ..Overrides::default()
-        })
     }
 }
 
@@ -464,17 +327,6 @@ fn to_each<'a>(
     texts: &'a [String],
 ) -> impl Iterator<Item = (&'a Arc<Peer>, &'a String)> {
     clients.iter().flat_map(move |peer| texts.iter().map(move |text| (peer, text)))
-}
-
-fn check_provider(config: &Config, provider: &str) -> Result<(), Error> {
-    if config.providers.contains_key(provider) {
-        return Ok(());
-    }
-    let known: Vec<&str> = config.providers.keys().map(String::as_str).collect();
-    Err(Error::invalid_params(format!(
-        "`modelProvider`: there is no provider `{provider}`; the configuration has {}",
-        known.join(", ")
-    )))
 }
 
 /// Tokens and picodollars of a thread so far. Older threads have no cost.

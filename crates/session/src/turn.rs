@@ -1,11 +1,13 @@
-//! One running turn: its kind, the input that waits for the model, when the model is asked again,
-//! and the only place that emits the turn's end.
+//! One running turn: its kind, and when the model is asked again.
 //!
-//! `response` reads what the model sends, `steps` carries tool calls out.
+//! `input` takes what the model has not seen yet, `response` reads what the model sends, `steps` carries
+//! tool calls out, and only `ending` emits the turn's end.
 
 mod agent_calls;
 mod approval;
 mod compaction;
+mod ending;
+mod input;
 mod kind;
 mod permissions;
 mod questions;
@@ -20,18 +22,16 @@ use std::sync::Arc;
 
 use crate::Id;
 use crate::calls::Calls;
-use crate::history;
-use crate::port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCause};
-use crate::port::event::{Event, Status, TurnError, TurnStatus, TurnView};
-use crate::port::fragment::{Fragment, Mark};
-use crate::port::item::{CommandItem, Item, UserContent};
-use crate::port::model::Failure;
-use crate::processes::{AfterExit, Exit};
+use crate::port::effect::{Answer, Record, Refusal};
+use crate::port::event::{Event, Status, TurnStatus, TurnView};
+use crate::port::fragment::Fragment;
+use crate::port::item::{CommandItem, Item};
 use crate::sample::Sample;
 use crate::sample::retry::Attempts;
 use crate::thread::{Phase, Thread};
 pub(crate) use approval::Put;
 use compaction::Compaction;
+use ending::Ending;
 pub(crate) use kind::{Beginning, Kind};
 pub(crate) use review::Review;
 
@@ -77,20 +77,6 @@ enum Request {
         /// The request that failed.
         sample: u64,
     },
-}
-
-/// How a turn ends.
-struct Ending {
-    status: TurnStatus,
-    error: Option<TurnError>,
-}
-
-/// A turn that is over.
-pub(crate) struct Ended {
-    pub(crate) id: Id,
-    pub(crate) status: TurnStatus,
-    /// Whether the model called a tool.
-    pub(crate) made_calls: bool,
 }
 
 impl Turn {
@@ -154,51 +140,6 @@ impl Turn {
         items
     }
 
-    /// Whether the turn is ending.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.ending.is_some()
-    }
-
-    /// Whether nothing is left to wait for before the turn's end.
-    pub(crate) fn can_finish(&self) -> bool {
-        self.ending.is_some() && !self.calls.is_applying()
-    }
-
-    /// Shows the user's message and adds it to the history.
-    pub(crate) fn add_user_message(&self, content: Vec<UserContent>, thread: &mut Thread) {
-        thread.conversation.preview(&content, &mut thread.cx);
-        let fragment = user_message(&content, thread);
-        thread.conversation.remember(Some(&self.view.id), vec![fragment], &mut thread.cx);
-        show_user_message(&self.view.id, content, thread);
-    }
-
-    /// A turn started while this one runs: its input joins this one, and it ends with this one. Its
-    /// schema holds from the next request to the model on.
-    pub(crate) fn join(
-        &mut self,
-        reply: u64,
-        content: Vec<UserContent>,
-        output_schema: Option<Arc<str>>,
-        thread: &mut Thread,
-    ) {
-        let view = new_view(thread);
-        let (turn, at) = (view.id.clone(), view.started_at);
-        self.joined.push(view.clone());
-        self.output_schema = output_schema.or(self.output_schema.take());
-        thread.cx.persist(Record::TurnStarted { turn: turn.clone(), at });
-        thread.cx.reply(reply, Answer::Started(view.clone()));
-        thread.cx.emit(Event::TurnStarted(view));
-        self.add_pending_message(&turn, content, thread);
-        self.withdraw_questions(thread);
-    }
-
-    /// Adds to the input that the model has not seen.
-    pub(crate) fn steer(&mut self, reply: u64, content: Vec<UserContent>, thread: &mut Thread) {
-        let turn = self.view.id.clone();
-        thread.cx.reply(reply, Answer::Steered { turn: turn.clone() });
-        self.add_pending_message(&turn, content, thread);
-    }
-
     /// Refuses a turn id that is neither this turn's nor one that joined it.
     pub(crate) fn check_id(&self, expected: &str) -> Result<(), Refusal> {
         if self.has_id(expected) {
@@ -210,63 +151,6 @@ impl Turn {
 
     fn has_id(&self, id: &str) -> bool {
         self.views().any(|view| &*view.id == id)
-    }
-
-    /// Refuses input for a turn that is a review or a compaction, that is ending, or that has as
-    /// much waiting input or joined turns as it may.
-    pub(crate) fn check_takes_input(&self, thread: &Thread) -> Result<(), Refusal> {
-        if let Some(kind) = self.not_steerable() {
-            let what = match kind {
-                NotSteerable::Review => "a review",
-                NotSteerable::Compaction => "a compaction",
-            };
-            let message = format!(
-                "the running turn is {what}, which takes no input; wait for its end, or interrupt it"
-            );
-            return Err(Refusal { message, cause: RefusalCause::NotSteerable(kind) });
-        }
-        let limit = thread.cx.limits.pending_inputs;
-        let is_full = self.pending.len() >= limit || self.joined.len() >= limit;
-        if is_full || self.is_ending() {
-            return Err("the running turn takes no more input".into());
-        }
-        Ok(())
-    }
-
-    /// What the turn is, when that takes no input. An ordinary turn takes it also while its history
-    /// is compacted.
-    fn not_steerable(&self) -> Option<NotSteerable> {
-        match self.kind {
-            Kind::Review(_) => Some(NotSteerable::Review),
-            Kind::Compaction => Some(NotSteerable::Compaction),
-            Kind::Ordinary { .. } | Kind::Shell { .. } => None,
-        }
-    }
-
-    /// What joined the turn and the model has not seen yet.
-    pub(crate) fn pending_input(&self) -> &[Fragment] {
-        &self.pending
-    }
-
-    fn add_pending_message(&mut self, turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
-        thread.conversation.preview(&content, &mut thread.cx);
-        self.add_pending(turn, vec![user_message(&content, thread)], thread);
-        show_user_message(turn, content, thread);
-    }
-
-    /// Adds to the thread's history beside the running turn, stored at once. An ordinary turn sends
-    /// it with its next request. A review has a history of its own and a compaction makes no
-    /// request after its summary, so there a later turn is the first to send it.
-    pub(crate) fn add_pending(&mut self, turn: &Id, fragments: Vec<Fragment>, thread: &mut Thread) {
-        match self.kind {
-            Kind::Review(_) => {
-                thread.conversation.history_mut().extend(fragments.iter().cloned());
-            }
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
-                self.pending.extend(fragments.iter().cloned());
-            }
-        }
-        thread.cx.persist(Record::History { turn: Some(turn.clone()), fragments });
     }
 
     /// Appends to the model's history, and stores it. A review's history is its own.
@@ -324,15 +208,6 @@ impl Turn {
             // Behind the outputs of the calls that end with the turn.
             (true, _) => self.add_pending(turn, vec![fragment], thread),
         }
-    }
-
-    /// Stops the turn for a caller, who is answered when it is over.
-    pub(crate) fn interrupt(&mut self, reply: u64, thread: &mut Thread) {
-        if self.interrupters.len() >= thread.cx.limits.pending_inputs {
-            return thread.cx.refuse(reply, "the turn is being interrupted already");
-        }
-        self.interrupters.push(reply);
-        self.end(TurnStatus::Interrupted, None, thread);
     }
 
     /// Continues when nothing is pending: asks the model again, or ends the turn.
@@ -393,94 +268,6 @@ impl Turn {
         let waiting_on_user_input = self.calls.wait_for_user();
         thread.cx.set_status(Status::Active { waiting_on_approval, waiting_on_user_input });
     }
-
-    /// While the thread drains: ends the turn where nothing is cut short. Whoever is asked
-    /// something just now may take for ever to answer, so that is such a point too.
-    pub(crate) fn end_at_safe_point(&mut self, thread: &mut Thread) {
-        let is_streaming = matches!(self.request, Request::Streaming(_));
-        let is_busy = is_streaming || self.awaited_process().is_some();
-        if thread.phase == Phase::Draining && !is_busy && !self.calls.are_working() {
-            self.end(TurnStatus::Interrupted, None, thread);
-        }
-    }
-
-    /// Ends the turn for a failure that no retry helps.
-    pub(crate) fn fail(&mut self, failure: impl Into<Failure>, thread: &mut Thread) {
-        self.end(TurnStatus::Failed, Some(failure.into().into()), thread);
-    }
-
-    /// Begins the turn's end: what still runs is stopped at once. A patch that is being applied is
-    /// waited for, because it is never cut in half; see [`Turn::can_finish`].
-    pub(crate) fn end(
-        &mut self,
-        status: TurnStatus,
-        error: Option<TurnError>,
-        thread: &mut Thread,
-    ) {
-        if self.is_ending() {
-            return;
-        }
-        let why = match &error {
-            Some(error) => error.message.clone(),
-            None => "the turn was interrupted".to_owned(),
-        };
-        self.ending = Some(Ending { status, error });
-        let id = self.view.id.clone();
-        if let Request::Streaming(sample) = std::mem::replace(&mut self.request, Request::None) {
-            thread.cx.push(Effect::CancelSample { sample: sample.number() });
-            sample.close(&why, &mut thread.cx);
-        }
-        self.drop_compaction(&why, thread);
-        thread.approvals.close_prompts(&mut thread.cx);
-        self.calls.abandon(&id, status, &why, &mut thread.cx);
-        if status != TurnStatus::Completed {
-            for process in thread.processes.of_turn(&id) {
-                let exit = thread.processes.kill(process, &mut thread.cx);
-                if let Some(Exit { turn, then: AfterExit::TellUserCommand(item) }) = exit {
-                    self.user_command_ended(process, &turn, &item, thread);
-                }
-            }
-            thread.processes.stop_waiting();
-        }
-        thread.processes.end_with_turn(&mut thread.cx);
-        if self.calls.is_applying() {
-            self.show_waiting(thread);
-        }
-    }
-
-    /// The end itself: the callers that interrupted are answered, and the end is reported.
-    pub(crate) fn finish(mut self, thread: &mut Thread) -> Ended {
-        let Ending { status, error } =
-            self.ending.take().unwrap_or(Ending { status: TurnStatus::Interrupted, error: None });
-        let id = self.view.id.clone();
-        let outputs = self.calls.take_outputs();
-        match self.kind {
-            Kind::Review(review) => review.leave(&id, status, error.as_ref(), thread),
-            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
-                thread.conversation.remember(Some(&id), outputs, &mut thread.cx);
-                thread.conversation.history_mut().extend(self.pending);
-            }
-        }
-        for reply in self.interrupters {
-            thread.cx.reply(reply, Answer::Interrupted);
-        }
-        for mut view in std::iter::once(self.view).chain(self.joined) {
-            if let Some(error) = &error {
-                let (turn, error) = (view.id.clone(), error.clone());
-                thread.cx.emit(Event::Error { turn, error, retry: None });
-            }
-            view.status = status;
-            view.error.clone_from(&error);
-            view.completed_at = Some(thread.cx.now);
-            thread.cx.persist(Record::TurnFinished { view: view.clone(), status });
-            thread.cx.emit(Event::TurnCompleted(view));
-        }
-        thread.configuration.end_turn_grants();
-        let failed = status == TurnStatus::Failed;
-        thread.cx.set_status(if failed { Status::SystemError } else { Status::Idle });
-        thread.cx.push(Effect::TurnEnded { turn: id.clone() });
-        Ended { id, status, made_calls: self.made_calls }
-    }
 }
 
 fn new_view(thread: &mut Thread) -> TurnView {
@@ -491,18 +278,4 @@ fn new_view(thread: &mut Thread) -> TurnView {
         started_at: thread.cx.now,
         completed_at: None,
     }
-}
-
-/// Input as part of the history. That of an agent is kept like the user's, and not taken for it.
-fn user_message(content: &[UserContent], thread: &Thread) -> Fragment {
-    let fragment = history::user_message(content);
-    match thread.configuration.context().input_is_from_agent {
-        true => Fragment { mark: Mark::Pinned, ..fragment },
-        false => fragment,
-    }
-}
-
-fn show_user_message(turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
-    let item = Item::UserMessage { id: thread.cx.item_id(), content };
-    thread.cx.whole_item(turn, item);
 }

@@ -17,7 +17,7 @@ use crate::allowed::MachineInput;
 use crate::connection::{Gate, held_gate};
 use crate::error::Error;
 use crate::thread::panics::{self, Panic};
-use crate::thread::{Command, ThreadHandle, TurnBudget};
+use crate::thread::{Command, ThreadHandle, TurnBudget, TurnStart};
 use crate::thread_loader::ClientOverrides;
 
 /// The longest time of a call that does not wait for agents.
@@ -215,7 +215,7 @@ impl Agents {
     ) -> Result<StartedTurn, Error> {
         let (hold, gate) = held_gate();
         let (answer, answered) = oneshot::channel();
-        let start = Command::StartTurn {
+        let start = Command::StartTurn(TurnStart {
             content,
             overrides: Box::new(Overrides::default()),
             permissions: None,
@@ -224,7 +224,7 @@ impl Agents {
             is_withdrawable: true,
             answer,
             gate,
-        };
+        });
         handle.send(start).await;
         let Answer::Started(view) = answered.await.map_err(|_| Error::unloaded())?? else {
             return Err(Error::mismatched_answer("an agent's turn"));

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::folders;
 use crate::handlers::refuse_missing;
 use crate::server::Server;
-use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget};
+use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget, TurnStart};
 
 /// The service tier that stands for none.
 const DEFAULT_TIER: &str = "default";
@@ -56,15 +56,17 @@ impl TurnMethods<Caller> for Server {
             let message = format!("`turnTrigger` has at most {MAX_TRIGGER} characters");
             return Err(Error::invalid_params(message));
         }
-        let started = send(&handle, caller.gate(), |answer, gate| Command::StartTurn {
-            content,
-            overrides: Box::new(overrides),
-            permissions,
-            output_schema,
-            budget: TurnBudget::Own { max_tokens },
-            is_withdrawable: false,
-            answer,
-            gate,
+        let started = send(&handle, caller.gate(), |answer, gate| {
+            Command::StartTurn(TurnStart {
+                content,
+                overrides: Box::new(overrides),
+                permissions,
+                output_schema,
+                budget: TurnBudget::Own { max_tokens },
+                is_withdrawable: false,
+                answer,
+                gate,
+            })
         });
         match started.await? {
             Answer::Started(view) => {

@@ -1,8 +1,10 @@
 //! The actor of a loaded thread: takes commands from its mailbox, steps the machine, stores the
 //! records of a batch, and only then carries the other effects out, in order.
 
+mod attachment;
 mod clients;
 mod effects;
+mod preparation;
 mod requests;
 
 use std::time::Duration;

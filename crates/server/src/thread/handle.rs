@@ -28,18 +28,7 @@ pub(crate) enum Command {
     /// Something happened: a tool call, a command or a client made progress.
     Input(MachineInput),
     /// `turn/start`.
-    StartTurn {
-        content: Vec<UserContent>,
-        overrides: Box<Overrides>,
-        /// The permission profile that the client selects.
-        permissions: Option<PermissionProfileSelectionParams>,
-        output_schema: Option<Arc<str>>,
-        budget: TurnBudget,
-        /// See [`Command::is_withdrawn`].
-        is_withdrawable: bool,
-        answer: AnswerSender,
-        gate: Gate,
-    },
+    StartTurn(TurnStart),
     /// A request that the session answers; the input is made with the number of its reply.
     Ask {
         input: Box<dyn FnOnce(u64) -> MachineInput + Send>,
@@ -99,12 +88,26 @@ pub(crate) enum Command {
     Shutdown,
 }
 
+/// A turn that is requested.
+pub(crate) struct TurnStart {
+    pub(crate) content: Vec<UserContent>,
+    pub(crate) overrides: Box<Overrides>,
+    /// The permission profile that the client selects.
+    pub(crate) permissions: Option<PermissionProfileSelectionParams>,
+    pub(crate) output_schema: Option<Arc<str>>,
+    pub(crate) budget: TurnBudget,
+    /// See [`Command::is_withdrawn`].
+    pub(crate) is_withdrawable: bool,
+    pub(crate) answer: AnswerSender,
+    pub(crate) gate: Gate,
+}
+
 impl Command {
     /// Whether its caller has stopped waiting, and got an error: then it must have no effect. What a
     /// client requests takes effect also when the client has left.
     pub(super) fn is_withdrawn(&self) -> bool {
         match self {
-            Self::StartTurn { is_withdrawable, answer, .. }
+            Self::StartTurn(TurnStart { is_withdrawable, answer, .. })
             | Self::Ask { is_withdrawable, answer, .. } => *is_withdrawable && answer.is_closed(),
             _ => false,
         }

@@ -1,0 +1,120 @@
+//! Input of a running turn: messages of the user and what else waits for its next request.
+
+use std::sync::Arc;
+
+use super::{Kind, Turn, new_view};
+use crate::Id;
+use crate::history;
+use crate::port::effect::{Answer, NotSteerable, Record, Refusal, RefusalCause};
+use crate::port::event::Event;
+use crate::port::fragment::{Fragment, Mark};
+use crate::port::item::{Item, UserContent};
+use crate::thread::Thread;
+
+impl Turn {
+    /// Shows the user's message and adds it to the history.
+    pub(crate) fn add_user_message(&self, content: Vec<UserContent>, thread: &mut Thread) {
+        thread.conversation.preview(&content, &mut thread.cx);
+        let fragment = user_message(&content, thread);
+        thread.conversation.remember(Some(&self.view.id), vec![fragment], &mut thread.cx);
+        show_user_message(&self.view.id, content, thread);
+    }
+
+    /// A turn started while this one runs: its input joins this one, and it ends with this one. Its
+    /// schema holds from the next request to the model on.
+    pub(crate) fn join(
+        &mut self,
+        reply: u64,
+        content: Vec<UserContent>,
+        output_schema: Option<Arc<str>>,
+        thread: &mut Thread,
+    ) {
+        let view = new_view(thread);
+        let (turn, at) = (view.id.clone(), view.started_at);
+        self.joined.push(view.clone());
+        self.output_schema = output_schema.or(self.output_schema.take());
+        thread.cx.persist(Record::TurnStarted { turn: turn.clone(), at });
+        thread.cx.reply(reply, Answer::Started(view.clone()));
+        thread.cx.emit(Event::TurnStarted(view));
+        self.add_pending_message(&turn, content, thread);
+        self.withdraw_questions(thread);
+    }
+
+    /// Adds to the input that the model has not seen.
+    pub(crate) fn steer(&mut self, reply: u64, content: Vec<UserContent>, thread: &mut Thread) {
+        let turn = self.view.id.clone();
+        thread.cx.reply(reply, Answer::Steered { turn: turn.clone() });
+        self.add_pending_message(&turn, content, thread);
+    }
+
+    /// Refuses input for a turn that is a review or a compaction, that is ending, or that has as
+    /// much waiting input or joined turns as it may.
+    pub(crate) fn check_takes_input(&self, thread: &Thread) -> Result<(), Refusal> {
+        if let Some(kind) = self.not_steerable() {
+            let what = match kind {
+                NotSteerable::Review => "a review",
+                NotSteerable::Compaction => "a compaction",
+            };
+            let message = format!(
+                "the running turn is {what}, which takes no input; wait for its end, or interrupt it"
+            );
+            return Err(Refusal { message, cause: RefusalCause::NotSteerable(kind) });
+        }
+        let limit = thread.cx.limits.pending_inputs;
+        let is_full = self.pending.len() >= limit || self.joined.len() >= limit;
+        if is_full || self.is_ending() {
+            return Err("the running turn takes no more input".into());
+        }
+        Ok(())
+    }
+
+    /// What the turn is, when that takes no input. An ordinary turn takes it also while its history
+    /// is compacted.
+    pub(super) fn not_steerable(&self) -> Option<NotSteerable> {
+        match self.kind {
+            Kind::Review(_) => Some(NotSteerable::Review),
+            Kind::Compaction => Some(NotSteerable::Compaction),
+            Kind::Ordinary { .. } | Kind::Shell { .. } => None,
+        }
+    }
+
+    /// What joined the turn and the model has not seen yet.
+    pub(crate) fn pending_input(&self) -> &[Fragment] {
+        &self.pending
+    }
+
+    fn add_pending_message(&mut self, turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
+        thread.conversation.preview(&content, &mut thread.cx);
+        self.add_pending(turn, vec![user_message(&content, thread)], thread);
+        show_user_message(turn, content, thread);
+    }
+
+    /// Adds to the thread's history beside the running turn, stored at once. An ordinary turn sends
+    /// it with its next request. A review has a history of its own and a compaction makes no
+    /// request after its summary, so there a later turn is the first to send it.
+    pub(crate) fn add_pending(&mut self, turn: &Id, fragments: Vec<Fragment>, thread: &mut Thread) {
+        match self.kind {
+            Kind::Review(_) => {
+                thread.conversation.history_mut().extend(fragments.iter().cloned());
+            }
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+                self.pending.extend(fragments.iter().cloned());
+            }
+        }
+        thread.cx.persist(Record::History { turn: Some(turn.clone()), fragments });
+    }
+}
+
+/// Input as part of the history. That of an agent is kept like the user's, and not taken for it.
+fn user_message(content: &[UserContent], thread: &Thread) -> Fragment {
+    let fragment = history::user_message(content);
+    match thread.configuration.context().input_is_from_agent {
+        true => Fragment { mark: Mark::Pinned, ..fragment },
+        false => fragment,
+    }
+}
+
+fn show_user_message(turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
+    let item = Item::UserMessage { id: thread.cx.item_id(), content };
+    thread.cx.whole_item(turn, item);
+}
