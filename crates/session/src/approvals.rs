@@ -150,14 +150,16 @@ impl Approvals {
         self.reviews.begin(request, turn, settings, words, cx)
     }
 
-    /// A reviewer's model answered, or did not. `None`: nothing waits for it.
+    /// A reviewer's model answered, or did not. `known`: the settings, and what the user wrote until
+    /// now. `None`: the review goes on, or nothing waits for it.
     pub(crate) fn reviewed(
         &mut self,
         review: u64,
         outcome: Result<&ReviewResponse, &Failure>,
+        known: (&Settings, &UserWords),
         cx: &mut Cx,
     ) -> Option<ReviewEnd> {
-        self.reviews.end(review, outcome, cx)
+        self.reviews.end(review, outcome, known, cx)
     }
 
     /// The wait before a review's request is sent again is over.

@@ -5,7 +5,7 @@ mod requests;
 use std::sync::Arc;
 
 use crate::approvals::{
-    ApprovalRequest, Approvals, Question, ReviewEnd, UserWords, Withdrawn, allows_prompts,
+    ApprovalRequest, Approvals, Question, ReviewEnd, Withdrawn, allows_prompts,
 };
 use crate::configuration::Configuration;
 use crate::conversation::Conversation;
@@ -161,12 +161,9 @@ impl Machine {
     /// What the user wrote in the thread, as JSON for reviewers of its agents; `None` before its
     /// history is restored.
     pub fn user_words(&self) -> Option<Arc<str>> {
-        let Thread { conversation, goal, .. } = &self.thread;
         let pending = self.turn.as_ref().map(Turn::pending_input).unwrap_or_default();
-        let history = conversation.history().fragments().iter().chain(pending);
-        let goal = goal.goal().map(|goal| goal.objective.as_str());
-        let words = UserWords::new(history, goal);
-        conversation.is_restored().then(|| words.json())
+        let is_restored = self.thread.conversation.is_restored();
+        is_restored.then(|| self.thread.user_words(pending).json())
     }
 
     /// The reviews of approvals that are under way.
@@ -446,8 +443,12 @@ impl Machine {
         if let Some(usage) = usage {
             self.with_turn(|turn, thread| thread.account(turn.id(), usage));
         }
-        let outcome = outcome.as_ref();
-        let end = self.thread.approvals.reviewed(review, outcome, &mut self.thread.cx);
+        // Only a running turn has reviews.
+        let Some(turn) = &self.turn else { return };
+        let words = turn.words_for_reviewers(&self.thread);
+        let Thread { approvals, configuration, cx, .. } = &mut self.thread;
+        let known = (configuration.settings(), &words);
+        let end = approvals.reviewed(review, outcome.as_ref(), known, cx);
         self.review_ended(review, end);
     }
 

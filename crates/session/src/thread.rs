@@ -2,7 +2,7 @@
 //! methods.
 
 use crate::Id;
-use crate::approvals::Approvals;
+use crate::approvals::{Approvals, UserWords};
 use crate::configuration::Configuration;
 use crate::conversation::Conversation;
 use crate::cx::Cx;
@@ -70,6 +70,12 @@ impl Thread {
         if self.spending.is_new(turn, &notice) {
             self.cx.emit(Event::ModelNotice { turn: turn.clone(), notice });
         }
+    }
+
+    /// What the user wrote in the thread. `pending`: what the model has not seen yet.
+    pub(crate) fn user_words(&self, pending: &[Fragment]) -> UserWords {
+        let history = self.conversation.history().fragments().iter().chain(pending);
+        UserWords::new(history, self.goal.goal().map(|goal| goal.objective.as_str()))
     }
 
     /// Adds what changed of the goal to the model's next request. A thread without a turn has its

@@ -168,6 +168,8 @@ impl Agents {
     ) -> Result<AgentOutcome, ToolError> {
         let id = self.find(caller, target).await?;
         self.load(caller, &id).await?;
+        // Until then another server may have had it.
+        self.read_report(&id).await?;
         let state = self.state(&id);
         let output = json!({ "agent_id": id, "status": report::for_model(&state) }).to_string();
         Ok(about(&id, state, output))
@@ -179,6 +181,7 @@ impl Agents {
         target: &str,
     ) -> Result<AgentOutcome, ToolError> {
         let id = self.find(caller, target).await?;
+        self.check_is_not_elsewhere(&id).await?;
         let before = self.state(&id);
         let (agents, closed) = (self.clone(), id.clone());
         // Goes on when the call is cancelled: half of it would leave agents without their parent.

@@ -43,8 +43,13 @@ struct Agent {
     beginning: usize,
     /// Its turns that run.
     turns: Vec<Id>,
-    /// How its last turn ended.
+    /// How its last turn ended. Of a closed agent it is what the store had when it was last read:
+    /// another server may have taken the thread over since.
     last: Option<AgentState>,
+    /// Counts what may have made a report of the store out of date.
+    version: u64,
+    /// Its thread ended without an end of its turn.
+    is_lost: bool,
     /// Its thread is not loaded, or is being ended.
     closed: bool,
     /// Nothing of it is stored, so it cannot be forgotten.
@@ -146,7 +151,13 @@ impl Forest {
     /// An agent's thread was loaded.
     pub(super) fn loaded(&mut self, id: &str, identity: &AgentIdentity) {
         match self.agents.get_mut(id) {
-            Some(agent) => agent.closed = false,
+            Some(agent) => {
+                agent.version += 1;
+                agent.is_lost = false;
+                if std::mem::take(&mut agent.closed) && !agent.ephemeral {
+                    agent.last = None;
+                }
+            }
             None => drop(self.insert(id.to_owned(), identity.clone(), false)),
         }
         self.changed(id);
@@ -169,14 +180,18 @@ impl Forest {
         self.tree(root).is_read = true;
     }
 
-    /// Its last turn ended so, unless a later one is known.
-    pub(super) fn set_last(&mut self, id: &str, last: AgentState) {
-        if let Some(agent) = self.agents.get_mut(id)
-            && agent.last.is_none()
-        {
+    /// The store had this of its last turn, at the version that [`Forest::needs_report`] returned.
+    /// Older news are dropped.
+    pub(super) fn set_last(&mut self, id: &str, version: u64, last: AgentState) {
+        let Some(agent) = self.agents.get_mut(id).filter(|agent| agent.version == version) else {
+            return;
+        };
+        // The turn of a lost agent is open in the store until the thread is loaded again.
+        let is_open = agent.is_lost && last == AgentState::Running;
+        if !is_open && agent.last.as_ref() != Some(&last) {
             agent.last = Some(last);
+            self.changed(id);
         }
-        self.changed(id);
     }
 
     pub(super) fn turn_started(&mut self, id: &str, turn: &Id) {
@@ -184,6 +199,7 @@ impl Forest {
             && !agent.turns.contains(turn)
         {
             agent.turns.push(turn.clone());
+            agent.version += 1;
         }
         self.changed(id);
     }
@@ -192,6 +208,7 @@ impl Forest {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.turns.retain(|open| open != turn);
             agent.last = Some(state);
+            agent.version += 1;
         }
         self.changed(id);
     }
@@ -203,11 +220,13 @@ impl Forest {
             if !std::mem::take(&mut agent.turns).is_empty() {
                 let why = "the agent's thread ended unexpectedly; `resume_agent` loads it again";
                 agent.last = Some(AgentState::Errored(why.to_owned()));
+                agent.is_lost = true;
             } else if !agent.ephemeral {
                 // The store has it.
                 agent.last = None;
             }
             agent.closed = true;
+            agent.version += 1;
             root.clone_from(&agent.identity.root);
         }
         self.changed(id);
@@ -229,10 +248,12 @@ impl Forest {
         }
     }
 
-    /// Whether the store has to be read for how the last turn of an agent ended.
-    pub(super) fn lacks_report(&self, id: &str) -> bool {
-        let lacks = |agent: &Agent| agent.last.is_none() && !agent.works() && !agent.ephemeral;
-        self.agents.get(id).is_some_and(lacks)
+    /// Whether the store has to be read for how the last turn of an agent ended, as the version for
+    /// [`Forest::set_last`].
+    pub(super) fn needs_report(&self, id: &str) -> Option<u64> {
+        let agent = self.agents.get(id)?;
+        let is_stored = !agent.works() && !agent.ephemeral;
+        (is_stored && (agent.closed || agent.last.is_none())).then_some(agent.version)
     }
 
     /// An agent and those below it are being closed: from here on they start no other agent.
@@ -329,6 +350,8 @@ impl Forest {
             beginning: 0,
             turns: Vec::new(),
             last: None,
+            version: 0,
+            is_lost: false,
             closed: false,
             ephemeral,
         };

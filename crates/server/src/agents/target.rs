@@ -2,7 +2,7 @@
 //! or not, and no others: so agents cannot wait for each other in a circle, and none gives input
 //! to a thread of the user.
 
-use session::ToolError;
+use session::{AgentState, ToolError};
 use store::ListQuery;
 
 use super::forest::{Forest, MAX_REMEMBERED};
@@ -48,16 +48,40 @@ impl Agents {
         }
     }
 
-    /// Reads how the last turn of an agent ended, unless that is known.
+    /// Reads how the last turn of an agent ended, unless that is known. The thread of an agent that
+    /// is closed may have been taken over by another server.
     pub(super) async fn read_report(&self, id: &str) -> Result<(), ToolError> {
-        if !self.forest().lacks_report(id) {
+        let Some(version) = self.forest().needs_report(id) else { return Ok(()) };
+        let read = async {
+            let store = self.store.get().await?;
+            if store.thread(id).await?.is_none() {
+                return Ok(None);
+            }
+            if report::of_stored(store, id).await? == Some(AgentState::Running) {
+                // Its server may have died.
+                self.store.close_orphans().await?;
+            }
+            Ok(Some(report::of_stored(store, id).await?))
+        };
+        let found = read.await.map_err(|error| unreadable(id, &error))?;
+        if let Some(state) = found.ok_or_else(|| deleted(id))? {
+            self.forest().set_last(id, version, state);
+        }
+        Ok(())
+    }
+
+    /// Refuses to close an agent that another server has loaded.
+    pub(super) async fn check_is_not_elsewhere(&self, id: &str) -> Result<(), ToolError> {
+        let _loading = self.threads.lock_loading().await;
+        let is_loaded = self.threads.get(id).is_some();
+        if is_loaded || self.forest().needs_report(id).is_none() {
             return Ok(());
         }
-        let read = async { report::of_stored(self.store.get().await?, id).await };
-        let read = read.await.map_err(|error| unreadable(id, &error))?;
-        if let Some(state) = read {
-            self.forest().set_last(id, state);
-        }
+        self.store
+            .lease(id)
+            .await
+            .map_err(|error| ToolError::new(format!("agent {id} cannot be closed: {error}")))?;
+        self.store.release(id).await;
         Ok(())
     }
 
@@ -131,6 +155,14 @@ impl Agents {
 
 fn unreadable(id: &str, error: &Error) -> ToolError {
     ToolError::new(format!("the store of agent {id} cannot be read: {error}"))
+}
+
+/// The error about an agent whose thread a client deleted.
+fn deleted(id: &str) -> ToolError {
+    ToolError::new(format!(
+        "the thread of agent {id} was deleted, and its result with it; start another agent \
+         (`spawn_agent`) if the work is still needed"
+    ))
 }
 
 /// The agents that a thread can name, for an error.

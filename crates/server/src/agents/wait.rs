@@ -9,6 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use super::report;
 use super::{AgentCaller, Agents};
 
+/// How often the store is read for agents that are not loaded: another server may work on them.
+const REREAD: Duration = Duration::from_millis(500);
 /// Shortest time for agents that must be read from the store first.
 const LOOKUP: Duration = Duration::from_millis(40);
 
@@ -49,9 +51,26 @@ impl Agents {
             if states.iter().any(|(_, state)| state.is_final()) {
                 return outcome(states, false);
             }
+            let elsewhere: Vec<&String> =
+                found.iter().filter(|id| self.forest().needs_report(id).is_some()).collect();
+            let until = match elsewhere.is_empty() {
+                true => deadline,
+                false => deadline.min(Instant::now() + REREAD),
+            };
             // The sender lives as long as the forest remembers the tree.
-            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
-                return outcome(states, true);
+            if matches!(timeout_at(until, changes.changed()).await, Ok(Ok(()))) {
+                continue;
+            }
+            let reread = async {
+                for id in elsewhere {
+                    self.read_report(id).await?;
+                }
+                Ok(())
+            };
+            match timeout_at(deadline, reread).await {
+                Ok(Err(error)) => return AgentOutcome::failed(error),
+                Ok(Ok(())) if until < deadline => {}
+                _ => return outcome(states, true),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod budgets;
+mod elsewhere;
 mod limits;
 mod requests;
 mod reviews;

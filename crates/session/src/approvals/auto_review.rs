@@ -76,6 +76,10 @@ struct TurnCounts {
 struct OpenReview {
     view: ApprovalReview,
     action: Action,
+    /// Why the agent needs it.
+    reason: Option<String>,
+    /// What the user had written when the request was made, as JSON.
+    words: Arc<str>,
     prompt: Prompt,
     /// Failed tries of the request.
     attempts: Attempts,
@@ -129,20 +133,17 @@ impl AutoReviews {
         };
         cx.emit(Event::ApprovalReview(Box::new(view.clone())));
         let checked = self.check(&action, ask.reason(), cx);
-        let message = checked.and_then(|()| {
-            let shown = (action.text.as_str(), action.unsandboxed);
-            let sandbox = action::sandbox(settings);
-            document::message(&view.id, words, shown, &sandbox, ask.reason())
-                .map_err(|error| format!("its request cannot be written: {error}"))
-        });
-        let message = match message {
-            Ok(message) => message,
+        let prompt =
+            checked.and_then(|()| prompt(&view.id, &action, ask.reason(), settings, words));
+        let prompt = match prompt {
+            Ok(prompt) => prompt,
             Err(why) => return Err(self.refuse(view, action, Refusal::Unclear(why), cx)),
         };
-        let prompt = prompt(settings, message);
         let review = OpenReview {
             view,
             action,
+            reason: ask.reason().map(str::to_owned),
+            words: words.json(),
             prompt: prompt.clone(),
             attempts: Attempts::default(),
             is_waiting: false,
@@ -195,11 +196,13 @@ impl AutoReviews {
         Ok(())
     }
 
-    /// Takes the outcome of a review. `None`: nothing waits for it.
+    /// Takes the outcome of a review. `known`: the settings, and what the user wrote until now.
+    /// `None`: the review goes on, or nothing waits for it.
     pub(super) fn end(
         &mut self,
         number: u64,
         outcome: Result<&ReviewResponse, &Failure>,
+        known: (&Settings, &UserWords),
         cx: &mut Cx,
     ) -> Option<ReviewEnd> {
         // While it waits to be sent again there is no request that could end.
@@ -210,6 +213,10 @@ impl AutoReviews {
             return Some(Err(self.refuse(view, action, Refusal::TimedOut, cx)));
         }
         let opinion = match outcome {
+            // What the user wrote meanwhile, such as "stop", is part of the decision.
+            Ok(_) if review.words != known.1.json() => {
+                return self.ask_again(number, review, known, cx);
+            }
             Ok(response) => answer::read(&review.view.id, response),
             Err(failure) => match review.failed(failure, cx) {
                 Ok(wait) => {
@@ -234,6 +241,33 @@ impl AutoReviews {
             Err(why) => Refusal::Unclear(why),
         };
         Some(Err(self.refuse(review.view, review.action, refusal, cx)))
+    }
+
+    /// Asks the reviewer again, with what the user wrote since. The time of the review stays as it
+    /// was, so it bounds how often that happens.
+    fn ask_again(
+        &mut self,
+        number: u64,
+        mut review: OpenReview,
+        (settings, words): (&Settings, &UserWords),
+        cx: &mut Cx,
+    ) -> Option<ReviewEnd> {
+        let reason = review.reason.as_deref();
+        match prompt(&review.view.id, &review.action, reason, settings, words) {
+            Ok(prompt) => review.prompt = prompt,
+            Err(why) => {
+                return Some(Err(self.refuse(
+                    review.view,
+                    review.action,
+                    Refusal::Unclear(why),
+                    cx,
+                )));
+            }
+        }
+        review.words = words.json();
+        cx.push(Effect::Review { review: number, prompt: review.prompt.clone() });
+        self.open.insert(number, review);
+        None
     }
 
     /// The wait before the request of a review is sent again is over.
@@ -371,11 +405,24 @@ fn close(
     cx.emit(Event::ApprovalReview(Box::new(view)));
 }
 
-/// The request to the reviewer: the thread's model, with nothing of the thread but `message`.
-fn prompt(settings: &Settings, message: Arc<str>) -> Prompt {
+/// The request to the reviewer: the thread's model, with nothing of the thread but what the user wrote
+/// and the action.
+///
+/// # Errors
+/// The action cannot be shown.
+fn prompt(
+    review: &str,
+    action: &Action,
+    reason: Option<&str>,
+    settings: &Settings,
+    words: &UserWords,
+) -> Result<Prompt, String> {
+    let shown = (action.text.as_str(), action.unsandboxed);
+    let message = document::message(review, words, shown, &action::sandbox(settings), reason)
+        .map_err(|error| format!("its request cannot be written: {error}"))?;
     static INSTRUCTIONS: LazyLock<Arc<str>> =
         LazyLock::new(|| include_str!("auto_review/instructions.md").into());
-    Prompt {
+    Ok(Prompt {
         provider: settings.provider.clone(),
         model: settings.model.clone(),
         instructions: INSTRUCTIONS.clone(),
@@ -387,5 +434,5 @@ fn prompt(settings: &Settings, message: Arc<str>) -> Prompt {
         verbosity: None,
         output_schema: Some(document::schema()),
         service_tier: settings.service_tier.clone(),
-    }
+    })
 }

@@ -26,14 +26,17 @@ impl Turn {
             thread.cx.push(Effect::Ask { request: number, turn, item, ask, at });
             return Put::ToClients;
         }
-        // What the model has not seen yet is the newest that the user wrote.
-        let history = thread.conversation.history().fragments().iter().chain(&self.pending);
-        let goal = thread.goal.goal().map(|goal| goal.objective.as_str());
-        let words = UserWords::new(history, goal).under(thread.approvals.root_words());
+        let words = self.words_for_reviewers(thread);
         let Thread { approvals, cx, .. } = thread;
         match approvals.review(request, &self.view.id, settings, &words, cx) {
             Ok(()) => Put::ToReviewer,
             Err(reason) => Put::Refused(reason),
         }
+    }
+
+    /// What the user wrote until now in the thread, and in that at the root of the tree.
+    pub(crate) fn words_for_reviewers(&self, thread: &Thread) -> UserWords {
+        // What the model has not seen yet is the newest.
+        thread.user_words(&self.pending).under(thread.approvals.root_words())
     }
 }

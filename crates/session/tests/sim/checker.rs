@@ -59,6 +59,8 @@ pub(crate) struct Checker {
     reviewing: BTreeSet<u64>,
     /// Those that wait to be sent again.
     review_retries: BTreeSet<u64>,
+    /// Reviews whose request was answered: it may be sent again, because the user wrote something.
+    answered_reviews: BTreeSet<u64>,
     /// Reviews of approvals that were reported to have begun.
     reviews: BTreeSet<Id>,
     /// The turn that a client stopped: nothing new begins in it.
@@ -91,6 +93,7 @@ impl Checker {
             applying: BTreeSet::new(),
             reviewing: BTreeSet::new(),
             review_retries: BTreeSet::new(),
+            answered_reviews: BTreeSet::new(),
             reviews: BTreeSet::new(),
             stopped: false,
             failed: script.restored.failed,
@@ -128,7 +131,11 @@ impl Checker {
                 }
             }
             Input::Applied { call, .. } => drop(self.applying.remove(call)),
-            Input::Reviewed { review, .. } => drop(self.reviewing.remove(review)),
+            Input::Reviewed { review, .. } => {
+                if self.reviewing.remove(review) {
+                    self.answered_reviews.insert(*review);
+                }
+            }
             Input::RetryDue { sample } if self.retry == Some(*sample) => self.retry = None,
             Input::Model { sample, events } if self.sample == Some(*sample) => {
                 let ends = |event: &ModelEvent| {
@@ -241,8 +248,9 @@ impl Checker {
             | Effect::CheckGrant { .. }
             | Effect::ReviewTimeout { .. } => {}
             Effect::Review { review, .. } => {
-                let is_retry = self.review_retries.remove(review);
-                assert!(self.asked.insert(*review) || is_retry, "reviewed twice: {review}");
+                let is_again =
+                    self.review_retries.remove(review) || self.answered_reviews.remove(review);
+                assert!(self.asked.insert(*review) || is_again, "reviewed twice: {review}");
                 self.reviewing.insert(*review);
                 assert!(self.reviewing.len() <= 16, "too many reviews at once");
             }

@@ -19,4 +19,5 @@ mod simulation;
 mod stories;
 mod sweeps;
 mod typing_stories;
+mod user_words_stories;
 mod verdict_stories;

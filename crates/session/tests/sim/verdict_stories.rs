@@ -25,7 +25,7 @@ fn bad() -> Review {
 }
 
 /// Whether each connection was allowed, in the order of the answers.
-fn allowed(sim: &Simulation) -> Vec<bool> {
+pub(crate) fn allowed(sim: &Simulation) -> Vec<bool> {
     let answers = sim.effects.iter().filter_map(|effect| match effect {
         Effect::NetworkAnswer { allowed, .. } => Some(*allowed),
         _ => None,
