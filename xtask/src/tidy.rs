@@ -2,6 +2,7 @@
 //! the checkout and changes nothing.
 
 mod arrows;
+mod causes;
 mod deviations;
 mod docs;
 pub(crate) mod files;
@@ -45,6 +46,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
         let Ok(text) = String::from_utf8(bytes) else { continue };
         findings.extend(source::check(file, &text, root));
+        if file.extension().is_some_and(|extension| extension == "rs") {
+            findings.extend(causes::check(file, &text));
+        }
     }
     findings.extend(arrows::check(root)?);
     findings.extend(deviations::check(root)?);

@@ -33,20 +33,47 @@ pub(crate) fn eprint(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// The configuration to run with, with or without the projects of the working folder. Prints the
-/// error of an invalid one, and returns exit code 2.
+/// Invalid arguments or an invalid configuration: exit code 2.
+#[derive(Debug)]
+pub(crate) struct Invalid(String);
+
+impl Invalid {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// The error with its causes.
+impl From<anyhow::Error> for Invalid {
+    fn from(error: anyhow::Error) -> Self {
+        Self(format!("{error:#}"))
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+/// The exit code of a program that ends with this error.
+pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Invalid>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// The configuration to run with, with or without the projects of the working folder.
+///
+/// # Errors
+/// An invalid configuration.
 pub(crate) fn checked(
     environment: &Environment,
     projects: bool,
-) -> Result<::config::Config, ExitCode> {
+) -> Result<::config::Config, Invalid> {
     let options = environment.clone().options("cli");
-    match server::configuration(&options, projects) {
-        Ok(resolved) => Ok(resolved.config),
-        Err(error) => {
-            eprint(format_args!("agentd: {}", error.diagnostic()));
-            Err(ExitCode::from(2))
-        }
-    }
+    let resolved = server::configuration(&options, projects);
+    Ok(resolved.map_err(|error| Invalid::new(error.diagnostic()))?.config)
 }
 
 /// Prints a line of the result to standard output.

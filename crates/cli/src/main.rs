@@ -15,8 +15,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
-    app_server, demo, doctor, exec, gateway as gateway_command, login, model_server, rules,
-    sandbox as sandbox_command, threads,
+    Invalid, app_server, demo, doctor, exec, gateway as gateway_command, login, model_server,
+    rules, sandbox as sandbox_command, threads,
 };
 use crate::environment::Environment;
 
@@ -128,11 +128,16 @@ fn main() -> ExitCode {
     let given = ();
     let mut arguments = Arguments::parse();
     arguments.config.add_leading(std::env::args_os());
+    let prints_thread_events =
+        matches!(&arguments.command, Command::Exec(exec) if exec.prints_thread_events());
     match run(arguments, given) {
         Ok(code) => code,
         Err(error) => {
+            if prints_thread_events {
+                exec::print_error_event(&error);
+            }
             commands::eprint(format_args!("agentd: {error:#}"));
-            ExitCode::FAILURE
+            commands::exit_code(&error)
         }
     }
 }
@@ -149,8 +154,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     for (names, on) in [(&arguments.config.enable, true), (&arguments.config.disable, false)] {
         for name in names {
             if let Some(message) = config::table::unknown_feature(name) {
-                commands::eprint(format_args!("agentd: {message}"));
-                return Ok(ExitCode::from(2));
+                return Err(Invalid::new(message).into());
             }
             overrides.push(format!("features.{name}={on}"));
         }

@@ -251,6 +251,27 @@ fn exec_prints_the_events_of_the_dialect() {
 }
 
 #[test]
+fn an_error_without_a_turn_is_an_event() {
+    let env = TestEnvironment::new();
+    let check = |more: &[&str], code: i32, expect: &str| {
+        let output = env.pipe(&[&EXEC[..], more].concat(), "");
+        let found = events(&output);
+        assert_eq!((output.status.code(), found.len()), (Some(code), 1), "{more:?}: {found:?}");
+        assert_eq!(found[0]["type"], "error", "{more:?}: {found:?}");
+        assert!(found[0]["message"].as_str().unwrap().contains(expect), "{more:?}: {found:?}");
+        assert!(stderr(&output).contains(expect), "{more:?}: {}", stderr(&output));
+    };
+    check(&["-m", "echo"], 2, "the prompt is empty");
+    check(&["-m", "echo", "resume", "none"], 2, "the prompt is empty");
+    check(&["-c", r#"sandbox_mode="zork""#, "hello"], 2, "sandbox_mode");
+    check(&["--enable", "zork", "hello"], 2, "zork");
+    check(&["--output-schema", "none.json", "hello"], 2, "none.json: No such file");
+    check(&["--add-dir", "nowhere", "hello"], 2, "--add-dir: cannot use");
+    check(&["--model-provider", "nobody", "hello"], 1, "nobody");
+    check(&["-m", "echo", "resume", "none", "hello"], 1, "thread not found");
+}
+
+#[test]
 fn exec_reads_the_key_and_the_home_of_the_dialect() {
     let env = TestEnvironment::new();
     let script = env.script(&json!([{
@@ -318,10 +339,12 @@ fn exec_reviews() {
         (Some(0), "Looks good to me.\n"),
         "{errors}"
     );
+    assert!(!errors.contains("Looks good to me."), "{errors}");
     let arguments = [&EXEC[..], &["-m", &script, "review", "the file zebra.txt"]].concat();
     let found = events(&env.run(&arguments));
-    let mut messages = found.iter().filter(|event| event["item"]["type"] == "agent_message");
-    assert_eq!(messages.next_back().unwrap()["item"]["text"], "Looks good to me.", "{found:?}");
+    let messages = found.iter().filter(|event| event["item"]["type"] == "agent_message");
+    let texts: Vec<&Value> = messages.map(|event| &event["item"]["text"]).collect();
+    assert_eq!(texts, ["Looks good to me."], "{found:?}");
     let piped = env.pipe(&[&base[..], &["review", "-"]].concat(), "the file zebra.txt");
     assert_eq!(stdout(&piped), "Looks good to me.\n", "{}", stderr(&piped));
 }

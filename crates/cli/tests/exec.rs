@@ -152,7 +152,33 @@ fn the_prompt_is_read_from_standard_input() {
     check(&["-"], "from a pipe\n", 0, "from a pipe\n", "");
     check(&[], "from a pipe", 0, "from a pipe\n", "");
     check(&["from arguments"], "from a pipe", 0, "from arguments\n", "");
-    check(&["-"], " \n", 1, "", "the prompt is empty");
+    check(&["-"], " \n", 2, "", "the prompt is empty");
+}
+
+#[test]
+fn invalid_arguments_have_exit_code_2() {
+    let env = TestEnvironment::new();
+    std::fs::write(env.work().join("file"), "").unwrap();
+    let check = |arguments: &[&str], expect: &str| {
+        let output = env.pipe(&exec("echo", arguments), "");
+        assert_eq!(
+            (output.status.code(), stdout(&output).as_str()),
+            (Some(2), ""),
+            "{arguments:?}"
+        );
+        assert!(stderr(&output).contains(expect), "{arguments:?}: {}", stderr(&output));
+        let causes = stderr(&output).matches("No such file").count();
+        assert!(causes <= 1, "{}", stderr(&output));
+    };
+    check(&[], "the prompt is empty");
+    check(&["resume", "none"], "the prompt is empty");
+    check(&["--cd", "nowhere", "hello"], "--cd: cannot use");
+    check(&["--add-dir", "nowhere", "hello"], "--add-dir: cannot use");
+    check(&["--add-dir", "file", "hello"], "file is not a folder");
+    check(&["--output-schema", "none.json", "hello"], "none.json: No such file");
+    check(&["--ephemeral", "resume", "none", "hello"], "is stored already");
+    check(&["-c", r#"sandbox_mode="zork""#, "hello"], "sandbox_mode");
+    check(&["--enable", "zork", "hello"], "zork");
 }
 
 #[test]
@@ -163,7 +189,6 @@ fn errors_name_a_remedy() {
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
         assert!(stderr(&output).contains(expect), "{}", stderr(&output));
     };
-    check(&["exec", "--cd", "nowhere", "hello"], "cannot use");
     check(
         &["exec", "--model-provider", "unknown", "hello"],
         "the configuration has default, lmstudio, offline",

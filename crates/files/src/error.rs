@@ -19,8 +19,8 @@ pub enum Error {
     #[error("{}: it is not UTF-8 text", .0.display())]
     NotText(PathBuf),
     /// The operating system reports an error.
-    #[error("{}: {source}", .path.display())]
-    Io { path: PathBuf, source: io::Error },
+    #[error("{}: {cause}", .path.display())]
+    Io { path: PathBuf, cause: io::Error },
     /// A secret that other users can replace.
     #[error(
         "{path}: other users can change this file (mode {mode:03o}); run `chmod 600 {path}`, and make \
@@ -64,14 +64,14 @@ impl Error {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound};
-        matches!(self, Self::Io { source, .. } if matches!(source.kind(), NotFound | NotADirectory))
+        matches!(self, Self::Io { cause, .. } if matches!(cause.kind(), NotFound | NotADirectory))
     }
 
     /// The error without its path, for callers whose own error names the path.
     #[must_use]
     pub fn into_io(self) -> io::Error {
         let (kind, message) = match self {
-            Self::Io { source, .. } => return source,
+            Self::Io { cause, .. } => return cause,
             Self::NotRegular { kind, .. } => {
                 (io::ErrorKind::InvalidInput, format!("it is {kind}, not a regular file"))
             }

@@ -77,8 +77,8 @@ fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, 
         options,
         libc::O_NONBLOCK | libc::O_NOCTTY | flags,
     );
-    let failed = |source| Error::Io { path: path.to_owned(), source };
-    let file = options.open(path).map_err(|source| refused(path, source))?;
+    let failed = |cause| Error::Io { path: path.to_owned(), cause };
+    let file = options.open(path).map_err(|cause| refused(path, cause))?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(Error::NotRegular {
@@ -91,14 +91,14 @@ fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, 
 
 /// The error about a path that cannot be opened. For sockets, folders opened for writing, devices
 /// without a driver and links that are not followed, it names the kind of file.
-fn refused(path: &Path, source: io::Error) -> Error {
-    let kind = match source.kind() {
+fn refused(path: &Path, cause: io::Error) -> Error {
+    let kind = match cause.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => None,
         _ => path.symlink_metadata().ok().map(|metadata| metadata.file_type()),
     };
     // If links are followed, the target is what could not be opened.
     let kind = match kind {
-        Some(kind) if kind.is_symlink() && !is_refused_link(&source) => {
+        Some(kind) if kind.is_symlink() && !is_refused_link(&cause) => {
             path.metadata().ok().map(|metadata| metadata.file_type())
         }
         kind => kind,
@@ -107,15 +107,15 @@ fn refused(path: &Path, source: io::Error) -> Error {
         Some(kind) if !kind.is_file() => {
             Error::NotRegular { path: path.to_owned(), kind: FileKind::new(kind) }
         }
-        _ => Error::Io { path: path.to_owned(), source },
+        _ => Error::Io { path: path.to_owned(), cause },
     }
 }
 
 /// Whether the error is about a symbolic link at the end of the path. Too long a chain of links
 /// gives the same error, for which "a symbolic link" is right as well.
-fn is_refused_link(source: &io::Error) -> bool {
+fn is_refused_link(cause: &io::Error) -> bool {
     #[cfg(unix)]
-    return source.raw_os_error() == Some(libc::ELOOP);
+    return cause.raw_os_error() == Some(libc::ELOOP);
     #[cfg(not(unix))]
     return false;
 }

@@ -49,7 +49,7 @@ pub fn open_argument(path: &Path) -> Result<File, Error> {
     if !descriptors.iter().any(|start| path.starts_with(start)) {
         return Ok(open(path)?.file);
     }
-    File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })
+    File::open(path).map_err(|cause| Error::Io { path: path.to_owned(), cause })
 }
 
 impl Opened {
@@ -72,7 +72,7 @@ impl Opened {
     pub fn start(self, path: &Path, max_bytes: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::with_capacity(capacity(self.metadata.len().min(max_bytes)));
         let read = self.file.take(max_bytes).read_to_end(&mut bytes);
-        read.map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        read.map_err(|cause| Error::Io { path: path.to_owned(), cause })?;
         Ok(bytes)
     }
 }
@@ -81,7 +81,7 @@ fn bounded(file: File, path: &Path, length: u64, max_bytes: u64) -> Result<Vec<u
     let mut bytes = Vec::with_capacity(capacity(length));
     // The file may grow while it is read, so one byte beyond the bound is read to detect that.
     let read = file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
-    read.map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    read.map_err(|cause| Error::Io { path: path.to_owned(), cause })?;
     if bytes.len() as u64 > max_bytes {
         return Err(Error::TooLarge { path: path.to_owned(), max_bytes });
     }

@@ -183,7 +183,7 @@ impl Scanned {
 pub enum Invalid {
     /// The body is not JSON.
     #[error("The body is not valid JSON: {0}.")]
-    Malformed(#[from] Malformed),
+    Malformed(Malformed),
     /// The body is not an object.
     #[error("The body must be a JSON object.")]
     NotAnObject,
@@ -219,6 +219,12 @@ pub enum Invalid {
         /// The field: `n` or `best_of`.
         param: &'static str,
     },
+}
+
+impl From<Malformed> for Invalid {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
 }
 
 impl Invalid {

@@ -102,13 +102,19 @@ impl Client {
 pub(crate) enum PostError {
     /// The URL is invalid.
     #[error("the request cannot be sent: {0}")]
-    Invalid(#[from] hyper::http::Error),
+    Invalid(hyper::http::Error),
     /// There was no response.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// The response is an error.
     #[error("it answered {0}")]
     Refused(StatusCode),
+}
+
+impl From<hyper::http::Error> for PostError {
+    fn from(error: hyper::http::Error) -> Self {
+        Self::Invalid(error)
+    }
 }
 
 impl Client {

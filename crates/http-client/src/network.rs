@@ -50,8 +50,8 @@ pub enum NetworkError {
     #[error("{purpose}: {problem}")]
     File { purpose: String, problem: String },
     /// A PEM file has unusable content.
-    #[error("{purpose}: {source}")]
-    Content { purpose: String, source: TlsError },
+    #[error("{purpose}: {cause}")]
+    Content { purpose: String, cause: TlsError },
     /// A client certificate without its key, or the other way round.
     #[error(
         "a client certificate needs both `tls.client-certificate` and `tls.client-private-key`; \
@@ -116,9 +116,9 @@ impl Network {
             let Some(path) = path else { continue };
             let pem = read(purpose, path)?;
             // Each file on its own, so that the error names the one that is wrong.
-            client_config(&Roots::Pem(pem.clone()), None, None).map_err(|source| {
+            client_config(&Roots::Pem(pem.clone()), None, None).map_err(|cause| {
                 let purpose = format!("{purpose} {}", path.display());
-                NetworkError::Content { purpose, source }
+                NetworkError::Content { purpose, cause }
             })?;
             pems.push(pem);
         }

@@ -8,10 +8,10 @@ use crate::{Answer, ErrorObject, Outgoing, RequestId};
 
 /// A value that has no JSON form, such as a map whose keys are not strings.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the message `{what}` as JSON: {source}")]
+#[error("cannot write the message `{what}` as JSON: {cause}")]
 pub struct EncodeError {
     what: String,
-    source: serde_json::Error,
+    cause: serde_json::Error,
 }
 
 /// Encodes a success response. A result without a JSON form becomes a -32603 error that says so,
@@ -65,7 +65,7 @@ pub fn encode_notification<T: Serialize + ?Sized>(
     method: &str,
     params: &T,
 ) -> Result<Bytes, EncodeError> {
-    object(|out| call(out, method, params)).map_err(|source| error(method, source))
+    object(|out| call(out, method, params)).map_err(|cause| error(method, cause))
 }
 
 /// Encodes a request. Parameters that serialize to `null`, such as `()`, are left out.
@@ -81,7 +81,7 @@ pub fn encode_request<T: Serialize + ?Sized>(
         member(out, "id", id)?;
         call(out, method, params)
     })
-    .map_err(|source| error(method, source))
+    .map_err(|cause| error(method, cause))
 }
 
 /// Returns `text` escaped as the content of a JSON string, without the quotes.
@@ -118,14 +118,14 @@ impl DeltaFrame {
     ) -> Result<Self, EncodeError> {
         let whole = encode_notification(method, params)?;
         let Some(open) = whole.strip_suffix(b"}}") else {
-            let source = serde::ser::Error::custom("the parameters of a delta must be an object");
-            return Err(error(method, source));
+            let cause = serde::ser::Error::custom("the parameters of a delta must be an object");
+            return Err(error(method, cause));
         };
         let mut head = open.to_vec();
         if head.last() != Some(&b'{') {
             head.push(b',');
         }
-        write(&mut head, name).map_err(|source| error(method, source))?;
+        write(&mut head, name).map_err(|cause| error(method, cause))?;
         head.extend_from_slice(b":\"");
         Ok(Self { head: head.into(), tail: Bytes::from_static(b"\"}}") })
     }
@@ -137,8 +137,8 @@ impl DeltaFrame {
     }
 }
 
-fn error(method: &str, source: serde_json::Error) -> EncodeError {
-    EncodeError { what: method.to_owned(), source }
+fn error(method: &str, cause: serde_json::Error) -> EncodeError {
+    EncodeError { what: method.to_owned(), cause }
 }
 
 /// Initial size of a message's buffer: enough for most messages, little waste for small ones.

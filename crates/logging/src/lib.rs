@@ -69,14 +69,14 @@ enum Format {
 pub enum SettingError {
     /// The value of `RUST_LOG`.
     #[error(
-        "RUST_LOG: `{value}` is not a filter: {source}; write a level (`off`, `error`, `warn`, \
+        "RUST_LOG: `{value}` is not a filter: {cause}; write a level (`off`, `error`, `warn`, \
          `info`, `debug`, `trace`), or targets with levels, as in `warn,server=debug`"
     )]
     Filter {
         /// What the variable holds.
         value: String,
         /// What is wrong with it.
-        source: tracing_subscriber::filter::ParseError,
+        cause: tracing_subscriber::filter::ParseError,
     },
     /// The value of `LOG_FORMAT`.
     #[error("LOG_FORMAT: `{0}` is not a format; set it to `text` or `json`")]
@@ -107,7 +107,7 @@ impl Logging {
             Some(value) => for_own_crates(
                 value
                     .parse()
-                    .map_err(|source| SettingError::Filter { value: value.to_owned(), source })?,
+                    .map_err(|cause| SettingError::Filter { value: value.to_owned(), cause })?,
             ),
         };
         let format = match format.unwrap_or_default() {

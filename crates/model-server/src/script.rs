@@ -212,12 +212,12 @@ pub struct Cut {
 /// An invalid script. The message names the file, and the line or the step.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    #[error("cannot read script {path}: {source}")]
-    Read { path: String, source: std::io::Error },
+    #[error("cannot read script {path}: {cause}")]
+    Read { path: String, cause: std::io::Error },
     #[error("script {path} is larger than {} MiB; split it", MAX_SCRIPT_BYTES >> 20)]
     TooLarge { path: String },
-    #[error("script {origin}: {source}")]
-    Syntax { origin: String, source: serde_json::Error },
+    #[error("script {origin}: {cause}")]
+    Syntax { origin: String, cause: serde_json::Error },
     #[error("script {origin}: {problem}")]
     Invalid { origin: String, problem: validate::Problem },
     #[error(
@@ -235,7 +235,7 @@ impl Script {
     pub fn parse(origin: &str, json: &str) -> Result<Self, ScriptError> {
         let origin = || origin.to_owned();
         let script: Self = serde_json::from_str(json)
-            .map_err(|source| ScriptError::Syntax { origin: origin(), source })?;
+            .map_err(|cause| ScriptError::Syntax { origin: origin(), cause })?;
         validate::check(&script)
             .map_err(|problem| ScriptError::Invalid { origin: origin(), problem })?;
         Ok(script)
@@ -249,7 +249,7 @@ impl Script {
         let name = path.display().to_string();
         let text = files::read_text(path, MAX_SCRIPT_BYTES).map_err(|error| match error {
             files::Error::TooLarge { .. } => ScriptError::TooLarge { path: name.clone() },
-            error => ScriptError::Read { path: name.clone(), source: error.into_io() },
+            error => ScriptError::Read { path: name.clone(), cause: error.into_io() },
         })?;
         Self::parse(&name, &text)
     }

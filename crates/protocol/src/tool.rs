@@ -110,6 +110,7 @@ pub struct ToolRequestUserInputOption {
 /// The client's response to `item/tool/requestUserInput`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct ToolRequestUserInputResponse {
     /// Answers by question id.
     pub answers: BTreeMap<String, ToolRequestUserInputAnswer>,
@@ -118,6 +119,7 @@ pub struct ToolRequestUserInputResponse {
 /// Answers to one question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct ToolRequestUserInputAnswer {
     pub answers: Vec<String>,
 }

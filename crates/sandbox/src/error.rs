@@ -97,7 +97,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
+    /// What caused the cause: the cause itself is part of the message.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        let source: &dyn std::error::Error = self.source.as_deref()?;
+        source.source()
     }
 }

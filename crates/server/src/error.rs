@@ -142,6 +142,7 @@ impl Error {
         self
     }
 
+    /// Keeps the cause, which is part of the message.
     #[must_use]
     pub(crate) fn with_source(
         mut self,
@@ -184,9 +185,9 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
+    /// What caused the cause: the cause itself is part of the message.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let source = self.inner.source.as_deref()?;
-        Some(source)
+        self.inner.source.as_ref()?.source()
     }
 }
 

@@ -100,22 +100,22 @@ pub enum StoreError {
         needed: &'static str,
     },
     /// A file or folder of the store cannot be used.
-    #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
+    #[error("cannot {action} {}: {cause}{}", path.display(), advice(cause))]
     Io {
         /// What failed, as a verb such as "create" or "lock".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The cause.
-        source: Arc<io::Error>,
+        cause: Arc<io::Error>,
     },
     /// Another error of SQLite.
-    #[error("cannot use {}: {source}", path.display())]
+    #[error("cannot use {}: {cause}", path.display())]
     Sqlite {
         /// The database file.
         path: PathBuf,
         /// The cause.
-        source: Arc<rusqlite::Error>,
+        cause: Arc<rusqlite::Error>,
     },
     /// The owner name of the open options is not a valid file name, or in use.
     #[error("owner name `{owner}` {reason}; give every open store a unique name such as a UUID")]
@@ -262,7 +262,7 @@ impl StoreError {
         if source.kind() == io::ErrorKind::StorageFull {
             return Self::Full { path: path.to_owned() };
         }
-        Self::Io { action, path: path.to_owned(), source: Arc::new(source) }
+        Self::Io { action, path: path.to_owned(), cause: Arc::new(source) }
     }
 }
 
@@ -302,7 +302,7 @@ impl Failure {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 StoreError::Corrupt { path, detail: source.to_string() }
             }
-            _ => StoreError::Sqlite { path, source: Arc::new(source) },
+            _ => StoreError::Sqlite { path, cause: Arc::new(source) },
         }
     }
 

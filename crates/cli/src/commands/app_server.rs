@@ -99,9 +99,7 @@ pub(crate) async fn run(
         Some(Action::Proxy(to)) => return proxy::run(to, &environment()?).await,
         None => {
             let environment = environment()?;
-            if let Err(code) = checked(&environment, false) {
-                return Ok(code);
-            }
+            checked(&environment, false)?;
             serve(arguments, environment, given).await?;
         }
     }

@@ -146,7 +146,7 @@ async fn perform(
     let input = vec![UserInput::Text { text, text_elements: Vec::new() }];
     let params = local::turn_start(&thread.thread.id, input);
     let ended = local.turn(&params, show, signals).await?;
-    show.screen.finish()?;
+    show.screen.finish(true)?;
     if let TurnEnd::Turn(turn) = &ended {
         let took = turn.duration_ms.map(|ms| format!(" in {}", seconds(ms))).unwrap_or_default();
         show.call("turn/completed", &format!("{:?}{took}", turn.status).to_lowercase())?;

@@ -20,7 +20,7 @@ use protocol::{
 
 use crate::commands::local::{self, LocalServer, Signals, TurnEnd};
 use crate::commands::transcript::{Detail, Palette, Transcript, sandbox_name};
-use crate::commands::{checked, eprint};
+use crate::commands::{Invalid, checked, eprint};
 use crate::environment::Environment;
 pub(crate) use arguments::Arguments;
 use arguments::{Task, Thread};
@@ -74,37 +74,25 @@ const OUTPUT_LINES: usize = 12;
 /// Most lines of a file's diff that are shown on a terminal.
 const DIFF_LINES: usize = 60;
 
-/// Runs the subcommand. Exit codes: 0 the turn completed, 1 it failed, 2 no prompt, 130 and 143
-/// ended by an interrupt or a termination.
+/// Runs the subcommand. Exit codes: 0 the turn completed, 1 it failed, 2 the arguments or the
+/// configuration are invalid, 130 and 143 ended by an interrupt or a termination.
 pub(crate) async fn run(
-    arguments: Arguments,
+    mut arguments: Arguments,
     mut environment: Environment,
 ) -> anyhow::Result<ExitCode> {
-    if let Some(folder) = &arguments.cd {
-        environment.cwd = input::folder(&environment.cwd, folder)?;
-    }
-    let (thread, task) = (arguments.thread()?, arguments.task()?);
+    let config = prepare(&mut arguments, &mut environment).map_err(Invalid::from)?;
+    let thread = arguments.thread().map_err(Invalid::from)?;
+    let task = arguments.task().map_err(Invalid::from)?;
     let is_missing = |prompt| input::is_prompt_missing(prompt, io::stdin().is_terminal());
     if matches!(task, Task::Turn(prompt) if is_missing(prompt)) {
-        eprint(format_args!("{}", input::NO_PROMPT));
-        return Ok(ExitCode::from(2));
+        return Err(Invalid::new(input::NO_PROMPT).into());
     }
-    let config = match checked(&environment, true) {
-        Ok(config) => config,
-        Err(code) => return Ok(code),
-    };
+    let work = Work::read(&arguments, task, &environment.cwd).map_err(Invalid::from)?;
     if arguments.oss {
         let names_model = arguments.model.is_some() || config.model.is_some();
         let selected = local_provider(&environment, &config, names_model).await?;
         environment.overrides.extend(selected);
     }
-    if config.permission_profile.is_some() && !arguments.add_dirs.is_empty() {
-        bail!(
-            "--add-dir: `default_permissions` selects a permission profile, which alone decides \
-             about folders; add the folder there, or give --sandbox workspace-write"
-        );
-    }
-    let work = Work::read(&arguments, task, &environment.cwd)?;
     let mut signals = Signals::catch()?;
     let is_terminal = io::stderr().is_terminal();
     let palette = Palette::for_terminal(&environment, is_terminal);
@@ -134,20 +122,44 @@ pub(crate) async fn run(
     };
     let outcome = match opened {
         Ok(thread) => {
-            let policy = policy(&arguments, &thread, &cwd);
+            let policy = policy(&arguments, &thread);
             converse(thread, work, policy, &mut local, &mut report, &mut signals).await
         }
         Err(error) => Err(error),
     };
-    if let Err(error) = &outcome {
-        report.failed(error);
-    }
     if let Ok((_, TurnEnd::AtOnce(code))) = outcome {
         return Ok(ExitCode::from(code));
     }
     local.close().await;
     let (thread, ended) = outcome?;
     conclude(&arguments, &cwd, &thread, &ended, &mut report)
+}
+
+/// Resolves the folders of the arguments, and reads the configuration.
+fn prepare(
+    arguments: &mut Arguments,
+    environment: &mut Environment,
+) -> anyhow::Result<config::Config> {
+    if let Some(folder) = &arguments.cd {
+        environment.cwd = input::folder("--cd", &environment.cwd, folder)?;
+    }
+    for folder in &mut arguments.add_dirs {
+        *folder = input::folder("--add-dir", &environment.cwd, folder)?;
+    }
+    let config = checked(environment, true)?;
+    if config.permission_profile.is_some() && !arguments.add_dirs.is_empty() {
+        bail!(
+            "--add-dir: `default_permissions` selects a permission profile, which alone decides \
+             about folders; add the folder there, or give --sandbox workspace-write"
+        );
+    }
+    Ok(config)
+}
+
+/// Prints the event of an error without a turn, for `--experimental-json`.
+pub(crate) fn print_error_event(error: &anyhow::Error) {
+    // The exit code says the same.
+    let _ = thread_events::print_error(&mut io::stdout(), &format!("{error:#}"));
 }
 
 /// What the agent is given.
@@ -197,11 +209,7 @@ async fn converse(
 }
 
 /// The thread's sandbox with the folders of `--add-dir`; `None` when it stays as it is.
-fn policy(
-    arguments: &Arguments,
-    thread: &ThreadStartResponse,
-    cwd: &Path,
-) -> Option<SandboxPolicy> {
+fn policy(arguments: &Arguments, thread: &ThreadStartResponse) -> Option<SandboxPolicy> {
     if arguments.add_dirs.is_empty() {
         return None;
     }
@@ -211,7 +219,7 @@ fn policy(
         eprint(format_args!("agentd: --add-dir changes nothing with the sandbox {name}"));
         return None;
     };
-    writable_roots.extend(arguments.add_dirs.iter().map(|dir| cwd.join(dir).display().to_string()));
+    writable_roots.extend(arguments.add_dirs.iter().map(|dir| dir.display().to_string()));
     Some(policy)
 }
 
@@ -283,7 +291,8 @@ fn conclude(
     ended: &TurnEnd,
     report: &mut Report,
 ) -> anyhow::Result<ExitCode> {
-    report.finish();
+    let is_completed = matches!(ended, TurnEnd::Turn(turn) if turn.status == TurnStatus::Completed);
+    report.finish(is_completed);
     if report.has_declined {
         eprint(format_args!("agentd: {}", advice::declined(thread)));
     }

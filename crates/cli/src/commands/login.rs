@@ -51,10 +51,7 @@ pub(crate) async fn login(
     arguments: Arguments,
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
-    let config = match checked(&environment, false) {
-        Ok(config) => config,
-        Err(code) => return Ok(code),
-    };
+    let config = checked(&environment, false)?;
     let settings = server::account_settings(&config);
     let has_environment_key = server::uses_environment_key(&config);
     let accounts = server::accounts(&environment.clone().options("cli"));
@@ -95,10 +92,7 @@ pub(crate) async fn logout(
     _arguments: LogoutArguments,
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
-    let config = match checked(&environment, false) {
-        Ok(config) => config,
-        Err(code) => return Ok(code),
-    };
+    let config = checked(&environment, false)?;
     make_home(&environment)?;
     let accounts = server::accounts(&environment.options("cli"));
     let was_logged_in = accounts.logout(&server::account_settings(&config)).await?;

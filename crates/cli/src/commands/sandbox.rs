@@ -53,10 +53,7 @@ pub(crate) async fn run(
     arguments: Arguments,
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
-    let config = match checked(&environment, true) {
-        Ok(config) => config,
-        Err(code) => return Ok(code),
-    };
+    let config = checked(&environment, true)?;
     let wanted = match (arguments.mode, arguments.permissions) {
         (Some(Mode::ReadOnly), _) => Some(ChosenPolicy::Mode(SandboxMode::ReadOnly)),
         (Some(Mode::WorkspaceWrite), _) => Some(ChosenPolicy::Mode(SandboxMode::WorkspaceWrite)),

@@ -48,10 +48,7 @@ pub(crate) async fn run(
     arguments: Arguments,
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
-    let config = match checked(&environment, false) {
-        Ok(config) => config,
-        Err(code) => return Ok(code),
-    };
+    let config = checked(&environment, false)?;
     let dir = config.sqlite_home.clone();
     let options = environment.options("cli");
     let store = open(&dir, &*options.clock, &*options.ids)?;

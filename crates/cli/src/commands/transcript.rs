@@ -54,8 +54,8 @@ pub(crate) struct Transcript<W> {
     is_streaming: bool,
     /// Newlines at the end of that text, written when more follows.
     newlines: usize,
-    /// A message without a phase: the answer, unless something follows.
-    held: Option<String>,
+    /// A message without a phase, or the result of a review: the answer, unless something follows.
+    held: Option<(&'static str, String)>,
 }
 
 impl<W: Write> Transcript<W> {
@@ -140,17 +140,21 @@ impl<W: Write> Transcript<W> {
         writeln!(self.out, "{text}")
     }
 
-    /// What is left to say at the end of a turn.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
+    /// What is left to say at the end of a turn. The caller shows the answer of one that is
+    /// completed.
+    pub(crate) fn finish(&mut self, is_completed: bool) -> io::Result<()> {
         self.end_stream()?;
-        self.held = None;
+        if is_completed {
+            self.held = None;
+        }
+        self.release_held()?;
         let Some(usage) = &self.usage else { return Ok(()) };
         let text = tokens(&usage.total);
         self.block(Style::Dim, "tokens", &text)
     }
 
     fn started(&mut self, item: &ThreadItem) -> io::Result<()> {
-        self.release_held()?;
+        self.release_held_before(item)?;
         match item {
             ThreadItem::CommandExecution(command) => self.command_line(command),
             ThreadItem::FileChange(change) if self.detail.is_live => self.changes(change),
@@ -166,6 +170,11 @@ impl<W: Write> Transcript<W> {
             ThreadItem::Reasoning(reasoning) => self.reasoning(&reasoning.summary),
             ThreadItem::Plan(plan) => self.block(Style::Mark, "plan", &plan.text),
             ThreadItem::UserMessage(_) | ThreadItem::HookPrompt(_) => Ok(()),
+            ThreadItem::ExitedReviewMode(review) if !self.detail.is_live => {
+                self.release_held_before(item)?;
+                self.held = Some(("review", review.review.clone()));
+                Ok(())
+            }
             other => match words::in_a_line(other) {
                 Some((label, text)) => self.block(Style::Mark, label, &text),
                 None => Ok(()),
@@ -199,7 +208,7 @@ impl<W: Write> Transcript<W> {
             Some(MessagePhase::Commentary) => self.block(Style::Bold, "agent", &message.text),
             Some(MessagePhase::FinalAnswer) => Ok(()),
             None => {
-                self.held = Some(message.text.clone());
+                self.held = Some(("agent", message.text.clone()));
                 Ok(())
             }
         }
@@ -207,9 +216,17 @@ impl<W: Write> Transcript<W> {
 
     fn release_held(&mut self) -> io::Result<()> {
         match self.held.take() {
-            Some(text) => self.block(Style::Bold, "agent", &text),
+            Some((label, text)) => self.block(Style::Bold, label, &text),
             None => Ok(()),
         }
+    }
+
+    /// As [`Self::release_held`]; the result of a review contains the message before it.
+    fn release_held_before(&mut self, item: &ThreadItem) -> io::Result<()> {
+        if matches!(item, ThreadItem::ExitedReviewMode(_)) {
+            self.held = None;
+        }
+        self.release_held()
     }
 
     fn reasoning(&mut self, summary: &[String]) -> io::Result<()> {

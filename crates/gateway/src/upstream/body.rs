@@ -70,7 +70,13 @@ pub(crate) enum BodyError {
     TooSlow,
     /// The client disconnected.
     #[error("the request's body was cut: {0}")]
-    Cut(#[from] hyper::Error),
+    Cut(hyper::Error),
+}
+
+impl From<hyper::Error> for BodyError {
+    fn from(error: hyper::Error) -> Self {
+        Self::Cut(error)
+    }
 }
 
 impl Stream {

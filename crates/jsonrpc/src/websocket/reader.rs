@@ -36,7 +36,7 @@ pub enum ReadError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The peer violated a rule.
-    #[error("{0}")]
+    #[error(transparent)]
     Violation(#[from] Violation),
 }
 

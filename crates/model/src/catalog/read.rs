@@ -11,8 +11,8 @@ use super::{Catalog, Effort, Family, family_of};
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// It cannot be read.
-    #[error("{}: cannot be read: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
+    #[error("{}: cannot be read: {cause}", path.display())]
+    Read { path: PathBuf, cause: std::io::Error },
     /// It is larger than [`MAX_CATALOG_BYTES`].
     #[error("{}: a catalog has at most {MAX_CATALOG_BYTES} bytes", path.display())]
     TooLarge { path: PathBuf },
@@ -38,7 +38,7 @@ pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high
 pub fn read(path: &Path) -> Result<Catalog, CatalogError> {
     let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
         files::Error::TooLarge { path, .. } => CatalogError::TooLarge { path },
-        error => CatalogError::Read { path: path.to_owned(), source: error.into_io() },
+        error => CatalogError::Read { path: path.to_owned(), cause: error.into_io() },
     })?;
     parse(&text).map_err(|message| CatalogError::Invalid { path: path.to_owned(), message })
 }

@@ -131,6 +131,11 @@ async fn an_answer_that_does_not_fit_is_refused_to_its_sender() {
         (json!({ "answers": { "dB": { "answers": [] } } }), "no question `dB`"),
         (json!({ "answers": { "db": { "answers": "SQLite" } } }), "invalid type"),
         (json!({ "answers": { "db": "SQLite" } }), "invalid type"),
+        (json!({ "answers": {}, "zork": 1 }), "unknown member `zork`"),
+        (
+            json!({ "answers": { "db": { "answers": ["SQLite"], "note": "x" } } }),
+            "unknown member `note`",
+        ),
         (json!({ "answers": ["SQLite"] }), "invalid type"),
         (json!({ "answers": null }), "invalid type"),
         (json!({ "answer": {} }), "answers"),

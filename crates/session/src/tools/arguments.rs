@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::port::tool::ToolError;
 
-/// The members of a call's arguments. Unknown members are ignored.
+/// The members of a call's arguments. Unknown members are ignored unless their names are checked.
 pub(crate) struct Arguments<'n> {
     tool: &'n str,
     members: Map<String, Value>,
@@ -189,6 +189,17 @@ impl<'n> Arguments<'n> {
         let Some(name) = unknown else { return Ok(()) };
         Err(self.fault(&format!(
             "there is no member {}; the members are {}",
+            shown(&Value::from(name.as_str())),
+            known.join(", ")
+        )))
+    }
+
+    /// As [`Arguments::check_names`], of an object inside the arguments: `place` is its path.
+    pub(crate) fn check_names_in(&self, place: &str, known: &[&str]) -> Result<(), ToolError> {
+        let unknown = self.members.keys().find(|name| !known.contains(&name.as_str()));
+        let Some(name) = unknown else { return Ok(()) };
+        Err(self.fault(&format!(
+            "`{place}` has no member {}; its members are {}",
             shown(&Value::from(name.as_str())),
             known.join(", ")
         )))

@@ -71,24 +71,36 @@ impl Tool for RequestPermissions {
 
     fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError> {
         let mut members = Arguments::read(NAME, arguments)?;
+        members.check_names(&["reason", "permissions"])?;
         let reason = members.text("reason")?.filter(|reason| !reason.trim().is_empty());
         if reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(wrong(&format!("`reason` is longer than {MAX_REASON} characters")));
         }
         let missing = || wrong("`permissions` is missing; give `file_system` or `network`");
         let mut permissions = members.object("permissions")?.ok_or_else(missing)?;
-        let files = permissions.object("file_system")?;
-        let mut files = match files {
-            Some(files) => Some(files),
-            None => permissions.object("fileSystem")?,
-        };
+        permissions.check_names_in("permissions", &["file_system", "fileSystem", "network"])?;
+        let mut files =
+            match (permissions.object("file_system")?, permissions.object("fileSystem")?) {
+                (Some(_), Some(_)) => {
+                    return Err(wrong(
+                        "`file_system` is given twice, also as `fileSystem`; give one",
+                    ));
+                }
+                (one, other) => one.or(other),
+            };
+        if let Some(files) = &files {
+            files.check_names_in("permissions.file_system", &["read", "write"])?;
+        }
         let mut folders = |name: &str| match &mut files {
             Some(files) => Ok(files.words(name)?.unwrap_or_default()),
             None => Ok(Vec::new()),
         };
         let (read, write) = (folders("read")?, folders("write")?);
         let network = match permissions.object("network")? {
-            Some(mut network) => network.flag("enabled")?,
+            Some(mut network) => {
+                network.check_names_in("permissions.network", &["enabled"])?;
+                network.flag("enabled")?
+            }
             None => false,
         };
         if read.is_empty() && write.is_empty() && !network {
@@ -197,11 +209,28 @@ mod tests {
             (json!({ "file_system": ["/a"] }), "give an object"),
             (json!({ "file_system": { "write": "/a" } }), "a list of strings"),
             (json!({ "network": true }), "give an object"),
+            (
+                json!({ "network": { "hosts": ["a.example"] } }),
+                "`permissions.network` has no member `\"hosts\"`; its members are enabled",
+            ),
+            (
+                json!({ "file_system": { "entries": [], "read": ["/a"] } }),
+                "`permissions.file_system` has no member `\"entries\"`; its members are read, write",
+            ),
+            (json!({ "macos": {}, "network": { "enabled": true } }), "no member `\"macos\"`"),
+            (
+                json!({ "file_system": { "read": ["/a"] }, "fileSystem": { "write": ["/b"] } }),
+                "`file_system` is given twice",
+            ),
             (json!({ "file_system": { "read": many } }), "more than 32 folders"),
         ] {
             let arguments = json!({ "permissions": permissions }).to_string();
             let message = RequestPermissions.read(&arguments).unwrap_err().into_message();
             assert!(message.contains(expected), "{expected} in {message}");
         }
+        let misspelt =
+            json!({ "permissions": { "network": { "enabled": true } }, "scope": "turn" });
+        let message = RequestPermissions.read(&misspelt.to_string()).unwrap_err().into_message();
+        assert!(message.contains("there is no member `\"scope\"`"), "{message}");
     }
 }

@@ -23,6 +23,9 @@ const MAX_NAME: usize = 200;
 /// Characters of a question or a description.
 const MAX_TEXT: usize = 4_000;
 
+const QUESTION_MEMBERS: [&str; 8] =
+    ["id", "header", "question", "options", "isOther", "is_other", "isSecret", "is_secret"];
+
 /// Why no question is asked under the policy `never`.
 const NEVER: &str = "not answered: the approval policy is `never`, so no question is asked; decide \
      yourself, and state the assumption in your final message";
@@ -87,6 +90,7 @@ impl Tool for RequestUserInput {
 
     fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError> {
         let mut members = Arguments::read(NAME, arguments)?;
+        members.check_names(&["questions"])?;
         let questions = members.objects("questions")?;
         if questions.is_empty() || questions.len() > MAX_QUESTIONS {
             let count = questions.len();
@@ -106,6 +110,7 @@ impl Tool for RequestUserInput {
 }
 
 fn question(mut members: Arguments<'_>) -> Result<UserQuestion, ToolError> {
+    members.check_names_in("questions", &QUESTION_MEMBERS)?;
     let id = bounded("id", members.needed_text("id", "a name for the answer")?, MAX_NAME)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !id.chars().all(plain) {
@@ -136,6 +141,7 @@ fn question(mut members: Arguments<'_>) -> Result<UserQuestion, ToolError> {
 }
 
 fn option(mut members: Arguments<'_>) -> Result<QuestionOption, ToolError> {
+    members.check_names_in("options", &["label", "description"])?;
     let label = members.needed_text("label", "the answer")?;
     let description = members.text("description")?.unwrap_or_default();
     if description.chars().count() > MAX_TEXT {
@@ -247,6 +253,15 @@ mod tests {
             (options(&[""]), "`label` is empty"),
             (one(&json!({ "options": 5 })), "a list of objects"),
             (one(&json!({ "isOther": "maybe" })), "true or false"),
+            (json!({ "question": [], "questions": [] }), "there is no member `\"question\"`"),
+            (
+                one(&json!({ "zork": null })),
+                "`questions` has no member `\"zork\"`; its members are id",
+            ),
+            (
+                one(&json!({ "options": [{ "label": "a", "description": "b", "value": 1 }] })),
+                "`options` has no member `\"value\"`; its members are label, description",
+            ),
             (options(&(0..21).map(|_| "x").collect::<Vec<_>>()), "more than 20"),
         ] {
             let message = error(&arguments);

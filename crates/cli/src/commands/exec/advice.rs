@@ -1,6 +1,6 @@
 //! Messages about a turn that did not complete: what happened, and what to do next.
 
-use protocol::{AgentErrorInfo, ThreadStartResponse, TurnError};
+use protocol::{AgentErrorInfo, SandboxPolicy, ThreadStartResponse, TurnError};
 
 use crate::commands::transcript::{clean, sandbox_name};
 
@@ -16,9 +16,27 @@ pub(super) fn failure(error: Option<&TurnError>, thread: &ThreadStartResponse) -
 
 /// What to do about changes and commands that were declined.
 pub(super) fn declined(thread: &ThreadStartResponse) -> String {
+    let advice = match &thread.sandbox {
+        SandboxPolicy::ReadOnly { .. } => {
+            "To allow changes in the folder, use --sandbox workspace-write; to allow one command, add \
+             a command rule"
+        }
+        SandboxPolicy::WorkspaceWrite { network_access: false, .. } => {
+            "To allow changes in another folder, use --add-dir; for the network, use -c \
+             sandbox_workspace_write.network_access=true; to allow one command, add a command rule"
+        }
+        SandboxPolicy::WorkspaceWrite { network_access: true, .. } => {
+            "To allow changes in another folder, use --add-dir; to allow one command, add a command \
+             rule"
+        }
+        SandboxPolicy::DangerFullAccess {} | SandboxPolicy::ExternalSandbox { .. } => {
+            "The sandbox allows everything: see the command rules and the requirements for what \
+             forbids it"
+        }
+    };
     format!(
-        "a command or change was declined, because `exec` cannot ask for approval (sandbox: {}). To \
-         allow more, use --sandbox workspace-write or add a command rule",
+        "a command or change was declined, because `exec` cannot ask for approval (sandbox: {}). \
+         {advice}",
         sandbox_name(&thread.sandbox)
     )
 }
@@ -82,6 +100,24 @@ mod tests {
             "approvalsReviewer": "user", "sandbox": {"type": "readOnly"}
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn advice_for_what_was_declined_widens_the_sandbox_that_is_on() {
+        let check = |sandbox: serde_json::Value, expect: &[&str], never: &[&str]| {
+            let mut thread = thread(false);
+            thread.sandbox = serde_json::from_value(sandbox).unwrap();
+            let text = declined(&thread);
+            assert!(expect.iter().all(|part| text.contains(part)), "{text}");
+            assert!(!never.iter().any(|part| text.contains(part)), "{text}");
+        };
+        check(json!({"type": "readOnly"}), &["--sandbox workspace-write", "command rule"], &[]);
+        let advised = ["--sandbox workspace-write"];
+        let network = "network_access=true";
+        check(json!({"type": "workspaceWrite"}), &["--add-dir", network], &advised);
+        let open = json!({"type": "workspaceWrite", "networkAccess": true});
+        check(open, &["--add-dir", "command rule"], &[advised[0], network]);
+        check(json!({"type": "dangerFullAccess"}), &["requirements"], &[advised[0], "--add-dir"]);
     }
 
     #[test]

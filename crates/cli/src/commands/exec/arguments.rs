@@ -139,6 +139,11 @@ impl Arguments {
         self.experimental_json.then(|| Dialect::named(EVENTS)).flatten()
     }
 
+    /// Whether standard output has the events of the dialect.
+    pub(crate) fn prints_thread_events(&self) -> bool {
+        self.experimental_json
+    }
+
     /// Whether standard output is for events alone.
     pub(super) fn prints_events(&self) -> bool {
         self.json || self.experimental_json

@@ -17,7 +17,7 @@ const MAX_PROMPT: u64 = 8 << 20;
 const MAX_SCHEMA: u64 = 1 << 20;
 
 /// The error of a missing prompt.
-pub(super) const NO_PROMPT: &str = "agentd exec: the prompt is missing. Give it as an argument, as in \
+pub(super) const NO_PROMPT: &str = "the prompt is missing. Give it as an argument, as in \
     `agentd exec \"fix the failing test\"`, or on standard input: `agentd exec < prompt.txt`.";
 
 /// The input of a turn.
@@ -38,6 +38,8 @@ impl Input {
         cwd: &Path,
     ) -> anyhow::Result<Self> {
         let schema = arguments.output_schema.as_ref().map(|file| schema(&cwd.join(file)));
+        // Before standard input is read, which may take as long as its writer likes.
+        let schema = schema.transpose()?;
         let text = match prompt {
             None | Some("-") => prompt_of_input()?,
             Some(prompt) => prompt.to_owned(),
@@ -51,7 +53,7 @@ impl Input {
         for image in &arguments.images {
             parts.push(UserInput::LocalImage { path: path(&cwd.join(image))? });
         }
-        Ok(Self { parts, schema: schema.transpose()? })
+        Ok(Self { parts, schema })
     }
 }
 
@@ -60,17 +62,19 @@ pub(super) fn is_prompt_missing(prompt: Option<&str>, is_terminal: bool) -> bool
     prompt.is_none() && is_terminal
 }
 
-/// The folder that `--cd` names.
+/// The folder that the option `flag` names, without links.
 ///
 /// # Errors
-/// When it is not.
-pub(super) fn folder(cwd: &Path, named: &Path) -> anyhow::Result<PathBuf> {
+/// When it is not there, or has no name in UTF-8.
+pub(super) fn folder(flag: &str, cwd: &Path, named: &Path) -> anyhow::Result<PathBuf> {
     let folder = cwd.join(named);
-    let found =
-        folder.canonicalize().with_context(|| format!("--cd: cannot use {}", folder.display()))?;
+    let found = folder
+        .canonicalize()
+        .with_context(|| format!("{flag}: cannot use {}", folder.display()))?;
     if !found.is_dir() {
-        bail!("--cd: {} is not a folder", folder.display());
+        bail!("{flag}: {} is not a folder", folder.display());
     }
+    path(&found).with_context(|| flag.to_owned())?;
     Ok(found)
 }
 

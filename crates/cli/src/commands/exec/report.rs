@@ -70,14 +70,6 @@ impl Report {
         Ok(())
     }
 
-    /// There is no turn, because of this error; it is returned and printed on standard error too.
-    pub(super) fn failed(&mut self, error: &anyhow::Error) {
-        if let Progress::ThreadEvents(events) = &mut self.progress {
-            // The exit code says the same.
-            let _ = events.failed(&format!("{error:#}"));
-        }
-    }
-
     fn note(&mut self, item: ThreadItem) {
         match item {
             ThreadItem::AgentMessage(message) => self.answer.note(message),
@@ -92,11 +84,12 @@ impl Report {
         }
     }
 
-    /// The turn is over.
-    pub(super) fn finish(&mut self) {
+    /// The turn is over. One that is not completed has no final message: what was held back for it is
+    /// shown.
+    pub(super) fn finish(&mut self, is_completed: bool) {
         if let Progress::Text(text) = &mut self.progress {
             // As above.
-            let _ = text.finish();
+            let _ = text.finish(is_completed);
         }
     }
 }

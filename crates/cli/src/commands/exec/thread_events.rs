@@ -22,6 +22,9 @@ pub(super) struct ThreadEvents<W> {
     usage: Usage,
     /// Number of the last error; errors have no id of their own.
     errors: u64,
+    /// The last message of a review, unless something follows: the review's result contains it.
+    held: Option<Value>,
+    is_reviewing: bool,
 }
 
 /// Tokens of the thread, as far as they are known.
@@ -34,7 +37,15 @@ struct Usage {
 
 impl<W: Write> ThreadEvents<W> {
     pub(super) fn new(out: W) -> Self {
-        Self { out, early: Some(Vec::new()), plan: None, usage: Usage::default(), errors: 0 }
+        Self {
+            out,
+            early: Some(Vec::new()),
+            plan: None,
+            usage: Usage::default(),
+            errors: 0,
+            held: None,
+            is_reviewing: false,
+        }
     }
 
     /// Prints that the thread is there.
@@ -45,15 +56,6 @@ impl<W: Write> ThreadEvents<W> {
         let early = self.early.take().unwrap_or_default();
         self.write(json!({ "type": "thread.started", "thread_id": thread_id }))?;
         early.into_iter().try_for_each(|event| self.write(event))
-    }
-
-    /// Prints why there is no turn.
-    ///
-    /// # Errors
-    /// Of the output.
-    pub(super) fn failed(&mut self, message: &str) -> io::Result<()> {
-        self.early = None;
-        self.write(json!({ "type": "error", "message": message }))
     }
 
     /// Prints the event of a notification, if there is one.
@@ -68,12 +70,13 @@ impl<W: Write> ThreadEvents<W> {
             }
             "item/started" => {
                 let item = read::<protocol::ItemStarted>(params)?.item;
+                self.release_held(&item)?;
                 let event = is_observable(&item).then(|| shown(item)).flatten();
                 event.map_or(Ok(()), |item| self.item("item.started", item))
             }
             "item/completed" => {
                 let item = read::<protocol::ItemCompleted>(params)?.item;
-                shown(item).map_or(Ok(()), |item| self.item("item.completed", item))
+                self.completed(item)
             }
             "turn/plan/updated" => {
                 let event = read::<protocol::TurnPlanUpdated>(params)?;
@@ -99,6 +102,33 @@ impl<W: Write> ThreadEvents<W> {
         }
     }
 
+    fn completed(&mut self, item: ThreadItem) -> io::Result<()> {
+        self.release_held(&item)?;
+        match &item {
+            ThreadItem::EnteredReviewMode(_) => self.is_reviewing = true,
+            ThreadItem::ExitedReviewMode(_) => self.is_reviewing = false,
+            _ => {}
+        }
+        let is_held = self.is_reviewing && matches!(item, ThreadItem::AgentMessage(_));
+        match shown(item) {
+            Some(shown) if is_held => {
+                self.held = Some(shown);
+                Ok(())
+            }
+            Some(shown) => self.item("item.completed", shown),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints the message that was held back, unless `next` is the result that contains it.
+    fn release_held(&mut self, next: &ThreadItem) -> io::Result<()> {
+        let held = self.held.take();
+        match held.filter(|_| !matches!(next, ThreadItem::ExitedReviewMode(_))) {
+            Some(message) => self.item("item.completed", message),
+            None => Ok(()),
+        }
+    }
+
     fn planned(&mut self, turn: &str, steps: &[TurnPlanStep]) -> io::Result<()> {
         let items: Vec<Value> = steps
             .iter()
@@ -115,6 +145,10 @@ impl<W: Write> ThreadEvents<W> {
     }
 
     fn ended(&mut self, turn: &Turn) -> io::Result<()> {
+        if let Some(message) = self.held.take() {
+            self.item("item.completed", message)?;
+        }
+        self.is_reviewing = false;
         if let Some((id, items)) = self.plan.take() {
             self.item("item.completed", json!({ "id": id, "type": "todo_list", "items": items }))?;
         }
@@ -149,6 +183,15 @@ impl<W: Write> ThreadEvents<W> {
         let written = writeln!(self.out, "{event}").and_then(|()| self.out.flush());
         written.map_err(super::report::output_error)
     }
+}
+
+/// Prints why there is no turn.
+///
+/// # Errors
+/// Of the output.
+pub(super) fn print_error(out: &mut impl Write, message: &str) -> io::Result<()> {
+    writeln!(out, "{}", json!({ "type": "error", "message": message }))?;
+    out.flush()
 }
 
 const NO_TOKENS: TokenUsageBreakdown = TokenUsageBreakdown {
@@ -397,6 +440,32 @@ mod tests {
     }
 
     #[test]
+    fn the_result_of_a_review_is_one_message() {
+        let completed = |item: Value| ("item/completed", about("item", item));
+        let said = |id: &str, text: &str| {
+            completed(json!({ "type": "agentMessage", "id": id, "text": text }))
+        };
+        let mode =
+            |kind: &str, text: &str| completed(json!({ "type": kind, "id": kind, "review": text }));
+        let command = completed(json!({ "type": "commandExecution", "id": "c", "command": "ls",
+            "cwd": "/w", "status": "completed", "commandActions": [] }));
+        let messages = |notifications: &[(&str, Value)]| -> Vec<Value> {
+            let found = events(notifications).into_iter();
+            let text = |mut event: Value| event["item"]["text"].take();
+            found.map(text).filter(|text| !text.is_null()).collect()
+        };
+        let entered = || mode("enteredReviewMode", "changes");
+        let review =
+            [entered(), said("1", "good"), mode("exitedReviewMode", "good"), said("2", "more")];
+        assert_eq!(messages(&review), ["good", "more"]);
+        let on_the_way =
+            [entered(), said("1", "I look"), command, mode("exitedReviewMode", "good")];
+        assert_eq!(messages(&on_the_way), ["I look", "good"]);
+        let cut = [entered(), said("1", "I look"), turn("failed", json!(null))];
+        assert_eq!(messages(&cut), ["I look"]);
+    }
+
+    #[test]
     fn a_plan_is_one_item_of_its_turn() {
         let plan = |status: &str| {
             ("turn/plan/updated", about("plan", json!([{ "step": "s", "status": status }])))
@@ -466,7 +535,7 @@ mod tests {
             .collect();
         assert_eq!(types, ["thread.started", "item.completed"]);
         let mut out = Vec::new();
-        ThreadEvents::new(&mut out).failed("no such thread").unwrap();
+        print_error(&mut out, "no such thread").unwrap();
         assert_eq!(out, b"{\"message\":\"no such thread\",\"type\":\"error\"}\n");
     }
 }

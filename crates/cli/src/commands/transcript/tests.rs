@@ -14,7 +14,7 @@ fn render(detail: Detail, notifications: &[(&str, Value)]) -> String {
         let params = RawValue::from_string(params.to_string()).unwrap();
         transcript.notified(method, &params).unwrap();
     }
-    transcript.finish().unwrap();
+    transcript.finish(true).unwrap();
     String::from_utf8(out).unwrap()
 }
 
