@@ -78,6 +78,7 @@ pub enum Step {
     Reasoning(Reasoning),
     FunctionCall(FunctionCall),
     CustomToolCall(CustomToolCall),
+    ToolSearchCall(ToolSearchCall),
     #[serde(deserialize_with = "text_or_object")]
     WebSearch(WebSearch),
     /// Token counts of the response, at any position; absent, they are estimated.
@@ -148,6 +149,15 @@ pub struct FunctionCall {
 pub struct CustomToolCall {
     pub name: String,
     pub input: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+}
+
+/// A call of `tool_search` that the client carries out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolSearchCall {
+    pub arguments: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
 }

@@ -49,6 +49,7 @@ pub struct ModelInfo {
     pub command_tool: CommandTool,
     /// Whether it can use the provider's own web search.
     pub supports_web_search: bool,
+    pub tool_search: SearchTool,
     /// Names of tools that it is not offered.
     pub withheld_tools: Arc<[Text]>,
     pub supports_verbosity: bool,
@@ -96,6 +97,16 @@ pub enum CommandTool {
     Terminal,
     /// `shell`: one call, one command.
     OneShot,
+}
+
+/// How a model searches tools whose definitions are not in its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchTool {
+    /// `tool_search` as the provider's own kind of tool, carried out by the program.
+    Native,
+    /// `tool_search` as a function.
+    Function,
 }
 
 /// A kind of input.

@@ -135,6 +135,11 @@ pub enum Item {
         name: String,
         input: String,
     },
+    /// A call of `tool_search` that the client carries out; `arguments` is JSON text.
+    ToolSearchCall {
+        call_id: String,
+        arguments: String,
+    },
     /// A search by the provider; `action` is the item's `action` member, and `failed` derives from
     /// its `status`.
     WebSearch {

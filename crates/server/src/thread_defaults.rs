@@ -11,7 +11,7 @@ use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::json;
 use session::{
     AgentRole, AgentTools, CommandTool, Configured, Context, Limits, Mode, OfferCache, PatchTool,
-    Permissions, SandboxPolicy, Settings, ToolSet,
+    Permissions, SandboxPolicy, SearchTool, Settings, ToolSet,
 };
 
 use crate::allowed::Allowed;
@@ -198,10 +198,11 @@ fn read_parts(
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
     let context = context(options, config, extra, &doc, info)?;
     let tools = ToolSet {
-        dynamic: extra.dynamic_tools.clone().into(),
+        dynamic: extra.dynamic_tools.clone(),
         agents: agent_tools(config, extra),
         ..tools(config, info)
-    };
+    }
+    .deferring();
     let offer = offers.lock().unwrap_or_else(PoisonError::into_inner).offer(tools);
     let limits = limits(config, &settings.provider, window);
     let plan_effort = config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned());
@@ -236,6 +237,11 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
         }),
         agents: None,
         dynamic: Arc::default(),
+        search: match info.tool_search {
+            catalog::SearchTool::Native => SearchTool::Native,
+            catalog::SearchTool::Function => SearchTool::Function,
+        },
+        deferred_from: None,
         withheld: info.withheld_tools.clone(),
         reads_only: false,
     }

@@ -359,11 +359,15 @@ impl Calls {
 
     /// Takes the calls out, and returns their outputs for the history.
     pub(crate) fn take_outputs(&mut self) -> Vec<Fragment> {
-        let output = |call: Call| match call.state {
-            State::Done(output) => Some(history::call_output(&call.call_id, &call.kind, &output)),
-            _ => None,
+        let outputs = |call: Call| match call.state {
+            State::Done(output) => {
+                let failure = history::failed_search(&call.kind, &output);
+                let output = history::call_output(&call.call_id, &call.kind, &output);
+                std::iter::once(output).chain(failure).collect()
+            }
+            _ => Vec::new(),
         };
-        self.0.drain(..).filter_map(output).collect()
+        self.0.drain(..).flat_map(outputs).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::context;
 use crate::cx::Cx;
+use crate::history::LoadedTools;
 use crate::plan_mode::Reach;
 use crate::port::bound::PolicyBound;
 use crate::port::effect::Record;
@@ -239,15 +240,27 @@ impl Configuration {
     }
 
     /// The tools of a turn, as the JSON array of a request.
-    pub(crate) fn offered(&mut self, in_review: bool, has_goal: bool) -> Arc<str> {
+    pub(crate) fn offered(
+        &mut self,
+        in_review: bool,
+        has_goal: bool,
+        loaded: &LoadedTools,
+    ) -> Arc<str> {
         let is_unconfined = self.settings.in_force().sandbox.is_unconfined();
-        let Some(variant) = self.variant(in_review, has_goal) else {
-            return self.offer.json(is_unconfined);
-        };
+        let variant = self.variant(in_review, has_goal);
         let Self { offer, variants, .. } = self;
-        let offer =
-            variants.entry(variant).or_insert_with(|| Offer::new(variant.apply(offer.tools())));
-        offer.json(is_unconfined)
+        let offer = match variant {
+            None => offer,
+            Some(variant) => variants
+                .entry(variant)
+                .or_insert_with(|| offer.variant(variant.apply(offer.tools()))),
+        };
+        offer.json_with(is_unconfined, loaded.names())
+    }
+
+    /// The tools of an ordinary turn without a goal.
+    pub(crate) fn offer(&self) -> &Offer {
+        &self.offer
     }
 
     fn variant(&self, review: bool, has_goal: bool) -> Option<OfferVariant> {

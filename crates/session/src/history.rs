@@ -1,5 +1,7 @@
 //! The history that the model sees, as ready-made JSON fragments of the Responses API.
 
+mod loaded_tools;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,6 +10,8 @@ use serde_json::json;
 use crate::port::effect::Prompt;
 use crate::port::fragment::{Fragment, Head, Mark};
 use crate::port::item::{ToolContent, UserContent};
+use crate::port::tool_set::FoundTool;
+pub(crate) use loaded_tools::{LoadedTools, compacted as compacted_searches, failed_search};
 
 /// The model's history in memory.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +21,7 @@ pub(crate) struct History {
     weight: usize,
     /// Tokens that the provider counted, and the weight that there was then.
     counted: Option<(i64, usize)>,
+    loaded: LoadedTools,
 }
 
 /// Bytes of JSON that make about a token.
@@ -45,15 +50,23 @@ pub(crate) fn tokens_of(fragment: &Fragment) -> u64 {
 impl History {
     pub(crate) fn new(fragments: Vec<Fragment>) -> Self {
         let weight = fragments.iter().map(|fragment| weight(&fragment.text)).sum();
-        Self { fragments, weight, counted: None }
+        let mut loaded = LoadedTools::default();
+        fragments.iter().for_each(|fragment| loaded.read(&fragment.text));
+        Self { fragments, weight, counted: None, loaded }
     }
 
     pub(crate) fn fragments(&self) -> &[Fragment] {
         &self.fragments
     }
 
+    /// The tools that searches have loaded.
+    pub(crate) fn loaded_tools(&self) -> &LoadedTools {
+        &self.loaded
+    }
+
     pub(crate) fn push(&mut self, fragment: Fragment) {
         self.weight += weight(&fragment.text);
+        self.loaded.read(&fragment.text);
         self.fragments.push(fragment);
     }
 
@@ -157,6 +170,8 @@ pub(crate) enum CallKind {
     Function,
     /// A custom tool, with free text.
     Custom,
+    /// `tool_search` as a kind of item of its own.
+    ToolSearch,
     /// Something that only the provider knows: the type of the item.
     Other(String),
 }
@@ -167,6 +182,7 @@ impl CallKind {
         match kind {
             "function_call" => Some(Self::Function),
             "custom_tool_call" => Some(Self::Custom),
+            "tool_search_call" => Some(Self::ToolSearch),
             output if is_output(output) => None,
             other => Some(Self::Other(other.to_owned())),
         }
@@ -180,16 +196,21 @@ pub(crate) fn is_output(kind: &str) -> bool {
 
 pub(crate) fn call_output(call_id: &str, kind: &CallKind, output: &CallOutput) -> Fragment {
     let kind = match kind {
+        CallKind::ToolSearch => return loaded_tools::search_output(call_id, output),
         CallKind::Function => "function_call_output".to_owned(),
         CallKind::Custom => "custom_tool_call_output".to_owned(),
         CallKind::Other(kind) => format!("{kind}_output"),
     };
     let stored = match output {
         CallOutput::Secret { stored, .. } => Some(stored),
-        CallOutput::Text(_) | CallOutput::Image { .. } | CallOutput::Parts(_) => None,
+        CallOutput::Text(_)
+        | CallOutput::Image { .. }
+        | CallOutput::Parts(_)
+        | CallOutput::Tools(_) => None,
     };
     let output = match output {
         CallOutput::Text(text) | CallOutput::Secret { text, .. } => json!(text),
+        CallOutput::Tools(tools) => loaded_tools::listing(tools).into(),
         CallOutput::Image { data_url } => {
             json!([{ "type": "input_image", "image_url": data_url }])
         }
@@ -231,6 +252,8 @@ pub(crate) enum CallOutput {
     Image { data_url: String },
     /// What a client's tool gave.
     Parts(Vec<ToolContent>),
+    /// Tools that a search found.
+    Tools(Vec<FoundTool>),
     /// Text with a secret of the user, and the text that is stored in its place.
     Secret { text: String, stored: String },
 }

@@ -64,7 +64,7 @@ pub use port::tool::{
     RuleDecision, ToolError, ToolRequest,
 };
 pub use port::tool_set::{
-    AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, ToolSet,
+    AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, SearchTool, ToolSet,
 };
 pub use tools::{OfferCache, is_reserved_tool};
 

@@ -17,4 +17,5 @@ pub(crate) mod question;
 pub(crate) mod settings;
 pub(crate) mod thread;
 pub(crate) mod tool;
+pub(crate) mod tool_index;
 pub(crate) mod tool_set;

@@ -48,6 +48,7 @@ impl Thread {
             turn,
             number: 0,
             settings: self.configuration.settings(),
+            offer: self.configuration.offer(),
             processes: &mut self.processes,
             goal: &mut self.goal,
         }

@@ -24,6 +24,7 @@ mod spawn_agents_on_csv;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod tool_search;
 mod update_goal;
 mod update_plan;
 mod view_image;
@@ -61,6 +62,7 @@ const BUILT_IN: &[&dyn Tool] = &[
     &close_agent::CLOSE,
     &spawn_agents_on_csv::SpawnOnCsv,
     &report_agent_job_result::Report,
+    &tool_search::ToolSearch,
 ];
 
 /// Whether a built-in tool has this name.
@@ -111,7 +113,8 @@ fn find<'a>(tools: &'a ToolSet, name: &str) -> Option<&'a dyn Tool> {
 }
 
 fn unknown(tools: &ToolSet, name: &str) -> ToolError {
-    let dynamic = tools.dynamic.iter().map(|tool| tool as &dyn Tool);
+    // Deferred tools can be very many, and the search, which is among the others, finds them.
+    let dynamic = tools.listed().map(|tool| tool as &dyn Tool);
     let built_in = BUILT_IN.iter().copied().filter(|tool| offered(*tool, tools).is_some());
     let names: Vec<_> = built_in.chain(dynamic).map(Tool::name).collect();
     ToolError::new(format!("there is no tool `{name}`; the tools are {}", names.join(", ")))

@@ -5,7 +5,8 @@ use model::{Event, Failure, FailureKind, Item, Usage};
 use serde_json::Value;
 
 use crate::script::{
-    self, CustomToolCall, Cut, ErrorStep, FunctionCall, Message, Reasoning, Step, WebSearch,
+    self, CustomToolCall, Cut, ErrorStep, FunctionCall, Message, Reasoning, Step, ToolSearchCall,
+    WebSearch,
 };
 
 /// The step for `event`. Items have one step, for their end; deltas and beginnings have none.
@@ -36,6 +37,10 @@ fn step_of_item(item: Item) -> Option<Step> {
         Item::CustomToolCall { call_id, name, input } => {
             Step::CustomToolCall(CustomToolCall { name, input, call_id: Some(call_id) })
         }
+        Item::ToolSearchCall { call_id, arguments } => Step::ToolSearchCall(ToolSearchCall {
+            arguments: readable_arguments(arguments),
+            call_id: Some(call_id),
+        }),
         Item::WebSearch { query, action, failed } => {
             Step::WebSearch(WebSearch { query, action: Some(action), failed })
         }

@@ -264,6 +264,7 @@ impl Player {
             Step::Reasoning(reasoning) => self.reasoning(reasoning),
             Step::FunctionCall(call) => self.function_call(call),
             Step::CustomToolCall(call) => self.custom_tool_call(call),
+            Step::ToolSearchCall(call) => self.tool_search_call(call),
             Step::WebSearch(search) => self.web_search(search),
             Step::Usage(_) => {}
             Step::DelayMs(ms) => self.action(Action::Pause(Duration::from_millis(*ms))),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{
-    AvailabilityNux, CommandTool, Effort, Modality, ModelInfo, PatchTool, ServiceTier, Text,
-    UpgradeInfo, text_and_image,
+    AvailabilityNux, CommandTool, Effort, Modality, ModelInfo, PatchTool, SearchTool, ServiceTier,
+    Text, UpgradeInfo, text_and_image,
 };
 use crate::price::Prices;
 
@@ -53,6 +53,7 @@ members! {
     supports_custom_apply_patch: bool,
     command_tool: CommandTool,
     supports_web_search: bool,
+    tool_search: SearchTool,
     withheld_tools: Arc<[Text]>,
     supports_verbosity: bool,
     instructions: Text,
@@ -97,6 +98,7 @@ impl Entry {
             patch_tool: self.patch_tool.or(older).unwrap_or(PatchTool::Function),
             command_tool: self.command_tool.unwrap_or(CommandTool::Terminal),
             supports_web_search: self.supports_web_search.unwrap_or(true),
+            tool_search: self.tool_search.unwrap_or(SearchTool::Function),
             withheld_tools: self.withheld_tools.unwrap_or_default(),
             supports_verbosity: self.supports_verbosity.unwrap_or(false),
             instructions: self.instructions,

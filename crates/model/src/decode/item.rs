@@ -55,6 +55,7 @@ pub(super) fn done(json: &str) -> serde_json::Result<Item> {
         "function_call" => function_call(json)?,
         "custom_tool_call" => custom_tool_call(json)?,
         "web_search_call" => web_search(json)?,
+        "tool_search_call" if call_id.is_string() => tool_search_call(json)?,
         _ => Item::Other { kind: kind.into_owned(), call_id: call_id.as_str().map(str::to_owned) },
     })
 }
@@ -170,6 +171,18 @@ fn custom_tool_call(json: &str) -> serde_json::Result<Item> {
     }
     let Call { call_id, name, input } = serde_json::from_str(json)?;
     Ok(Item::CustomToolCall { call_id, name, input })
+}
+
+/// A search that the provider carries out itself has no call id, and is not read here.
+fn tool_search_call(json: &str) -> serde_json::Result<Item> {
+    #[derive(Deserialize)]
+    struct Call {
+        call_id: String,
+        #[serde(default)]
+        arguments: serde_json::Value,
+    }
+    let Call { call_id, arguments } = serde_json::from_str(json)?;
+    Ok(Item::ToolSearchCall { call_id, arguments: arguments.to_string() })
 }
 
 fn web_search(json: &str) -> serde_json::Result<Item> {

@@ -80,6 +80,9 @@ fn model_item(item: model::Item) -> ModelItem {
         Item::CustomToolCall { call_id, name, input } => {
             ModelItem::CustomToolCall { call_id, name, input }
         }
+        Item::ToolSearchCall { call_id, arguments } => {
+            ModelItem::ToolSearchCall { call_id, arguments }
+        }
         Item::WebSearch { query, action, failed } => {
             ModelItem::WebSearch { query, action: search_action(&action), failed }
         }

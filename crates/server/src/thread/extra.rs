@@ -1,5 +1,7 @@
 //! What is stored with a thread beyond its settings, as JSON of our own.
 
+use std::sync::Arc;
+
 use protocol::ThreadSource;
 use serde::{Deserialize, Serialize};
 use session::{ApprovedAction, DynamicTool, Settings};
@@ -28,8 +30,8 @@ pub(crate) struct Extra {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) approved_actions: Vec<ApprovedAction>,
     /// Tools that the client runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) dynamic_tools: Vec<DynamicTool>,
+    #[serde(skip_serializing_if = "<[DynamicTool]>::is_empty")]
+    pub(crate) dynamic_tools: Arc<[DynamicTool]>,
     /// What makes the thread an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) agent: Option<AgentIdentity>,

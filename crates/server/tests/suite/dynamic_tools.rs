@@ -105,7 +105,8 @@ async fn tools_that_cannot_be_offered_are_refused_by_name() {
         (json!([tool("a"), tool("a")]), "another tool"),
         (json!([with(json!({ "name": "x".repeat(65) }))]), "longer"),
         (json!([with(json!({ "inputSchema": 5 }))]), "inputSchema"),
-        (json!([with(json!({ "deferLoading": true }))]), "deferLoading"),
+        (json!([with(json!({ "name": "tool_search" }))]), "another tool"),
+        (json!([with(json!({ "deferLoading": "yes" }))]), "deferLoading"),
     ] {
         let fault = peer.refused("thread/start", json!({ "dynamicTools": tools })).await;
         assert!(fault.message.contains(expected), "{fault:?}");

@@ -61,6 +61,7 @@ mod special_files;
 mod steering;
 mod streaming;
 mod threads;
+mod tool_search;
 mod typing;
 mod unstored;
 mod user_shell;

@@ -133,6 +133,8 @@ pub enum ModelItem {
     FunctionCall { call_id: String, name: String, arguments: String },
     /// A call of a custom tool.
     CustomToolCall { call_id: String, name: String, input: String },
+    /// A call of `tool_search` as a kind of item of its own; the arguments are JSON.
+    ToolSearchCall { call_id: String, arguments: String },
     /// A search by the provider.
     WebSearch { query: String, action: Option<SearchAction>, failed: bool },
     /// An item of a type that this version cannot carry out; the model waits for the output of one

@@ -1,8 +1,10 @@
 //! Which tools a thread offers to the model.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
+
+use super::tool_index::ToolIndex;
 
 /// How `apply_patch` is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,17 @@ pub enum CommandTool {
     Off,
 }
 
+/// How `tool_search` is offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SearchTool {
+    /// As the provider's own kind of tool: found tools become part of the history, so that requests
+    /// begin as those before.
+    Native,
+    /// A function. Found tools follow the other definitions of later requests.
+    #[default]
+    Function,
+}
+
 /// The tools that a thread offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolSet {
@@ -54,11 +67,34 @@ pub struct ToolSet {
     pub agents: Option<Arc<AgentTools>>,
     /// Tools that the client runs. It knows the mode, so that they are its own business.
     pub dynamic: Arc<[DynamicTool]>,
+    /// How deferred tools are searched.
+    pub search: SearchTool,
+    /// Place among `dynamic` from which on tools are deferred, whether they ask for it or not; see
+    /// [`ToolSet::deferring`]. `None`: no tool is deferred.
+    pub deferred_from: Option<usize>,
     /// Names of built-in tools that the model is not offered, though the configuration has them.
     pub withheld: Arc<[Arc<str>]>,
     /// Plan mode: what changes something is not offered. A call of it is understood, to be refused
     /// with the reason.
     pub reads_only: bool,
+}
+
+impl ToolSet {
+    /// The tools that are not in the request until a search finds them.
+    pub(crate) fn deferred(&self) -> impl Iterator<Item = &DynamicTool> {
+        let numbered = self.dynamic.iter().enumerate();
+        numbered.filter(|(place, tool)| self.is_deferred(*place, tool)).map(|(_, tool)| tool)
+    }
+
+    /// The tools of the client that are in each request.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &DynamicTool> {
+        let numbered = self.dynamic.iter().enumerate();
+        numbered.filter(|(place, tool)| !self.is_deferred(*place, tool)).map(|(_, tool)| tool)
+    }
+
+    fn is_deferred(&self, place: usize, tool: &DynamicTool) -> bool {
+        self.deferred_from.is_some_and(|first| place >= first || tool.defer_loading)
+    }
 }
 
 impl Default for ToolSet {
@@ -74,6 +110,8 @@ impl Default for ToolSet {
             web_search: [None, None],
             agents: None,
             dynamic: Arc::default(),
+            search: SearchTool::default(),
+            deferred_from: None,
             withheld: Arc::default(),
             reads_only: false,
         }
@@ -115,6 +153,9 @@ pub struct DynamicTool {
     pub description: String,
     /// JSON Schema of its arguments.
     pub schema: String,
+    /// Whether the model gets its definition only from a search.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub defer_loading: bool,
 }
 
 impl DynamicTool {
@@ -127,12 +168,26 @@ impl DynamicTool {
     }
 }
 
+/// What the model calls the search for deferred tools.
+pub(crate) const TOOL_SEARCH: &str = "tool_search";
+
+/// A tool that a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FoundTool {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// Its definition.
+    pub(crate) definition: serde_json::Value,
+}
+
 /// Tools, with their definitions written as the JSON array of a request. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Offer {
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) confined: Arc<str>,
     pub(crate) unconfined: Arc<str>,
+    /// The deferred tools, when they are first searched.
+    pub(crate) index: Arc<OnceLock<ToolIndex>>,
 }
 
 impl Offer {

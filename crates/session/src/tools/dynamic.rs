@@ -27,17 +27,7 @@ impl Tool for DynamicTool {
     }
 
     fn definition(&self, _: &ToolSet) -> Option<String> {
-        let schema: Value = serde_json::from_str(&self.schema).unwrap_or_else(|_| json!({}));
-        Some(
-            json!({
-                "type": "function",
-                "name": self.full_name(),
-                "description": self.description,
-                "strict": false,
-                "parameters": schema,
-            })
-            .to_string(),
-        )
+        Some(definition(self).to_string())
     }
 
     fn is_callable(&self, _: &ToolSet) -> bool {
@@ -55,6 +45,18 @@ impl Tool for DynamicTool {
     fn rejected_item(&self, id: Id, call: &RejectedCall<'_>) -> Item {
         tool_item(id, self.namespace.clone(), self.name.clone(), call.json())
     }
+}
+
+/// What the model is offered.
+pub(super) fn definition(tool: &DynamicTool) -> Value {
+    let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_else(|_| json!({}));
+    json!({
+        "type": "function",
+        "name": tool.full_name(),
+        "description": tool.description,
+        "strict": false,
+        "parameters": schema,
+    })
 }
 
 impl ToolCall for ClientCall {

@@ -1,26 +1,116 @@
 //! Writes the definitions of a thread's tools as JSON, and lets threads share them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::{BUILT_IN, Tool, offered, web_search};
-use crate::port::tool_set::{Offer, ToolSet};
+use super::tool_search::ToolSearch;
+use super::{BUILT_IN, Tool, dynamic, is_withheld, offered, web_search};
+use crate::port::tool_index::{SearchableTool, ToolIndex};
+use crate::port::tool_set::{DynamicTool, FoundTool, Offer, SearchTool, ToolSet};
+
+/// Most tools of a request, those found by searches aside.
+const MAX_LISTED: usize = 40;
+
+impl ToolSet {
+    /// These tools, with those deferred that do not fit into a request. It depends on no mode of a
+    /// turn, so that the requests of a thread list the same tools.
+    #[must_use]
+    pub fn deferring(self) -> Self {
+        if is_withheld(&ToolSearch, &self) {
+            return Self { deferred_from: None, ..self };
+        }
+        let full = Self { goal: true, reads_only: false, dynamic: Arc::default(), ..self.clone() };
+        let built_in = BUILT_IN.iter().filter(|tool| offered(**tool, &full).is_some()).count()
+            + usize::from(self.web_search.iter().any(Option::is_some));
+        let mut listed = self.dynamic.iter().enumerate().filter(|(_, tool)| !tool.defer_loading);
+        let fits = built_in + listed.clone().count() <= MAX_LISTED;
+        // With the search itself, which is then offered too.
+        let room = MAX_LISTED.saturating_sub(built_in + 1);
+        let first = listed.nth(room).map(|(place, _)| place).filter(|_| !fits);
+        Self { deferred_from: Some(first.unwrap_or(usize::MAX)), ..self }
+    }
+}
 
 impl Offer {
     /// Writes the definitions of `tools`.
     pub fn new(tools: ToolSet) -> Self {
+        Self::sharing_index(tools, Arc::default())
+    }
+
+    /// As [`Offer::new`], for tools that differ from these only by the built-in ones.
+    pub(crate) fn variant(&self, tools: ToolSet) -> Self {
+        Self::sharing_index(tools, self.index.clone())
+    }
+
+    fn sharing_index(tools: ToolSet, index: Arc<OnceLock<ToolIndex>>) -> Self {
         let [search, open_search] = &tools.web_search;
         let confined = write(&tools, search.as_deref());
         let unconfined = match search == open_search {
             true => confined.clone(),
             false => write(&tools, open_search.as_deref()),
         };
-        Self { tools: Arc::new(tools), confined, unconfined }
+        Self { tools: Arc::new(tools), confined, unconfined, index }
+    }
+
+    /// The deferred tools that fit a query best.
+    pub(crate) fn search(&self, query: &str, limit: usize) -> Vec<FoundTool> {
+        let places = self.index().search(query, limit);
+        let deferred: Vec<&DynamicTool> = self.tools.deferred().collect();
+        places.into_iter().filter_map(|place| deferred.get(place).map(|tool| found(tool))).collect()
+    }
+
+    /// The deferred tools of these names.
+    pub(crate) fn found_tools<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<FoundTool> {
+        let mut names = names.peekable();
+        if names.peek().is_none() {
+            return Vec::new();
+        }
+        let deferred: Vec<&DynamicTool> = self.tools.deferred().collect();
+        let place = |name: &str| self.index().place(name);
+        names.filter_map(|name| Some(found(deferred.get(place(name)?)?))).collect()
+    }
+
+    /// The definitions of a request in a thread that has loaded these tools.
+    pub(crate) fn json_with<'n>(
+        &self,
+        is_unconfined: bool,
+        loaded: impl Iterator<Item = &'n str>,
+    ) -> Arc<str> {
+        let listed = self.json(is_unconfined);
+        if self.tools.search == SearchTool::Native {
+            return listed;
+        }
+        let loaded = self.found_tools(loaded);
+        // The search itself is among the listed ones.
+        let Some(rest) = listed.strip_suffix(']').filter(|_| !loaded.is_empty()) else {
+            return listed;
+        };
+        let definitions: Vec<String> =
+            loaded.iter().map(|tool| tool.definition.to_string()).collect();
+        format!("{rest},{}]", definitions.join(",")).into()
+    }
+
+    fn index(&self) -> &ToolIndex {
+        self.index.get_or_init(|| {
+            ToolIndex::new(self.tools.deferred().map(|tool| SearchableTool {
+                name: tool.name(),
+                description: &tool.description,
+                schema: &tool.schema,
+            }))
+        })
+    }
+}
+
+fn found(tool: &DynamicTool) -> FoundTool {
+    FoundTool {
+        name: tool.full_name(),
+        description: tool.description.clone(),
+        definition: dynamic::definition(tool),
     }
 }
 
 fn write(tools: &ToolSet, search: Option<&str>) -> Arc<str> {
     let built_in = BUILT_IN.iter().filter_map(|tool| offered(*tool, tools));
-    let dynamic = tools.dynamic.iter().filter_map(|tool| tool.definition(tools));
+    let dynamic = tools.listed().filter_map(|tool| tool.definition(tools));
     let search = web_search::definition(search);
     let all: Vec<String> = built_in.chain(dynamic).chain(search).collect();
     format!("[{}]", all.join(",")).into()

@@ -199,7 +199,7 @@ fn tools_of_clients_are_data() {
     let schema = r#"{"type":"object"}"#.to_owned();
     let namespace = Some("group".to_owned());
     let (name, description) = ("act".to_owned(), "Acts.".to_owned());
-    let tool = DynamicTool { namespace, name, description, schema };
+    let tool = DynamicTool { namespace, name, description, schema, defer_loading: false };
     let tools = ToolSet { dynamic: [tool].into(), ..ToolSet::default() };
     assert_eq!(names(&Offer::new(tools.clone())).last().unwrap(), "group__act");
     assert!(read_function(&tools, "group__act", "{}").is_ok());
@@ -215,4 +215,44 @@ fn equal_tools_share_an_offer() {
     assert!(std::sync::Arc::ptr_eq(&first.json(true), &second.json(true)));
     let other = cache.offer(ToolSet { view_image: false, ..ToolSet::default() });
     assert_ne!(other.json(false), first.json(false));
+}
+
+#[test]
+fn ten_thousand_tools_are_searched_quickly() {
+    let tool = |at: usize| DynamicTool {
+        namespace: Some(format!("group_{}", at / 100)),
+        name: format!("act_{at}"),
+        description: format!("Handles subject{at} and reports what changed in its records."),
+        schema: r#"{"type":"object","properties":{"id":{"type":"string"}}}"#.into(),
+        defer_loading: true,
+    };
+    let dynamic = (0..10_000).map(tool).collect();
+    let offer = Offer::new(ToolSet { dynamic, ..ToolSet::default() }.deferring());
+    let begin = std::time::Instant::now();
+    offer.search("first", 8);
+    let index = begin.elapsed();
+    let begin = std::time::Instant::now();
+    let found = offer.search("what changed in the records of subject4321", 8);
+    println!("index {index:?}, search {:?}", begin.elapsed());
+    assert_eq!((found.len(), found[0].name.as_str()), (8, "group_43__act_4321"));
+    assert_eq!(names(&offer).last().unwrap(), "tool_search");
+}
+
+#[test]
+fn tools_are_deferred_only_when_they_can_be_searched() {
+    let tool = |at: usize| DynamicTool {
+        namespace: None,
+        name: format!("act_{at}"),
+        description: String::new(),
+        schema: "{}".into(),
+        defer_loading: at == 0,
+    };
+    let dynamic: std::sync::Arc<[DynamicTool]> = (0..100).map(tool).collect();
+    let tools = ToolSet { dynamic, ..ToolSet::default() };
+    let offered = names(&Offer::new(tools.clone().deferring()));
+    assert_eq!(offered.len(), 38, "with the tools of a goal 40: {offered:?}");
+    assert!(!offered.contains(&"act_0".to_owned()) && offered.contains(&"act_1".to_owned()));
+    let withheld = ToolSet { withheld: ["tool_search".into()].into(), ..tools };
+    let offered = names(&Offer::new(withheld.deferring()));
+    assert_eq!(offered.iter().filter(|name| name.starts_with("act_")).count(), 100);
 }

@@ -19,7 +19,7 @@ use crate::port::permission::Permissions;
 use crate::port::question::UserQuestion;
 use crate::port::settings::{Mode, Settings};
 use crate::port::tool::{Assessment, ImageData, PatchPlan, ToolError, ToolRequest};
-use crate::port::tool_set::ToolSet;
+use crate::port::tool_set::{Offer, ToolSet};
 use crate::processes::{OutsideCommand, Processes};
 
 /// A tool that the model can call.
@@ -142,6 +142,8 @@ pub(crate) struct CallCx<'a> {
     /// The call's number.
     pub(crate) number: u64,
     pub(crate) settings: &'a Settings,
+    /// The tools of an ordinary turn.
+    pub(crate) offer: &'a Offer,
     pub(crate) processes: &'a mut Processes,
     pub(crate) goal: &'a mut GoalTracker,
 }

@@ -103,6 +103,9 @@ impl Compaction {
             context::introduction(configuration.context(), configuration.settings());
         fragments.extend(thread.goal.introduction());
         fragments.extend(omitted.note());
+        let offer = configuration.offer();
+        let loaded = offer.found_tools(thread.conversation.history().loaded_tools().names());
+        fragments.extend(history::compacted_searches(loaded, offer.tools().search));
         let marked = |part: Fragment| Fragment { mark: part.effective_mark(), ..part };
         fragments.extend(kept.into_iter().skip(dropped).map(marked));
         fragments.push(Fragment::summarized(history::message("user", &text)));

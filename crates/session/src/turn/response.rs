@@ -14,6 +14,7 @@ use crate::port::fragment::Fragment;
 use crate::port::item::ItemStatus;
 use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, ResponseUsage, Retrying};
 use crate::port::tool::ToolError;
+use crate::port::tool_set::TOOL_SEARCH;
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
 use crate::sample::{ReasoningPart, Sample, TooLong, UNFINISHED};
@@ -53,7 +54,8 @@ impl Turn {
         };
         let history = review.map_or(thread.conversation.history(), |review| review.history());
         let input = history.fragments().iter().map(|part| part.text.clone()).collect();
-        let tools = thread.configuration.offered(review.is_some(), thread.goal.is_open());
+        let (is_review, has_goal) = (review.is_some(), thread.goal.is_open());
+        let tools = thread.configuration.offered(is_review, has_goal, history.loaded_tools());
         let configuration = &thread.configuration;
         let settings = configuration.settings();
         let model = review.and_then(|review| review.model()).unwrap_or(&settings.model);
@@ -168,6 +170,14 @@ impl Turn {
                 let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
                 let call = tools::read_custom(&tools, &name, &input);
                 let called = Called { call_id, kind: CallKind::Custom, name, input };
+                self.call(called, call, thread);
+            }
+            ModelItem::ToolSearchCall { call_id, arguments } => {
+                sample.replace(index, cx);
+                let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
+                let name = TOOL_SEARCH.to_owned();
+                let call = tools::read_function(&tools, &name, &arguments);
+                let called = Called { call_id, kind: CallKind::ToolSearch, name, input: arguments };
                 self.call(called, call, thread);
             }
             ModelItem::Other { kind, call_id } => {

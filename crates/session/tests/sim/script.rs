@@ -118,6 +118,7 @@ fn tool(name: &str) -> DynamicTool {
         name: name.into(),
         description: String::new(),
         schema: "{}".into(),
+        defer_loading: false,
     }
 }
 

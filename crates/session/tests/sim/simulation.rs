@@ -104,12 +104,15 @@ impl Simulation {
                 input_is_from_agent: script.input_is_from_agent,
                 ..Context::default()
             },
-            offer: Offer::new(ToolSet {
-                dynamic: script.tools.clone().into(),
-                // Understood and not offered, as for an agent at the largest depth.
-                agents: Some(Arc::new(AgentTools::default())),
-                ..ToolSet::default()
-            }),
+            offer: Offer::new(
+                ToolSet {
+                    dynamic: script.tools.clone().into(),
+                    // Understood and not offered, as for an agent at the largest depth.
+                    agents: Some(Arc::new(AgentTools::default())),
+                    ..ToolSet::default()
+                }
+                .deferring(),
+            ),
             limits: script.limits,
             plan_effort: None,
         };

@@ -5,7 +5,9 @@ use model::json::quoted;
 use serde_json::{Value, json};
 
 use super::{End, Piece, Player, cut_text};
-use crate::script::{CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, WebSearch};
+use crate::script::{
+    CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, ToolSearchCall, WebSearch,
+};
 
 impl Player {
     pub(super) fn message(&mut self, message: &Message) {
@@ -127,6 +129,17 @@ impl Player {
         let members = format!("{place}\"input\":{}", quoted(&call.input));
         self.event("response.custom_tool_call_input.done", members);
         self.done(index, item("completed", &call.input));
+    }
+
+    pub(super) fn tool_search_call(&mut self, call: &ToolSearchCall) {
+        let (index, id) = self.item("tsc");
+        let call_id = call.call_id.clone().unwrap_or_else(|| self.call_id(index));
+        let item = |status: &str| {
+            json!({"id": id, "type": "tool_search_call", "status": status, "call_id": call_id,
+                "execution": "client", "arguments": call.arguments})
+        };
+        self.added(index, &item("in_progress"));
+        self.done(index, item("completed"));
     }
 
     pub(super) fn web_search(&mut self, search: &WebSearch) {

@@ -1,14 +1,17 @@
 //! Checks the tools that a client defines, before they are offered to the model.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use protocol::tool::DynamicToolSpec;
 use session::DynamicTool;
 
 use crate::error::Error;
 
-/// Most tools of one thread.
-const MAX_TOOLS: usize = 128;
+/// Most tools of one thread. Those that do not fit into a request are deferred.
+const MAX_TOOLS: usize = 10_000;
+/// Longest descriptions and schemas of all tools of a thread together, in bytes.
+const MAX_TEXTS: usize = 16 * 1024 * 1024;
 /// Longest name that the model API takes, group included.
 const MAX_NAME: usize = 64;
 /// Longest description and schema, in bytes.
@@ -18,17 +21,15 @@ const MAX_TEXT: usize = 64 * 1024;
 ///
 /// # Errors
 /// `-32602` naming the tool and what is wrong with it.
-pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, Error> {
+pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>, Error> {
     if specs.len() > MAX_TOOLS {
         let message = format!("`dynamicTools`: {} tools, {MAX_TOOLS} at most", specs.len());
         return Err(Error::invalid_params(message));
     }
     let mut names = BTreeSet::new();
     let mut tools = Vec::with_capacity(specs.len());
+    let mut texts = 0;
     for (at, spec) in specs.into_iter().enumerate() {
-        if spec.defer_loading {
-            return Err(Error::not_implemented("dynamicTools[].deferLoading"));
-        }
         let bad = |error: Error| error.within(&format!("`dynamicTools[{at}]`"));
         for name in std::iter::once(&spec.name).chain(&spec.namespace) {
             check_name(name).map_err(bad)?;
@@ -42,11 +43,18 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, E
                 "`description` and `inputSchema` must have at most {MAX_TEXT} bytes"
             ))));
         }
+        texts += schema.len() + spec.description.len();
+        if texts > MAX_TEXTS {
+            return Err(bad(Error::invalid_params(format!(
+                "`description` and `inputSchema` of all tools must have at most {MAX_TEXTS} bytes"
+            ))));
+        }
         let tool = DynamicTool {
             namespace: spec.namespace,
             name: spec.name,
             description: spec.description,
             schema,
+            defer_loading: spec.defer_loading,
         };
         let name = tool.full_name();
         if name.len() > MAX_NAME {
@@ -59,7 +67,7 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, E
         }
         tools.push(tool);
     }
-    Ok(tools)
+    Ok(tools.into())
 }
 
 fn check_name(name: &str) -> Result<(), Error> {

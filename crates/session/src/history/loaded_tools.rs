@@ -1,0 +1,193 @@
+//! Tools that searches have loaded, as the outputs of those searches in the history say: nothing else
+//! is stored of them.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{CallKind, CallOutput, fragment, message};
+use crate::port::fragment::{Fragment, Head};
+use crate::port::tool_set::{FoundTool, SearchTool, TOOL_SEARCH};
+
+/// The names of loaded tools, in the order in which they were loaded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadedTools {
+    names: Vec<String>,
+    /// Call ids of searches without an output.
+    open: BTreeSet<String>,
+}
+
+/// Most loaded tools: with the listed ones no more than providers accept in a request. Beyond it the
+/// tools that were loaded first have to be searched again.
+const MAX_LOADED: usize = 80;
+
+/// Characters of a description in a listing, which is followed by the definition.
+const MAX_LISTED_DESCRIPTION: usize = 200;
+
+/// Call id of the search that stands for all those that a compaction summed up.
+const COMPACTED_CALL: &str = "tool_search_before_compaction";
+
+impl LoadedTools {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Reads the next part of the history.
+    pub(super) fn read(&mut self, text: &str) {
+        let is_output = !self.open.is_empty() && text.contains("function_call_output");
+        if !is_output && !text.contains("\"tool_search") {
+            return;
+        }
+        let Ok(Head { kind, call_id: Some(call_id), .. }) = serde_json::from_str(text) else {
+            return;
+        };
+        match &*kind {
+            "function_call" if is_search(text) => {
+                self.open.insert(call_id.into_owned());
+            }
+            "function_call_output" if self.open.remove(&*call_id) => self.add(listed_names(text)),
+            "tool_search_output" => self.add(defined_names(text)),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, names: Vec<String>) {
+        for name in names {
+            if self.names.contains(&name) {
+                continue;
+            }
+            if self.names.len() == MAX_LOADED {
+                self.names.remove(0);
+            }
+            self.names.push(name);
+        }
+    }
+}
+
+/// Whether a function call is a search.
+fn is_search(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Call {
+        name: String,
+    }
+    serde_json::from_str(text).is_ok_and(|call: Call| call.name == TOOL_SEARCH)
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Listing {
+    tools: Vec<Named>,
+}
+
+impl Listing {
+    fn into_names(self) -> Vec<String> {
+        self.tools.into_iter().map(|tool| tool.name).collect()
+    }
+}
+
+/// The names in the output of a search that is a function.
+fn listed_names(text: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Output {
+        output: String,
+    }
+    let output: Option<Output> = serde_json::from_str(text).ok();
+    // The output of a search that failed is a sentence.
+    let listing = output.and_then(|output| serde_json::from_str(&output.output).ok());
+    listing.map(Listing::into_names).unwrap_or_default()
+}
+
+/// The names in the output of a search of the provider's kind.
+fn defined_names(text: &str) -> Vec<String> {
+    serde_json::from_str(text).map(Listing::into_names).unwrap_or_default()
+}
+
+/// What a search that is a function gives.
+pub(super) fn listing(tools: &[FoundTool]) -> String {
+    let listed: Vec<Value> = tools
+        .iter()
+        .map(|tool| {
+            let description: String =
+                tool.description.chars().take(MAX_LISTED_DESCRIPTION).collect();
+            json!({ "name": tool.name, "description": description })
+        })
+        .collect();
+    let note = match listed.is_empty() {
+        true => "No tool fits. Search again with other words, or go on without.",
+        false => "These tools can be called now.",
+    };
+    json!({ "tools": listed, "note": note }).to_string()
+}
+
+/// The output of a search of the provider's kind.
+pub(super) fn search_output(call_id: &str, output: &CallOutput) -> Fragment {
+    let tools: Vec<Value> = match output {
+        CallOutput::Tools(tools) => tools.iter().map(deferred_definition).collect(),
+        // See `failed_search`.
+        CallOutput::Text(_)
+        | CallOutput::Image { .. }
+        | CallOutput::Parts(_)
+        | CallOutput::Secret { .. } => Vec::new(),
+    };
+    Fragment::summarized(fragment(&json!({
+        "type": "tool_search_output",
+        "call_id": call_id,
+        "status": "completed",
+        "execution": "client",
+        "tools": tools,
+    })))
+}
+
+/// Why a search of the provider's kind failed: its output has no room for that.
+pub(crate) fn failed_search(kind: &CallKind, output: &CallOutput) -> Option<Fragment> {
+    match output {
+        CallOutput::Text(reason) if *kind == CallKind::ToolSearch => {
+            Some(Fragment::summarized(message("developer", reason)))
+        }
+        _ => None,
+    }
+}
+
+fn deferred_definition(tool: &FoundTool) -> Value {
+    let mut definition = tool.definition.clone();
+    definition["defer_loading"] = true.into();
+    definition
+}
+
+/// A search with its output, in place of all those that a compaction sums up. The next compaction
+/// writes it again.
+pub(crate) fn compacted(tools: Vec<FoundTool>, search: SearchTool) -> Vec<Fragment> {
+    if tools.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let arguments = json!({ "query": names.join(" "), "limit": tools.len() });
+    let (call, kind) = match search {
+        SearchTool::Native => (
+            json!({
+                "type": "tool_search_call",
+                "call_id": COMPACTED_CALL,
+                "execution": "client",
+                "status": "completed",
+                "arguments": arguments,
+            }),
+            CallKind::ToolSearch,
+        ),
+        SearchTool::Function => (
+            json!({
+                "type": "function_call",
+                "call_id": COMPACTED_CALL,
+                "name": TOOL_SEARCH,
+                "arguments": arguments.to_string(),
+            }),
+            CallKind::Function,
+        ),
+    };
+    let output = super::call_output(COMPACTED_CALL, &kind, &CallOutput::Tools(tools));
+    vec![Fragment::summarized(fragment(&call)), output]
+}
