@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use crate::allowed::{Allowed, ThreadAbove};
 use crate::configurations::ConfigurationOrigin;
 use crate::connection::{ConnectionId, Peer};
+use crate::convert;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::thread::{Command, Extra, TurnBudget};
@@ -151,6 +152,23 @@ impl Agents {
     /// What users wrote in the threads at the roots.
     pub(crate) fn words(&self) -> &WordsOfRoots {
         &self.words
+    }
+
+    /// Reads what the user wrote in the thread at a root, unless its loaded thread publishes that.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn read_words(&self, root: &str) -> Result<(), Error> {
+        if !self.words.needs_stored(root) {
+            return Ok(());
+        }
+        let store = self.store.get().await?;
+        // A root that was deleted, or is ephemeral, has no stored words.
+        let Some(found) = store.thread(root).await? else { return Ok(()) };
+        let history = convert::thread::fragments(store.history(root).await?);
+        let goal = Extra::read(&found.record).goal.map(|goal| goal.objective);
+        self.words.publish_stored(root, session::user_words(&history, goal.as_deref()));
+        Ok(())
     }
 
     /// Whether an agent that a thread started, directly or not, is working.

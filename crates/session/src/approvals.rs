@@ -21,6 +21,7 @@ use crate::port::model::Failure;
 use crate::port::settings::{ApprovalPolicy, Settings};
 use crate::port::tool::{PatchPlan, PatchTarget};
 use auto_review::AutoReviews;
+pub use auto_review::user_words;
 pub(crate) use auto_review::{Action, ApprovalRequest, ReviewEnd, UserWords};
 use grants::Grants;
 use network::Prompts;

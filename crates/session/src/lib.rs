@@ -28,6 +28,7 @@ mod thread;
 mod tools;
 mod turn;
 
+pub use approvals::user_words;
 pub use context::instructions;
 pub use machine::{Live, Machine};
 pub use port::agents::{

@@ -60,6 +60,21 @@ impl PresentPolicies {
         bound
     }
 
+    /// The bound of an agent at this moment, loaded or not: `started_with` and the present policies of
+    /// those above it. `stored`: what the store has of those that are not loaded.
+    pub(crate) fn present_bound(
+        &self,
+        started_with: PolicyBound,
+        above: &[&str],
+        stored: Vec<ThreadAbove>,
+    ) -> PolicyBound {
+        let above: Vec<(String, Arc<Publisher>)> =
+            above.iter().map(|id| ((*id).to_owned(), self.publisher(id))).collect();
+        set_stored_of(&above, stored);
+        let present = above.iter().filter_map(|(_, publisher)| publisher.borrow().bound.clone());
+        present.fold(started_with, |all, bound| all.and(&bound))
+    }
+
     fn publisher(&self, id: &str) -> Arc<Publisher> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(id).and_then(Weak::upgrade) {
@@ -93,11 +108,7 @@ impl ThreadBound {
 
     /// Takes over what the store has of threads above that are not loaded.
     pub(super) fn set_stored(&self, above: Vec<ThreadAbove>) {
-        for ThreadAbove { id, stored } in above {
-            if let Some((_, publisher)) = self.above.iter().find(|(known, _)| *known == id) {
-                set_stored(publisher, stored);
-            }
-        }
+        set_stored_of(&self.above, above);
     }
 
     /// The bound, when it is new or has changed since the last call.
@@ -137,6 +148,14 @@ impl ThreadBound {
 impl Drop for ThreadBound {
     fn drop(&mut self) {
         self.own.send_modify(|published| published.is_loaded = false);
+    }
+}
+
+fn set_stored_of(publishers: &[(String, Arc<Publisher>)], above: Vec<ThreadAbove>) {
+    for ThreadAbove { id, stored } in above {
+        if let Some((_, publisher)) = publishers.iter().find(|(known, _)| *known == id) {
+            set_stored(publisher, stored);
+        }
     }
 }
 

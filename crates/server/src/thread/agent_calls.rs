@@ -78,7 +78,8 @@ impl AgentCalls {
     }
 
     /// Publishes what the user wrote in a root for the reviewers of its agents. `is_calling`: the
-    /// root calls another agent; from then on, what the user adds is published too.
+    /// root calls another agent; from then on, what the user adds is published too, and in any case
+    /// while an agent follows it.
     pub(super) fn publish_words(
         &mut self,
         is_calling: bool,
@@ -88,10 +89,21 @@ impl AgentCalls {
             return;
         }
         self.publishes_words |= is_calling;
-        if self.publishes_words
+        if (self.publishes_words || self.agents.words().is_followed(&self.thread))
             && let Some(words) = words()
         {
             self.agents.words().publish(&self.thread, words);
+        }
+    }
+
+    /// Reads what the user wrote in the root's thread, when no loaded root publishes it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn read_root_words(&self) -> Result<(), Error> {
+        match &self.root {
+            Some(root) => self.agents.read_words(root).await,
+            None => Ok(()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Config, LayerName, Resolved};
-use session::{Mode, Overrides, Permissions, Restored, Settings};
+use session::{Mode, Overrides, Permissions, PolicyBound, Restored, Settings};
 use store::ThreadRecord;
 
 use super::{Clients, ThreadLoader, limit, to_each};
@@ -113,6 +113,14 @@ impl ThreadLoader {
         let stored = self.store.threads_above(self.policies.unloaded(&above)).await?;
         let started_with = agent.map(|agent| agent.bound.clone());
         Ok(self.policies.bound(id, started_with, &above, stored))
+    }
+
+    /// What an agent may do at present, loaded or not; `None` for a thread that no other started.
+    pub(super) async fn present_bound(&self, extra: &Extra) -> Result<Option<PolicyBound>, Error> {
+        let Some(agent) = &extra.agent else { return Ok(None) };
+        let above = agent.above();
+        let stored = self.store.threads_above(self.policies.unloaded(&above)).await?;
+        Ok(Some(self.policies.present_bound(agent.bound.clone(), &above, stored)))
     }
 
     /// The configuration of an agent's thread that is loaded again: with the file of its role. A role

@@ -41,9 +41,14 @@ impl ThreadLoader {
         let mut settings = self.stored_settings(&parent).await?;
         let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
         let (config, origin) = self.configuration(clients, &cwd, &client).await?;
+        let inherited = Extra::read(&parent);
+        // An agent's own settings may ask for more than it may do. The fork is a thread of the user,
+        // so what the client chooses is bounded by the requirements only.
+        if let Some(bound) = self.present_bound(&inherited).await? {
+            bound.limit(&mut settings);
+        }
         settings.apply(client.checked(&config, &self.defaults, &cwd)?);
         let settings = limit(clients, settings, &config);
-        let inherited = Extra::read(&parent);
         let extra = Extra {
             base_instructions: client.base_instructions.or(inherited.base_instructions),
             developer_instructions: client

@@ -31,6 +31,7 @@ pub(crate) use action::Action;
 use answer::Opinion;
 use denied::DeniedActions;
 pub(crate) use document::UserWords;
+pub use document::user_words;
 
 /// How long a reviewer may take.
 const TIME_LIMIT: Millis = 90_000;

@@ -34,6 +34,11 @@ impl Actor {
             let adapted = adapted.await;
             self.reconfigure(adapted, steps);
         }
+        let reviewer = overrides.reviewer.unwrap_or(self.machine.settings().reviewer);
+        if !reviewer.is_user() {
+            let read = self.agents.read_root_words().await;
+            read.map_err(|error| error.within("what the user wrote at the root cannot be read"))?;
+        }
         if let Some(selection) = permissions {
             overrides.sandbox = Some(self.configuration.profile_policy(&selection)?);
         }

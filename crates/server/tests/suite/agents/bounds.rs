@@ -280,3 +280,52 @@ async fn a_thread_that_is_loaded_while_the_server_ends_ends_with_it() {
     let input = json!([{ "type": "text", "text": "Go." }]);
     peer.refused("turn/start", json!({ "threadId": thread, "input": input })).await;
 }
+
+#[tokio::test]
+async fn a_fork_of_an_agent_begins_within_the_agents_bound_and_is_the_users() {
+    let mut environment = environment(vec![
+        vec![spawn("Wait."), wait(&["Ada"], 10_000), says("Done.")],
+        vec![says("Ready.")],
+    ])
+    .await;
+    let server = environment.start();
+    let params = json!({ "sandbox": "danger-full-access", "approvalPolicy": "never" });
+    let (mut peer, thread) = open(&server, params).await;
+    peer.run_turn(&thread, "Go.").await;
+    let agent = id(&outputs(&environment, &thread), 0);
+    // The agent keeps settings of its own that ask for more.
+    let narrow =
+        json!({ "threadId": thread, "sandbox": "read-only", "approvalPolicy": "untrusted" });
+    peer.call("thread/resume", narrow).await;
+    let fork = peer.call("thread/fork", json!({ "threadId": agent })).await;
+    let shown = |fork: &Value| json!([fork["sandbox"]["type"], fork["approvalPolicy"]]);
+    assert_eq!(shown(&fork), json!(["readOnly", "unlessTrusted"]));
+    let found = &fork["thread"];
+    assert_eq!((&found["agentNickname"], &found["forkedFromId"]), (&Value::Null, &json!(agent)));
+    assert!(found["source"].is_string(), "{found}");
+    // What the client chooses holds: no thread is above a fork.
+    let wide = json!({ "threadId": agent, "sandbox": "workspace-write",
+        "approvalPolicy": "on-request" });
+    let chosen = peer.call("thread/fork", wide).await;
+    assert_eq!(shown(&chosen), json!(["workspaceWrite", "onRequest"]));
+    // Nor does what becomes of the thread above the agent concern it.
+    let wider = json!({ "threadId": thread, "sandbox": "danger-full-access" });
+    peer.call("thread/resume", wider).await;
+    let again = peer.call("thread/resume", json!({ "threadId": found["id"] })).await;
+    assert_eq!(shown(&again), json!(["readOnly", "unlessTrusted"]));
+
+    // Neither the agent nor the thread above it is loaded.
+    peer.call("thread/resume", json!({ "threadId": thread, "sandbox": "read-only" })).await;
+    environment.crash();
+    drop(server);
+    std::fs::create_dir_all(environment.system_dir()).unwrap();
+    let file = environment.system_dir().join("requirements.toml");
+    std::fs::write(file, "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n").unwrap();
+    let server = environment.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let fork = peer.call("thread/fork", json!({ "threadId": agent })).await;
+    assert_eq!(shown(&fork), json!(["readOnly", "unlessTrusted"]));
+    let wide = json!({ "threadId": agent, "sandbox": "danger-full-access" });
+    let fork = peer.call("thread/fork", wide).await;
+    assert_ne!(fork["sandbox"]["type"], "dangerFullAccess", "{fork}");
+}

@@ -89,3 +89,72 @@ async fn words_that_follow_count_too() {
     let words = json!([{ "text": "Begin." }, { "text": "Stop, make no files." }]);
     assert_eq!(request["user"]["rootThread"]["messages"], words, "{request}");
 }
+
+#[tokio::test]
+async fn a_warning_about_an_agents_reviewer_reaches_the_roots_clients() {
+    let command = json!({ "cmd": "touch made", "sandbox_permissions": "require_escalated",
+        "justification": "It must." });
+    let environment = environment(vec![
+        vec![spawn("Make it."), wait(&["Ada"], 20_000), says("Done.")],
+        vec![calls("exec_command", command), says("Refused.")],
+        vec![says("I approve.")],
+    ])
+    .await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let thread = peer
+        .start_thread(json!({ "approvalPolicy": "on-request",
+            "approvalsReviewer": "auto_review" }))
+        .await;
+    let mut other = server.connect().await;
+    other.call("thread/resume", json!({ "threadId": thread })).await;
+    let turn = peer.start_turn(&thread, "Touch the file made, please.").await;
+    for peer in [&mut peer, &mut other] {
+        let completed = peer.expect(COMPLETED).await;
+        let warned = peer.expect("guardianWarning").await;
+        assert_ne!(warned["threadId"], thread.as_str());
+        assert_eq!(warned["threadId"], completed["threadId"]);
+        assert!(warned["message"].as_str().unwrap().contains("not the JSON object"), "{warned}");
+        peer.turn_end(&turn).await;
+        let is_about = |line: &&String| {
+            serde_json::from_str::<Value>(line).unwrap()["method"] == "guardianWarning"
+        };
+        assert_eq!(peer.raw_lines().iter().filter(is_about).count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_words_of_a_root_that_is_not_loaded_come_from_the_store() {
+    let command = json!({ "cmd": "touch made", "sandbox_permissions": "require_escalated",
+        "justification": "It must." });
+    let tries = || calls("exec_command", command.clone());
+    let denies = || says(&answer("deny", "high", "unknown"));
+    let mut environment = environment(vec![
+        vec![spawn("Wait."), wait(&["Ada"], 10_000), says("Ready."), says("Stopped.")],
+        vec![says("Ready."), tries(), says("Refused."), tries(), says("Refused.")],
+        vec![denies(), denies()],
+    ])
+    .await;
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "approvalPolicy": "on-request", "approvalsReviewer": "auto_review" });
+    let thread = peer.start_thread(params).await;
+    peer.run_turn(&thread, "Touch the file made, please.").await;
+    let spawned = super::parsed(&super::outputs(&environment, &thread)[0]);
+    let agent = spawned["agent_id"].as_str().unwrap().to_owned();
+    environment.crash();
+    drop(server);
+
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": agent })).await;
+    peer.run_turn(&agent, "Go on.").await;
+    let words = |at: usize| document(&requests(&environment)[at])["user"]["rootThread"].clone();
+    let asked = json!({ "text": "Touch the file made, please." });
+    assert_eq!(words(0), json!({ "messages": [asked] }));
+    // Loaded again, the root has called no agent, and is followed all the same.
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    peer.run_turn(&thread, "Stop.").await;
+    peer.run_turn(&agent, "Go on.").await;
+    assert_eq!(words(1), json!({ "messages": [asked, { "text": "Stop." }] }));
+}

@@ -81,6 +81,13 @@ impl UserWords {
     }
 }
 
+/// What the user wrote in a stored thread, as [`Machine::user_words`](crate::Machine::user_words)
+/// returns it for a loaded one.
+#[must_use]
+pub fn user_words(history: &[Fragment], goal: Option<&str>) -> Arc<str> {
+    UserWords::new(history.iter(), goal).json()
+}
+
 /// The text of a message that the user wrote; `None` for anything else.
 fn said_by_user(fragment: &Fragment) -> Option<String> {
     if fragment.effective_mark() != Mark::Kept {
