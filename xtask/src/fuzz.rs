@@ -14,6 +14,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("gateway_answer", 2048),
     ("gateway_body", 1024),
     ("gateway_multipart", 2048),
+    ("images", 4096),
     ("limits", 2048),
     ("patch", 2048),
     ("rules", 1024),

@@ -29,6 +29,7 @@ const OWN_TARGETS: &[&str] = &[
     "gateway_policy",
     "gateway_store",
     "http_client",
+    "images",
     "jsonrpc",
     "logging",
     "model",

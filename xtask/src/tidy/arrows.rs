@@ -35,6 +35,7 @@ const TABLE: &[(&str, May)] = &[
     ("sandbox", Only(&["files", "visible"])),
     ("store", Only(&["files"])),
     ("patch", Only(&[])),
+    ("images", Only(&[])),
     ("extensions", Only(&[])),
     (
         "server",
@@ -53,6 +54,7 @@ const TABLE: &[(&str, May)] = &[
             "sandbox",
             "store",
             "patch",
+            "images",
             "extensions",
         ]),
     ),

@@ -1,0 +1,130 @@
+//! Images as model servers take them: recognized by their contents, upright, within bounds, and
+//! without metadata. Pure functions over bytes; callers bound how many run at once, because decoding
+//! needs time and memory.
+
+mod encode;
+mod error;
+mod kind;
+mod strip;
+
+use std::io::Cursor;
+
+use image::codecs::gif::GifDecoder;
+use image::codecs::jpeg::JpegDecoder;
+use image::codecs::png::PngDecoder;
+use image::codecs::webp::WebPDecoder;
+use image::imageops::FilterType;
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, Limits};
+
+pub use error::Error;
+pub use kind::Kind;
+
+/// Most pixels of an image that is decoded: photographs of current cameras have fewer.
+pub const MAX_PIXELS: u64 = 64 << 20;
+/// Most memory that a decoder may take for its pixels, in bytes: 4 bytes for each.
+const MAX_ALLOC: u64 = 4 * MAX_PIXELS;
+
+/// What a model server takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Pixels of the longer side.
+    pub side: u32,
+    /// Bytes of the encoded image, before base64.
+    pub bytes: usize,
+}
+
+impl Default for Bounds {
+    /// The least bounds among the servers in use: larger images are scaled down there, or are refused
+    /// beyond 5 MB of base64.
+    fn default() -> Self {
+        Self { side: 2048, bytes: 3_750_000 }
+    }
+}
+
+/// An image that a model server takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The format of `bytes`.
+    pub kind: Kind,
+    /// The encoded image.
+    pub bytes: Vec<u8>,
+}
+
+/// The image within `bounds`, upright and without metadata. One that is so already keeps its pixels
+/// bit for bit; of an animation the first picture is taken. The same bytes give the same result.
+///
+/// # Errors
+/// What is wrong with the image.
+pub fn normalize(bytes: &[u8], bounds: Bounds) -> Result<Image, Error> {
+    let kind = Kind::of_contents(bytes).ok_or_else(|| Error::NotAnImage(kind::guess(bytes)))?;
+    let stripped = strip::metadata(kind, bytes)?;
+    let input = Cursor::new(bytes);
+    let (image, orientation) = match kind {
+        Kind::Png => decode(PngDecoder::with_limits(input, limits())),
+        Kind::Jpeg => decode(JpegDecoder::new(input)),
+        Kind::Gif => decode(GifDecoder::new(input)),
+        Kind::WebP => decode(WebPDecoder::new(input)),
+    }?;
+    let is_within = image.width().max(image.height()) <= bounds.side;
+    match stripped {
+        Some(bytes)
+            if is_within
+                && orientation == Orientation::NoTransforms
+                && bytes.len() <= bounds.bytes =>
+        {
+            Ok(Image { kind, bytes })
+        }
+        _ => {
+            let mut image = scaled(with_8_bits(image), bounds.side);
+            image.apply_orientation(orientation);
+            encode::within(image, kind == Kind::Jpeg, bounds)
+        }
+    }
+}
+
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_ALLOC);
+    limits
+}
+
+fn decode<D: ImageDecoder>(
+    decoder: Result<D, image::ImageError>,
+) -> Result<(DynamicImage, Orientation), Error> {
+    let mut decoder = decoder.map_err(Error::undecodable)?;
+    let (width, height) = decoder.dimensions();
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        return Err(Error::TooManyPixels { width, height });
+    }
+    decoder.set_limits(limits()).map_err(Error::undecodable)?;
+    // Metadata that cannot be read says nothing.
+    let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let image = DynamicImage::from_decoder(decoder).map_err(Error::undecodable)?;
+    Ok((image, orientation))
+}
+
+/// The image with 8 bits a channel.
+fn with_8_bits(image: DynamicImage) -> DynamicImage {
+    match image {
+        DynamicImage::ImageLuma16(_) => image.into_luma8().into(),
+        DynamicImage::ImageLumaA16(_) => image.into_luma_alpha8().into(),
+        DynamicImage::ImageRgb16(_) => image.into_rgb8().into(),
+        DynamicImage::ImageRgba16(_) => image.into_rgba8().into(),
+        image => image,
+    }
+}
+
+/// The image with sides of at most `side` pixels.
+fn scaled(image: DynamicImage, side: u32) -> DynamicImage {
+    let longest = image.width().max(image.height());
+    if longest <= side {
+        return image;
+    }
+    // The filter takes 16 bytes a pixel in between: large images are first averaged.
+    let image = match longest / 2 > side {
+        true => image.thumbnail(2 * side, 2 * side),
+        false => image,
+    };
+    image.resize(side, side, FilterType::CatmullRom)
+}
