@@ -5,7 +5,9 @@ use image::codecs::png::PngEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageEncoder, Rgba, RgbaImage};
 
-use crate::{Bounds, Error, Image, Kind};
+use crate::bounds::Bounds;
+use crate::error::Error;
+use crate::kind::{Image, Kind};
 
 /// Qualities of JPEG in the order in which they are tried.
 const QUALITIES: [u8; 3] = [90, 80, 65];

@@ -2,7 +2,7 @@
 
 use image::ImageError;
 
-use crate::MAX_PIXELS;
+use crate::bounds::MAX_PIXELS;
 
 /// See the module. The text goes on after the image's name: `a.png: is damaged`.
 #[derive(Debug, thiserror::Error)]

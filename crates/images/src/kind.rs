@@ -1,5 +1,14 @@
 //! Formats of images, recognized by their first bytes, never by a name.
 
+/// An image that a model server takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The format of `bytes`.
+    pub kind: Kind,
+    /// The encoded image.
+    pub bytes: Vec<u8>,
+}
+
 /// A format that is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

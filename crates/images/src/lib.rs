@@ -2,6 +2,7 @@
 //! without metadata. Pure functions over bytes; callers bound how many run at once, because decoding
 //! needs time and memory.
 
+mod bounds;
 mod encode;
 mod error;
 mod kind;
@@ -17,39 +18,12 @@ use image::imageops::FilterType;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, Limits};
 
+pub use bounds::{Bounds, MAX_PIXELS};
 pub use error::Error;
-pub use kind::Kind;
+pub use kind::{Image, Kind};
 
-/// Most pixels of an image that is decoded: photographs of current cameras have fewer.
-pub const MAX_PIXELS: u64 = 64 << 20;
 /// Most memory that a decoder may take for its pixels, in bytes: 4 bytes for each.
 const MAX_ALLOC: u64 = 4 * MAX_PIXELS;
-
-/// What a model server takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Pixels of the longer side.
-    pub side: u32,
-    /// Bytes of the encoded image, before base64.
-    pub bytes: usize,
-}
-
-impl Default for Bounds {
-    /// The least bounds among the servers in use: larger images are scaled down there, or are refused
-    /// beyond 5 MB of base64.
-    fn default() -> Self {
-        Self { side: 2048, bytes: 3_750_000 }
-    }
-}
-
-/// An image that a model server takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
-    /// The format of `bytes`.
-    pub kind: Kind,
-    /// The encoded image.
-    pub bytes: Vec<u8>,
-}
 
 /// The image within `bounds`, upright and without metadata. One that is so already keeps its pixels
 /// bit for bit; of an animation the first picture is taken. The same bytes give the same result.

@@ -2,7 +2,8 @@
 //! author, comments, embedded previews, and what follows the image. Parts are kept by a list, so
 //! that unknown ones go. The pixels are not touched.
 
-use crate::{Error, Kind};
+use crate::error::Error;
+use crate::kind::Kind;
 
 /// The file without metadata; `None` for a file that has to be encoded anew.
 ///

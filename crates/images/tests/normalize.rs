@@ -1,4 +1,5 @@
 //! Images of every format, upright or turned, with and without metadata, and what is no image.
+#![allow(clippy::unwrap_used)]
 
 use std::io::Cursor;
 
@@ -246,7 +247,7 @@ fn an_image_of_too_many_pixels_is_refused_before_it_is_decoded() {
     assert!(error.contains("memory") || error.contains("pixels"), "{error}");
     let plain = encoded(&two_colors(16, 16), ImageFormat::Jpeg);
     let frame = plain.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
-    let mut bomb = plain.clone();
+    let mut bomb = plain;
     bomb[frame + 5..frame + 9].copy_from_slice(&[0xff; 4]);
     let error = normalize(&bomb, SMALL).unwrap_err();
     assert!(matches!(error, Error::TooManyPixels { width: 65535, height: 65535 }), "{error}");

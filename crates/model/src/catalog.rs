@@ -56,6 +56,10 @@ pub struct ModelInfo {
     /// Base instructions, in place of the program's.
     pub instructions: Option<Text>,
     pub input_modalities: Arc<[Modality]>,
+    /// Most pixels of the longer side of an image; `None`: not known.
+    pub max_image_side: Option<u32>,
+    /// Most bytes of an image before base64; `None`: not known.
+    pub max_image_bytes: Option<u64>,
     pub supports_personality: bool,
     pub is_default: bool,
     pub hidden: bool,

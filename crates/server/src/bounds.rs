@@ -8,11 +8,13 @@ use crate::error::Error;
 
 const MIB: usize = 1 << 20;
 
-/// Longest image file, in bytes. Providers refuse larger ones too.
+/// Longest image that is decoded, in bytes: a file, or the data of a URL.
 pub(crate) const IMAGE_BYTES: usize = 20 * MIB;
 /// Bytes of all images of an input together, as they are sent to the provider: base64, or their
 /// URLs. Providers take about 50 MB a request.
 const INPUT_IMAGE_BYTES: usize = 48 * MIB;
+/// Images of an input. Providers take about a hundred in a request.
+const INPUT_IMAGES: usize = 100;
 /// Characters of all text of an input together: texts, names, paths and placeholders.
 const INPUT_CHARS: usize = MIB;
 /// Parts of an input, and elements of its texts, together.
@@ -49,8 +51,8 @@ pub fn connection_limits() -> Limits {
     Limits { line_bytes: LINE_BYTES, ..Limits::default() }
 }
 
-/// Refuses an input with too much text or too many parts.
-pub(crate) fn check_text(input: &[UserInput]) -> Result<(), Error> {
+/// Refuses an input with too much text, too many parts or too many images.
+pub(crate) fn check_parts(input: &[UserInput]) -> Result<(), Error> {
     let chars: usize = input.iter().map(chars).sum();
     if chars > INPUT_CHARS {
         return Err(Error::invalid_params(format!(
@@ -65,7 +67,19 @@ pub(crate) fn check_text(input: &[UserInput]) -> Result<(), Error> {
              allowed; join texts"
         )));
     }
+    let images = input.iter().filter(|part| is_image(part)).count();
+    if images > INPUT_IMAGES {
+        return Err(Error::invalid_params(format!(
+            "`input`: it has {images} images, at most {INPUT_IMAGES} are allowed; send the others with \
+             a later input"
+        )));
+    }
     Ok(())
+}
+
+/// Whether the part is an image.
+pub(crate) fn is_image(part: &UserInput) -> bool {
+    matches!(part, UserInput::Image { .. } | UserInput::LocalImage { .. })
 }
 
 fn chars(part: &UserInput) -> usize {
@@ -135,13 +149,17 @@ mod tests {
     fn input_within_the_bounds_is_accepted_and_an_excess_is_named() {
         let text =
             |chars: usize| UserInput::Text { text: "ä".repeat(chars), text_elements: vec![] };
-        assert!(check_text(&[text(INPUT_CHARS)]).is_ok());
-        assert!(check_text(&[text(INPUT_CHARS - 1), text(1)]).is_ok());
-        let refused = check_text(&[text(INPUT_CHARS), text(1)]).unwrap_err().to_string();
+        assert!(check_parts(&[text(INPUT_CHARS)]).is_ok());
+        assert!(check_parts(&[text(INPUT_CHARS - 1), text(1)]).is_ok());
+        let refused = check_parts(&[text(INPUT_CHARS), text(1)]).unwrap_err().to_string();
         assert!(refused.contains("1048577 characters in total, at most 1048576"), "{refused}");
-        assert!(check_text(&vec![text(1); INPUT_PARTS]).is_ok());
-        let refused = check_text(&vec![text(1); INPUT_PARTS + 1]).unwrap_err().to_string();
+        assert!(check_parts(&vec![text(1); INPUT_PARTS]).is_ok());
+        let refused = check_parts(&vec![text(1); INPUT_PARTS + 1]).unwrap_err().to_string();
         assert!(refused.contains("10001 parts and text elements in total"), "{refused}");
+        let link = || UserInput::Image { url: "https://a/b".to_owned() };
+        assert!(check_parts(&vec![link(); INPUT_IMAGES]).is_ok());
+        let refused = check_parts(&vec![link(); INPUT_IMAGES + 1]).unwrap_err().to_string();
+        assert!(refused.contains("101 images, at most 100"), "{refused}");
         let image = |bytes: usize| UserContent::Image { url: "x".repeat(bytes) };
         assert!(check_images(&[image(base64_bytes(IMAGE_BYTES)), image(20 * MIB)]).is_ok());
         let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)]).unwrap_err().to_string();

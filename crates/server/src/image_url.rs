@@ -4,8 +4,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::bounds::IMAGE_BYTES;
 use crate::error::Error;
-use crate::images::MAX_BYTES;
 
 /// Longest `http:` or `https:` URL, in bytes.
 const MAX_LINK: usize = 8 * 1024;
@@ -55,16 +55,23 @@ fn data(rest: &str) -> Result<(), Error> {
         return bad("holds no data");
     }
     // Four characters are three bytes.
-    if encoded.len() as u64 > MAX_BYTES.div_ceil(3) * 4 {
+    if encoded.len() > IMAGE_BYTES.div_ceil(3) * 4 {
         return Err(Error::invalid_params(format!(
             "the image is larger than {} MiB",
-            MAX_BYTES >> 20
+            IMAGE_BYTES >> 20
         )));
     }
     match is_base64(encoded.as_bytes()) {
         true => Ok(()),
         false => bad("holds no valid base64"),
     }
+}
+
+/// The base64 of a `data:` URL that was checked.
+pub(crate) fn encoded(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once(':')?;
+    let is_data = scheme.eq_ignore_ascii_case("data");
+    is_data.then(|| rest.split_once(',').map(|(_, encoded)| encoded)).flatten()
 }
 
 /// Whether all of it is base64; decoded in pieces, since the bytes are not needed.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jsonrpc::{ErrorObject, Malformed, RequestId};
 use serde_json::value::RawValue;
-use session::Id;
+use session::{Id, ToolAnswer, ToolContent};
 use tokio::sync::mpsc;
 
 use crate::allowed::MachineInput;
@@ -143,7 +143,7 @@ impl ClientRequests {
         }
         if let Some((thread, input)) = input {
             // A thread that has ended has resolved its requests.
-            let _ = thread.send(Command::Input(input)).await;
+            let _ = thread.send(command(input)).await;
         }
     }
 
@@ -238,6 +238,20 @@ impl Waiting {
         self.fault = Some(fault);
         (!open && answered).then_some(input)
     }
+}
+
+/// What the thread is sent. The images of a tool's answer are prepared for the model first.
+fn command(input: MachineInput) -> Command {
+    match input {
+        MachineInput::ToolAnswered { request, outcome: Ok(answer) } if has_image(&answer) => {
+            Command::ToolAnswered { request, answer }
+        }
+        input => Command::Input(input),
+    }
+}
+
+fn has_image(answer: &ToolAnswer) -> bool {
+    answer.content.iter().any(|part| matches!(part, ToolContent::Image { .. }))
 }
 
 /// The number in an id. Clients that keep ids as text return them as text.

@@ -21,6 +21,7 @@ use crate::connections::Connections;
 use crate::direct_requests::DirectRequests;
 use crate::error::Error;
 use crate::home::make_home;
+use crate::image_reader::ImageReader;
 use crate::in_flight::InFlight;
 use crate::loaded_threads::LoadedThreads;
 use crate::models::{Listings, Models};
@@ -51,6 +52,7 @@ pub(crate) struct Services {
     pub(crate) options: Arc<Options>,
     /// For work on files that a client, the model or a workspace names.
     pub(crate) files: Pool,
+    pub(crate) images: Arc<ImageReader>,
     pub(crate) configurations: Arc<Configurations>,
     pub(crate) defaults: Arc<ThreadDefaults>,
     pub(crate) models: Arc<Models>,
@@ -212,8 +214,14 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         runner: runner.clone(),
         snapshots: Arc::new(ShellSnapshots::new(runner.clone())),
     };
-    let inspection =
-        InspectionServices { files: files.clone(), rules: rules.clone(), options: options.clone() };
+    let images = Arc::new(ImageReader::new(files.clone()));
+    let inspection = InspectionServices {
+        files: files.clone(),
+        images: images.clone(),
+        models: models.clone(),
+        rules: rules.clone(),
+        options: options.clone(),
+    };
     let agents = Arc::new(Agents::new(threads.clone(), store.clone()));
     let actor_services = ActorServices {
         client,
@@ -244,6 +252,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         processes: Arc::new(ClientProcesses::new(runner.clone(), connections.clone())),
         options,
         files,
+        images,
         configurations,
         defaults,
         models,

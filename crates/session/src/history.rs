@@ -5,7 +5,7 @@ mod loaded_tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::port::effect::Prompt;
 use crate::port::fragment::{Fragment, Head, Mark};
@@ -134,10 +134,41 @@ impl Prompt {
         input + self.instructions.len() + self.tools.len()
     }
 
+    /// Replaces images by a note, for a model that takes text only.
+    pub fn leave_out_images(&mut self) {
+        for fragment in &mut self.input {
+            if let Some(text) = without_images(fragment) {
+                *fragment = text;
+            }
+        }
+    }
+
     /// Adds a note of the server, for this request only.
     pub fn add_notice(&mut self, text: &str) {
         self.input.push(message("developer", text));
     }
+}
+
+/// Stands for an image in the requests to a model that takes text only.
+const LEFT_OUT: &str = "[an image, which this model cannot see]";
+
+/// The model item with notes in place of its images; `None` when it has none.
+fn without_images(fragment: &str) -> Option<Arc<str>> {
+    const IMAGE: &str = "input_image";
+    if !fragment.contains(IMAGE) {
+        return None;
+    }
+    let mut item: Value = serde_json::from_str(fragment).ok()?;
+    let mut is_changed = false;
+    for list in ["content", "output"] {
+        for part in item.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if part.get("type").and_then(Value::as_str) == Some(IMAGE) {
+                *part = json!({ "type": "input_text", "text": LEFT_OUT });
+                is_changed = true;
+            }
+        }
+    }
+    is_changed.then(|| item.to_string().into())
 }
 
 /// A message of the agent.
@@ -285,7 +316,7 @@ pub(crate) fn missing_outputs(history: &[Fragment]) -> Vec<Fragment> {
     missing.into_iter().map(|(_, id, kind)| call_output(&id, &kind, &aborted)).collect()
 }
 
-fn fragment(value: &serde_json::Value) -> Arc<str> {
+fn fragment(value: &Value) -> Arc<str> {
     value.to_string().into()
 }
 

@@ -19,6 +19,7 @@
 mod contract;
 mod deterministic;
 mod environment;
+mod image;
 mod peer;
 mod scripted_model;
 mod transcript;
@@ -26,6 +27,7 @@ mod transcript;
 pub use contract::{Contract, ContractError};
 pub use deterministic::{ManualClock, SequentialIds};
 pub use environment::{TestEnvironment, TestServer};
+pub use image::{png, png_url, png_with_text};
 pub use peer::{ErrorResponse, Peer, ReceivedRequest};
 pub use scripted_model::ScriptedModel;
 pub use transcript::{Transcript, assert_lines};

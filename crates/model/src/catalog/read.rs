@@ -1,5 +1,6 @@
 //! Reads a catalog file (configuration `model_catalog_json`) and checks it.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -27,6 +28,10 @@ pub const MAX_CATALOG_BYTES: u64 = 4 << 20;
 const MAX_ENTRIES: usize = 4096;
 /// Most tokens of a context window or a response: sums of them do not overflow.
 const MAX_TOKENS: u64 = 1 << 40;
+/// Smallest and largest bound on an image's longer side, in pixels.
+const IMAGE_SIDES: RangeInclusive<u32> = 64..=16_384;
+/// Smallest and largest bound on an image's bytes.
+const IMAGE_BYTES: RangeInclusive<u64> = 10_000..=20 << 20;
 /// Efforts that the protocol has names for, from least to most.
 pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
 
@@ -136,6 +141,14 @@ fn check(entry: &Entry) -> Result<(), String> {
         if tokens.is_some_and(|tokens| tokens == 0 || tokens > MAX_TOKENS) {
             return wrong(format!("`{key}` is a number from 1 to {MAX_TOKENS}"));
         }
+    }
+    if entry.max_image_side.is_some_and(|side| !IMAGE_SIDES.contains(&side)) {
+        let (least, most) = (IMAGE_SIDES.start(), IMAGE_SIDES.end());
+        return wrong(format!("`max_image_side` is a number from {least} to {most}"));
+    }
+    if entry.max_image_bytes.is_some_and(|bytes| !IMAGE_BYTES.contains(&bytes)) {
+        let (least, most) = (IMAGE_BYTES.start(), IMAGE_BYTES.end());
+        return wrong(format!("`max_image_bytes` is a number from {least} to {most}"));
     }
     if entry.input_modalities.as_ref().is_some_and(|modalities| modalities.is_empty()) {
         return wrong("`input_modalities` is empty; leave it out for text and images".to_owned());

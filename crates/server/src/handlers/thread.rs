@@ -26,7 +26,7 @@ use crate::server::Server;
 use crate::thread::EventPosition;
 use crate::thread::{Command, ElicitationChange, Extra, Snapshot, ThreadHandle};
 use crate::thread_loader::{ClientOverrides, Fork};
-use crate::{convert, folders};
+use crate::{convert, folders, image_reader};
 
 /// Longest name of a client's own in `threadSource`, in characters.
 const MAX_SOURCE: usize = 64;
@@ -280,7 +280,10 @@ impl ThreadMethods<Caller> for Server {
         params: ThreadInjectItemsParams,
     ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let fragments = inject::fragments("items", &params.items)?;
+        let info = handle.model_info(None).await?;
+        let bounds = image_reader::bounds_of(&info);
+        let items = params.items;
+        let fragments = inject::fragments("items", items, (&self.services.images, bounds)).await?;
         ask(&handle, caller.gate(), move |reply| MachineInput::Inject { reply, fragments }).await?;
         Ok(Empty {})
     }

@@ -1,9 +1,9 @@
 //! Turns: started, steered, interrupted (specification: Turns and review).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use files::Pool;
+use images::Bounds;
 use protocol::input::{ByteRange, TextElement};
 use protocol::{
     Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
@@ -22,6 +22,7 @@ use crate::convert::settings::{
 use crate::error::Error;
 use crate::folders;
 use crate::handlers::refuse_missing;
+use crate::image_reader::{self, ImageReader};
 use crate::server::Server;
 use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget, TurnStart};
 
@@ -39,10 +40,11 @@ impl TurnMethods<Caller> for Server {
     ) -> Result<TurnStartResponse, Error> {
         refuse_missing("turn/start", &not_yet(&params))?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let content = user_content(&self.services.files, &params.input).await?;
         let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
         let cwd = folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?;
         let overrides = overrides(&params, cwd)?;
+        let model = overrides.model.as_deref();
+        let content = user_content(&self.services.images, &handle, model, &params.input).await?;
         let max_tokens = params.max_total_tokens;
         if max_tokens.is_some_and(|tokens| tokens < 1) {
             return Err(Error::invalid_params("`maxTotalTokens` must be at least 1"));
@@ -88,7 +90,7 @@ impl TurnMethods<Caller> for Server {
         let metadata = params.responsesapi_client_metadata.is_some();
         refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let content = user_content(&self.services.files, &params.input).await?;
+        let content = user_content(&self.services.images, &handle, None, &params.input).await?;
         let expected_turn = params.expected_turn_id;
         let steered = ask(&handle, caller.gate(), move |reply| MachineInput::Steer {
             reply,
@@ -194,32 +196,63 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
     Ok(schema.to_string().into())
 }
 
-/// The user's input. Image files are read here, because the session performs no I/O.
-async fn user_content(files: &Pool, input: &[UserInput]) -> Result<Vec<UserContent>, Error> {
-    bounds::check_text(input)?;
+/// The user's input for `model`, or for that of the thread. Images are prepared here, because the
+/// session performs no I/O.
+async fn user_content(
+    images: &ImageReader,
+    handle: &ThreadHandle,
+    model: Option<&str>,
+    input: &[UserInput],
+) -> Result<Vec<UserContent>, Error> {
+    bounds::check_parts(input)?;
+    let image_bounds = match input.iter().position(bounds::is_image) {
+        Some(first) => image_bounds(handle, model, first).await?,
+        None => Bounds::default(),
+    };
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
-        content.push(user_part(files, at, part).await?);
+        content.push(user_part(images, image_bounds, at, part).await?);
+        if bounds::is_image(part) {
+            bounds::check_images(&content)?;
+        }
     }
-    bounds::check_images(&content)?;
     Ok(content)
 }
 
-async fn user_part(files: &Pool, at: usize, part: &UserInput) -> Result<UserContent, Error> {
+/// The bounds of the model's images; `first` is the position of the input's first one.
+async fn image_bounds(
+    handle: &ThreadHandle,
+    model: Option<&str>,
+    first: usize,
+) -> Result<Bounds, Error> {
+    let info = handle.model_info(model).await?;
+    if info.accepts_images() {
+        return Ok(image_reader::bounds_of(&info));
+    }
+    let message = format!("`input[{first}]`: the model `{}` does not accept images", info.id);
+    Err(Error::invalid_params(message).next_step(
+        "leave the image out, or choose a model whose `inputModalities` include `image`",
+    ))
+}
+
+async fn user_part(
+    images: &ImageReader,
+    image_bounds: Bounds,
+    at: usize,
+    part: &UserInput,
+) -> Result<UserContent, Error> {
     match part {
         UserInput::Text { text, text_elements } => Ok(UserContent::Text {
             text: text.clone(),
             elements: text_elements_of(at, text, text_elements)?,
         }),
         UserInput::Image { url } => {
-            crate::image_url::check(url)
-                .map_err(|error| error.within(&format!("`input[{at}].url`")))?;
-            Ok(UserContent::Image { url: url.clone() })
+            let url = images.url(url, image_bounds).await;
+            let url = url.map_err(|error| error.within(&format!("`input[{at}].url`")))?;
+            Ok(UserContent::Image { url })
         }
         UserInput::LocalImage { path } => {
-            let file = PathBuf::from(path);
-            let place = file.clone();
-            let data_url = files.run(&place, move || crate::images::data_url(&file)).await?;
+            let data_url = images.file(Path::new(path), image_bounds).await;
             let data_url =
                 data_url.map_err(|error| error.within(&format!("`input[{at}].path`")))?;
             Ok(UserContent::LocalImage { path: path.clone(), data_url })

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::catalog::ModelInfo;
 use protocol::permission::PermissionProfileSelectionParams;
 use session::{
-    Answer, Goal, Grant, Live, Overrides, PatchPlan, Permissions, Settings, Status, UserContent,
+    Answer, Goal, Grant, Live, Overrides, PatchPlan, Permissions, Settings, Status, ToolAnswer,
+    UserContent,
 };
 use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -67,6 +69,10 @@ pub(crate) enum Command {
     Announce { method: &'static str, message: Bytes },
     /// Returns the current state of the thread.
     Look { snapshot: oneshot::Sender<Snapshot> },
+    /// Returns what is known of a model of the thread's provider, by default of the thread's model.
+    DescribeModel { model: Option<String>, info: oneshot::Sender<ModelInfo> },
+    /// A client's tool has answered; its images are not prepared for the model yet.
+    ToolAnswered { request: u64, answer: ToolAnswer },
     /// A connection ends its subscription; returns whether it had one.
     Unsubscribe { connection: ConnectionId, was_subscribed: oneshot::Sender<bool> },
     /// A client counts a prompt outside the server, or counts it no longer; returns the count.
@@ -215,6 +221,16 @@ impl ThreadHandle {
         let (snapshot, answer) = oneshot::channel();
         self.send(Command::Look { snapshot }).await;
         answer.await.ok()
+    }
+
+    /// What is known of a model of the thread's provider, by default of the thread's model.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub(crate) async fn model_info(&self, model: Option<&str>) -> Result<ModelInfo, Error> {
+        let (info, answer) = oneshot::channel();
+        self.send(Command::DescribeModel { model: model.map(str::to_owned), info }).await;
+        answer.await.map_err(|_| Error::unloaded())
     }
 
     /// Waits until no turn runs.

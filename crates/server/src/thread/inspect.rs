@@ -2,6 +2,8 @@
 //! assessed by the rules. A thread makes one inspection after the other, so that results come in the
 //! order of the calls.
 
+mod images;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,20 +11,23 @@ use config::Config;
 use files::Pool;
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
-    Action, Assessment, Attempted, Grant, Id, ImageData, PatchPlan, PatchTarget, Prepared,
-    Settings, ToolError, ToolRequest,
+    Action, Assessment, Attempted, Grant, Id, PatchPlan, PatchTarget, Prepared, Settings,
+    ToolError, ToolRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::{Allowed, MachineInput};
 use crate::connection::Peer;
 use crate::error::Error;
+use crate::image_reader::ImageReader;
+use crate::models::Models;
 use crate::options::Options;
 use crate::rules::{self, CommandRules};
 use crate::thread::handle::Command;
 use crate::thread::patches::{self, Patches, PlannedPatch};
 use crate::thread::permissions::PermissionChecks;
 use crate::{command_checks, warnings};
+use images::Found;
 
 /// Answer to a command that contains more than a patch.
 const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
@@ -33,6 +38,8 @@ const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool
 #[derive(Clone)]
 pub(crate) struct InspectionServices {
     pub(crate) files: Pool,
+    pub(crate) images: Arc<ImageReader>,
+    pub(crate) models: Arc<Models>,
     pub(crate) rules: Arc<CommandRules>,
     pub(crate) options: Arc<Options>,
 }
@@ -207,12 +214,25 @@ impl ToolInspector {
 
     /// Does `work` off the runtime's threads after what was begun before, and sends the thread the
     /// command that it returns, or `unanswered` when the file system does not answer.
-    fn inspect(
+    fn inspect<T: Into<Found> + Send + 'static>(
         &mut self,
         inspection: Inspection,
-        work: impl FnOnce(&Inspection) -> Command + Send + 'static,
+        work: impl FnOnce(&Inspection) -> T + Send + 'static,
         unanswered: impl FnOnce(String) -> Command + Send + 'static,
     ) {
+        let place = inspection.settings.cwd.clone();
+        let InspectionServices { files, images, .. } = inspection.services.clone();
+        self.in_order(async move {
+            match files.run(&place, move || work(&inspection).into()).await {
+                Ok(Found::Command(command)) => *command,
+                Ok(Found::Image(image)) => image.prepared(&images).await,
+                Err(error) => unanswered(error.to_string()),
+            }
+        });
+    }
+
+    /// Sends the thread the command of `work`, which begins after what was begun before.
+    fn in_order(&mut self, work: impl Future<Output = Command> + Send + 'static) {
         let sender = self.sender.clone();
         let (done, next) = oneshot::channel::<()>();
         let before = self.last.replace(next);
@@ -221,26 +241,17 @@ impl ToolInspector {
                 // Its sender is dropped when it has reported.
                 let _ = before.await;
             }
-            let (files, place) =
-                (inspection.services.files.clone(), inspection.settings.cwd.clone());
-            let found = files.run(&place, move || work(&inspection)).await;
-            let command = found.unwrap_or_else(|error| unanswered(error.to_string()));
             // A thread that has ended needs no result.
-            let _ = sender.send(command).await;
+            let _ = sender.send(work.await).await;
             drop(done);
         });
     }
 }
 
 impl Inspection {
-    fn look(&self, call: u64, request: ToolRequest) -> Command {
+    fn look(&self, call: u64, request: ToolRequest) -> Found {
         let outcome = match request {
-            ToolRequest::Image { path } => {
-                let image = self.read_image(&path);
-                let outcome =
-                    Prepared::Image(image.map_err(|error| ToolError::new(error.to_string())));
-                return Command::Input(MachineInput::Prepared { call, outcome });
-            }
+            ToolRequest::Image { path } => return self.look_at_image(call, &path),
             ToolRequest::Permissions { read, write, network } => {
                 let missing = self.permissions().missing(&read, &write, network);
                 Prepared::Permissions(
@@ -250,10 +261,11 @@ impl Inspection {
             ToolRequest::Patch { text } => {
                 let cwd = &self.settings.cwd;
                 // Models that know the shell write their command into the tool's input.
-                return match patch::embedded(&text) {
+                let command = match patch::embedded(&text) {
                     Some(embedded) => self.embedded(call, &embedded, cwd),
                     None => planned(call, self.plan_patch(&text, cwd)),
                 };
+                return command.into();
             }
             ToolRequest::Script { login: true, script, workdir, .. }
                 if !self.config.allow_login_shell =>
@@ -265,7 +277,7 @@ impl Inspection {
             ToolRequest::Script { script, workdir, .. } => {
                 let cwd = self.workdir(workdir.as_deref());
                 if let Some(embedded) = patch::embedded(&script) {
-                    return self.embedded(call, &embedded, &cwd);
+                    return self.embedded(call, &embedded, &cwd).into();
                 }
                 match patch::is_mixed(&script) {
                     true => refused_command(script, cwd, MIXED_PATCH),
@@ -275,7 +287,7 @@ impl Inspection {
             ToolRequest::Argv { argv, workdir } => {
                 let cwd = self.workdir(workdir.as_deref());
                 if let Some(embedded) = patch::embedded_argv(&argv) {
-                    return self.embedded(call, &embedded, &cwd);
+                    return self.embedded(call, &embedded, &cwd).into();
                 }
                 match patch::is_mixed_argv(&argv) {
                     true => refused_command(sandbox::rules::quote(&argv), cwd, MIXED_PATCH),
@@ -285,7 +297,7 @@ impl Inspection {
                 }
             }
         };
-        Command::Input(MachineInput::Prepared { call, outcome })
+        Command::Input(MachineInput::Prepared { call, outcome }).into()
     }
 
     fn permissions(&self) -> PermissionChecks<'_> {
@@ -315,14 +327,6 @@ impl Inspection {
         let folder = embedded.workdir.as_ref();
         let cwd = folder.map_or_else(|| cwd.to_owned(), |folder| cwd.join(folder));
         planned(call, self.plan_patch(&embedded.patch, &cwd))
-    }
-
-    fn read_image(&self, path: &str) -> Result<ImageData, Error> {
-        let path = self.settings.cwd.join(path);
-        let path = self.policy().check_read(&path);
-        let path = path.map_err(|denied| Error::denied(denied.to_string()))?;
-        let data_url = crate::images::data_url(&path)?;
-        Ok(ImageData { path: path.display().to_string(), data_url })
     }
 
     /// Finds where the hunks of a patch apply; changes nothing.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use config::Config;
 use http_client::retry::Wait;
-use session::{Failure, FailureKind, Id, ModelEvent, Prompt};
+use model::catalog::ModelInfo;
+use session::{Failure, FailureKind, Id, ModelEvent, Prompt, Settings};
 
 use crate::accounts::Accounts;
 use crate::allowed::MachineInput;
@@ -90,6 +91,16 @@ impl ModelStream {
             ended: None,
             reviewer,
         }
+    }
+
+    /// What is known of `model`, or of the model of the settings.
+    pub(super) fn describe(
+        &self,
+        config: &Config,
+        settings: &Settings,
+        model: Option<&str>,
+    ) -> ModelInfo {
+        self.models.info(config, &settings.provider, model.unwrap_or(&settings.model))
     }
 
     /// Keeps the budget that the request for a turn asked for until the turn begins.
@@ -220,6 +231,9 @@ impl ModelStream {
             return Err(Failure::new(FailureKind::BadRequest, message));
         };
         let info = self.models.info(config, &prompt.provider, &prompt.model);
+        if !info.accepts_images() {
+            prompt.leave_out_images();
+        }
         if !config.features.fast_mode {
             prompt.service_tier.take_if(|tier| tier == "fast");
         }

@@ -247,7 +247,6 @@ async fn leaving_the_sandbox_needs_approval_under_on_request_and_is_refused_unde
 
 #[tokio::test]
 async fn an_image_is_shown_to_the_model() {
-    const PNG: &[u8] = &[0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 0];
     let env = TestEnvironment::with_responses(json!([
         calls("view_image", json!({ "path": "picture.png" })),
         calls("view_image", json!({ "path": "text.png" })),
@@ -255,7 +254,7 @@ async fn an_image_is_shown_to_the_model() {
         says("Nice."),
     ]))
     .await;
-    std::fs::write(env.workspace().join("picture.png"), PNG).unwrap();
+    std::fs::write(env.workspace().join("picture.png"), testkit::png(2, 2)).unwrap();
     std::fs::write(env.workspace().join("text.png"), "no picture").unwrap();
     let server = env.start();
     let mut peer = server.connect().await;

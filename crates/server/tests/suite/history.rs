@@ -162,7 +162,7 @@ async fn a_request_is_complete() {
     let params =
         json!({ "developerInstructions": "Speak plainly.", "baseInstructions": "Be good." });
     let thread = peer.start_thread(params).await;
-    let image = json!({ "type": "image", "url": "data:image/png;base64,AAAA" });
+    let image = json!({ "type": "image", "url": testkit::png_url(2, 2) });
     let input = json!([{ "type": "text", "text": "Look." }, image]);
     peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
     let request = env.model().requests().remove(0);
@@ -198,7 +198,7 @@ async fn a_request_is_complete() {
     let whole = request["input"].to_string();
     let cwd = env.workspace().display().to_string();
     for text in
-        ["Speak plainly.", "Be brief.", "2026-01-01", "Etc/UTC", "Look.", "base64,AAAA", &cwd]
+        ["Speak plainly.", "Be brief.", "2026-01-01", "Etc/UTC", "Look.", "png;base64,iVBOR", &cwd]
     {
         assert!(whole.contains(text), "{text} is missing in {whole}");
     }
@@ -208,7 +208,8 @@ async fn a_request_is_complete() {
 async fn an_image_file_of_the_user_is_read_when_the_turn_starts() {
     let env = TestEnvironment::with_responses(json!([says("Nice.")])).await;
     let path = env.root().join("picture.jpg");
-    std::fs::write(&path, [0xff, 0xd8, 0xff, 0xe0]).unwrap();
+    // The contents count, not the name.
+    std::fs::write(&path, testkit::png(2, 2)).unwrap();
     let path = path.display().to_string();
     let server = env.start();
     let mut peer = server.connect().await;
@@ -217,5 +218,5 @@ async fn an_image_file_of_the_user_is_read_when_the_turn_starts() {
     peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
     assert_eq!(peer.item("userMessage").await["content"], input);
     let request = env.model().requests()[0]["input"].to_string();
-    assert!(request.contains("data:image/jpeg;base64,/9j/4A=="), "{request}");
+    assert!(request.contains("data:image/png;base64,iVBOR"), "{request}");
 }

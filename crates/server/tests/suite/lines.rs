@@ -1,11 +1,9 @@
 //! Lines that are not messages, and messages that are not requests of this protocol: each is
 //! answered, and the connection stays open.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use jsonrpc::Limits;
 use serde_json::{Value, json};
-use testkit::{Peer, TestEnvironment};
+use testkit::{Peer, TestEnvironment, png_url};
 
 use crate::says;
 
@@ -75,13 +73,6 @@ async fn a_line_that_is_too_long_is_skipped() {
     check_alive(&mut peer).await;
 }
 
-/// An incompressible image of this many bytes.
-fn png(bytes: usize) -> String {
-    let mut image = b"\x89PNG\r\n\x1a\n".to_vec();
-    image.resize(bytes, b'x');
-    format!("data:image/png;base64,{}", STANDARD.encode(image))
-}
-
 #[tokio::test]
 async fn the_largest_image_fits_on_a_line_and_excess_input_is_refused() {
     const MIB: usize = 1 << 20;
@@ -90,14 +81,15 @@ async fn the_largest_image_fits_on_a_line_and_excess_input_is_refused() {
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let text = json!({ "type": "text", "text": "\u{1}".repeat(MIB - 1000) });
-    let image = json!({ "type": "image", "url": png(20 * MIB) });
+    // Three bytes a pixel: a little less than 20 MiB.
+    let image = json!({ "type": "image", "url": png_url(2640, 2640) });
     let input = json!([text, image]);
     let turn = peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
     assert_eq!(turn["status"], "completed");
-    let all = json!([image, { "type": "image", "url": png(17 * MIB) }]);
+    let all = vec![json!({ "type": "image", "url": png_url(1110, 1110) }); 11];
     let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": all })).await;
     assert_eq!(fault.code, -32602);
-    assert!(fault.message.contains("50 MiB as base64, 48 MiB at most"), "{}", fault.message);
+    assert!(fault.message.contains("52 MiB as base64, 48 MiB at most"), "{}", fault.message);
     let long = |chars: usize| json!([{ "type": "text", "text": "x".repeat(chars) }]);
     let params = json!({ "threadId": thread, "input": long(MIB + 1) });
     let fault = peer.refused("turn/start", params).await;

@@ -33,6 +33,7 @@ mod goals;
 mod handshake;
 mod history;
 mod homes;
+mod images;
 mod import;
 mod inject;
 mod joining;

@@ -29,6 +29,7 @@ fn difference(long: &str, short: &str) -> String {
     format!("at byte {at}:\n… {}\n… {}", around(long), around(short))
 }
 
+/// Checks that each request begins with the one before.
 pub(crate) fn assert_grow(bodies: &[String]) {
     for (at, pair) in bodies.windows(2).enumerate() {
         let (short, long) = (cached(&pair[0]), cached(&pair[1]));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use files::Pool;
+use images::Bounds;
 use protocol::ThreadSource;
 use protocol::response_item::ResponseItem;
 use serde_json::Value;
@@ -48,7 +49,8 @@ impl Server {
     ) -> Result<ThreadHandle, Error> {
         let items: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
         let items = items.map_err(|error| Error::invalid_params(error.to_string()))?;
-        let fragments = inject::fragments("history", &items)?;
+        let fragments =
+            inject::fragments("history", items, (&self.services.images, Bounds::default())).await?;
         let extra = Extra::default();
         let handle =
             self.services.loader.new_thread(caller.clients(), overrides, false, extra).await?;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use images::Bounds;
 use protocol::response_item::{
     ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem,
 };
@@ -11,34 +12,53 @@ use serde_json::Value;
 use session::{Fragment, Mark};
 
 use crate::error::Error;
+use crate::image_reader::ImageReader;
 use crate::image_url;
 
 /// Most items of one request.
 const MAX_ITEMS: usize = 1000;
 
-/// The items as parts of the history.
+/// The items as parts of the history. Their images are prepared for the model.
 ///
 /// # Errors
 /// `-32602` naming the item and what is wrong with it.
-pub(super) fn fragments(member: &str, items: &[Value]) -> Result<Vec<Fragment>, Error> {
+pub(super) async fn fragments(
+    member: &str,
+    mut items: Vec<Value>,
+    (images, bounds): (&ImageReader, Bounds),
+) -> Result<Vec<Fragment>, Error> {
+    let marks = check_all(member, &items)?;
+    let mut fragments = Vec::with_capacity(items.len());
+    for (at, (item, mark)) in items.iter_mut().zip(marks).enumerate() {
+        let prepared = images.model_item(item, bounds).await;
+        prepared.map_err(|error| error.within(&format!("`{member}[{at}]`")))?;
+        fragments.push(Fragment { text: item.to_string().into(), mark, stored: None });
+    }
+    Ok(fragments)
+}
+
+/// How a compaction treats each of the items.
+///
+/// # Errors
+/// As [`fragments`].
+fn check_all(member: &str, items: &[Value]) -> Result<Vec<Mark>, Error> {
     if items.is_empty() || items.len() > MAX_ITEMS {
         let message = format!("`{member}` must hold 1 to {MAX_ITEMS} items, not {}", items.len());
         return Err(Error::invalid_params(message));
     }
     let mut calls = BTreeSet::new();
-    let mut fragments = Vec::with_capacity(items.len());
+    let mut marks = Vec::with_capacity(items.len());
     for (at, value) in items.iter().enumerate() {
         let bad = |error: Error| error.within(&format!("`{member}[{at}]`"));
         let item = ResponseItem::deserialize(value)
             .map_err(|error| bad(Error::invalid_params(error.to_string())))?;
-        let mark = check(&item, &mut calls).map_err(bad)?;
-        fragments.push(Fragment { text: value.to_string().into(), mark, stored: None });
+        marks.push(check(&item, &mut calls).map_err(bad)?);
     }
     match calls.first() {
         Some(call) => Err(Error::invalid_params(format!(
             "`{member}`: the call `{call}` has no output among them"
         ))),
-        None => Ok(fragments),
+        None => Ok(marks),
     }
 }
 
@@ -122,7 +142,7 @@ mod tests {
     #[test]
     fn items_that_the_provider_would_refuse_are_refused() {
         let check = |items: Value, expected: &str| {
-            let error = fragments("items", items.as_array().unwrap()).unwrap_err().to_string();
+            let error = check_all("items", items.as_array().unwrap()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
         let said = |role: &str, kind: &str| json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": "x" }] });
@@ -149,8 +169,7 @@ mod tests {
         let output = json!({ "type": "function_call_output", "call_id": "a", "output": "" });
         check(json!([call, call]), "twice");
         let good = [call, output, said("user", "input_text"), said("assistant", "output_text")];
-        let marks: Vec<Mark> =
-            fragments("items", &good).unwrap().into_iter().map(|fragment| fragment.mark).collect();
+        let marks = check_all("items", &good).unwrap();
         assert_eq!(marks, [Mark::Summarized, Mark::Summarized, Mark::Pinned, Mark::Summarized]);
     }
 }

@@ -64,6 +64,14 @@ impl Actor {
                 self.journal.store_missing_ends().await;
                 let _ = snapshot.send(self.snapshot());
             }
+            Command::DescribeModel { model, info } => {
+                let (config, settings) = (self.configuration.config(), self.machine.settings());
+                let _ = info.send(self.model.describe(config, settings, model.as_deref()));
+            }
+            Command::ToolAnswered { request, answer } => {
+                let context = self.tool_context();
+                self.tools.prepare_answer(request, answer, context);
+            }
             Command::Unsubscribe { connection, was_subscribed } => {
                 let _ = was_subscribed.send(self.unsubscribe(connection, steps));
             }

@@ -1,0 +1,144 @@
+//! Images of clients, of the model and of tools as `data:` URLs that the model's provider takes. They
+//! are decoded on blocking threads, a few at a time. See the crate `images`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use files::Pool;
+use images::Bounds;
+use model::catalog::ModelInfo;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use crate::bounds::IMAGE_BYTES;
+use crate::error::Error;
+use crate::image_url;
+
+/// Images that are decoded at the same time, for all threads: each takes up to 256 MiB for its pixels,
+/// and more while it is scaled. Further ones wait, within [`TIMEOUT`].
+const AT_ONCE: usize = 2;
+/// Time limit of the work on one image, the wait for others included.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub(crate) struct ImageReader {
+    files: Pool,
+    permits: Arc<Semaphore>,
+}
+
+/// The bounds of a model's images.
+pub(crate) fn bounds_of(info: &ModelInfo) -> Bounds {
+    let default = Bounds::default();
+    let bytes = info.max_image_bytes.and_then(|bytes| bytes.try_into().ok());
+    Bounds {
+        side: info.max_image_side.unwrap_or(default.side),
+        bytes: bytes.unwrap_or(default.bytes),
+    }
+}
+
+/// The contents of an image file. Blocks on the file system.
+///
+/// # Errors
+/// A file that cannot be read, with its path.
+pub(crate) fn contents(path: &Path) -> Result<Vec<u8>, Error> {
+    files::read(path, IMAGE_BYTES as u64)
+        .map_err(|error| Error::invalid_params(error.to_string()).with_source(error))
+}
+
+impl ImageReader {
+    pub(crate) fn new(files: Pool) -> Self {
+        Self { files, permits: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// The image in the file at `path`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and one that holds no image that can be sent, with its path.
+    pub(crate) async fn file(&self, path: &Path, bounds: Bounds) -> Result<String, Error> {
+        let file = path.to_owned();
+        let bytes = self.files.run(path, move || contents(&file)).await??;
+        self.of_file(path, bytes, bounds).await
+    }
+
+    /// The image in `bytes`, which were read from the file at `path`.
+    ///
+    /// # Errors
+    /// What is wrong with the image, with the path.
+    pub(crate) async fn of_file(
+        &self,
+        path: &Path,
+        bytes: Vec<u8>,
+        bounds: Bounds,
+    ) -> Result<String, Error> {
+        let normalized = self.normalized(move || Ok(bytes), bounds).await;
+        normalized.map_err(|error| error.within(&path.display().to_string()))
+    }
+
+    /// The image at `url`. An `http:` or `https:` URL is returned as it is: the provider loads it.
+    ///
+    /// # Errors
+    /// What is wrong with the URL or its image.
+    pub(crate) async fn url(&self, url: &str, bounds: Bounds) -> Result<String, Error> {
+        image_url::check(url)?;
+        let Some(encoded) = image_url::encoded(url) else { return Ok(url.to_owned()) };
+        let encoded = encoded.to_owned();
+        let decode = move || {
+            let bytes = STANDARD.decode(encoded);
+            bytes.map_err(|error| Error::invalid_params(format!("the `data:` URL: {error}")))
+        };
+        self.normalized(decode, bounds).await
+    }
+
+    /// Replaces the images of a model item.
+    ///
+    /// # Errors
+    /// What is wrong with an image.
+    pub(crate) async fn model_item(&self, item: &mut Value, bounds: Bounds) -> Result<(), Error> {
+        for list in ["content", "output"] {
+            let parts = item.get_mut(list).and_then(Value::as_array_mut);
+            for part in parts.into_iter().flatten() {
+                if part.get("type").and_then(Value::as_str) == Some("input_image")
+                    && let Some(Value::String(url)) = part.get_mut("image_url")
+                {
+                    *url = self.url(url, bounds).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn normalized(
+        &self,
+        bytes: impl FnOnce() -> Result<Vec<u8>, Error> + Send + 'static,
+        bounds: Bounds,
+    ) -> Result<String, Error> {
+        let deadline = Instant::now() + TIMEOUT;
+        let seconds = TIMEOUT.as_secs();
+        let waiting = timeout_at(deadline, self.permits.clone().acquire_owned()).await;
+        let permit = waiting.map_err(|_| {
+            let message = format!("other images were decoded for {seconds} s");
+            Error::invalid_params(message).next_step("try again")
+        })?;
+        let permit = permit.expect("the semaphore is never closed");
+        let work = tokio::task::spawn_blocking(move || {
+            // Returned when the work is done, also when nobody waits for it any longer.
+            let _permit = permit;
+            let image = images::normalize(&bytes()?, bounds)
+                .map_err(|error| Error::invalid_params(error.to_string()).with_source(error))?;
+            let (kind, bytes) = (image.kind.media_type(), STANDARD.encode(image.bytes));
+            Ok(format!("data:{kind};base64,{bytes}"))
+        });
+        match timeout_at(deadline, work).await {
+            Ok(Ok(image)) => image,
+            Ok(Err(_)) => Err(Error::invalid_params("the decoder failed on the image")),
+            Err(_) => {
+                let message = format!("the image takes longer than {seconds} s to decode");
+                Err(Error::invalid_params(message))
+            }
+        }
+    }
+}
