@@ -9,6 +9,7 @@ pub(crate) mod exec;
 pub(crate) mod gateway;
 pub(crate) mod listen;
 mod local;
+mod local_provider;
 pub(crate) mod login;
 pub(crate) mod model_server;
 pub(crate) mod proxy;

@@ -346,6 +346,20 @@ fn a_local_model_server_is_found_with_one_of_its_models() {
 }
 
 #[test]
+fn threads_of_a_server_use_the_local_model_server() {
+    let env = TestEnvironment::new();
+    let (port, _) = local_server("/api/tags", r#"{"models":[{"name":"small:1b"}]}"#);
+    let mut command = env.agentd(&["app-server", "--oss"]);
+    let mut server = Running::start(command.env("AGENT_OSS_PORT", port.to_string()));
+    server.call(0, "initialize", json!({"clientInfo": {"name": "by_hand", "version": "1"}}));
+    server.send(r#"{"method":"initialized"}"#);
+    let started = server.call(1, "thread/start", json!({}));
+    let (provider, model) = (&started["result"]["modelProvider"], &started["result"]["model"]);
+    assert_eq!((provider, model), (&"ollama".into(), &"small:1b".into()), "{started}");
+    assert!(server.end().0.success());
+}
+
+#[test]
 fn without_a_local_model_server_oss_says_how_to_start_one() {
     let env = TestEnvironment::new();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

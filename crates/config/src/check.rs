@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
-use crate::kind::{Effect, Kind, OptionEntry, Section, scope, wrong_type};
+use crate::kind::{Effect, Kind, MAX_NICKNAME, OptionEntry, Section, scope, wrong_type};
 use crate::layer_name::LayerName;
 use crate::suggest::closest;
 use crate::table::{DEPRECATED, Keys, RENAMED};
@@ -271,6 +271,7 @@ fn leaf_fits(value: &Value, kind: &Kind) -> bool {
         }
         (Value::Text(url), Kind::Url) => is_url(url),
         (Value::Text(uuid), Kind::Uuid) => is_uuid(uuid),
+        (Value::Text(name), Kind::Nickname) => is_nickname(name),
         _ => false,
     }
 }
@@ -290,6 +291,14 @@ fn is_uuid(text: &str) -> bool {
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
+/// Whether people and the model can read `text` as a name, and cannot take it for a thread's id.
+fn is_nickname(text: &str) -> bool {
+    !text.trim().is_empty()
+        && text.chars().count() <= MAX_NICKNAME
+        && !text.contains(visible::is_hidden)
+        && !is_uuid(text.trim())
+}
+
 /// Describes the values of a kind.
 pub(crate) fn expected(kind: &Kind) -> String {
     match kind {
@@ -301,6 +310,9 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Text => "a string".to_owned(),
         Kind::Url => "a string with an address that starts with `https://` or `http://`".to_owned(),
         Kind::Uuid => "a string with a UUID".to_owned(),
+        Kind::Nickname => format!(
+            "a name of 1 to {MAX_NICKNAME} visible characters that is not the id of a thread"
+        ),
         Kind::Path => "a string with a path".to_owned(),
         Kind::Choice(names, _) => one_of(names),
         Kind::List(Kind::Table(_)) => "an array of tables".to_owned(),

@@ -69,6 +69,8 @@ pub enum Kind {
     Url,
     /// A UUID in its usual form.
     Uuid,
+    /// A name of an agent: 1 to 64 visible characters, and no id of a thread.
+    Nickname,
     /// A path, relative to the folder of the file that sets it.
     Path,
     /// One of the names in the first list; those in the second are accepted as well.
@@ -212,6 +214,13 @@ formed! {
     /// A UUID.
     Uuid, Kind::Uuid
 }
+formed! {
+    /// A name of an agent.
+    Nickname, Kind::Nickname
+}
+
+/// Most characters of a [`Nickname`].
+pub(crate) const MAX_NICKNAME: usize = 64;
 
 impl Setting for bool {
     const KIND: Kind = Kind::Boolean;

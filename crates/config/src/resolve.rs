@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -20,7 +20,8 @@ use crate::requirements::{Replaced, Requirements};
 use crate::stack::{Environment, Stack};
 use crate::suggest::closest;
 use crate::table::{
-    ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool, is_active_feature, maturity,
+    AgentRole, ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool,
+    is_active_feature, maturity,
 };
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
@@ -53,6 +54,8 @@ pub struct Config {
     pub trusted: bool,
     /// Folders whose `.rules` files apply: the user's, then those of trusted projects.
     pub rule_folders: Vec<PathBuf>,
+    /// Roles of `agents.<name>` whose file cannot be used, each with the reason.
+    pub broken_roles: BTreeMap<String, String>,
     /// Real paths of the folders that the user trusts. Commands must not write to their `.agent`
     /// folders.
     pub trusted_folders: Vec<PathBuf>,
@@ -71,6 +74,11 @@ impl Config {
     pub fn reviewer(&self) -> ApprovalsReviewer {
         let by_feature = ApprovalsReviewer::default_with(self.keys.features.smart_approvals);
         self.keys.approvals_reviewer.unwrap_or(by_feature)
+    }
+
+    /// The roles of `agents.<name>` but for those whose file cannot be used.
+    pub fn usable_roles(&self) -> impl Iterator<Item = (&String, &AgentRole)> {
+        self.keys.agents.roles.iter().filter(|(name, _)| !self.broken_roles.contains_key(*name))
     }
 
     /// The web search mode of a thread, and how a requirement changed it.
@@ -175,6 +183,35 @@ impl Resolved {
             &mut value,
         );
         Some((value, &node.origin))
+    }
+
+    /// Checks the file of each role with `check`. A role whose file cannot be used is not offered, and
+    /// a warning says why.
+    pub fn check_roles(&mut self, check: impl Fn(&Path) -> Result<(), Error>) {
+        let roles = self.config.keys.agents.roles.iter();
+        let broken: Vec<(String, Error)> = roles
+            .filter_map(|(name, role)| {
+                Some((name.clone(), check(role.config_file.as_ref()?).err()?))
+            })
+            .collect();
+        for (name, error) in broken {
+            let key = join(&["agents", &name, "config_file"]);
+            let origin = self.value(&key).map_or(Origin::Process, |(_, origin)| origin.clone());
+            self.warnings.push(Warning {
+                origin,
+                key,
+                message: format!(
+                    "the role is not offered, because its file cannot be used: {error}"
+                ),
+                kind: WarningKind::Ignored,
+            });
+            self.config.broken_roles.insert(name, error.to_string());
+        }
+    }
+
+    /// The files of the roles.
+    pub fn role_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.config.keys.agents.roles.values().filter_map(|role| role.config_file.as_ref())
     }
 
     /// The version of the layer that a value comes from.
@@ -320,6 +357,7 @@ fn typed(
         trusted: stack.trusted,
         rule_folders: stack.rule_folders.clone(),
         trusted_folders: stack.trusted_folders.clone(),
+        broken_roles: BTreeMap::new(),
         keys,
     })
 }

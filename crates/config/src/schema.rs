@@ -4,7 +4,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::key_path;
-use crate::kind::{Effect, Kind, OptionEntry, Section};
+use crate::kind::{Effect, Kind, MAX_NICKNAME, OptionEntry, Section};
 use crate::table::{DEPRECATED, Keys, RENAMED, RequirementsFile};
 
 /// Name of the schema of `config.toml` below `schema/`.
@@ -101,6 +101,9 @@ fn schema_of_kind(kind: &Kind, path: &str) -> Json {
             "type": "string",
             "pattern": "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
         }),
+        Kind::Nickname => {
+            json!({ "type": "string", "minLength": 1, "maxLength": MAX_NICKNAME, "pattern": "\\S" })
+        }
         Kind::Path => json!({ "type": "string", "minLength": 1 }),
         Kind::Choice(names, also) => {
             json!({ "enum": names.iter().chain(*also).collect::<Vec<_>>() })

@@ -58,7 +58,7 @@ impl Value {
             Value::Boolean(b) => format!("the boolean {b}"),
             Value::Integer(i) => format!("the number {i}"),
             Value::Other(text) => format!("`{}`", shorten(text)),
-            Value::Text(text) => format!("the string \"{}\"", shorten(text)),
+            Value::Text(text) => format!("the string \"{}\"", visible::text(&shorten(text))),
             Value::Array(_) => "an array".to_owned(),
             Value::Table(_) => "a table".to_owned(),
             Value::Unset => "null".to_owned(),

@@ -81,17 +81,23 @@ impl ConfigSource {
         let env = |name: &str| options.variable(name);
         let environment =
             Environment { home: &options.home, system: &options.system_dir, cwd, variable: &env };
-        let given = Overrides {
-            flags: Some(&flags),
-            switched: Some(&switched).filter(|layer| !layer.is_empty()),
-            thread: thread.as_ref(),
-            role,
-            strict: options.strict_config,
-            projects,
+        let with_role = |role: Option<&Path>| {
+            let given = Overrides {
+                flags: Some(&flags),
+                switched: Some(&switched).filter(|layer| !layer.is_empty()),
+                thread: thread.as_ref(),
+                role,
+                strict: options.strict_config,
+                projects,
+            };
+            let stack = Stack::load(&self.files, given, &environment)?;
+            let resolved = config::resolve(&stack, &environment)?;
+            Ok::<_, Error>((stack, resolved))
         };
-        let stack = Stack::load(&self.files, given, &environment)?;
-        let resolved = config::resolve(&stack, &environment)?;
-        let files = stack.watched(&environment);
+        let (stack, mut resolved) = with_role(role)?;
+        let mut files = stack.watched(&environment);
+        files.extend(resolved.role_files().cloned());
+        resolved.check_roles(|file| with_role(Some(file)).map(drop));
         Ok(Loaded { resolved, stack, files, generation })
     }
 

@@ -264,7 +264,7 @@ fn agent_tools(config: &Config, extra: &Extra) -> Option<Arc<AgentTools>> {
     };
     Some(Arc::new(AgentTools {
         are_offered: may_spawn || agent.is_some_and(|agent| agent.has_parents_history),
-        roles: config.agents.roles.iter().map(role).collect(),
+        roles: config.usable_roles().map(role).collect(),
         is_job_worker: agent.is_some_and(|agent| agent.job.is_some()),
     }))
 }

@@ -86,15 +86,15 @@ impl Approvals {
         self.prompts.wait_for_clients()
     }
 
-    /// A running command wants to reach a host. `command` is its item: without one, or without a
-    /// running turn, no approval can be requested. Returns a new prompt, which the caller puts to who
-    /// decides.
+    /// A running command wants to reach a host. `command` is its item and its real folder: without
+    /// them, or without a running turn, no approval can be requested. Returns a new prompt, which the
+    /// caller puts to who decides.
     pub(crate) fn network_asked(
         &mut self,
         question: Question,
         policy: ApprovalPolicy,
         has_turn: bool,
-        command: Option<&CommandItem>,
+        command: Option<(&CommandItem, &Path)>,
         cx: &mut Cx,
     ) -> Option<ApprovalRequest> {
         if self.grants.has_host(&question.target) {

@@ -426,7 +426,7 @@ impl Machine {
         let has_turn = self.turn.as_ref().is_some_and(|turn| !turn.is_ending());
         let Thread { approvals, configuration, processes, cx, .. } = &mut self.thread;
         let policy = configuration.settings().approval;
-        let command = processes.item(process);
+        let command = processes.in_folder(process);
         let question = Question { process, key, target };
         let request = approvals.network_asked(question, policy, has_turn, command, cx);
         if let Some(request) = request {

@@ -4,7 +4,7 @@
 pub(crate) mod output;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cx::Cx;
 use crate::port::effect::Effect;
@@ -117,12 +117,12 @@ impl Process {
     fn new(turn: Id, item: CommandItem, caller: Caller, now: Millis, limits: &Limits) -> Self {
         Self {
             turn,
+            cwd: item.cwd.clone(),
             item,
             tty: false,
             reads_only: false,
             is_outside: false,
             ends_with_turn: false,
-            cwd: PathBuf::new(),
             allowed_texts: BTreeSet::new(),
             started_at: now,
             asked_at: now,
@@ -172,9 +172,9 @@ impl Processes {
         self.running.is_empty()
     }
 
-    /// The item of a running command.
-    pub(crate) fn item(&self, process: u64) -> Option<&CommandItem> {
-        self.running.get(&process).map(|process| &process.item)
+    /// The item of a running command, and the real path of its working folder.
+    pub(crate) fn in_folder(&self, process: u64) -> Option<(&CommandItem, &Path)> {
+        self.running.get(&process).map(|process| (&process.item, process.cwd.as_path()))
     }
 
     /// The items of the running commands as they are now, each with its turn.

@@ -26,7 +26,7 @@ const TABLE: &[(&str, May)] = &[
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc"])),
     ("transport", Only(&["files", "jsonrpc"])),
-    ("config", Only(&["files"])),
+    ("config", Only(&["files", "visible"])),
     ("http-client", Only(&["files"])),
     ("account", Only(&["files", "http-client"])),
     ("session", Only(&["visible", "http-client"])),

@@ -19,7 +19,7 @@ use crate::commands::listen::{
     AccessArguments, InheritedSockets, ListenSettings, raise_descriptor_limit,
 };
 use crate::commands::local::Signals;
-use crate::commands::{checked, eprint, print, proxy, watchdog};
+use crate::commands::{checked, eprint, local_provider, print, proxy, watchdog};
 use crate::environment::Environment;
 use crate::log;
 
@@ -46,6 +46,10 @@ pub(crate) struct Arguments {
     /// Speak with clients of another server in its names (see the book); also: AGENTD_DIALECT
     #[arg(long, value_name = "NAME", value_parser = dialect_names(), global = true)]
     dialect: Option<String>,
+    /// Use the local model server that `oss_provider` names, else the one that is running, for threads
+    /// whose client names no provider
+    #[arg(long)]
+    oss: bool,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -98,8 +102,13 @@ pub(crate) async fn run(
         }
         Some(Action::Proxy(to)) => return proxy::run(to, &environment()?).await,
         None => {
-            let environment = environment()?;
-            checked(&environment, false)?;
+            let mut environment = environment()?;
+            let config = checked(&environment, false)?;
+            if arguments.oss {
+                let names_model = config.model.is_some();
+                let selected = local_provider::overrides(&environment, &config, names_model);
+                environment.overrides.extend(selected.await?);
+            }
             serve(arguments, environment, given).await?;
         }
     }

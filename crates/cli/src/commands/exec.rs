@@ -19,6 +19,7 @@ use protocol::{
 };
 
 use crate::commands::local::{self, LocalServer, Signals, TurnEnd};
+use crate::commands::local_provider;
 use crate::commands::transcript::{Detail, Palette, Transcript, sandbox_name};
 use crate::commands::{Invalid, checked, eprint};
 use crate::environment::Environment;
@@ -27,47 +28,6 @@ use arguments::{Task, Thread};
 use input::Input;
 use report::{Events, Progress, Report};
 use thread_events::ThreadEvents;
-
-/// The overrides that select the local provider and, unless a model is named, its first model. Without
-/// `oss_provider` it is the one that is running.
-async fn local_provider(
-    environment: &Environment,
-    config: &config::Config,
-    names_model: bool,
-) -> anyhow::Result<Vec<String>> {
-    let options = environment.clone().options("exec");
-    let asked: Vec<&str> = match config.oss_provider {
-        Some(provider) => vec![provider.as_str()],
-        None => vec!["ollama", "lmstudio"],
-    };
-    let (mut running, mut problems) = (Vec::new(), Vec::new());
-    for id in asked {
-        match server::local_models(&options, config, id).await {
-            Ok(models) => running.push((id, models)),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    let address = |id: &str| match config.providers.get(id) {
-        Some(config::Provider::Http(http)) => http.base_url.as_str(),
-        _ => "",
-    };
-    // Two names for one address, which a variable gives, are one server.
-    running.dedup_by(|(second, _), (first, _)| address(second) == address(first));
-    let [(id, models)] = &running[..] else {
-        if running.is_empty() {
-            bail!("--oss: {}", problems.join("; or: "));
-        }
-        bail!(
-            "--oss: two local model servers are running; choose one in config.toml: \
-             `oss_provider = \"ollama\"` or `oss_provider = \"lmstudio\"`"
-        );
-    };
-    let mut overrides = vec![format!("model_provider=\"{id}\"")];
-    if !names_model && let Some(model) = models.first() {
-        overrides.push(format!("model={}", serde_json::Value::from(model.as_str())));
-    }
-    Ok(overrides)
-}
 
 /// Most lines of a command's output that are shown.
 const OUTPUT_LINES: usize = 12;
@@ -90,7 +50,7 @@ pub(crate) async fn run(
     let work = Work::read(&arguments, task, &environment.cwd).map_err(Invalid::from)?;
     if arguments.oss {
         let names_model = arguments.model.is_some() || config.model.is_some();
-        let selected = local_provider(&environment, &config, names_model).await?;
+        let selected = local_provider::overrides(&environment, &config, names_model).await?;
         environment.overrides.extend(selected);
     }
     let mut signals = Signals::catch()?;

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::{APPS, MCP, SKILLS};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
-use crate::kind::{Effect, Kind, ReadContext, Setting, Url, Whole};
+use crate::kind::{Effect, Kind, Nickname, ReadContext, Setting, Url, Whole};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -172,7 +172,7 @@ options! {
         /// Purpose of the role.
         description: Option<String>, ANY, Effect::Active;
         /// Names for agents of the role.
-        nickname_candidates: Vec<String>, ANY, Effect::Active;
+        nickname_candidates: Vec<Nickname>, ANY, Effect::Active;
     }
 }
 

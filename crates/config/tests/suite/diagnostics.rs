@@ -50,6 +50,22 @@ fn errors_name_file_position_key_and_expected_value() {
             ":1:42: `approval_policy.granular.rules` must be true or false",
         ),
         ("forced_hosted_workspace_id = \"x\"", "a string with a UUID"),
+        (
+            "agents.a.nickname_candidates = [\"Ada\", \"Dari\\u202Eo\"]",
+            "`agents.a.nickname_candidates.1` must be a name of 1 to 64 visible characters",
+        ),
+        (
+            "agents.a.nickname_candidates = [\" \"]",
+            "`agents.a.nickname_candidates.0` must be a name",
+        ),
+        (
+            &format!("agents.a.nickname_candidates = ['{}']", "x".repeat(65)),
+            "`agents.a.nickname_candidates.0` must be a name",
+        ),
+        (
+            "agents.a.nickname_candidates = ['01a1fb98-0faf-7484-898d-4fa19c4cd3eb']",
+            "that is not the id of a thread",
+        ),
         ("skills.config = [1]", "`skills.config.0` must be a table"),
         ("notify = \"beep\"", "an array of strings"),
     ] {

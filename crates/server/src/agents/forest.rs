@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use config::kind::Nickname;
 use session::{AgentState, Id, ToolError};
 use tokio::sync::watch;
 
@@ -77,7 +78,7 @@ pub(super) struct NewAgent<'a> {
     pub(super) id: String,
     /// Its nickname is not chosen yet.
     pub(super) identity: AgentIdentity,
-    pub(super) nicknames: &'a [String],
+    pub(super) nicknames: &'a [Nickname],
     pub(super) ephemeral: bool,
 }
 

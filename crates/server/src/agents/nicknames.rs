@@ -1,5 +1,7 @@
 //! Names for agents, so that people and the model can tell them apart.
 
+use config::kind::Nickname;
+
 /// The names of agents whose role has none of its own.
 const DEFAULT: [&str; 48] = [
     "Ada", "Basil", "Cleo", "Dario", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas", "Kira",
@@ -10,9 +12,8 @@ const DEFAULT: [&str; 48] = [
 ];
 
 /// The first of `candidates` that is free, or the first with a number behind it.
-pub(super) fn free_nickname(candidates: &[String], is_taken: impl Fn(&str) -> bool) -> String {
-    let given = candidates.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-    let mut names: Vec<&str> = given.collect();
+pub(super) fn free_nickname(candidates: &[Nickname], is_taken: impl Fn(&str) -> bool) -> String {
+    let mut names: Vec<&str> = candidates.iter().map(|name| name.trim()).collect();
     if names.is_empty() {
         names.extend(DEFAULT);
     }
@@ -33,7 +34,7 @@ mod tests {
     #[test]
     fn names_are_given_out_once() {
         let mut taken: Vec<String> = Vec::new();
-        let candidates = ["Atlas".to_owned(), " ".to_owned(), "Delta".to_owned()];
+        let candidates = ["Atlas", " Delta "].map(|name| Nickname(name.to_owned()));
         for expected in ["Atlas", "Delta", "Atlas-2", "Delta-2", "Atlas-3"] {
             let name = free_nickname(&candidates, |name| taken.iter().any(|one| one == name));
             assert_eq!(name, expected);

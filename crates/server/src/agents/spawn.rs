@@ -154,14 +154,21 @@ impl Drop for Starting {
 fn role<'a>(caller: &AgentCaller, named: Option<&'a str>) -> Result<Option<&'a str>, ToolError> {
     let roles = &caller.config.agents.roles;
     let Some(named) = named.map(str::trim) else { return Ok(None) };
+    if let Some(error) = caller.config.broken_roles.get(named) {
+        return Err(ToolError::new(format!(
+            "spawn_agent: the `agent_type` `{named}` cannot be used: `agents.{named}.config_file`: \
+             {error}"
+        )));
+    }
     if roles.contains_key(named) {
         return Ok(Some(named));
     }
     if named == DEFAULT_ROLE {
         return Ok(None);
     }
+    let usable = caller.config.usable_roles();
     let known: Vec<&str> =
-        std::iter::once(DEFAULT_ROLE).chain(roles.keys().map(String::as_str)).collect();
+        std::iter::once(DEFAULT_ROLE).chain(usable.map(|(name, _)| name.as_str())).collect();
     Err(ToolError::new(format!(
         "spawn_agent: there is no `agent_type` `{named}`; the types are {}",
         known.join(", ")

@@ -34,6 +34,7 @@ async fn unknown_members_of_permission_types_are_refused() {
     };
     let cases = [
         ("thread/start", json!({ "sandBox": "readOnly" }), "did you mean `sandbox`?"),
+        ("turn/start", turn(json!({ "toolOutput": {} })), "unknown member `toolOutput`"),
         (
             "thread/start",
             json!({ "sandboxPolicy": { "type": "readOnly" } }),

@@ -4,7 +4,7 @@
 //! and its verdict is for no other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::auto_review::{Action, ApprovalRequest};
 use crate::Id;
@@ -68,6 +68,7 @@ struct Waiting {
     key: u64,
     item: Id,
     command: String,
+    /// The real path of its working folder.
     cwd: PathBuf,
 }
 
@@ -137,7 +138,7 @@ impl Prompts {
     pub(super) fn ask(
         &mut self,
         question: Question,
-        command: &CommandItem,
+        (command, cwd): (&CommandItem, &Path),
         cx: &mut Cx,
     ) -> Option<ApprovalRequest> {
         let Question { process, key, target } = question;
@@ -146,7 +147,7 @@ impl Prompts {
             key,
             item: command.id.clone(),
             command: command.command.clone(),
-            cwd: command.cwd.clone(),
+            cwd: cwd.to_owned(),
         };
         let joins = |prompt: &&mut Prompt| prompt.target == target && prompt.covers(process);
         if let Some(prompt) = self.0.values_mut().find(joins) {

@@ -118,6 +118,19 @@ fn hosts_are_asked_about_once() {
 }
 
 #[test]
+fn a_prompt_about_a_host_shows_where_the_command_really_runs() {
+    let script = Script::new(&[&[exec("a", "reach:a folder:/elsewhere after:50")]])
+        .asking(ApprovalPolicy::OnRequest)
+        .deciding(&[Decision::Accept]);
+    let sim = run(&script);
+    let folder = sim.effects.iter().find_map(|effect| match effect {
+        Effect::Ask { ask: Ask::Network { cwd, .. }, .. } => cwd.to_str(),
+        _ => None,
+    });
+    assert_eq!(folder, Some("/elsewhere"));
+}
+
+#[test]
 fn a_declined_host_is_refused_and_the_turn_continues() {
     for (decision, end) in
         [(Decision::Decline, TurnStatus::Completed), (Decision::Cancel, TurnStatus::Interrupted)]

@@ -115,7 +115,8 @@ async fn the_file_of_a_role_is_a_layer_that_gives_no_more_than_the_parent_has() 
     environment.write_config(&format!(
         "{file}\n[agents.reader]\nconfig_file = \"roles/reader.toml\"\n\
          [agents.boss]\nconfig_file = \"roles/boss.toml\"\n\
-         [agents.lost]\nconfig_file = \"roles/lost.toml\"\n"
+         [agents.lost]\nconfig_file = \"roles/lost.toml\"\n\
+         [agents.typo]\nconfig_file = \"roles/typo.toml\"\n"
     ));
     let roles = environment.home().join("roles");
     std::fs::create_dir(&roles).unwrap();
@@ -125,8 +126,18 @@ async fn the_file_of_a_role_is_a_layer_that_gives_no_more_than_the_parent_has() 
     let boss = "sandbox_mode = \"danger-full-access\"\napproval_policy = \"never\"\n\
                 [projects.\"/\"]\ntrust_level = \"trusted\"\n";
     std::fs::write(roles.join("boss.toml"), boss).unwrap();
+    std::fs::write(roles.join("typo.toml"), "sandbox_mode = \"zork\"\n").unwrap();
     let server = environment.start();
     let mut peer = server.connect().await;
+    for (role, why) in [("lost", "lost.toml"), ("typo", "sandbox_mode")] {
+        let key = format!("`agents.{role}.config_file`: the role is not offered");
+        let is_about_role = |params: &Value| {
+            let summary = params["summary"].as_str().unwrap();
+            summary.contains(&key) && summary.contains(why)
+        };
+        let warning = peer.expect_where("configWarning", is_about_role).await;
+        assert!(warning["path"].as_str().unwrap().ends_with("config.toml"), "{warning}");
+    }
     let params = json!({ "sandbox": "workspace-write", "approvalPolicy": "on-request" });
     let thread = peer.start_thread(params).await;
     let turn = peer.start_turn(&thread, "Go.").await;
@@ -151,4 +162,8 @@ async fn the_file_of_a_role_is_a_layer_that_gives_no_more_than_the_parent_has() 
     let requests = environment.model().requests();
     let own = requests.iter().find(|request| request["prompt_cache_key"] == id(0).as_str());
     assert!(own.unwrap()["input"].to_string().contains("Only read."));
+    let of_root = requests.iter().find(|request| request["prompt_cache_key"] == thread.as_str());
+    let tools = of_root.unwrap()["tools"].to_string();
+    assert!(tools.contains("`reader`: "), "{tools}");
+    assert!(!tools.contains("`lost`: ") && !tools.contains("`typo`: "), "{tools}");
 }
