@@ -13,8 +13,9 @@ mod exec;
 pub(crate) mod gateway;
 mod idle_clients;
 mod load;
+mod long_request;
 mod long_thread;
-mod model_server;
+pub(crate) mod model_server;
 mod options;
 mod overload;
 mod process;
@@ -57,6 +58,7 @@ const SCENARIOS: &[Scenario] = &[
     config_read::SCENARIO,
     stored::SCENARIO,
     long_thread::SCENARIO,
+    long_request::SCENARIO,
     idle_clients::SCENARIO,
     requests::SCENARIO,
     stalled_client::SCENARIO,
@@ -115,8 +117,13 @@ fn run_servers(root: &Path, options: &Options) -> Result<()> {
             .with_context(|| format!("{}: the scripted model", scenario.name))?;
         for (target, column) in targets.iter().zip(&mut columns) {
             eprintln!("{}: {}", scenario.name, target.name);
-            let run =
-                Run { target, model: &model, repeats: options.runs as usize, time: options.time };
+            let run = Run {
+                root,
+                target,
+                model: &model,
+                repeats: options.runs as usize,
+                time: options.time,
+            };
             let figures = (scenario.measure)(&run);
             column
                 .figures

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::port::effect::Prompt;
 use crate::port::fragment::{Fragment, Head, Mark};
 use crate::port::item::{ToolContent, UserContent};
+use crate::port::prompt::{Prompt, PromptInput, weight};
 use crate::port::tool_set::FoundTool;
 pub(crate) use loaded_tools::{LoadedTools, compacted as compacted_searches, failed_search};
 
@@ -19,6 +19,8 @@ pub(crate) struct History {
     fragments: Vec<Fragment>,
     /// Sum of the weights.
     weight: usize,
+    /// The part of it that a compaction would sum up.
+    summarized: usize,
     /// Tokens that the provider counted, and the weight that there was then.
     counted: Option<(i64, usize)>,
     loaded: LoadedTools,
@@ -27,21 +29,6 @@ pub(crate) struct History {
 /// Bytes of JSON that make about a token.
 const BYTES_A_TOKEN: usize = 4;
 
-/// What an image weighs, however large it is as text: about a thousand tokens.
-const IMAGE_WEIGHT: usize = 4000;
-
-/// About how many bytes of plain text cost as many tokens as this does.
-fn weight(text: &str) -> usize {
-    const IMAGE: &str = "data:image/";
-    let (mut total, mut rest) = (0, text);
-    while let Some(at) = rest.find(IMAGE) {
-        total += at + IMAGE_WEIGHT;
-        rest = &rest[at..];
-        rest = &rest[rest.find('"').unwrap_or(rest.len())..];
-    }
-    total + rest.len()
-}
-
 /// About how many tokens a part of the history takes.
 pub(crate) fn tokens_of(fragment: &Fragment) -> u64 {
     (weight(&fragment.text) / BYTES_A_TOKEN) as u64
@@ -49,10 +36,10 @@ pub(crate) fn tokens_of(fragment: &Fragment) -> u64 {
 
 impl History {
     pub(crate) fn new(fragments: Vec<Fragment>) -> Self {
-        let weight = fragments.iter().map(|fragment| weight(&fragment.text)).sum();
-        let mut loaded = LoadedTools::default();
-        fragments.iter().for_each(|fragment| loaded.read(&fragment.text));
-        Self { fragments, weight, counted: None, loaded }
+        let mut history = Self::default();
+        history.fragments.reserve(fragments.len());
+        history.extend(fragments);
+        history
     }
 
     pub(crate) fn fragments(&self) -> &[Fragment] {
@@ -64,9 +51,19 @@ impl History {
         &self.loaded
     }
 
+    /// The input of a request with all of it.
+    pub(crate) fn input(&self) -> PromptInput {
+        let items = self.fragments.iter().map(|fragment| fragment.text.clone()).collect();
+        PromptInput::weighed(items, self.weight)
+    }
+
     pub(crate) fn push(&mut self, fragment: Fragment) {
-        self.weight += weight(&fragment.text);
+        let added = weight(&fragment.text);
         self.loaded.read(&fragment.text);
+        self.weight += added;
+        if fragment.effective_mark() == Mark::Summarized {
+            self.summarized += added;
+        }
         self.fragments.push(fragment);
     }
 
@@ -90,9 +87,7 @@ impl History {
 
     /// About how many tokens a compaction would sum up.
     pub(crate) fn summarized_tokens(&self) -> u64 {
-        let passing =
-            self.fragments.iter().filter(|part| part.effective_mark() == Mark::Summarized);
-        (passing.map(|part| weight(&part.text)).sum::<usize>() / BYTES_A_TOKEN) as u64
+        (self.summarized / BYTES_A_TOKEN) as u64
     }
 }
 
@@ -128,19 +123,9 @@ pub(crate) fn message(role: &str, text: &str) -> Arc<str> {
 }
 
 impl Prompt {
-    /// About how many bytes of plain text cost as many tokens as its input.
-    pub fn weight(&self) -> usize {
-        let input: usize = self.input.iter().map(|fragment| weight(fragment)).sum();
-        input + self.instructions.len() + self.tools.len()
-    }
-
     /// Replaces images by a note, for a model that takes text only.
     pub fn leave_out_images(&mut self) {
-        for fragment in &mut self.input {
-            if let Some(text) = without_images(fragment) {
-                *fragment = text;
-            }
-        }
+        self.input.replace(without_images);
     }
 
     /// Adds a note of the server, for this request only.

@@ -40,7 +40,7 @@ pub use port::auto_review::{
     ShownPermissions, UserAuthorization,
 };
 pub use port::bound::{BoundedSetting, Planning, PolicyBound};
-pub use port::effect::{Answer, Effect, NotSteerable, Prompt, Record, Refusal, RefusalCause};
+pub use port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCause};
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use port::fragment::{Fragment, Mark};
 pub use port::goal::{Goal, GoalChange, GoalStatus};
@@ -54,6 +54,7 @@ pub use port::model::{
     ResponseUsage, Retry, Retrying, Usage, Verification,
 };
 pub use port::permission::{Grant, GrantScope, Permissions};
+pub use port::prompt::{Prompt, PromptInput};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion};
 pub use port::settings::{
     Access, ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Overrides, ReadAccess,

@@ -13,6 +13,7 @@ pub(crate) mod input;
 pub(crate) mod item;
 pub(crate) mod model;
 pub(crate) mod permission;
+pub(crate) mod prompt;
 pub(crate) mod question;
 pub(crate) mod settings;
 pub(crate) mod thread;

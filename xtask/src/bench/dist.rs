@@ -1,19 +1,31 @@
 //! Builds with the `dist` profile, which is also that of releases.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 /// Builds a package with the `dist` profile; returns the path of its program.
-pub(super) fn dist_build(root: &Path, package: &str, program: &str) -> Result<std::path::PathBuf> {
+pub(super) fn dist_build(root: &Path, package: &str, program: &str) -> Result<PathBuf> {
+    Ok(build(root, &["--package", package])?.join(program))
+}
+
+/// Builds an example of a package with the `dist` profile; returns its path.
+pub(super) fn dist_example(root: &Path, package: &str, example: &str) -> Result<PathBuf> {
+    Ok(build(root, &["--package", package, "--example", example])?.join("examples").join(example))
+}
+
+/// Builds what is chosen; returns the folder of the programs.
+fn build(root: &Path, chosen: &[&str]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--profile", "dist", "--package", package])
+        .args(["build", "--profile", "dist"])
+        .args(chosen)
         .current_dir(root)
         .status()
         .context("cargo")?;
-    ensure!(built.success(), "`cargo build --profile dist --package {package}` failed: see above");
+    let chosen = chosen.join(" ");
+    ensure!(built.success(), "`cargo build --profile dist {chosen}` failed: see above");
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(root.join(target).join("dist").join(program))
+    Ok(root.join(target).join("dist"))
 }

@@ -23,6 +23,8 @@ pub(crate) struct Target {
 
 /// The input of a scenario.
 pub(crate) struct Run<'r> {
+    /// The checkout.
+    pub(crate) root: &'r Path,
     pub(crate) target: &'r Target,
     pub(crate) model: &'r ModelServer,
     /// Number of repeats of a quick measurement.

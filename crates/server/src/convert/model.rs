@@ -136,7 +136,7 @@ pub(crate) fn prompt(
     model::Prompt {
         model: arc(prompt.model),
         instructions: prompt.instructions,
-        input: prompt.input,
+        input: prompt.input.into_items(),
         tools: prompt.tools,
         parallel_tool_calls: info.supports_parallel_tool_calls,
         reasoning: has_reasoning

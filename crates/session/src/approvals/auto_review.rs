@@ -21,9 +21,10 @@ use crate::port::auto_review::{
     ApprovalReview, ApprovedAction, ReviewResponse, ReviewStatus, ReviewedAction, RiskLevel,
     UserAuthorization,
 };
-use crate::port::effect::{Effect, Prompt};
+use crate::port::effect::Effect;
 use crate::port::event::Event;
 use crate::port::model::{Failure, Retrying};
+use crate::port::prompt::{Prompt, PromptInput};
 use crate::port::settings::Settings;
 use crate::sample::retry::{Attempts, Next, given_up};
 use crate::{Id, Millis};
@@ -427,7 +428,7 @@ fn prompt(
         provider: settings.provider.clone(),
         model: settings.model.clone(),
         instructions: INSTRUCTIONS.clone(),
-        input: vec![message],
+        input: PromptInput::new(vec![message]),
         tools: "[]".into(),
         // The time limit leaves no room for a long search.
         effort: Some("low".to_owned()),

@@ -18,6 +18,7 @@ use super::goal::Goal;
 use super::item::{DynamicCall, Item};
 use super::model::{Cost, ResponseUsage, Usage};
 use super::permission::Grant;
+use super::prompt::Prompt;
 use super::question::UserQuestion;
 use super::settings::Settings;
 use super::tool::{ExecSpec, ToolRequest};
@@ -167,29 +168,4 @@ pub enum Record {
     ApprovedActions(Vec<ApprovedAction>),
     /// A response of a turn was counted: with what the thread has used and spent so far.
     TokenUsage { turn: Id, at: Millis, total: Usage, cost: Cost, last: Box<ResponseUsage> },
-}
-
-/// One request to the model, in ready-made JSON fragments.
-#[derive(Clone, Debug)]
-pub struct Prompt {
-    /// Provider id.
-    pub provider: String,
-    /// Model id.
-    pub model: String,
-    /// Base instructions.
-    pub instructions: Arc<str>,
-    /// Input items.
-    pub input: Vec<Arc<str>>,
-    /// The tools, a JSON array.
-    pub tools: Arc<str>,
-    /// Reasoning effort.
-    pub effort: Option<String>,
-    /// Detail of reasoning summaries.
-    pub summary: Option<String>,
-    /// Verbosity.
-    pub verbosity: Option<String>,
-    /// JSON Schema of the final message.
-    pub output_schema: Option<Arc<str>>,
-    /// Service tier.
-    pub service_tier: Option<String>,
 }

@@ -8,11 +8,12 @@ use super::compaction::Compaction;
 use super::{Kind, Request, Turn, review};
 use crate::calls::Called;
 use crate::history::{self, CallKind};
-use crate::port::effect::{Effect, Prompt, Record};
+use crate::port::effect::{Effect, Record};
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
 use crate::port::item::ItemStatus;
 use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, ResponseUsage, Retrying};
+use crate::port::prompt::{Prompt, PromptInput};
 use crate::port::tool::ToolError;
 use crate::port::tool_set::TOOL_SEARCH;
 use crate::processes::output;
@@ -53,7 +54,7 @@ impl Turn {
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => None,
         };
         let history = review.map_or(thread.conversation.history(), |review| review.history());
-        let input = history.fragments().iter().map(|part| part.text.clone()).collect();
+        let input = history.input();
         let (is_review, has_goal) = (review.is_some(), thread.goal.is_open());
         let tools = thread.configuration.offered(is_review, has_goal, history.loaded_tools());
         let configuration = &thread.configuration;
@@ -341,7 +342,7 @@ impl Turn {
     /// Asks for the summary.
     pub(super) fn request_summary(&mut self, thread: &mut Thread) {
         let Some(compaction) = &mut self.compaction else { return };
-        let input = compaction.request(thread);
+        let input = PromptInput::new(compaction.request(thread));
         let sample = self.new_sample(thread);
         let prompt = Prompt { input, tools: "[]".into(), ..self.prompt(None, thread) };
         thread.cx.push(Effect::Sample { sample, prompt });

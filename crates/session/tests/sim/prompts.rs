@@ -38,6 +38,11 @@ impl Prompts {
 
     pub(crate) fn sent(&mut self, prompt: &Prompt) {
         let input = &prompt.input;
+        // Images weigh something else than their text.
+        if !input.iter().any(|item| item.contains("data:image/")) {
+            let text: usize = input.iter().map(|item| item.len()).sum();
+            assert_eq!(prompt.weight(), text + prompt.instructions.len() + prompt.tools.len());
+        }
         let is_apart = prompt.tools.as_ref() == "[]" || !prompt.tools.contains("apply_patch");
         if is_apart {
             return;
@@ -53,7 +58,7 @@ impl Prompts {
             self.count(fragment);
         }
         assert!(self.open.is_empty(), "calls without an output: {:?}", self.open);
-        self.sent.clone_from(input);
+        self.sent = input.to_vec();
     }
 
     fn count(&mut self, fragment: &str) {

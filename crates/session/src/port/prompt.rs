@@ -1,0 +1,100 @@
+//! Requests to the model, in ready-made JSON fragments of the Responses API.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// One request to the model.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// Provider id.
+    pub provider: String,
+    /// Model id.
+    pub model: String,
+    /// Base instructions.
+    pub instructions: Arc<str>,
+    /// Input items.
+    pub input: PromptInput,
+    /// The tools, a JSON array.
+    pub tools: Arc<str>,
+    /// Reasoning effort.
+    pub effort: Option<String>,
+    /// Detail of reasoning summaries.
+    pub summary: Option<String>,
+    /// Verbosity.
+    pub verbosity: Option<String>,
+    /// JSON Schema of the final message.
+    pub output_schema: Option<Arc<str>>,
+    /// Service tier.
+    pub service_tier: Option<String>,
+}
+
+impl Prompt {
+    /// About how many bytes of plain text cost as many tokens as its input.
+    pub fn weight(&self) -> usize {
+        self.input.weight + self.instructions.len() + self.tools.len()
+    }
+}
+
+/// The input items of a request, with their weight: a history of megabytes is weighed as it grows, not
+/// for each request.
+#[derive(Clone, Debug)]
+pub struct PromptInput {
+    items: Vec<Arc<str>>,
+    /// Sum of the items' weights.
+    weight: usize,
+}
+
+impl PromptInput {
+    pub(crate) fn new(items: Vec<Arc<str>>) -> Self {
+        let weight = items.iter().map(|item| weight(item)).sum();
+        Self { items, weight }
+    }
+
+    /// Items of a known weight.
+    pub(crate) fn weighed(items: Vec<Arc<str>>, weight: usize) -> Self {
+        Self { items, weight }
+    }
+
+    pub(crate) fn push(&mut self, item: Arc<str>) {
+        self.weight += weight(&item);
+        self.items.push(item);
+    }
+
+    /// Replaces the items for which `replacement` returns another.
+    pub(crate) fn replace(&mut self, replacement: impl Fn(&str) -> Option<Arc<str>>) {
+        for item in &mut self.items {
+            if let Some(other) = replacement(item) {
+                self.weight = self.weight - weight(item) + weight(&other);
+                *item = other;
+            }
+        }
+    }
+
+    /// The items, each a JSON object.
+    pub fn into_items(self) -> Vec<Arc<str>> {
+        self.items
+    }
+}
+
+impl Deref for PromptInput {
+    type Target = [Arc<str>];
+
+    fn deref(&self) -> &[Arc<str>] {
+        &self.items
+    }
+}
+
+/// What an image weighs, however large it is as text: about a thousand tokens.
+const IMAGE_WEIGHT: usize = 4000;
+
+/// About how many bytes of plain text cost as many tokens as this does.
+pub(crate) fn weight(text: &str) -> usize {
+    const IMAGE: &str = "data:image/";
+    let (mut total, mut rest) = (0, text);
+    while let Some(at) = rest.find(IMAGE) {
+        total += at + IMAGE_WEIGHT;
+        rest = &rest[at..];
+        rest = &rest[rest.find('"').unwrap_or(rest.len())..];
+    }
+    total + rest.len()
+}
