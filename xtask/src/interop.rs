@@ -17,6 +17,7 @@ use crate::steps::{self, Step};
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
+    Step { name: "model streams", when: InTurn, check: clients::check_streams },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "login service", when: InTurn, check: clients::check_login },
 ];
@@ -80,8 +81,8 @@ mod tests {
         let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
-        let names =
-            "possible values: patches, \"gateway clients\", \"agent clients\", \"login service\"";
+        let names = "possible values: patches, \"gateway clients\", \"model streams\", \
+                     \"agent clients\", \"login service\"";
         assert!(message.contains(names), "{message}");
     }
 }

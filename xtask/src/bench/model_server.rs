@@ -34,8 +34,13 @@ const READY: &str = "listening on ";
 
 impl ModelServer {
     pub(crate) fn start(agentd: &Path, script: &Script) -> Result<ModelServer> {
+        Self::serve(agentd, &script.json())
+    }
+
+    /// Serves a script in the format of `docs/model-server.md`.
+    pub(crate) fn serve(agentd: &Path, script: &Value) -> Result<ModelServer> {
         let file = tempfile::Builder::new().suffix(".json").tempfile().context("a script file")?;
-        std::fs::write(file.path(), script.json().to_string())?;
+        std::fs::write(file.path(), script.to_string())?;
         let mut child = Command::new(agentd)
             .args(["model-server", "--listen", "127.0.0.1:0", "--script"])
             .arg(file.path())

@@ -1,30 +1,30 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
-//! against `agentd gateway` with the offline model behind it; those of another agent server against
-//! `agentd app-server` and `agentd exec`; and a login service against `agentd login`.
+//! against `agentd gateway` with the offline model behind it, and their stream parsers against
+//! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; and a
+//! login service against `agentd login`.
 
 mod agent;
 mod gateway;
 mod outcome;
 mod page;
+mod recorded;
+mod script;
+mod streams;
 mod tools;
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bench::gateway::{Running, Starter};
+use crate::bench::gateway::Starter;
 use crate::interop::checkout::{agentd, target, write_page};
 use crate::steps::{self, Counts, Done, Failed};
-use outcome::{Line, Outcome};
+use outcome::Outcome;
+use script::{CORE, follow};
 use tools::Client;
 
 /// The page that `--write` writes.
 const PAGE: &str = "docs/gateway-clients.md";
-/// Longer than any check waits for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Where the gateway and the client run; they wait for each other most of the time.
-const CORE: usize = 0;
 
 /// The clients of the hosted API. Skipped where they cannot be installed.
 pub(crate) fn check(root: &Path) -> steps::Outcome {
@@ -34,6 +34,11 @@ pub(crate) fn check(root: &Path) -> steps::Outcome {
 /// The clients of another agent server. Skipped where they cannot be installed.
 pub(crate) fn check_agent(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::AGENT), agent::run)
+}
+
+/// The stream parsers of the clients of the hosted API. Skipped where they cannot be installed.
+pub(crate) fn check_streams(root: &Path) -> steps::Outcome {
+    check_clients(root, tools::install(root, &target(root), &tools::STREAMS), streams::run)
 }
 
 /// A login service of others. Skipped where it cannot be installed.
@@ -93,20 +98,4 @@ fn try_client(starter: &Starter, root: &Path, agentd: &Path, client: &Client) ->
     let outcome = follow(starter.start(CORE, &command)?, client.language)?;
     gateway.end()?;
     Ok(outcome)
-}
-
-/// Reads the lines of a script to its count.
-fn follow(mut script: Running, language: &'static str) -> Result<Outcome> {
-    let mut outcome = Outcome::new(language);
-    loop {
-        let (line, _) = script.line(PATIENCE, |line| Some(line.to_owned()))?;
-        println!("{line}");
-        match Line::read(&line) {
-            Line::Count { passed, failed } => {
-                outcome.check_count(passed, failed)?;
-                return Ok(outcome);
-            }
-            line => outcome.add(line),
-        }
-    }
 }

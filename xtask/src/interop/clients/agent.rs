@@ -5,8 +5,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::outcome::Outcome;
+use super::page;
+use super::script::{CORE, follow};
 use super::tools::Client;
-use super::{CORE, follow, page};
 use crate::bench::gateway::Starter;
 use crate::interop::checkout::agentd;
 

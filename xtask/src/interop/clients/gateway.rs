@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::CORE;
+use super::script::CORE;
 use super::tools::GATEWAY;
 use crate::bench::gateway::{Running, Starter};
 

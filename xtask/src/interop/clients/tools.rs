@@ -10,8 +10,10 @@ use crate::steps::Program;
 
 /// Clients in two languages, and their scripts.
 pub(crate) struct Kit {
-    /// Scripts and versions, relative to the root.
+    /// Scripts, relative to the root.
     pub(crate) scripts: &'static str,
+    /// Lists of versions, relative to the root.
+    pub(crate) versions: &'static str,
     /// Where they are installed, below the target folder.
     pub(crate) folder: &'static str,
     /// Whether packages that are not needed here are left out: the programs that the clients come
@@ -20,14 +22,28 @@ pub(crate) struct Kit {
 }
 
 /// The clients of the hosted API.
-pub(crate) const GATEWAY: Kit =
-    Kit { scripts: "crates/gateway/tests/clients", folder: "clients", alone: false };
+pub(crate) const GATEWAY: Kit = Kit {
+    scripts: "crates/gateway/tests/clients",
+    versions: "crates/gateway/tests/clients",
+    folder: "clients",
+    alone: false,
+};
+/// The same clients, whose streams are read.
+pub(crate) const STREAMS: Kit = Kit { scripts: "crates/model-server/tests/clients", ..GATEWAY };
 /// The clients of agent servers.
-pub(crate) const AGENT: Kit =
-    Kit { scripts: "crates/cli/tests/clients", folder: "agent-clients", alone: true };
+pub(crate) const AGENT: Kit = Kit {
+    scripts: "crates/cli/tests/clients",
+    versions: "crates/cli/tests/clients",
+    folder: "agent-clients",
+    alone: true,
+};
 /// A login service, and a script that drives it; JavaScript alone.
-pub(crate) const LOGIN: Kit =
-    Kit { scripts: "crates/account/tests/oauth-server", folder: "login-service", alone: false };
+pub(crate) const LOGIN: Kit = Kit {
+    scripts: "crates/account/tests/oauth-server",
+    versions: "crates/account/tests/oauth-server",
+    folder: "login-service",
+    alone: false,
+};
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 
@@ -79,10 +95,9 @@ fn check() -> Result<()> {
 /// Installs what is not there yet.
 pub(crate) fn install(root: &Path, target: &Path, kit: &Kit) -> Result<[Client; 2]> {
     check()?;
-    let (scripts, folder) = (root.join(kit.scripts), target.join(kit.folder));
-    let python = python(&scripts, &folder.join("python"), kit.alone);
-    let python = python.context("the Python client")?;
-    let javascript = javascript(&scripts, &folder.join("javascript"), kit.alone);
+    let folder = target.join(kit.folder);
+    let python = python(root, kit, &folder.join("python")).context("the Python client")?;
+    let javascript = javascript(root, kit, &folder.join("javascript"));
     Ok([python, javascript.context("the JavaScript client")?])
 }
 
@@ -90,42 +105,43 @@ pub(crate) fn install(root: &Path, target: &Path, kit: &Kit) -> Result<[Client; 
 pub(crate) fn install_javascript(root: &Path, target: &Path, kit: &Kit) -> Result<Client> {
     check()?;
     let folder = target.join(kit.folder).join("javascript");
-    javascript(&root.join(kit.scripts), &folder, kit.alone).context("the login service")
+    javascript(root, kit, &folder).context("the login service")
 }
 
-fn python(scripts: &Path, folder: &Path, alone: bool) -> Result<Client> {
+fn python(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {
     let program = folder.join("bin/python");
-    let wanted = read(&scripts.join("requirements.txt"))?;
+    let list = root.join(kit.versions).join("requirements.txt");
+    let wanted = read(&list)?;
     once(folder, &wanted, || {
         let place = folder.to_string_lossy();
         run(Program::new("python3", &["-m", "venv", "--clear", &place]))?;
-        let list = scripts.join("requirements.txt");
         let list = list.to_string_lossy();
         let quiet = ["--quiet", "--disable-pip-version-check"];
-        let only: &[&str] = if alone { &["--no-deps"] } else { &[] };
+        let only: &[&str] = if kit.alone { &["--no-deps"] } else { &[] };
         let install = [&["-m", "pip", "install"][..], &quiet, only, &["--requirement", &list]];
         let install = install.concat();
         run(Program::new(&program, &install))
     })?;
-    let script = scripts.join("client.py");
+    let script = root.join(kit.scripts).join("client.py");
     Ok(Client { language: "Python", program, script, folder: folder.to_owned() })
 }
 
-fn javascript(scripts: &Path, folder: &Path, alone: bool) -> Result<Client> {
+fn javascript(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {
     let files = ["package.json", "package-lock.json"];
+    let versions = root.join(kit.versions);
     let wanted: String =
-        files.iter().map(|file| read(&scripts.join(file))).collect::<Result<_>>()?;
+        files.iter().map(|file| read(&versions.join(file))).collect::<Result<_>>()?;
     once(folder, &wanted, || {
         for file in files {
-            std::fs::copy(scripts.join(file), folder.join(file))?;
+            std::fs::copy(versions.join(file), folder.join(file))?;
         }
-        let only: &[&str] = if alone { &["--omit=optional"] } else { &[] };
+        let only: &[&str] = if kit.alone { &["--omit=optional"] } else { &[] };
         let install = [&["ci", "--no-audit", "--no-fund"][..], only].concat();
         run(Program::new("npm", &install).folder(folder))
     })?;
     // Modules are looked for from where the script is.
     let script = folder.join("client.mjs");
-    std::fs::copy(scripts.join("client.mjs"), &script)?;
+    std::fs::copy(root.join(kit.scripts).join("client.mjs"), &script)?;
     Ok(Client { language: "JavaScript", program: "node".into(), script, folder: folder.to_owned() })
 }
 
@@ -172,8 +188,8 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        for kit in [GATEWAY, AGENT, LOGIN] {
-            let scripts = crate::workspace_root().join(kit.scripts);
+        for kit in [GATEWAY, STREAMS, AGENT, LOGIN] {
+            let scripts = crate::workspace_root().join(kit.versions);
             if kit.scripts != LOGIN.scripts {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
                 assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");

@@ -49,18 +49,29 @@ impl Player {
     pub(super) fn reasoning(&mut self, reasoning: &Reasoning) {
         let (index, id) = self.item("rs");
         let quoted_id = quoted(&id);
-        let part = |text: &str| json!({"type": "summary_text", "text": text});
+        let part = |kind: &str, text: &str| json!({"type": kind, "text": text});
+        let summary_part = |text: &str| part("summary_text", text);
+        let content_part = |text: &str| part("reasoning_text", text);
         self.added(index, &json!({"id": id, "type": "reasoning", "summary": []}));
         for (at, text) in reasoning.content.iter().enumerate() {
             let place =
                 format!("\"item_id\":{quoted_id},\"output_index\":{index},\"content_index\":{at},");
             let chunks = cut_text(text, reasoning.chunk_chars);
+            self.event(
+                "response.content_part.added",
+                format!("{place}\"part\":{}", content_part("")),
+            );
             self.deltas(
                 "response.reasoning_text.delta",
-                place,
+                place.clone(),
                 chunks,
                 1,
                 reasoning.chunk_delay_ms,
+            );
+            self.event("response.reasoning_text.done", format!("{place}\"text\":{}", quoted(text)));
+            self.event(
+                "response.content_part.done",
+                format!("{place}\"part\":{}", content_part(text)),
             );
         }
         for (at, text) in reasoning.summary.iter().enumerate() {
@@ -69,7 +80,7 @@ impl Player {
             let chunks = cut_text(text, reasoning.chunk_chars);
             self.event(
                 "response.reasoning_summary_part.added",
-                format!("{place}\"part\":{}", part("")),
+                format!("{place}\"part\":{}", summary_part("")),
             );
             self.deltas(
                 "response.reasoning_summary_text.delta",
@@ -79,16 +90,19 @@ impl Player {
                 reasoning.chunk_delay_ms,
             );
             self.event(
+                "response.reasoning_summary_text.done",
+                format!("{place}\"text\":{}", quoted(text)),
+            );
+            self.event(
                 "response.reasoning_summary_part.done",
-                format!("{place}\"part\":{}", part(text)),
+                format!("{place}\"part\":{}", summary_part(text)),
             );
         }
-        let summary: Vec<Value> = reasoning.summary.iter().map(|text| part(text)).collect();
+        let summary: Vec<Value> = reasoning.summary.iter().map(|text| summary_part(text)).collect();
         let mut item = json!({"id": id, "type": "reasoning", "summary": summary});
         if !reasoning.content.is_empty() {
             let texts = reasoning.content.iter();
-            item["content"] =
-                texts.map(|text| json!({"type": "reasoning_text", "text": text})).collect();
+            item["content"] = texts.map(|text| content_part(text)).collect();
         }
         item["encrypted_content"] = reasoning.encrypted_content.clone().into();
         self.done(index, item);
@@ -158,5 +172,40 @@ impl Player {
             None => End::Failed(json!({"code": error.code, "message": error.message})),
         };
         self.queue.push_back(Piece::Ended(end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::script::{Scripted, request::RequestBody};
+
+    /// The official clients refuse a delta to a part that did not begin.
+    #[test]
+    fn parts_of_reasoning_begin_before_their_deltas_and_end_after_them() {
+        let steps = json!([{"reasoning": {"summary": ["why"], "content": ["raw"]}}]);
+        let scripted: Scripted = serde_json::from_value(json!({"steps": steps})).unwrap();
+        let body = br#"{"model":"m","input":"hello"}"#;
+        let request = RequestBody::parse(body).unwrap();
+        let text = Player::new(Arc::new(scripted), &request, body.len(), 7).text();
+        let kinds: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("event: response.")).collect();
+        let expected = [
+            "created",
+            "output_item.added",
+            "content_part.added",
+            "reasoning_text.delta",
+            "reasoning_text.done",
+            "content_part.done",
+            "reasoning_summary_part.added",
+            "reasoning_summary_text.delta",
+            "reasoning_summary_text.done",
+            "reasoning_summary_part.done",
+            "output_item.done",
+            "completed",
+        ];
+        assert_eq!(kinds, expected);
     }
 }

@@ -1,0 +1,29 @@
+//! A script of a client while it runs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::outcome::{Line, Outcome};
+use crate::bench::gateway::Running;
+
+/// Where servers and clients run; they wait for each other most of the time.
+pub(super) const CORE: usize = 0;
+/// Longer than any check waits for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Reads the lines of a script to its count.
+pub(super) fn follow(mut script: Running, language: &'static str) -> Result<Outcome> {
+    let mut outcome = Outcome::new(language);
+    loop {
+        let (line, _) = script.line(PATIENCE, |line| Some(line.to_owned()))?;
+        println!("{line}");
+        match Line::read(&line) {
+            Line::Count { passed, failed } => {
+                outcome.check_count(passed, failed)?;
+                return Ok(outcome);
+            }
+            line => outcome.add(line),
+        }
+    }
+}
