@@ -81,6 +81,10 @@ fn described(item: Item) -> Value {
         Item::CustomToolCall { call_id, name, input } => json!({
             "type": "custom_tool_call", "call_id": call_id, "name": name, "input": input,
         }),
+        Item::ToolSearchCall { call_id, arguments } => {
+            let arguments: Value = serde_json::from_str(&arguments).unwrap();
+            json!({ "type": "tool_search_call", "call_id": call_id, "arguments": arguments })
+        }
         Item::WebSearch { action, failed, .. } => {
             json!({ "type": "web_search_call", "action": action, "failed": failed })
         }

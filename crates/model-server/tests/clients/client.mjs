@@ -25,6 +25,8 @@ function described(item) {
       return { type, call_id, name, arguments: item.arguments };
     case "custom_tool_call":
       return { type, call_id, name, input: item.input };
+    case "tool_search_call":
+      return { type, call_id, arguments: item.arguments };
     case "web_search_call":
       return { type, action: item.action ?? null, failed: item.status === "failed" };
     default:

@@ -31,6 +31,8 @@ def described(item):
         return {"type": kind, **{name: item[name] for name in ("call_id", "name", "arguments")}}
     if kind == "custom_tool_call":
         return {"type": kind, **{name: item[name] for name in ("call_id", "name", "input")}}
+    if kind == "tool_search_call" and item.get("call_id"):
+        return {"type": kind, **{name: item[name] for name in ("call_id", "arguments")}}
     if kind == "web_search_call":
         return {"type": kind, "action": item.get("action"), "failed": item.get("status") == "failed"}
     return {"type": kind, "call_id": item.get("call_id")}
