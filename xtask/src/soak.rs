@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use crate::steps::When::InTurn;
 use crate::steps::{self, Outcome, Program, Step};
 
-const STEPS: &[Step] = &[Step { name: "jobs", when: InTurn, check: jobs }];
+const STEPS: &[Step] = &[
+    Step { name: "jobs", when: InTurn, check: jobs },
+    Step { name: "pacing", when: InTurn, check: pacing },
+];
 
 pub(crate) fn run(root: &Path) -> ExitCode {
     steps::run(root, STEPS)
@@ -19,4 +22,17 @@ fn jobs(root: &Path) -> Outcome {
         ["test", "-p", "cli", "--test", "agent_jobs", "--", "--exact", test, "--nocapture"];
     let program = Program::cargo(root, &options);
     program.env("SOAK_JOB_ROWS", "1000").env("SOAK_JOB_KILLS", "10").run_tests(steps::libtest)
+}
+
+/// 50 threads that share a key with a limit of 20 requests a minute, for five minutes
+/// (`crates/cli/tests/pacing.rs`).
+fn pacing(root: &Path) -> Outcome {
+    let test = "threads_that_share_a_key_wait_for_its_limit_and_use_all_of_it";
+    let options = ["test", "-p", "cli", "--test", "pacing", "--", "--exact", test, "--nocapture"];
+    Program::cargo(root, &options)
+        .env("SOAK_PACING_THREADS", "50")
+        .env("SOAK_PACING_RATE", "20")
+        .env("SOAK_PACING_WARM_UP", "60")
+        .env("SOAK_PACING_SECONDS", "240")
+        .run_tests(steps::libtest)
 }

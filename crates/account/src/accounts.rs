@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_client::Secret;
+use http_client::{Network, Secret};
 
 use crate::credentials::{HostedLogin, Login, Profile, Stored};
 use crate::error::Error;
@@ -37,6 +37,8 @@ pub struct Options {
     pub now_ms: Arc<Clock>,
     /// Fills a slice with bytes that no one can predict.
     pub random: Arc<Random>,
+    /// Trusted roots and proxies.
+    pub network: Network,
 }
 
 /// The account of a home. Cheap to clone: all clones are the same. Other processes may change it at
@@ -100,7 +102,8 @@ impl Accounts {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let vault = Vault::new(options.home.clone());
-        let inner = Inner { options, http: Http::default(), vault, external: Mutex::default() };
+        let http = Http::new(options.network.clone());
+        let inner = Inner { options, http, vault, external: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 

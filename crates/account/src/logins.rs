@@ -47,6 +47,14 @@ impl BrowserLogin {
     /// # Errors
     /// The login failed, is not permitted, or cannot be stored.
     pub async fn finish(self) -> Result<(), Error> {
+        self.finish_with(|| ()).await
+    }
+
+    /// [`Self::finish`] that calls `stores` right before the login is stored.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub async fn finish_with(self, stores: impl FnOnce() + Send) -> Result<(), Error> {
         let Self { accounts, settings, metadata, listener, authorization, closes_page } = self;
         let expected = ExpectedRedirect {
             state: authorization.state.clone(),
@@ -62,7 +70,7 @@ impl BrowserLogin {
                 let http = accounts.http();
                 let now = accounts.now_ms();
                 match authorization.exchange(http, &metadata, code.expose(), now).await {
-                    Ok(login) => complete(&accounts, &settings, login).await,
+                    Ok(login) => complete(&accounts, &settings, login, stores).await,
                     Err(error) => Err(error),
                 }
             }
@@ -94,11 +102,19 @@ impl DeviceLogin {
     /// # Errors
     /// The login failed, is not permitted, or cannot be stored.
     pub async fn finish(self) -> Result<(), Error> {
+        self.finish_with(|| ()).await
+    }
+
+    /// [`Self::finish`] that calls `stores` right before the login is stored.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub async fn finish_with(self, stores: impl FnOnce() + Send) -> Result<(), Error> {
         let Self { accounts, settings, metadata, authorization } = self;
         let clock = accounts.clone();
         let login =
             authorization.finish(accounts.http(), &metadata, move || clock.now_ms()).await?;
-        complete(&accounts, &settings, login).await
+        complete(&accounts, &settings, login, stores).await
     }
 }
 
@@ -107,7 +123,9 @@ async fn complete(
     accounts: &Accounts,
     settings: &Settings,
     login: HostedLogin,
+    stores: impl FnOnce() + Send,
 ) -> Result<(), Error> {
     settings.check_profile(&login.profile)?;
+    stores();
     accounts.store(settings, Login::Hosted(login)).await
 }

@@ -19,7 +19,7 @@ use tokio::{sync::mpsc, task::AbortHandle, time};
 use crate::http_clients::HttpClients;
 use crate::local;
 use crate::open::{Refused, open};
-use crate::pacing::{Pacer, Permit, Queue};
+use crate::pacing::{Outlook, Pacer, Permit, Queue};
 use crate::read::{DRAIN_TIMEOUT, drain, pump};
 use crate::websocket::{self, Outcome, Sockets};
 use crate::{
@@ -34,7 +34,7 @@ const MAX_BATCHES: usize = 64;
 /// Bytes of a request for each of its tokens, to compare it with a limit.
 const BYTES_PER_TOKEN: u64 = 4;
 /// A longer wait for the rate limit is reported.
-const REPORT_WAIT_AFTER: Duration = Duration::from_secs(3);
+const REPORT_WAIT_AFTER: Duration = Duration::from_secs(5);
 
 /// A client's options beyond its providers.
 #[derive(Clone, Default)]
@@ -184,19 +184,21 @@ async fn respond(
     body: Bytes,
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
-    let permit = admitted(&inner.pacer.queue(provider, model), &body, sender).await;
-    if let Outcome::Delivered { limited } = over_websocket(inner, provider, &body, sender).await {
+    let permit = &mut admitted(&inner.pacer.queue(provider, model), &body, sender).await;
+    let outcome = over_websocket(inner, provider, &body, permit, sender).await;
+    if let Outcome::Delivered { limited } = outcome {
         permit.report(None, limited);
         return;
     }
     match open(&inner.http, &inner.compression, provider, &body).await {
         Ok((provider, endpoint, opened)) => {
-            permit.report(opened.limits.as_ref(), None);
-            if let Some(limits) = opened.limits {
+            permit.report(opened.limits.rates.as_ref(), None);
+            let limits = opened.limits.clone().into_events();
+            if !limits.is_empty() {
                 // Ignored: the reader is gone.
-                let _ = sender.send(vec![Event::RateLimits(limits)]).await;
+                let _ = sender.send(limits).await;
             }
-            pump(&provider, &endpoint, opened, sender).await;
+            pump(&provider, &endpoint, opened, permit, sender).await;
         }
         Err(Refused { mut failure, limits }) => {
             if local::may_lack_model(provider, &failure) {
@@ -208,26 +210,34 @@ async fn respond(
             let is_limited = failure.kind == FailureKind::ResponseTooManyFailedAttempts;
             if failure.http_status.is_some() {
                 let wait = failure.retry_after.filter(|_| is_limited);
-                permit.report(limits.as_ref(), wait);
+                permit.report(limits.rates.as_ref(), wait);
             }
-            let events = limits.map(Event::RateLimits).into_iter().chain([Event::Failed(failure)]);
+            let mut events = limits.into_events();
+            events.push(Event::Failed(failure));
             // Ignored: the reader is gone.
-            let _ = sender.send(events.collect()).await;
+            let _ = sender.send(events).await;
         }
     }
 }
 
-/// Waits for the request's turn; a long wait is reported.
+/// Waits for the request's turn; a long wait is reported, once, as soon as it is foreseen.
 async fn admitted(queue: &Arc<Queue>, body: &Bytes, sender: &mpsc::Sender<Vec<Event>>) -> Permit {
-    let admitted = queue.admit(body.len() as u64 / BYTES_PER_TOKEN);
+    let tokens = body.len() as u64 / BYTES_PER_TOKEN;
+    let Outlook { mut wait, ahead } = queue.outlook(tokens);
+    let admitted = queue.admit(tokens);
     tokio::pin!(admitted);
-    if let Ok(permit) = time::timeout(REPORT_WAIT_AFTER, &mut admitted).await {
-        return permit;
+    if wait <= REPORT_WAIT_AFTER {
+        if let Ok(permit) = time::timeout(REPORT_WAIT_AFTER, &mut admitted).await {
+            return permit;
+        }
+        // The provider has refused another request meanwhile.
+        wait = queue.outlook(tokens).wait;
     }
-    let queued = Event::Queued { limits: queue.limits(), requests: queue.waiting() };
     // Ignored: the reader is gone.
-    let _ = sender.send(vec![queued]).await;
-    admitted.await
+    let _ = sender.send(vec![Event::Queued { wait, ahead }]).await;
+    let permit = admitted.await;
+    let _ = sender.send(vec![Event::Sent]).await;
+    permit
 }
 
 async fn respond_offline(
@@ -253,11 +263,13 @@ async fn over_websocket(
     inner: &Inner,
     provider: &Arc<Provider>,
     body: &Bytes,
+    permit: &mut Permit,
     sender: &mpsc::Sender<Vec<Event>>,
 ) -> Outcome {
     if !provider.supports_websockets {
         return Outcome::UseHttp;
     }
     let Ok(provider) = provider.authorized().await else { return Outcome::UseHttp };
-    websocket::respond(&inner.http, &inner.sockets, &provider, body, sender).await
+    let clients = (&inner.http, &inner.sockets);
+    websocket::respond(clients, &provider, body, permit, sender).await
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::failure::{ProviderError, from_event};
-use crate::{Event, Failure, FailureKind, Usage, excerpt};
+use crate::{Event, Failure, FailureKind, PlanUsage, RateLimits, Usage, excerpt};
 
 mod item;
 mod metadata;
@@ -175,6 +175,8 @@ fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
         "response.incomplete" => Event::Failed(incomplete(data)?),
         "error" => Event::Failed(error(data)?),
         "response.metadata" => return Ok(metadata::decode(&read(data)?)),
+        "rate_limits.updated" => return Ok(RateLimits::of_event(&read(data)?)),
+        kind if kind.ends_with(".rate_limits") => return Ok(PlanUsage::of_event(&read(data)?)),
         _ => return Ok(None),
     };
     Ok(Some(event))

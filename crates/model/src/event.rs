@@ -2,8 +2,9 @@
 //! server and no transport details.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{Failure, RateLimits};
+use crate::{Failure, PlanUsage, RateLimits};
 
 /// One event of a streamed response. A stream ends with exactly one [`Event::Completed`] or
 /// [`Event::Failed`]; nothing follows it. `index` is the item's position in the response.
@@ -24,12 +25,17 @@ pub enum Event {
     },
     /// The provider reported its rate limits.
     RateLimits(RateLimits),
-    /// The request waits for the provider's rate limit before it is sent, with so many others.
+    /// The provider reported how much of the account's plan is used.
+    PlanUsage(Box<PlanUsage>),
+    /// The request waits for the provider's rate limit before it is sent. [`Event::Sent`] follows.
     Queued {
-        /// As the provider reported them last.
-        limits: Option<RateLimits>,
-        requests: usize,
+        /// The wait that is expected.
+        wait: Duration,
+        /// Requests with the same key that are sent before.
+        ahead: usize,
     },
+    /// A request that waited is sent.
+    Sent,
     /// An item begins; its deltas follow, then its [`Event::ItemDone`].
     ItemAdded {
         index: u32,
@@ -80,6 +86,12 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether the event is a part of the response, and not of what surrounds it.
+    #[must_use]
+    pub fn is_response(&self) -> bool {
+        !matches!(self, Self::RateLimits(_) | Self::PlanUsage(_) | Self::Queued { .. } | Self::Sent)
+    }
+
     /// Whether the event is terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {

@@ -13,11 +13,13 @@ mod local;
 mod local_server;
 mod open;
 mod pacing;
+mod plan_usage;
 mod price;
 mod prompt;
 mod provider;
 mod rate_limits;
 mod read;
+mod reported_limits;
 mod websocket;
 
 pub mod catalog;
@@ -31,6 +33,7 @@ pub use failure::{Failure, excerpt, failure_from_status};
 pub use http_client::{FailureKind, Network, Retry, Secret, TlsFiles};
 pub use http_clients::connect;
 pub use local_server::LocalServer;
+pub use plan_usage::{Credits, PlanUsage, PlanWindow};
 pub use price::{Price, Prices, TierPrices, dollars};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{

@@ -13,7 +13,8 @@ use crate::compression::{self, Compression, Encoded};
 use crate::decode::{MODEL_HEADERS, printable};
 use crate::failure::{failure_from_status, request_id};
 use crate::http_clients::HttpClients;
-use crate::{Endpoint, Failure, FailureKind, Provider, RateLimits, Retry};
+use crate::reported_limits::ReportedLimits;
+use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 
 /// Most bytes of an error response that are read.
 pub(crate) const MAX_ERROR_BODY: usize = 64 << 10;
@@ -25,19 +26,19 @@ pub(crate) struct Opened {
     pub(crate) request_id: Option<String>,
     /// The model that answers, where a header names it.
     pub(crate) served_by: Option<String>,
-    pub(crate) limits: Option<RateLimits>,
+    pub(crate) limits: ReportedLimits,
 }
 
 /// A request that got no stream.
 pub(crate) struct Refused {
     pub(crate) failure: Failure,
     /// The limits that the refusal reports.
-    pub(crate) limits: Option<RateLimits>,
+    pub(crate) limits: ReportedLimits,
 }
 
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Self {
-        Self { failure, limits: None }
+        Self { failure, limits: ReportedLimits::default() }
     }
 }
 
@@ -112,7 +113,7 @@ async fn attempt(
             return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) }.into());
         }
     };
-    let limits = RateLimits::read(response.headers());
+    let limits = ReportedLimits::read(response.headers());
     if response.status() == StatusCode::OK && !is_document(response.headers()) {
         let request_id = request_id(response.headers());
         let served_by = served_by(response.headers());

@@ -10,7 +10,6 @@ mod meter;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,8 +41,6 @@ pub(crate) struct Queue {
     state: Mutex<State>,
     /// The provider reported its limits, or a request was withdrawn.
     changed: Notify,
-    /// Requests in the queue.
-    waiting: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -52,18 +49,42 @@ struct State {
     meters: [Option<Meter>; 3],
     /// Units of the requests that have no report yet.
     pending: [f64; 3],
+    /// Requests in the queue, and their units.
+    waiting: usize,
+    waiting_units: [f64; 3],
     /// The provider asked for this wait.
     blocked: Option<Instant>,
-    /// As they were reported last.
-    limits: Option<RateLimits>,
 }
 
 /// Counts a request in the queue.
-struct Waiting<'q>(&'q AtomicUsize);
+struct Waiting<'q> {
+    queue: &'q Queue,
+    units: [f64; 3],
+}
+
+/// What a request that joins the queue can expect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outlook {
+    pub(crate) wait: Duration,
+    /// Requests that are sent before.
+    pub(crate) ahead: usize,
+}
+
+impl<'q> Waiting<'q> {
+    fn new(queue: &'q Queue, units: [f64; 3]) -> Self {
+        let mut state = queue.state();
+        state.waiting += 1;
+        state.waiting_units = add(state.waiting_units, units);
+        drop(state);
+        Self { queue, units }
+    }
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.queue.state();
+        state.waiting = state.waiting.saturating_sub(1);
+        state.waiting_units = subtract(state.waiting_units, self.units);
     }
 }
 
@@ -92,11 +113,8 @@ impl Pacer {
 impl Queue {
     /// Waits until a request of about `tokens` fits into the limits.
     pub(crate) async fn admit(self: &Arc<Self>, tokens: u64) -> Permit {
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let tokens = tokens as f64;
-        let units = [1.0, tokens, tokens];
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(&self.waiting);
+        let units = units(tokens);
+        let _waiting = Waiting::new(self, units);
         let _first = self.turnstile.lock().await;
         loop {
             let changed = self.changed.notified();
@@ -113,14 +131,16 @@ impl Queue {
         Permit { queue: Arc::clone(self), units, is_reported: false }
     }
 
-    /// Requests that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
-    /// The limits as the provider reported them last.
-    pub(crate) fn limits(&self) -> Option<RateLimits> {
-        self.state().limits
+    /// What a request of about `tokens` can expect that joins the queue now.
+    pub(crate) fn outlook(&self, tokens: u64) -> Outlook {
+        let state = self.state();
+        let (units, now) = (units(tokens), Instant::now());
+        let wait = match state.waiting {
+            0 => state.wait(&units, now),
+            _ => state.expected(&add(state.waiting_units, units), now),
+        };
+        let is_sent_at_once = state.waiting == 0 && wait > LONGEST;
+        Outlook { wait: if is_sent_at_once { Duration::ZERO } else { wait }, ahead: state.waiting }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -129,17 +149,21 @@ impl Queue {
 }
 
 impl Permit {
-    /// The provider answered, with these limits, and perhaps with a refusal that asks for a wait.
-    pub(crate) fn report(mut self, limits: Option<&RateLimits>, refused_for: Option<Duration>) {
-        self.is_reported = true;
+    /// The provider reported limits before the request was sent.
+    pub(crate) fn observe(&self, limits: Option<&RateLimits>) {
+        self.queue.state().report(limits, Instant::now());
+        self.queue.changed.notify_one();
+    }
+
+    /// The provider answered, with these limits, and perhaps with a refusal that asks for a wait. It
+    /// may report limits again in the course of its answer.
+    pub(crate) fn report(&mut self, limits: Option<&RateLimits>, refused_for: Option<Duration>) {
         let now = Instant::now();
         let mut state = self.queue.state();
-        for (pending, units) in state.pending.iter_mut().zip(self.units) {
-            *pending = (*pending - units).max(0.0);
+        if !std::mem::replace(&mut self.is_reported, true) {
+            state.pending = subtract(state.pending, self.units);
         }
-        if let Some(limits) = limits {
-            state.report(limits, now);
-        }
+        state.report(limits, now);
         if let Some(wait) = refused_for.filter(|wait| *wait <= LONGEST) {
             let until = now + wait;
             state.blocked = Some(state.blocked.map_or(until, |blocked| blocked.max(until)));
@@ -156,9 +180,7 @@ impl Drop for Permit {
         }
         let now = Instant::now();
         let mut state = self.queue.state();
-        for (pending, units) in state.pending.iter_mut().zip(self.units) {
-            *pending = (*pending - units).max(0.0);
-        }
+        state.pending = subtract(state.pending, self.units);
         for (meter, units) in state.meters.iter_mut().zip(self.units) {
             if let Some(meter) = meter {
                 meter.give_back(units, now);
@@ -170,8 +192,8 @@ impl Drop for Permit {
 }
 
 impl State {
-    fn report(&mut self, limits: &RateLimits, now: Instant) {
-        self.limits = Some(*limits);
+    fn report(&mut self, limits: Option<&RateLimits>, now: Instant) {
+        let Some(limits) = limits else { return };
         let RateLimits { requests, tokens, project_tokens } = limits;
         let reports: [&Option<RateLimit>; 3] = [requests, tokens, project_tokens];
         for ((meter, pending), report) in self.meters.iter_mut().zip(self.pending).zip(reports) {
@@ -186,14 +208,38 @@ impl State {
         waits.chain(blocked).max().unwrap_or_default()
     }
 
+    /// The wait of the last of requests of these `units` altogether.
+    fn expected(&self, units: &[f64; 3], now: Instant) -> Duration {
+        let blocked = self.blocked.map(|until| until.saturating_duration_since(now));
+        let meters = self.meters.iter().zip(units);
+        let waits = meters.filter_map(|(meter, units)| Some(meter.as_ref()?.expected(*units, now)));
+        waits.chain(blocked).max().unwrap_or_default()
+    }
+
     fn take(&mut self, units: &[f64; 3], now: Instant) {
-        for ((meter, pending), units) in self.meters.iter_mut().zip(&mut self.pending).zip(units) {
-            *pending += units;
+        self.pending = add(self.pending, *units);
+        for (meter, units) in self.meters.iter_mut().zip(units) {
             if let Some(meter) = meter {
                 meter.take(*units, now);
             }
         }
     }
+}
+
+/// A request, its tokens, and its tokens of the project.
+fn units(tokens: u64) -> [f64; 3] {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let tokens = tokens as f64;
+    [1.0, tokens, tokens]
+}
+
+fn add(one: [f64; 3], other: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|n| one[n] + other[n])
+}
+
+/// Never below zero, whatever rounding leaves.
+fn subtract(one: [f64; 3], other: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|n| (one[n] - other[n]).max(0.0))
 }
 
 #[cfg(test)]

@@ -5,6 +5,12 @@ use std::time::Duration;
 
 use http_client::retry;
 use hyper::HeaderMap;
+use serde_json::Value;
+
+use crate::Event;
+
+/// The windows in which providers count, in seconds.
+const WINDOWS: [f64; 4] = [60.0, 86_400.0, 1.0, 3_600.0];
 
 /// The limits of a key, as far as the provider reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,7 +39,30 @@ impl RateLimits {
             tokens: read_limit(headers, "tokens"),
             project_tokens: read_limit(headers, "project-tokens"),
         };
-        (limits != Self::default()).then_some(limits)
+        limits.known()
+    }
+
+    /// Reads a `rate_limits.updated` of a stream: limits by their names.
+    pub(crate) fn of_event(event: &Value) -> Option<Event> {
+        let all = event["rate_limits"].as_array()?;
+        let limit = |name: &str| {
+            let limit = all.iter().find(|limit| limit["name"] == name)?;
+            RateLimit::checked(
+                limit["limit"].as_u64()?,
+                limit["remaining"].as_u64()?,
+                Duration::try_from_secs_f64(limit["reset_seconds"].as_f64()?).ok()?,
+            )
+        };
+        let limits = Self {
+            requests: limit("requests"),
+            tokens: limit("tokens"),
+            project_tokens: limit("project_tokens"),
+        };
+        limits.known().map(Event::RateLimits)
+    }
+
+    fn known(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
     }
 }
 
@@ -45,6 +74,32 @@ impl RateLimit {
         let percent = (u128::from(used) * 100).div_ceil(u128::from(self.limit.max(1)));
         u8::try_from(percent).unwrap_or(100)
     }
+
+    /// The period in which the limit refills, as far as the report shows it. All of it being available
+    /// agrees with every period.
+    #[must_use]
+    pub fn window(&self) -> Option<Duration> {
+        let window = self.agreeing_windows().next().filter(|_| !self.reset.is_zero())?;
+        Some(Duration::from_secs_f64(window))
+    }
+
+    /// The windows, in seconds, with which the report agrees: then the reset is more precise than the
+    /// whole number that remains. A provider that counts in fixed windows agrees with none.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(crate) fn agreeing_windows(&self) -> impl Iterator<Item = f64> {
+        let (limit, remaining) = (self.limit as f64, self.remaining as f64);
+        let reset = self.reset.as_secs_f64();
+        // The number is rounded down; the reset may be rounded too.
+        WINDOWS.into_iter().filter(move |window| {
+            let level = limit - limit * reset / window;
+            let tolerance = limit * 0.001 / window;
+            level >= remaining - tolerance && level <= remaining + 1.0 + tolerance
+        })
+    }
+
+    fn checked(limit: u64, remaining: u64, reset: Duration) -> Option<Self> {
+        (limit > 0).then_some(Self { limit, remaining, reset })
+    }
 }
 
 fn read_limit(headers: &HeaderMap, what: &str) -> Option<RateLimit> {
@@ -53,16 +108,10 @@ fn read_limit(headers: &HeaderMap, what: &str) -> Option<RateLimit> {
         Some(value.trim())
     };
     let reset = header("reset")?;
-    let limit: u64 = header("limit")?.parse().ok()?;
-    Some(RateLimit {
-        limit: (limit > 0).then_some(limit)?,
-        remaining: header("remaining")?.parse().ok()?,
-        // Some providers send plain seconds.
-        reset: retry::duration(reset).or_else(|| {
-            let seconds = reset.parse().ok()?;
-            Duration::try_from_secs_f64(seconds).ok()
-        })?,
-    })
+    // Some providers send plain seconds.
+    let seconds = || Duration::try_from_secs_f64(reset.parse().ok()?).ok();
+    let reset = retry::duration(reset).or_else(seconds)?;
+    RateLimit::checked(header("limit")?.parse().ok()?, header("remaining")?.parse().ok()?, reset)
 }
 
 #[cfg(test)]
@@ -115,6 +164,46 @@ mod tests {
         check("1e3", "1");
         assert_eq!(RateLimits::read(&HeaderMap::new()), None);
         assert_eq!(RateLimits::read(&headers(&[("x-ratelimit-limit-requests", "20")])), None);
+    }
+
+    #[test]
+    fn events_of_a_stream_are_read_like_headers() {
+        let event = |limit: Value| serde_json::json!({ "rate_limits": [limit, { "name": 5 }] });
+        let full = serde_json::json!({ "name": "tokens", "limit": 60_000, "remaining": 59_000,
+            "reset_seconds": 1.0 });
+        let Some(Event::RateLimits(limits)) = RateLimits::of_event(&event(full.clone())) else {
+            panic!("{full}")
+        };
+        let tokens = limits.tokens.unwrap();
+        assert_eq!((tokens.limit, tokens.remaining, tokens.reset.as_secs()), (60_000, 59_000, 1));
+        assert_eq!((limits.requests, limits.project_tokens), (None, None));
+        for (member, value) in [
+            ("limit", Value::from(0)),
+            ("limit", Value::from(-1)),
+            ("remaining", Value::from("many")),
+            ("reset_seconds", Value::from(-1)),
+            ("reset_seconds", Value::Null),
+            ("name", Value::from("other")),
+        ] {
+            let mut bad = full.clone();
+            bad[member] = value;
+            assert_eq!(RateLimits::of_event(&event(bad.clone())), None, "{bad}");
+        }
+        assert_eq!(RateLimits::of_event(&Value::Null), None);
+    }
+
+    #[test]
+    fn a_window_is_known_when_the_report_shows_it() {
+        let window = |limit, remaining, seconds| {
+            let reset = Duration::from_secs_f64(seconds);
+            RateLimit { limit, remaining, reset }.window().map(|window| window.as_secs())
+        };
+        assert_eq!(window(20, 19, 3.0), Some(60));
+        assert_eq!(window(14_400, 14_399, 6.0), Some(86_400));
+        // All of it is available, in any window.
+        assert_eq!(window(20, 20, 0.0), None);
+        // A fixed window that ends in 30 s.
+        assert_eq!(window(20, 0, 30.0), None);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use hyper::body::Incoming;
 use tokio::{sync::mpsc, time};
 
 use crate::open::Opened;
+use crate::pacing::Permit;
+use crate::reported_limits;
 use crate::{Decoder, Endpoint, Event, Failure, Provider};
 
 /// Longest time for reading the rest of a finished response, so that its connection can be reused.
@@ -48,6 +50,7 @@ pub(crate) async fn pump(
     provider: &Provider,
     endpoint: &Endpoint,
     opened: Opened,
+    permit: &mut Permit,
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let idle = provider.stream_idle_timeout;
@@ -79,7 +82,8 @@ pub(crate) async fn pump(
             }
             Err(_) => decoder.fail(silent(endpoint, idle), &mut batch),
         }
-        if !batch.is_empty() {
+        reported_limits::note(&batch, permit);
+        if batch.iter().any(Event::is_response) {
             progress = time::Instant::now();
         }
         if let Some(Event::Failed(failure)) = batch.last_mut() {

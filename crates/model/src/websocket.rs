@@ -13,6 +13,7 @@ use bytes::Bytes;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::http_clients::HttpClients;
+use crate::pacing::Permit;
 use crate::{Event, Provider};
 use connection::{Connection, End, Refusal};
 use request::{Exchange, Request};
@@ -63,10 +64,10 @@ pub(crate) enum Outcome {
 
 /// Sends `body` over the connection of its thread.
 pub(crate) async fn respond(
-    http: &HttpClients,
-    sockets: &Sockets,
+    (http, sockets): (&HttpClients, &Sockets),
     provider: &Provider,
     body: &Bytes,
+    permit: &mut Permit,
     sender: &mpsc::Sender<Vec<Event>>,
 ) -> Outcome {
     let Some(request) = Request::read(body) else { return Outcome::UseHttp };
@@ -84,7 +85,14 @@ pub(crate) async fn respond(
         let mut session = match reused.take() {
             Some(session) => session,
             None => match Connection::open(http, provider).await {
-                Ok(connection) => Session { connection, opened: Instant::now(), last: None },
+                Ok((connection, limits)) => {
+                    permit.observe(limits.rates.as_ref());
+                    let limits = limits.into_events();
+                    if !limits.is_empty() && sender.send(limits).await.is_err() {
+                        return Outcome::Delivered { limited: None };
+                    }
+                    Session { connection, opened: Instant::now(), last: None }
+                }
                 Err(refusal) => {
                     sockets.refused(provider, &refusal);
                     return Outcome::UseHttp;
@@ -92,7 +100,7 @@ pub(crate) async fn respond(
             },
         };
         let (frame, is_incremental) = request.frame(session.last.take().as_ref());
-        match session.connection.exchange(provider, frame, is_reused, sender).await {
+        match session.connection.exchange(provider, frame, is_reused, permit, sender).await {
             End::Completed { batch, response_id, outputs } => {
                 // Without an id there is nothing to continue.
                 session.last =
@@ -111,6 +119,8 @@ pub(crate) async fn respond(
             End::StateLost if is_incremental => reused = Some(session),
             // The provider closes idle connections at any time.
             End::Lost if is_reused => {}
+            // HTTP gets fresh credentials, and reports those that are refused for good.
+            End::Unauthorized => return Outcome::UseHttp,
             End::Lost | End::StateLost => {
                 sockets.failed(provider);
                 return Outcome::UseHttp;

@@ -32,7 +32,7 @@ methods! {
     /// Returns rate limits and their usage.
     AccountRateLimitsRead = "account/rateLimits/read",
         account_rate_limits_read(Empty) -> AccountRateLimitsReadResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Asks the workspace's owner for credits.
     AccountSendAddCreditsNudgeEmail = "account/sendAddCreditsNudgeEmail",

@@ -1,6 +1,7 @@
 //! The account of the server: who is logged in, the logins in progress, and the credentials of requests
 //! to the default provider. Clients are notified when any of it changes, here or in another process.
 
+mod announcements;
 mod credentials;
 mod external;
 mod pending;
@@ -19,11 +20,13 @@ use protocol::{
     AuthMode, PlanType,
 };
 
+use crate::account_limits::AccountLimits;
 use crate::connection::{Caller, ConnectionId, Gate};
 use crate::connections::Connections;
 use crate::direct_requests::DirectRequests;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
+use announcements::{Announcements, Noticed, OwnChange};
 use external::ExternalSource;
 use pending::PendingLogins;
 
@@ -39,8 +42,8 @@ pub(crate) struct Accounts {
     connections: Arc<Connections>,
     pending: Arc<PendingLogins>,
     external: ExternalSource,
-    /// What clients were notified of, or would have been.
-    last: Mutex<Option<AccountUpdatedNotification>>,
+    announcements: Arc<Announcements>,
+    limits: Arc<AccountLimits>,
 }
 
 /// What the configuration says about the account.
@@ -106,6 +109,7 @@ pub fn accounts(options: &Options) -> account::Accounts {
         home: options.home.clone(),
         now_ms: Arc::new(move || clock.now_ms()),
         random: options.random.clone(),
+        network: model::Network::from_variables(|name| options.variable(name)),
     })
 }
 
@@ -119,10 +123,16 @@ impl Accounts {
             account: accounts(&options),
             external: ExternalSource::new(connections.clone(), requests),
             pending: Arc::default(),
-            last: Mutex::default(),
+            announcements: Arc::default(),
+            limits: Arc::new(AccountLimits::new(connections.clone(), options.clone())),
             options,
             connections,
         }
+    }
+
+    /// The limits of accounts and keys.
+    pub(crate) fn limits(&self) -> &Arc<AccountLimits> {
+        &self.limits
     }
 
     /// Who is logged in. With `renews`, the tokens of a hosted login are refreshed first.
@@ -161,6 +171,7 @@ impl Accounts {
         caller: &Caller,
     ) -> Result<(), Error> {
         let settings = &config.settings;
+        let change = self.announcements.begin();
         match login {
             GivenLogin::ApiKey(key) => self.account.login_with_api_key(settings, &key).await?,
             GivenLogin::Tokens(tokens) => {
@@ -168,8 +179,11 @@ impl Accounts {
                 self.external.set_owner(caller.peer.id);
             }
         }
+        self.limits.clear(None);
         let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
-        tokio::spawn(async move { accounts.completed(&config, None, Ok(()), gate).await });
+        tokio::spawn(
+            async move { accounts.completed(&config, None, Ok(Some(change)), gate).await },
+        );
         Ok(())
     }
 
@@ -186,6 +200,12 @@ impl Accounts {
         let settings = &config.settings;
         let login_id = self.options.ids.next();
         let slot = self.pending.reserve(&login_id)?;
+        let change = Arc::new(Mutex::new(None));
+        let (begun, announcements) = (change.clone(), self.announcements.clone());
+        let stores = move || {
+            let begun: &Mutex<Option<OwnChange>> = &begun;
+            *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(announcements.begin());
+        };
         let (response, work): (_, pending::Work) = if with_device_code {
             let login = self.account.begin_device_login(settings).await?;
             let response = AccountLoginStartResponse::HostedDeviceCode {
@@ -193,17 +213,22 @@ impl Accounts {
                 verification_url: login.verification_url().to_owned(),
                 user_code: login.user_code().to_owned(),
             };
-            (response, Box::pin(login.finish()))
+            (response, Box::pin(login.finish_with(stores)))
         } else {
             let login = self.account.begin_browser_login(settings, closes_page).await?;
             let auth_url = login.url().to_owned();
             let response =
                 AccountLoginStartResponse::Hosted { login_id: login_id.clone(), auth_url };
-            (response, Box::pin(login.finish()))
+            (response, Box::pin(login.finish_with(stores)))
         };
         let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
         tokio::spawn(async move {
             let outcome = slot.run(work).await;
+            let change = change.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if outcome.is_ok() {
+                accounts.limits.clear(None);
+            }
+            let outcome = outcome.map(|()| change);
             accounts.completed(&config, Some(login_id), outcome, gate).await;
         });
         Ok(response)
@@ -223,11 +248,13 @@ impl Accounts {
         config: &AccountConfig,
         caller: &Caller,
     ) -> Result<(), Error> {
+        let change = self.announcements.begin();
         self.account.logout(&config.settings).await?;
+        self.limits.clear(None);
         let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
         tokio::spawn(async move {
             gate.opened().await;
-            accounts.notify(&config, true).await;
+            accounts.announce(&config, change).await;
         });
         Ok(())
     }
@@ -260,57 +287,59 @@ impl Accounts {
             outcome => outcome,
         };
         // Another process may have logged in or out.
-        self.notify(config, false).await;
+        if let Some(status) = self.status(config).await {
+            self.notice(config, &status);
+        }
         bearer
     }
 
-    /// Notifies all clients of the outcome of a login.
+    /// Notifies all clients of the outcome of a login, with the change that it made.
     async fn completed(
         &self,
         config: &AccountConfig,
         login_id: Option<String>,
-        outcome: Result<(), AccountError>,
+        outcome: Result<Option<OwnChange>, AccountError>,
         gate: Gate,
     ) {
         gate.opened().await;
-        let is_changed = outcome.is_ok();
-        let error = outcome.err().map(|error| error.to_string());
+        let (change, error) = match outcome {
+            Ok(change) => (change, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         self.connections.notify_all::<protocol::AccountLoginCompleted>(
-            &AccountLoginCompletedNotification { login_id, success: is_changed, error },
+            &AccountLoginCompletedNotification { login_id, success: error.is_none(), error },
         );
-        if is_changed {
-            self.notify(config, true).await;
+        if let Some(change) = change {
+            self.announce(config, change).await;
         }
     }
 
-    /// Notifies all clients of who is logged in, if that has changed or `always`.
-    async fn notify(&self, config: &AccountConfig, always: bool) {
-        match self.account.status(&config.settings).await {
-            Ok(status) => {
-                if always {
-                    *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                    let update = update(config, &status);
-                    self.connections.notify_all::<protocol::AccountUpdated>(&update);
-                }
-                self.notice(config, &status);
-            }
-            // The next request that needs the account reports it.
-            Err(error) => tracing::warn!(target: "server::accounts", "{error}"),
-        }
+    /// Notifies all clients of who is logged in, after a change by this server.
+    async fn announce(&self, config: &AccountConfig, change: OwnChange) {
+        let Some(status) = self.status(config).await else { return };
+        let update = update(config, &status);
+        self.limits.set_plan(update.plan_type);
+        change.announced(update.clone());
+        self.connections.notify_all::<protocol::AccountUpdated>(&update);
     }
 
     /// Notifies all clients if `status` is not the one that they know.
     fn notice(&self, config: &AccountConfig, status: &Status) {
         let update = update(config, status);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref() == Some(&update) {
-            return;
+        match self.announcements.notice(&update) {
+            Noticed::Known => {}
+            Noticed::First => self.limits.set_plan(update.plan_type),
+            Noticed::Changed => {
+                self.limits.clear(update.plan_type);
+                self.connections.notify_all::<protocol::AccountUpdated>(&update);
+            }
         }
-        let is_first = last.replace(update.clone()).is_none();
-        drop(last);
-        if !is_first {
-            self.connections.notify_all::<protocol::AccountUpdated>(&update);
-        }
+    }
+
+    async fn status(&self, config: &AccountConfig) -> Option<Status> {
+        let status = self.account.status(&config.settings).await;
+        // The next request that needs the account reports it.
+        status.inspect_err(|error| tracing::warn!(target: "server::accounts", "{error}")).ok()
     }
 }
 

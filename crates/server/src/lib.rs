@@ -3,6 +3,7 @@
 //!
 //! It reads no environment, no command line and no clock by itself: see [`Options`].
 
+mod account_limits;
 mod accounts;
 mod agents;
 mod allowed;

@@ -32,6 +32,8 @@ pub(crate) struct Sample {
     turn: Id,
     items: BTreeMap<usize, Streaming>,
     bytes: usize,
+    /// The request waits for the provider's rate limit, and is not sent yet.
+    is_queued: bool,
 }
 
 /// An output item that is not whole yet.
@@ -62,12 +64,22 @@ impl From<TooLong> for Failure {
 
 impl Sample {
     pub(crate) fn new(number: u64, turn: Id) -> Self {
-        Self { number, turn, items: BTreeMap::new(), bytes: 0 }
+        Self { number, turn, items: BTreeMap::new(), bytes: 0, is_queued: false }
     }
 
     /// Names the request to the driver.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Whether the request is not sent yet.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.is_queued
+    }
+
+    /// The request waits for the provider's rate limit, or does no longer.
+    pub(crate) fn set_queued(&mut self, is_queued: bool) {
+        self.is_queued = is_queued;
     }
 
     /// The items as far as they have come.

@@ -45,8 +45,11 @@ impl Spending {
         (self.usage, cost)
     }
 
-    /// Whether a notice is new in its turn.
+    /// Whether a notice is new in its turn. Each wait is.
     pub(crate) fn is_new(&mut self, turn: &Id, notice: &ModelNotice) -> bool {
+        if matches!(notice, ModelNotice::Queued { .. }) {
+            return true;
+        }
         self.begin(turn);
         let is_new = self.notices.len() < MAX_NOTICES && !self.notices.contains(notice);
         if is_new {

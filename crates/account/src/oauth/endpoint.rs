@@ -1,15 +1,15 @@
 //! Requests to a login service: bounded in size and time, encrypted unless on this machine, and never
 //! redirected, so that no credential reaches another host.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use http_client::{HttpClient, PoolOptions, error_chain};
+use http_client::{HttpClient, Network, PoolOptions, TlsFiles, error_chain};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use hyper::{Method, Request, StatusCode, Uri};
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 
 use super::form;
 use crate::error::Error;
@@ -28,9 +28,10 @@ const POOL: PoolOptions = PoolOptions {
 };
 
 /// Sends requests to login services. The HTTP client is built at the first one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Http {
-    client: OnceLock<Result<HttpClient<Full<Bytes>>, String>>,
+    network: Network,
+    client: OnceCell<HttpClient<Full<Bytes>>>,
 }
 
 /// An address that credentials may be sent to.
@@ -85,6 +86,10 @@ fn without_query(url: &str) -> &str {
 }
 
 impl Http {
+    pub(crate) fn new(network: Network) -> Self {
+        Self { network, client: OnceCell::new() }
+    }
+
     pub(crate) async fn get(
         &self,
         endpoint: &Endpoint,
@@ -121,11 +126,7 @@ impl Http {
     ) -> Result<Answer, Error> {
         let label = endpoint.label(request.method());
         let unreachable = |problem: String| Error::Unreachable { endpoint: label.clone(), problem };
-        let client = self.client.get_or_init(|| {
-            let tls = http_client::tls_config(None).map_err(|error| error.to_string())?;
-            Ok(http_client::http_client(tls, &POOL))
-        });
-        let client = client.as_ref().map_err(|error| unreachable(error.clone()))?;
+        let client = self.client().await.map_err(&unreachable)?;
         *request.uri_mut() = endpoint.uri.clone();
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let exchange = async {
@@ -154,6 +155,22 @@ impl Http {
                 Err(unreachable(format!("no complete answer within {} s", TIMEOUT.as_secs())))
             }
         }
+    }
+}
+
+impl Http {
+    /// The client, which is built at the first request. An error is not kept: the next request tries
+    /// again.
+    async fn client(&self) -> Result<&HttpClient<Full<Bytes>>, String> {
+        let build = async || {
+            let network = self.network.clone();
+            // Certificates are read from files.
+            let built = tokio::task::spawn_blocking(move || {
+                network.client(&TlsFiles::default(), &POOL).map_err(|error| error.to_string())
+            });
+            built.await.unwrap_or_else(|_| Err("setting up TLS ended unexpectedly".to_owned()))
+        };
+        self.client.get_or_try_init(build).await
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use account::{Accounts, Options, Settings, StoreKind};
+use http_client::Network;
 use tempfile::TempDir;
 
 /// A home, with a clock that tests set.
@@ -26,6 +27,11 @@ impl Home {
 
     /// The account as another process has it: nothing in memory is shared.
     fn accounts(&self) -> Accounts {
+        self.accounts_in(Network::default())
+    }
+
+    /// The account of a program in another network.
+    fn accounts_in(&self, network: Network) -> Accounts {
         let clock = self.now_ms.clone();
         Accounts::new(Options {
             home: self.folder.path().to_owned(),
@@ -35,6 +41,7 @@ impl Home {
                 let next = NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
                 bytes.iter_mut().zip(next.iter().cycle()).for_each(|(to, from)| *to = *from);
             }),
+            network,
         })
     }
 

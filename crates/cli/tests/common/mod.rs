@@ -4,6 +4,8 @@
 #[cfg(target_os = "linux")]
 pub mod dead_mount;
 #[cfg(unix)]
+pub mod gateway;
+#[cfg(unix)]
 pub mod socket;
 
 use std::io::{BufRead, BufReader, Write};
@@ -173,6 +175,15 @@ impl Running {
             if wanted(&message) {
                 return message;
             }
+        }
+    }
+
+    /// Returns the next message, unless none comes within this time.
+    pub fn message_within(&self, time: Duration) -> Option<Value> {
+        match self.lines.recv_timeout(time) {
+            Ok(line) => Some(serde_json::from_str(&line).expect("each line is JSON")),
+            Err(mpsc::RecvTimeoutError::Timeout) => None,
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the program has ended"),
         }
     }
 

@@ -7,9 +7,6 @@ use tokio::time::Instant;
 
 use crate::rate_limits::RateLimit;
 
-/// The windows in which providers count, in seconds.
-const WINDOWS: [f64; 4] = [60.0, 86_400.0, 1.0, 3_600.0];
-
 /// A limit that refills at a constant rate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meter {
@@ -28,7 +25,7 @@ impl Meter {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let (limit, remaining) = (report.limit as f64, report.remaining as f64);
         let reset = report.reset.as_secs_f64();
-        let (rate, level) = match precise_window(limit, remaining, reset) {
+        let (rate, level) = match report.agreeing_windows().next() {
             Some(window) => (limit / window, limit - limit * reset / window),
             None => ((limit - remaining).max(1.0) / reset.max(1.0), remaining),
         };
@@ -42,6 +39,12 @@ impl Meter {
         if missing <= 0.0 {
             return Duration::ZERO;
         }
+        Duration::try_from_secs_f64(missing / self.rate).unwrap_or(Duration::MAX)
+    }
+
+    /// How long it takes until `units` have become available in total, also more than the limit.
+    pub(super) fn expected(&self, units: f64, now: Instant) -> Duration {
+        let missing = (units - self.level(now)).max(0.0);
         Duration::try_from_secs_f64(missing / self.rate).unwrap_or(Duration::MAX)
     }
 
@@ -59,18 +62,6 @@ impl Meter {
         let refilled = now.saturating_duration_since(self.at).as_secs_f64() * self.rate;
         (self.level + refilled).min(self.limit)
     }
-}
-
-/// The window with which the report agrees: then the reset is more precise than the whole number that
-/// remains. A provider that counts in fixed windows agrees with none.
-fn precise_window(limit: f64, remaining: f64, reset: f64) -> Option<f64> {
-    // The number is rounded down; the reset may be rounded too.
-    let agrees = |window: &f64| {
-        let level = limit - limit * reset / window;
-        let tolerance = limit * 0.001 / window;
-        level >= remaining - tolerance && level <= remaining + 1.0 + tolerance
-    };
-    WINDOWS.into_iter().find(agrees)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Many requests against a provider with an exact limit, in virtual time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tokio::task::JoinSet;
 
 use super::*;
@@ -51,7 +53,7 @@ async fn thread(
 ) -> usize {
     let mut turns = 0;
     while Instant::now() < end {
-        let permit = queue.admit(100).await;
+        let mut permit = queue.admit(100).await;
         // tidy: sleep in virtual time
         time::sleep(latency).await;
         let (is_admitted, limits, wait) = provider.request();
@@ -114,13 +116,13 @@ async fn a_withdrawn_request_gives_its_place_to_the_next() {
     let second = {
         let queue = Arc::clone(&queue);
         tokio::spawn(async move {
-            let permit = queue.admit(1).await;
+            let mut permit = queue.admit(1).await;
             permit.report(None, None);
             started.elapsed()
         })
     };
     tokio::task::yield_now().await;
-    assert_eq!((queue.waiting(), queue.limits()), (1, Some(limits)));
+    assert_eq!(queue.outlook(1), Outlook { wait: Duration::from_secs(6), ahead: 1 });
     drop(first);
     assert_eq!(second.await.unwrap(), Duration::ZERO);
     // A request that is dropped while it waits in the queue delays no other.
@@ -145,6 +147,31 @@ async fn a_refusal_holds_the_others_back_as_long_as_it_asks() {
     // A wait that long is the user's to learn of, from the provider's answer.
     queue.admit(1).await.report(None, None);
     assert_eq!(started.elapsed(), Duration::from_secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outlook_counts_those_ahead() {
+    let queue = Arc::new(Queue::default());
+    let outlook = |seconds, ahead| Outlook { wait: Duration::from_secs(seconds), ahead };
+    assert_eq!(queue.outlook(1_000_000), outlook(0, 0));
+    let limit = RateLimit { limit: 20, remaining: 0, reset: Duration::from_secs(60) };
+    let limits = RateLimits { requests: Some(limit), ..RateLimits::default() };
+    queue.admit(1).await.report(Some(&limits), None);
+    let mut waiting = JoinSet::new();
+    for ahead in 0..50 {
+        assert_eq!(queue.outlook(1), outlook(3 * (ahead as u64 + 1), ahead));
+        let queue = Arc::clone(&queue);
+        waiting.spawn(async move { queue.admit(1).await.report(None, None) });
+        tokio::task::yield_now().await;
+    }
+    drop(waiting);
+    tokio::task::yield_now().await;
+    assert_eq!(queue.outlook(1), outlook(3, 0), "those that withdrew do not count");
+    // A limit that needs longer is for the provider to report.
+    let limit = RateLimit { reset: Duration::from_secs(86_400), ..limit };
+    let limits = RateLimits { requests: Some(RateLimit { limit: 1, ..limit }), ..limits };
+    queue.admit(1).await.report(Some(&limits), None);
+    assert_eq!(queue.outlook(1), outlook(0, 0));
 }
 
 #[test]

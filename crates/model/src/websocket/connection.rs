@@ -18,7 +18,9 @@ use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
 use crate::http_clients::HttpClients;
 use crate::open::retry_of;
+use crate::pacing::Permit;
 use crate::read::{deadline, only_keep_alives, silent};
+use crate::reported_limits::{self, ReportedLimits};
 use crate::{Decoder, Endpoint, Event, Failure, FailureKind, Provider, failure_from_status};
 
 /// Longest time for the upgrade.
@@ -55,6 +57,8 @@ pub(super) enum End {
     },
     /// The provider does not know the response that the request continues. Nothing was delivered.
     StateLost,
+    /// The provider no longer accepts the credentials of the connection. Nothing was delivered.
+    Unauthorized,
     /// The connection ended before the response began. Nothing was delivered.
     Lost,
     /// The connection ended within the response.
@@ -63,7 +67,11 @@ pub(super) enum End {
 }
 
 impl Connection {
-    pub(super) async fn open(clients: &HttpClients, provider: &Provider) -> Result<Self, Refusal> {
+    /// Opens a connection. Returns the limits that the answer to the upgrade reports, too.
+    pub(super) async fn open(
+        clients: &HttpClients,
+        provider: &Provider,
+    ) -> Result<(Self, ReportedLimits), Refusal> {
         let method = Method::GET;
         let endpoint =
             Endpoint::new(provider, &method, "/responses").map_err(|_| Refusal::Unreachable)?;
@@ -89,16 +97,19 @@ impl Connection {
             }) {
                 return Err(Refusal::NoWebSocket);
             }
-            hyper::upgrade::on(response).await.map_err(|_| Refusal::NoWebSocket)
+            let limits = ReportedLimits::read(response.headers());
+            let upgraded = hyper::upgrade::on(response).await;
+            upgraded.map(|upgraded| (upgraded, limits)).map_err(|_| Refusal::NoWebSocket)
         };
         let limit = UPGRADE_TIMEOUT.min(provider.stream_idle_timeout);
-        let upgraded = time::timeout(limit, upgrade).await.unwrap_or(Err(Refusal::Status(504)))?;
+        let (upgraded, limits) =
+            time::timeout(limit, upgrade).await.unwrap_or(Err(Refusal::Status(504)))?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
         let io = TokioIo::new(upgraded);
         let socket = WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await;
-        Ok(Self { socket, endpoint })
+        Ok((Self { socket, endpoint }, limits))
     }
 
     /// Sends a request and delivers the events of its response, but for the last batch. On a connection
@@ -108,6 +119,7 @@ impl Connection {
         provider: &Provider,
         frame: String,
         is_reused: bool,
+        permit: &mut Permit,
         sender: &mpsc::Sender<Vec<Event>>,
     ) -> End {
         let idle = provider.stream_idle_timeout;
@@ -140,12 +152,19 @@ impl Connection {
             };
             let batch = match response.read(&message, provider, &self.endpoint) {
                 Ok(batch) => batch,
+                Err(End::Failed { batch, limited }) => {
+                    reported_limits::note(&batch, permit);
+                    return End::Failed { batch, limited };
+                }
                 Err(end) => return end,
             };
+            reported_limits::note(&batch, permit);
+            if batch.iter().any(Event::is_response) {
+                progress = time::Instant::now();
+            }
             if batch.is_empty() {
                 continue;
             }
-            progress = time::Instant::now();
             if sender.send(batch).await.is_err() {
                 return End::ReaderGone;
             }
@@ -176,6 +195,10 @@ impl Response {
         self.decoder.feed_event(message.as_bytes(), &mut batch);
         let refusal = refusal(message, provider, endpoint);
         let begins = matches!(batch.first(), Some(Event::Created { .. }));
+        // The limits concern every response.
+        if batch.iter().any(|event| !event.is_response()) {
+            return Ok(batch);
+        }
         if self.awaits_beginning && !begins && refusal.is_none() {
             self.decoder = Decoder::new();
             return Ok(Vec::new());
@@ -195,17 +218,26 @@ impl Response {
                 Err(End::Completed { batch, response_id, outputs })
             }
             Some(Event::Failed(failure)) => {
-                if let Some((refused, code)) = refusal {
-                    *failure = refused;
-                    match code.as_deref().filter(|_| !self.has_delivered) {
+                let mut limits = ReportedLimits::default();
+                if let Some(refused) = refusal {
+                    *failure = refused.failure;
+                    limits = refused.limits;
+                    let code = refused.code.as_deref();
+                    let is_unauthorized =
+                        failure.http_status == Some(StatusCode::UNAUTHORIZED.as_u16());
+                    match code.filter(|_| !self.has_delivered) {
                         Some("previous_response_not_found") => return Err(End::StateLost),
                         Some("websocket_connection_limit_reached") => return Err(End::Lost),
+                        _ if is_unauthorized && !self.has_delivered => {
+                            return Err(End::Unauthorized);
+                        }
                         _ => {}
                     }
                 }
                 failure.message = provider.redact(&failure.message);
                 let is_limited = failure.kind == FailureKind::ResponseTooManyFailedAttempts;
                 let limited = failure.retry_after.filter(|_| is_limited);
+                batch.splice(0..0, limits.into_events());
                 Err(End::Failed { batch, limited })
             }
             Some(_) => {
@@ -229,12 +261,14 @@ impl Response {
     }
 }
 
-/// The failure of an `error` event that has the status and headers of a refusal over HTTP, and its code.
-fn refusal(
-    message: &str,
-    provider: &Provider,
-    endpoint: &Endpoint,
-) -> Option<(Failure, Option<String>)> {
+/// An `error` event that has the status and headers of a refusal over HTTP.
+struct Refused {
+    failure: Failure,
+    code: Option<String>,
+    limits: ReportedLimits,
+}
+
+fn refusal(message: &str, provider: &Provider, endpoint: &Endpoint) -> Option<Refused> {
     if !message.contains("\"error\"") {
         return None;
     }
@@ -257,5 +291,6 @@ fn refusal(
     let body = message.as_bytes();
     let mut failure = failure_from_status(provider, &endpoint.label, status, &headers, body);
     failure.retry = retry_of(&failure, status, &headers);
-    Some((failure, code.map(str::to_owned)))
+    let limits = ReportedLimits::read(&headers);
+    Some(Refused { failure, code: code.map(str::to_owned), limits })
 }

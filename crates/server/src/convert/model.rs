@@ -33,8 +33,10 @@ pub(crate) fn event(event: model::Event) -> Option<ModelEvent> {
         Event::ItemDone { index, raw, item } => {
             ModelEvent::ItemDone { index: at(index), raw, item: model_item(item) }
         }
+        Event::Sent => ModelEvent::Sent,
         Event::Created { .. }
         | Event::RateLimits(_)
+        | Event::PlanUsage(_)
         | Event::Queued { .. }
         | Event::ServedBy { .. }
         | Event::VerificationRequested { .. }

@@ -4,8 +4,8 @@ use account::{ExternalTokens, Status};
 use http_client::Secret;
 use protocol::{
     Account, AccountLoginCancelParams, AccountLoginCancelResponse, AccountLoginCancelStatus,
-    AccountLoginStartParams, AccountLoginStartResponse, AccountMethods, AccountReadParams,
-    AccountReadResponse, Empty,
+    AccountLoginStartParams, AccountLoginStartResponse, AccountMethods,
+    AccountRateLimitsReadResponse, AccountReadParams, AccountReadResponse, Empty,
 };
 
 use crate::accounts::{AccountConfig, GivenLogin, Identity, plan_type};
@@ -39,6 +39,19 @@ impl AccountMethods<Caller> for Server {
             config::Provider::Http(http) => http.uses_default_credential,
         };
         Ok(AccountReadResponse { account, requires_default_auth })
+    }
+
+    async fn account_rate_limits_read(
+        &self,
+        _caller: Caller,
+        _params: Empty,
+    ) -> Result<AccountRateLimitsReadResponse, Error> {
+        let config = self.services.configurations.own()?.resolved.config;
+        let accounts = &self.services.accounts;
+        // Finds out about a login of another process, and the plan.
+        accounts.identity(&AccountConfig::new(&config), false).await?;
+        let rate_limits = accounts.limits().latest(config.provider.id());
+        Ok(AccountRateLimitsReadResponse { rate_limits })
     }
 
     async fn account_login_start(

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jsonrpc::{DeltaFrame, Notification};
 use protocol::MessageInfo;
@@ -283,6 +284,13 @@ fn send_model_notice(to: &mut Subscribers, thread_id: String, turn: &Id, notice:
             };
             to.notify::<protocol::ModelRerouted>(&params);
         }
+        ModelNotice::Queued { provider, wait, ahead } => {
+            let params = protocol::connection::WarningNotification {
+                thread_id: Some(thread_id),
+                message: queued(provider, *wait, *ahead),
+            };
+            to.notify::<protocol::Warning>(&params);
+        }
         ModelNotice::Verification(verifications) => {
             let verifications = verifications.iter().map(|verification| match verification {
                 Verification::TrustedAccessForCyber => {
@@ -295,6 +303,20 @@ fn send_model_notice(to: &mut Subscribers, thread_id: String, turn: &Id, notice:
             to.notify::<protocol::ModelVerificationRequested>(&params);
         }
     }
+}
+
+/// The warning about a request that waits for the rate limit.
+fn queued(provider: &str, wait: Duration, ahead: usize) -> String {
+    let seconds = wait.as_millis().div_ceil(1000);
+    let others = match ahead {
+        0 => String::new(),
+        1 => ", and another request with the same key is sent before it".to_owned(),
+        _ => format!(", and {ahead} other requests with the same key are sent before it"),
+    };
+    format!(
+        "the request waits about {seconds} s because the rate limit of the provider `{provider}` is \
+         used up{others}; input that you add meanwhile goes along with it"
+    )
 }
 
 /// Sends the start or the end of the review of an approval.

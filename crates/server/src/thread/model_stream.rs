@@ -238,16 +238,19 @@ impl ModelStream {
             prompt.service_tier.take_if(|tier| tier == "fast");
         }
         let running = self.running.as_ref();
+        let provider = provider(config, configured, user_agent, &self.accounts);
+        let uses_account = matches!(provider.api_key, model::KeySource::Account(_));
+        let limits = self.accounts.limits();
         let meter = Meter::new(
             self.models.catalog(config, &prompt.provider),
-            &prompt.provider,
+            limits.source(&prompt.provider, &prompt.model, uses_account),
             info.clone(),
             prompt.service_tier.clone(),
             config.show_raw_agent_reasoning,
         );
         Ok(Unsent {
             client: self.client.clone(),
-            provider: provider(config, configured, user_agent, &self.accounts),
+            provider,
             prompt,
             cache_key,
             info,

@@ -81,7 +81,8 @@ async fn read(mut stream: Response) -> Result<ReviewResponse, Failure> {
                 | ModelEvent::ReasoningDelta { text, .. } => bytes += text.len(),
                 ModelEvent::ItemAdded { .. }
                 | ModelEvent::SummaryPartAdded { .. }
-                | ModelEvent::Notice(_) => {}
+                | ModelEvent::Notice(_)
+                | ModelEvent::Sent => {}
                 ModelEvent::Completed { usage } => {
                     response.usage = usage;
                     return Ok(response);

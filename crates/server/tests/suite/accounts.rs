@@ -107,16 +107,46 @@ async fn an_api_key_logs_in_and_out() {
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
     assert_eq!(bearers(&service), ["Bearer sk-mine"]);
     assert_eq!(peer.call("account/logout", Value::Null).await, json!({}));
-    let is_out = |updated: &Value| updated["authMode"].is_null();
-    let updated = other.expect_where("account/updated", is_out).await;
-    assert_eq!(updated, json!({ "authMode": null, "planType": null }));
-    assert_eq!(read(&mut peer).await, Value::Null);
+    for client in [&mut peer, &mut other] {
+        let updated = client.expect("account/updated").await;
+        assert_eq!(updated, json!({ "authMode": null, "planType": null }));
+        assert_eq!(read(client).await, Value::Null);
+        let more = client.settled().await;
+        assert!(!more.iter().any(|method| method.starts_with("account/")), "{more:?}");
+    }
     for login in
         [json!({ "type": "apiKey", "apiKey": "" }), json!({ "type": "apiKey", "apiKey": "a b" })]
     {
         let fault = peer.refused("account/login/start", login).await;
         assert_eq!(fault.code, -32602, "{fault:?}");
     }
+}
+
+/// Clients that look at the account while others change it are notified once of each change, after the
+/// end of the login.
+#[tokio::test]
+async fn each_change_of_the_account_is_announced_once() {
+    let service = service(|_| true).await;
+    let env = environment(&service, "").await;
+    let server = env.start();
+    let (mut peer, mut other) = (server.connect().await, server.connect().await);
+    read(&mut other).await;
+    for round in 0..20 {
+        let login = json!({ "type": "apiKey", "apiKey": format!("sk-{round}") });
+        let (_, _) = tokio::join!(peer.call("account/login/start", login), async {
+            for _ in 0..3 {
+                read(&mut other).await;
+            }
+        });
+        peer.expect("account/updated").await;
+        let (_, _) = tokio::join!(peer.call("account/logout", Value::Null), read(&mut other));
+        peer.expect("account/updated").await;
+    }
+    let methods = other.settled().await;
+    let of_account = methods.iter().filter(|method| method.starts_with("account/"));
+    let of_account: Vec<&str> = of_account.map(String::as_str).collect();
+    let round = ["account/login/completed", "account/updated", "account/updated"];
+    assert_eq!(of_account, round.repeat(20));
 }
 
 // Effect of `hosted_base_url`.

@@ -53,6 +53,7 @@ mod planning;
 mod prompt_cache;
 mod providers;
 mod questions;
+mod rate_limits;
 mod reconnect;
 mod requirements;
 mod reviews;

@@ -1,6 +1,7 @@
 //! What the model sends: streamed events, finished items, failures, and what they cost.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_client::retry::Wait;
 pub use http_client::{FailureKind, Retry};
@@ -86,6 +87,15 @@ pub enum ModelNotice {
     Rerouted { from: Arc<str>, to: Arc<str> },
     /// The provider asks the user to be verified, in these ways.
     Verification(Vec<Verification>),
+    /// The request waits for the provider's rate limit before it is sent. [`ModelEvent::Sent`] follows.
+    Queued {
+        /// Provider id.
+        provider: Arc<str>,
+        /// The wait that is expected.
+        wait: Duration,
+        /// Requests with the same key that are sent before.
+        ahead: usize,
+    },
 }
 
 /// A way in which a user can be verified.
@@ -159,6 +169,8 @@ pub enum ModelEvent {
     ItemDone { index: usize, raw: Arc<str>, item: ModelItem },
     /// The provider said something about the model.
     Notice(ModelNotice),
+    /// A request that waited for the provider's rate limit is sent.
+    Sent,
     /// The response is whole.
     Completed { usage: ResponseUsage },
     /// The response failed.

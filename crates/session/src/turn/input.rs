@@ -38,6 +38,7 @@ impl Turn {
         thread.cx.emit(Event::TurnStarted(view));
         self.add_pending_message(&turn, content, thread);
         self.withdraw_questions(thread);
+        self.renew_queued_request(thread);
     }
 
     /// Adds to the input that the model has not seen.
@@ -45,6 +46,7 @@ impl Turn {
         let turn = self.view.id.clone();
         thread.cx.reply(reply, Answer::Steered { turn: turn.clone() });
         self.add_pending_message(&turn, content, thread);
+        self.renew_queued_request(thread);
     }
 
     /// Refuses input for a turn that is a review or a compaction, that is ending, or that has as

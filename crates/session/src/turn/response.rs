@@ -12,7 +12,9 @@ use crate::port::effect::{Effect, Record};
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
 use crate::port::item::ItemStatus;
-use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, ResponseUsage, Retrying};
+use crate::port::model::{
+    Failure, FailureKind, ModelEvent, ModelItem, ModelNotice, ResponseUsage, Retrying,
+};
 use crate::port::prompt::{Prompt, PromptInput};
 use crate::port::tool::ToolError;
 use crate::port::tool_set::TOOL_SEARCH;
@@ -80,13 +82,11 @@ impl Turn {
     /// Takes part of the response to the request `sample`.
     pub(crate) fn model(&mut self, sample: u64, events: Vec<ModelEvent>, thread: &mut Thread) {
         for event in events {
-            let is_current = match &self.request {
-                Request::Streaming(current) => current.number() == sample,
-                Request::None | Request::Waiting { .. } => false,
-            };
-            if !is_current {
+            let Request::Streaming(current) = &mut self.request else { return };
+            if current.number() != sample {
                 return;
             }
+            current.set_queued(matches!(event, ModelEvent::Notice(ModelNotice::Queued { .. })));
             if let ModelEvent::Failed(Failure { usage: Some(usage), .. }) = &event {
                 thread.account(&self.view.id, (**usage).clone());
             }
@@ -124,7 +124,7 @@ impl Turn {
                 Ok(())
             }
             // Taken before.
-            ModelEvent::Notice(_) => Ok(()),
+            ModelEvent::Notice(_) | ModelEvent::Sent => Ok(()),
             ModelEvent::Failed(failure) => {
                 self.request_failed(failure, thread);
                 Ok(())
@@ -315,6 +315,18 @@ impl Turn {
         }
     }
 
+    /// Makes a request that still waits for the provider's rate limit again, with what the model has
+    /// not seen.
+    pub(super) fn renew_queued_request(&mut self, thread: &mut Thread) {
+        let Request::Streaming(sample) = &self.request else { return };
+        if sample.is_queued() && self.compaction.is_none() && self.needs_request() {
+            thread.cx.push(Effect::CancelSample { sample: sample.number() });
+            self.request = Request::None;
+            self.again = true;
+            self.advance(thread);
+        }
+    }
+
     /// Whether the next request would be so long that its history is to be compacted first.
     pub(super) fn must_compact(&self, thread: &Thread) -> bool {
         let Some(limit) = thread.cx.limits.compact_at_tokens else { return false };
@@ -365,7 +377,8 @@ impl Turn {
             }
             ModelEvent::ItemAdded { .. }
             | ModelEvent::SummaryPartAdded { .. }
-            | ModelEvent::Notice(_) => {}
+            | ModelEvent::Notice(_)
+            | ModelEvent::Sent => {}
             ModelEvent::Completed { usage } => self.summary_completed(usage, thread),
             ModelEvent::Failed(failure) => self.summary_failed(failure, thread),
         }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use session::{
-    Effect, Event, Failure, FailureKind, Input, ModelEvent, Retry, ToolRequest, TurnStatus,
+    Effect, Event, Failure, FailureKind, Input, ModelEvent, ModelNotice, Retry, ToolRequest,
+    TurnStatus,
 };
 
 use crate::response::{Output, Response, completed, cut, exec, say};
@@ -228,4 +229,69 @@ fn a_long_wait_can_be_interrupted_and_steered() {
     assert_eq!(sim.ends(), [TurnStatus::Completed]);
     let last = sim.prompts.last().unwrap();
     assert!(last.input.iter().any(|item| item.contains("also this")));
+}
+
+/// A request that waits for the provider's rate limit is not sent yet: input that arrives meanwhile
+/// goes along with it. Once it is sent, input waits for the next request.
+#[test]
+fn a_wait_for_the_rate_limit_can_be_interrupted_and_steered() {
+    let wait = Duration::from_secs(42);
+    let queued = ModelNotice::Queued { provider: "p".into(), wait, ahead: 3 };
+    let response: Response = [ModelEvent::Notice(queued.clone()), ModelEvent::Sent]
+        .into_iter()
+        .chain(cut(&[say("Done.")]))
+        .chain([completed()])
+        .collect();
+    let mut script = Script::new(&[]);
+    script.responses = vec![response.clone(), response];
+    let until_queued = || {
+        let mut sim = Simulation::new(&script, Order::Timely);
+        let is_notice = |effect: &Effect| match effect {
+            Effect::Emit(Event::ModelNotice { notice, .. }) => *notice == queued,
+            _ => false,
+        };
+        while !sim.effects.iter().any(is_notice) {
+            sim.advance();
+        }
+        sim
+    };
+    let steer = |sim: &mut Simulation| {
+        let turn = sim.machine.active_turn().unwrap().to_string();
+        let reply = sim.reply();
+        let content = crate::script::text("also this");
+        sim.step(Input::Steer { reply, content, expected_turn: turn });
+    };
+    let is_canceled = |sim: &Simulation| {
+        sim.effects.iter().any(|effect| matches!(effect, Effect::CancelSample { .. }))
+    };
+
+    let mut sim = until_queued();
+    let turn = sim.machine.active_turn().unwrap().to_string();
+    let reply = sim.reply();
+    sim.step(Input::Interrupt { reply, turn });
+    assert_eq!(sim.ends(), [TurnStatus::Interrupted]);
+    assert!(is_canceled(&sim));
+
+    let mut sim = until_queued();
+    steer(&mut sim);
+    assert!(is_canceled(&sim), "the request that waits is withdrawn");
+    sim.run_out();
+    assert_eq!((sim.ends(), sim.prompts.len()), (vec![TurnStatus::Completed], 2));
+    let notices = |sim: &Simulation| {
+        let is_notice =
+            |effect: &&Effect| matches!(effect, Effect::Emit(Event::ModelNotice { .. }));
+        sim.effects.iter().filter(is_notice).count()
+    };
+    assert_eq!(notices(&sim), 2, "each wait is reported");
+    assert!(sim.prompts[1].input.iter().any(|item| item.contains("also this")));
+
+    let mut sim = until_queued();
+    let is_delta = |effect: &Effect| matches!(effect, Effect::Emit(Event::MessageDelta { .. }));
+    while !sim.effects.iter().any(is_delta) {
+        sim.advance();
+    }
+    steer(&mut sim);
+    assert!(!is_canceled(&sim), "the request is sent");
+    sim.run_out();
+    assert_eq!((sim.ends(), sim.prompts.len()), (vec![TurnStatus::Completed], 2));
 }

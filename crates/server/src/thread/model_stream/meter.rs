@@ -7,6 +7,7 @@ use model::catalog::{Catalog, ModelInfo, is_same_model};
 use model::{Event, Usage};
 use session::{ModelEvent, ModelNotice, ResponseSource, ResponseUsage, Verification};
 
+use crate::account_limits::LimitSource;
 use crate::convert;
 
 /// See the module.
@@ -20,17 +21,19 @@ pub(super) struct Meter {
     served_by: Option<ModelInfo>,
     /// Whether raw reasoning is passed on.
     raw_reasoning: bool,
+    limits: LimitSource,
 }
 
 impl Meter {
     pub(super) fn new(
         catalog: Arc<Catalog>,
-        provider: &str,
+        limits: LimitSource,
         asked: ModelInfo,
         tier: Option<String>,
         raw_reasoning: bool,
     ) -> Self {
-        Self { catalog, provider: provider.into(), asked, tier, served_by: None, raw_reasoning }
+        let provider = limits.provider().clone();
+        Self { catalog, provider, asked, tier, served_by: None, raw_reasoning, limits }
     }
 
     /// A batch of a streamed response, without the events that the session does not use. Raw
@@ -45,7 +48,12 @@ impl Meter {
     }
 
     fn event(&mut self, event: Event) -> Option<ModelEvent> {
+        self.limits.observe(&event);
         match event {
+            Event::Queued { wait, ahead } => {
+                let provider = self.provider.clone();
+                Some(ModelEvent::Notice(ModelNotice::Queued { provider, wait, ahead }))
+            }
             Event::Created { model: Some(model), .. } | Event::ServedBy { model } => {
                 self.answered_by(&model)
             }

@@ -48,6 +48,8 @@ struct Streaming {
     admission: Option<Admission>,
     /// Whether the provider has begun to answer.
     has_begun: bool,
+    /// The request is not sent yet.
+    is_queued: bool,
 }
 
 impl Response {
@@ -96,7 +98,14 @@ impl Unsent {
         }
         let prompt = convert::model::prompt(prompt, &cache_key, &info);
         let stream = client.stream_prompt(&provider, &prompt);
-        Streaming { stream, meter, budgets, admission: Some(admission), has_begun: false }
+        Streaming {
+            stream,
+            meter,
+            budgets,
+            admission: Some(admission),
+            has_begun: false,
+            is_queued: false,
+        }
     }
 }
 
@@ -124,7 +133,14 @@ impl Streaming {
             Event::Failed(Failure { usage: Some(usage), .. }) => Some(usage.total),
             Event::Failed(_) => None,
             // Not a part of the response.
-            Event::RateLimits(_) | Event::Queued { .. } => return,
+            event if !event.is_response() => {
+                self.is_queued = match event {
+                    Event::Queued { .. } => true,
+                    Event::Sent => false,
+                    _ => self.is_queued,
+                };
+                return;
+            }
             _ => {
                 self.has_begun = true;
                 let tokens = streamed_bytes(event).div_ceil(BYTES_PER_TOKEN as usize);
@@ -143,6 +159,15 @@ impl Streaming {
             None if !self.has_begun => admission.settle(0),
             // Dropped, it is charged the estimate.
             Some(_) | None => {}
+        }
+    }
+}
+
+impl Drop for Streaming {
+    /// A request that was never sent costs nothing.
+    fn drop(&mut self) {
+        if let Some(admission) = self.admission.take_if(|_| self.is_queued) {
+            admission.settle(0);
         }
     }
 }
