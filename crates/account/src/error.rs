@@ -9,6 +9,12 @@ pub enum Error {
     /// No credentials are stored.
     #[error("no account is logged in; run `agentd login`, or call `account/login/start`")]
     NotLoggedIn,
+    /// What is asked for needs a hosted login.
+    #[error(
+        "this needs an account of the hosted service, and none is logged in; run `agentd login`, or call \
+         `account/login/start` with `{{\"type\": \"hosted\"}}`"
+    )]
+    NotHosted,
     /// The login was ended.
     #[error("{reason}; log in again with `agentd login`, or call `account/login/start`")]
     Ended { reason: String },

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod credentials;
+mod credits;
 mod error;
 mod lock;
 mod logins;
@@ -14,6 +15,7 @@ mod vault;
 
 pub use accounts::{Accounts, Bearer, Clock, ExternalTokens, Options, Status};
 pub use credentials::{Login, Profile};
+pub use credits::{CreditKind, CreditsRequest};
 pub use error::Error;
 pub use logins::{BrowserLogin, DeviceLogin};
 pub use oauth::authorization::Random;

@@ -75,7 +75,11 @@ impl Storage {
                 match keyring_of(&self.file).and_then(|keyring| keyring.write(stored)) {
                     // One place holds them.
                     Ok(()) => self.file.delete().map(drop),
-                    Err(_) => self.file.write(stored, room),
+                    Err(error) => {
+                        let file = self.file.path().display();
+                        tracing::warn!(target: "account", "the credentials are stored in {file}: {error}");
+                        self.file.write(stored, room)
+                    }
                 }
             }
         }

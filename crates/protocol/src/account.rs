@@ -37,7 +37,7 @@ methods! {
     /// Asks the workspace's owner for credits.
     AccountSendAddCreditsNudgeEmail = "account/sendAddCreditsNudgeEmail",
         account_send_add_credits_nudge_email(AccountSendAddCreditsNudgeEmailParams) -> AccountSendAddCreditsNudgeEmailResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 server_requests! {

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use account::{
-    Bearer, Error as AccountError, ExternalTokens, LoginMethod, Settings, Status, StoreKind,
+    Bearer, CreditKind, CreditsRequest, Error as AccountError, ExternalTokens, LoginMethod,
+    Settings, Status, StoreKind,
 };
 use config::Config;
 use config::table::{CredentialsStore, LoginMethod as ForcedMethod};
@@ -259,6 +260,18 @@ impl Accounts {
         Ok(())
     }
 
+    /// Asks the owner of the workspace for credits.
+    ///
+    /// # Errors
+    /// No hosted account is logged in, or the service does not ask.
+    pub(crate) async fn request_credits(
+        &self,
+        config: &AccountConfig,
+        kind: CreditKind,
+    ) -> Result<CreditsRequest, Error> {
+        Ok(self.account.request_credits(&config.settings, kind).await?)
+    }
+
     /// A connection has ended.
     pub(crate) fn detach(&self, connection: ConnectionId) {
         self.external.detach(connection);
@@ -368,6 +381,7 @@ impl From<AccountError> for Error {
             AccountError::NotPermitted(_) => ErrorKind::Denied,
             AccountError::NotLoggedIn
             | AccountError::Ended { .. }
+            | AccountError::NotHosted
             | AccountError::NoLoginService
             | AccountError::NoKeyring
             | AccountError::ExternalRejected { .. } => ErrorKind::WrongState,

@@ -34,12 +34,7 @@ impl Authorization {
         redirect_uri: String,
         random: &Random,
     ) -> Result<Self, Error> {
-        let Some(endpoint) = &metadata.authorization else {
-            return Err(Error::BadAnswer {
-                endpoint: metadata.issuer.clone(),
-                problem: "offers no login in a browser".to_owned(),
-            });
-        };
+        let endpoint = metadata.offered(&metadata.authorization, "offers no login in a browser")?;
         let (state, nonce, verifier) = (token(random), token(random), token(random));
         let challenge = challenge(&verifier);
         let scope = metadata.scope();
@@ -85,9 +80,8 @@ impl Authorization {
             ("client_id", &self.client_id),
             ("code_verifier", self.verifier.expose()),
         ];
-        let tokens = tokens::request(http, &metadata.token, &members).await?;
         let expected = Expected { client_id: &self.client_id, nonce: Some(&self.nonce) };
-        tokens.into_login(http, metadata, expected, now_ms).await
+        tokens::log_in(http, metadata, &members, expected, now_ms).await
     }
 }
 

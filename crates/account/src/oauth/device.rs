@@ -50,12 +50,8 @@ impl DeviceAuthorization {
         metadata: &Metadata,
         client_id: &str,
     ) -> Result<Self, Error> {
-        let Some(endpoint) = &metadata.device_authorization else {
-            return Err(Error::BadAnswer {
-                endpoint: metadata.issuer.clone(),
-                problem: "offers no login with a device code; log in with a browser".to_owned(),
-            });
-        };
+        let missing = "offers no login with a device code; log in with a browser";
+        let endpoint = metadata.offered(&metadata.device_authorization, missing)?;
         let scope = metadata.scope();
         let members = [("client_id", client_id), ("scope", &scope)];
         let asked = Instant::now();
@@ -97,10 +93,9 @@ impl DeviceAuthorization {
             loop {
                 sleep(interval).await;
                 let sent_at = now_ms();
-                let error = match tokens::request(http, &metadata.token, &members).await {
-                    Ok(tokens) => {
-                        return tokens.into_login(http, metadata, expected, sent_at).await;
-                    }
+                let granted = tokens::log_in(http, metadata, &members, expected, sent_at).await;
+                let error = match granted {
+                    Ok(login) => return Ok(login),
                     Err(error) => error,
                 };
                 match &error {

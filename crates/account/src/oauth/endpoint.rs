@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
 use super::form;
+use crate::accounts::Bearer;
 use crate::error::Error;
 use crate::settings::start_of;
 
@@ -19,6 +20,9 @@ use crate::settings::start_of;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest answer.
 const MAX_BODY: usize = 256 << 10;
+
+/// Header with the workspace of a login.
+const ACCOUNT_HEADER: &str = "hosted-account-id";
 
 const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(10),
@@ -97,11 +101,7 @@ impl Http {
     ) -> Result<Answer, Error> {
         let mut request = Request::new(Full::new(Bytes::new()));
         if let Some(bearer) = bearer {
-            let value = HeaderValue::from_str(&format!("Bearer {bearer}"));
-            let mut value = value.map_err(|_| {
-                bad_answer(&endpoint.label(&Method::GET), "needs a token that no header can carry")
-            })?;
-            value.set_sensitive(true);
+            let value = authorization(bearer, &endpoint.label(&Method::GET))?;
             request.headers_mut().insert(AUTHORIZATION, value);
         }
         self.send(endpoint, request).await
@@ -116,6 +116,26 @@ impl Http {
         *request.method_mut() = Method::POST;
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert(CONTENT_TYPE, form);
+        self.send(endpoint, request).await
+    }
+
+    /// Sends JSON with the credentials of an account.
+    pub(crate) async fn post_json(
+        &self,
+        endpoint: &Endpoint,
+        bearer: &Bearer,
+        body: &serde_json::Value,
+    ) -> Result<Answer, Error> {
+        let label = endpoint.label(&Method::POST);
+        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
+        *request.method_mut() = Method::POST;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(AUTHORIZATION, authorization(bearer.token.expose(), &label)?);
+        if let Some(id) = &bearer.account_id {
+            let id = HeaderValue::from_str(id);
+            headers.insert(ACCOUNT_HEADER, id.map_err(|_| no_header(&label))?);
+        }
         self.send(endpoint, request).await
     }
 
@@ -195,6 +215,17 @@ impl Answer {
     pub(crate) fn bad(&self, problem: &str) -> Error {
         bad_answer(&self.label, problem)
     }
+}
+
+fn authorization(token: &str, label: &str) -> Result<HeaderValue, Error> {
+    let value = HeaderValue::from_str(&format!("Bearer {token}"));
+    let mut value = value.map_err(|_| no_header(label))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn no_header(label: &str) -> Error {
+    bad_answer(label, "needs a token that no header can carry")
 }
 
 fn bad_answer(label: &str, problem: &str) -> Error {

@@ -37,6 +37,20 @@ struct Document {
     authorization_response_iss_parameter_supported: bool,
 }
 
+impl Metadata {
+    /// An endpoint that not every service has; `problem` is what is missing without it.
+    pub(crate) fn offered<'m>(
+        &self,
+        endpoint: &'m Option<Endpoint>,
+        problem: &str,
+    ) -> Result<&'m Endpoint, Error> {
+        endpoint.as_ref().ok_or_else(|| Error::BadAnswer {
+            endpoint: self.issuer.clone(),
+            problem: problem.to_owned(),
+        })
+    }
+}
+
 /// Reads the metadata of the service at `issuer` (OpenID Connect Discovery 1.0, else RFC 8414).
 pub(crate) async fn discover(http: &Http, issuer: &str) -> Result<Metadata, Error> {
     let issuer = issuer.trim_end_matches('/');

@@ -65,6 +65,18 @@ pub(crate) async fn request(
     })
 }
 
+/// Exchanges what the user granted for a login. The request is sent at `now_ms`.
+pub(crate) async fn log_in(
+    http: &Http,
+    metadata: &Metadata,
+    members: &[(&str, &str)],
+    expected: Expected<'_>,
+    now_ms: i64,
+) -> Result<HostedLogin, Error> {
+    let tokens = request(http, &metadata.token, members).await?;
+    tokens.into_login(http, metadata, expected, now_ms).await
+}
+
 /// Whether a header can carry it.
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
@@ -117,7 +129,7 @@ pub(crate) struct Expected<'e> {
 impl Tokens {
     /// The login that these tokens begin. Asks the service who logged in when the ID token does not
     /// state it.
-    pub(crate) async fn into_login(
+    async fn into_login(
         self,
         http: &Http,
         metadata: &Metadata,

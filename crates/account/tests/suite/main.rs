@@ -1,8 +1,11 @@
 //! Logins against a login service that the tests script, good and bad.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(all(feature = "keyring", target_os = "linux"))]
+mod keyring;
 mod login_service;
 mod logins;
+mod network;
 mod refresh;
 mod stored;
 

@@ -1,11 +1,13 @@
 //! The account: login, logout, and who is logged in.
 
-use account::{ExternalTokens, Status};
+use account::{CreditKind, CreditsRequest, ExternalTokens, Status};
 use http_client::Secret;
 use protocol::{
     Account, AccountLoginCancelParams, AccountLoginCancelResponse, AccountLoginCancelStatus,
     AccountLoginStartParams, AccountLoginStartResponse, AccountMethods,
-    AccountRateLimitsReadResponse, AccountReadParams, AccountReadResponse, Empty,
+    AccountRateLimitsReadResponse, AccountReadParams, AccountReadResponse,
+    AccountSendAddCreditsNudgeEmailParams, AccountSendAddCreditsNudgeEmailResponse,
+    AddCreditsNudgeCreditType, AddCreditsNudgeEmailStatus, Empty,
 };
 
 use crate::accounts::{AccountConfig, GivenLogin, Identity, plan_type};
@@ -107,6 +109,23 @@ impl AccountMethods<Caller> for Server {
             false => AccountLoginCancelStatus::NotFound,
         };
         Ok(AccountLoginCancelResponse { status })
+    }
+
+    async fn account_send_add_credits_nudge_email(
+        &self,
+        _caller: Caller,
+        params: AccountSendAddCreditsNudgeEmailParams,
+    ) -> Result<AccountSendAddCreditsNudgeEmailResponse, Error> {
+        let config = AccountConfig::new(&self.services.configurations.own()?.resolved.config);
+        let kind = match params.credit_type {
+            AddCreditsNudgeCreditType::Credits => CreditKind::Credits,
+            AddCreditsNudgeCreditType::UsageLimit => CreditKind::UsageLimit,
+        };
+        let status = match self.services.accounts.request_credits(&config, kind).await? {
+            CreditsRequest::Sent => AddCreditsNudgeEmailStatus::Sent,
+            CreditsRequest::TooSoon => AddCreditsNudgeEmailStatus::CooldownActive,
+        };
+        Ok(AccountSendAddCreditsNudgeEmailResponse { status })
     }
 
     async fn account_logout(&self, caller: Caller, _params: Empty) -> Result<Empty, Error> {

@@ -63,6 +63,7 @@ mod special_files;
 mod steering;
 mod streaming;
 mod threads;
+mod token_expiry;
 mod tool_search;
 mod typing;
 mod unstored;
