@@ -7,6 +7,7 @@ mod limits;
 mod requests;
 mod reviews;
 mod trees;
+mod waiting;
 
 use serde_json::{Value, json};
 use testkit::TestEnvironment;
