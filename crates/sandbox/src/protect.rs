@@ -298,6 +298,25 @@ mod tests {
         assert!(!path.exists());
     }
 
+    /// A holder that removes it may wait for a processor while it has the lock.
+    #[test]
+    fn a_placeholder_is_held_after_a_slow_removal() {
+        let (_dir, root) = temp();
+        let path = root.join(".git");
+        std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o1755)
+            .create(&path)
+            .unwrap();
+        let lock = fs::File::open(&path).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| Placeholder::hold(&path));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            fs::remove_dir(&path).unwrap();
+            drop(lock);
+            assert!(next.join().unwrap().unwrap().is_some());
+        });
+    }
+
     /// The kernel closes the descriptors of a killed server one by one.
     #[test]
     fn a_server_waits_for_the_lock_of_a_dying_one() {

@@ -30,8 +30,10 @@ const PLACEHOLDER_MTIME: i64 = 1;
 const MAX_WAIT_FOR_LOCK: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const LOCK_RETRY: Duration = Duration::from_millis(5);
-/// Attempts to hold a placeholder that another holder is removing, which takes microseconds.
-const MAX_TRIES: usize = 1000;
+/// How long to try to hold a placeholder that another holder is removing. That takes microseconds of
+/// its processor time, and on a busy machine it may wait for that longer than a number of attempts.
+#[cfg(target_os = "linux")]
+const MAX_WAIT_FOR_REMOVAL: Duration = Duration::from_secs(2);
 
 const PLACEHOLDER_MODE: u32 = 0o1755;
 const STICKY: u32 = 0o1000;
@@ -64,7 +66,8 @@ mod on_linux {
         /// Holds `path`. `None` if that is not necessary: the user has created it, or this user and
         /// its commands cannot create it.
         pub(crate) fn hold(path: &Path) -> io::Result<Option<Placeholder>> {
-            for _ in 0..MAX_TRIES {
+            let deadline = Instant::now() + MAX_WAIT_FOR_REMOVAL;
+            while Instant::now() < deadline {
                 match rustix::fs::mkdir(path, Mode::from_raw_mode(PLACEHOLDER_MODE)) {
                     Ok(()) => mark(path)?,
                     Err(rustix::io::Errno::EXIST) => {}
