@@ -310,6 +310,7 @@ mod tests {
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
         std::thread::scope(|scope| {
             let next = scope.spawn(|| Placeholder::hold(&path));
+            // tidy: sleep - the lock is held for longer than many attempts take; right without it too
             std::thread::sleep(std::time::Duration::from_millis(100));
             fs::remove_dir(&path).unwrap();
             drop(lock);

@@ -131,10 +131,8 @@ impl Checker {
                 }
             }
             Input::Applied { call, .. } => drop(self.applying.remove(call)),
-            Input::Reviewed { review, .. } => {
-                if self.reviewing.remove(review) {
-                    self.answered_reviews.insert(*review);
-                }
+            Input::Reviewed { review, .. } if self.reviewing.remove(review) => {
+                self.answered_reviews.insert(*review);
             }
             Input::RetryDue { sample } if self.retry == Some(*sample) => self.retry = None,
             Input::Model { sample, events } if self.sample == Some(*sample) => {
