@@ -11,6 +11,7 @@ use clap::builder::PossibleValuesParser;
 
 /// The targets, and how long their inputs may be.
 const TARGETS: &[(&str, usize)] = &[
+    ("catalog", 2048),
     ("gateway_answer", 2048),
     ("gateway_body", 1024),
     ("gateway_multipart", 2048),

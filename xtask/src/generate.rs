@@ -2,6 +2,7 @@
 //! the committed files equal it. What the files hold is the generators' business.
 
 mod key_status;
+mod models;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ fn pages(root: &Path) -> Result<Files> {
     Ok(vec![
         ("configuration.md".to_owned(), config::docs::reference()),
         (key_status::PAGE.to_owned(), key_status::page(root)?),
+        (models::PAGE.to_owned(), models::page(root)?),
     ])
 }
 

@@ -78,7 +78,7 @@ const TABLE: &[(&str, May)] = &[
     ),
     ("cli", EverythingBut(&["xtask"])),
     ("testkit", EverythingBut(&["cli", "xtask"])),
-    ("xtask", Only(&["protocol", "config", "store", "patch"])),
+    ("xtask", Only(&["protocol", "config", "model", "store", "patch"])),
 ];
 
 /// Crates whose tests may use `testkit`, which itself depends on all the others.

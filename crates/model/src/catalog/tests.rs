@@ -38,6 +38,8 @@ fn names_on_no_list_get_the_row_of_their_family() {
     use PatchTool::{Custom, Function};
     check("gpt-5-mini-2025-08-07", Some("gpt"), 400_000, true, Custom);
     check("router/gpt-5.1", Some("gpt"), 400_000, true, Custom);
+    check("gpt-5.4-nano", Some("gpt-5.4"), 400_000, true, Custom);
+    check("gpt-6-luna", Some("gpt-5.4"), 400_000, true, Custom);
     check("gpt-7-codex", Some("gpt-codex"), 400_000, true, Custom);
     check("gpt-5-chat-latest", Some("gpt-chat"), 128_000, false, Function);
     check("gpt-4.1-2025-04-14", Some("gpt-4.1"), 1_047_576, false, Function);
@@ -48,6 +50,17 @@ fn names_on_no_list_get_the_row_of_their_family() {
     check("llama-4", None, 128_000, false, Function);
     check("", None, 128_000, false, Function);
     check("/scripts/my.json", Some("scripted"), 128_000, false, Custom);
+}
+
+#[test]
+fn only_models_that_have_it_are_offered_the_native_search_for_tools() {
+    let kind = |id: &str| Catalog::hosted().find(id).tool_search;
+    for id in ["gpt-5.4", "gpt-5.4-mini-2026-03-17", "router/gpt-5.5", "gpt-6-sol"] {
+        assert_eq!(kind(id), SearchTool::Native, "{id}");
+    }
+    for id in ["gpt-5.2-codex", "gpt-5.2", "gpt-5", "gpt-5.3-codex", "o3", "llama-4"] {
+        assert_eq!(kind(id), SearchTool::Function, "{id}");
+    }
 }
 
 #[test]
@@ -96,7 +109,7 @@ fn a_catalog_lists_only_deviations() {
     assert_eq!(old.upgrade.as_deref(), Some("m"));
     // Its families come first, and the built-in ones serve other names.
     assert_eq!(catalog.find("mine").family.as_deref(), Some("f"));
-    assert_eq!(catalog.find("gpt-6").family.as_deref(), Some("gpt"));
+    assert_eq!(catalog.find("gpt-6").family.as_deref(), Some("gpt-5.4"));
     assert_eq!(&*catalog.default_model().unwrap().id, "m");
 }
 
