@@ -45,7 +45,7 @@ pub(crate) struct Configuration {
 
 /// Base instructions, with those for the shape of a tool that is described there.
 fn instructions(context: &Context, offer: &Offer) -> Arc<str> {
-    let base = context.instructions.clone().unwrap_or_else(context::instructions);
+    let base = context.instructions.clone().unwrap_or_else(|| offer.instructions.clone());
     match offer.tools().patch {
         PatchTool::Shell => format!("{}\n\n{SHELL_INSTRUCTIONS}\n", base.trim_end()).into(),
         PatchTool::Custom | PatchTool::Function | PatchTool::Off => base,

@@ -3,18 +3,10 @@
 //! It goes into the history once, at the head, and does not change between turns, so that the
 //! provider's prompt cache keeps working; later changes of the settings are appended.
 
-use std::sync::{Arc, LazyLock};
-
 use crate::history;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::settings::{Access, ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
 use crate::port::thread::Context;
-
-/// The built-in base instructions.
-pub fn instructions() -> Arc<str> {
-    static TEXT: LazyLock<Arc<str>> = LazyLock::new(|| include_str!("instructions.md").into());
-    TEXT.clone()
-}
 
 /// Developer instructions as part of the introduction.
 pub(crate) fn developer_message(text: &str) -> Fragment {

@@ -16,6 +16,7 @@ mod conversation;
 mod cx;
 mod goal;
 mod history;
+mod instructions;
 mod machine;
 mod omitted;
 mod plan_mode;
@@ -29,7 +30,6 @@ mod tools;
 mod turn;
 
 pub use approvals::user_words;
-pub use context::instructions;
 pub use machine::{Live, Machine};
 pub use port::agents::{
     AgentCall, AgentJob, AgentOutcome, AgentRequest, AgentState, AgentTool, JobReport, SpawnAgent,

@@ -186,6 +186,8 @@ pub struct Offer {
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) confined: Arc<str>,
     pub(crate) unconfined: Arc<str>,
+    /// The built-in base instructions for a model that is offered them.
+    pub(crate) instructions: Arc<str>,
     /// The deferred tools, when they are first searched.
     pub(crate) index: Arc<OnceLock<ToolIndex>>,
 }

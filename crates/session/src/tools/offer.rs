@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::tool_search::ToolSearch;
 use super::{BUILT_IN, Tool, dynamic, is_withheld, offered, web_search};
+use crate::instructions;
 use crate::port::tool_index::{SearchableTool, ToolIndex};
 use crate::port::tool_set::{DynamicTool, FoundTool, Offer, SearchTool, ToolSet};
 
@@ -48,7 +49,8 @@ impl Offer {
             true => confined.clone(),
             false => write(&tools, open_search.as_deref()),
         };
-        Self { tools: Arc::new(tools), confined, unconfined, index }
+        let instructions = instructions::built_in(&tools);
+        Self { tools: Arc::new(tools), confined, unconfined, instructions, index }
     }
 
     /// The deferred tools that fit a query best.
