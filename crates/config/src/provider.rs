@@ -167,6 +167,13 @@ impl Provider {
         }
     }
 
+    /// Whether it carries out web searches itself: neither the offline model nor a model server of
+    /// the user's machine does.
+    #[must_use]
+    pub fn has_web_search(&self) -> bool {
+        matches!(self, Provider::Http(http) if http.local.is_none())
+    }
+
     /// Checks that a turn can use this provider now.
     ///
     /// # Errors

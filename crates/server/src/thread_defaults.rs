@@ -200,7 +200,7 @@ fn read_parts(
     let tools = ToolSet {
         dynamic: extra.dynamic_tools.clone(),
         agents: agent_tools(config, extra),
-        ..tools(config, info)
+        ..tools(config, info, &settings.provider)
     }
     .deferring();
     let offer = offers.lock().unwrap_or_else(PoisonError::into_inner).offer(tools);
@@ -214,8 +214,10 @@ fn read_parts(
     })
 }
 
-fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
+fn tools(config: &Config, info: &ModelInfo, provider: &str) -> ToolSet {
     let features = &config.features;
+    let provider = config.providers.get(provider);
+    let may_search = info.supports_web_search && provider.is_some_and(|it| it.has_web_search());
     ToolSet {
         patch: match info.patch_tool {
             catalog::PatchTool::Custom => PatchTool::Custom,
@@ -232,9 +234,8 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
         user_input: true,
         request_permissions: true,
         login_shell: config.allow_login_shell,
-        web_search: [false, true].map(|full_access| {
-            info.supports_web_search.then(|| web_search(config, full_access)).flatten()
-        }),
+        web_search: [false, true]
+            .map(|full_access| may_search.then(|| web_search(config, full_access)).flatten()),
         agents: None,
         dynamic: Arc::default(),
         search: match info.tool_search {
@@ -269,7 +270,7 @@ fn agent_tools(config: &Config, extra: &Extra) -> Option<Arc<AgentTools>> {
     }))
 }
 
-/// The provider's own search, as the JSON that offers it. The offline model has none.
+/// The provider's own search, as the JSON that offers it.
 fn web_search(config: &Config, full_access: bool) -> Option<Arc<str>> {
     let live = match config.web_search_mode(full_access).0 {
         config::WebSearch::Disabled => return None,

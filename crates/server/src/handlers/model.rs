@@ -52,13 +52,12 @@ impl ModelMethods<Caller> for Server {
         _: Empty,
     ) -> Result<ModelProviderCapabilitiesReadResponse, Error> {
         let config = self.default_config().await?;
-        let is_service = matches!(config.provider, config::Provider::Http(_));
         Ok(ModelProviderCapabilitiesReadResponse {
             // No tool of this server lets a provider generate images.
             image_generation: false,
             // A namespace becomes part of a tool's name, so that every provider takes it.
             namespace_tools: true,
-            web_search: is_service,
+            web_search: config.provider.has_web_search(),
         })
     }
 }

@@ -69,6 +69,7 @@ mod typing;
 mod unstored;
 mod user_shell;
 mod verdicts;
+mod web_search;
 
 use serde_json::{Value, json};
 

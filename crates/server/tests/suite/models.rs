@@ -178,6 +178,10 @@ async fn capabilities_of_the_provider() {
     let mut peer = env.start().connect_with(experimental).await;
     let offline = peer.call(read, json!({})).await;
     assert_eq!(offline["webSearch"], false);
+    env.write_config("model_provider = \"ollama\"\nmodel = \"small\"\n");
+    let mut peer = env.start().connect_with(json!({ "experimentalApi": true })).await;
+    let local = peer.call(read, json!({})).await;
+    assert_eq!(local["webSearch"], false, "the search is the service's");
 }
 
 /// A provider of which only `/models` matters: it answers each request with the next answer, and the
