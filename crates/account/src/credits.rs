@@ -4,7 +4,7 @@
 use hyper::StatusCode;
 use serde_json::json;
 
-use crate::accounts::{Accounts, Status};
+use crate::accounts::{Accounts, Bearer, Status};
 use crate::error::Error;
 use crate::oauth::endpoint::{Answer, Endpoint};
 use crate::settings::Settings;
@@ -51,13 +51,17 @@ impl Accounts {
         };
         let body = json!({ "credit_type": kind });
         let mut bearer = self.bearer(settings, None).await?;
-        let mut answer = self.http().post_json(&endpoint, &bearer, &body).await?;
+        let mut answer = self.http().post_json(&endpoint, credentials(&bearer), &body).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             bearer = self.bearer(settings, Some(&bearer.token)).await?;
-            answer = self.http().post_json(&endpoint, &bearer, &body).await?;
+            answer = self.http().post_json(&endpoint, credentials(&bearer), &body).await?;
         }
         outcome(&answer)
     }
+}
+
+fn credentials(bearer: &Bearer) -> (&str, Option<&str>) {
+    (bearer.token.expose(), bearer.account_id.as_deref())
 }
 
 fn outcome(answer: &Answer) -> Result<CreditsRequest, Error> {

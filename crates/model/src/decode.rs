@@ -15,7 +15,7 @@ mod item;
 mod metadata;
 mod repair;
 
-pub(crate) use metadata::{MODEL_HEADERS, printable};
+pub(crate) use metadata::MODEL_HEADERS;
 
 /// Decodes one response. Ignores all bytes after a terminal event.
 #[derive(Debug)]
@@ -175,8 +175,13 @@ fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
         "response.incomplete" => Event::Failed(incomplete(data)?),
         "error" => Event::Failed(error(data)?),
         "response.metadata" => return Ok(metadata::decode(&read(data)?)),
-        "rate_limits.updated" => return Ok(RateLimits::of_event(&read(data)?)),
-        kind if kind.ends_with(".rate_limits") => return Ok(PlanUsage::of_event(&read(data)?)),
+        "rate_limits.updated" => {
+            return Ok(RateLimits::of_event(&read(data)?).map(Event::RateLimits));
+        }
+        kind if kind.ends_with(".rate_limits") => {
+            let usage = PlanUsage::of_event(&read(data)?);
+            return Ok(usage.map(|usage| Event::PlanUsage(Box::new(usage))));
+        }
         _ => return Ok(None),
     };
     Ok(Some(event))

@@ -15,6 +15,7 @@ mod open;
 mod pacing;
 mod plan_usage;
 mod price;
+mod printable;
 mod prompt;
 mod provider;
 mod rate_limits;

@@ -10,9 +10,10 @@ use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::time;
 
 use crate::compression::{self, Compression, Encoded};
-use crate::decode::{MODEL_HEADERS, printable};
+use crate::decode::MODEL_HEADERS;
 use crate::failure::{failure_from_status, request_id};
 use crate::http_clients::HttpClients;
+use crate::printable::printable;
 use crate::reported_limits::ReportedLimits;
 use crate::{Endpoint, Failure, FailureKind, Provider, Retry};
 

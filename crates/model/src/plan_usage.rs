@@ -5,8 +5,7 @@
 use hyper::HeaderMap;
 use serde_json::Value;
 
-use crate::Event;
-use crate::decode::printable;
+use crate::printable::printable;
 
 /// How much of a plan is used.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -84,7 +83,7 @@ impl PlanUsage {
     }
 
     /// Reads the members of an event of a stream.
-    pub(crate) fn of_event(event: &Value) -> Option<Event> {
+    pub(crate) fn of_event(event: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().and_then(printable);
         let window = |name: &str| {
             let window = &event["rate_limits"][name];
@@ -109,7 +108,7 @@ impl PlanUsage {
             credits,
             reached: text(&event["rate_limit_reached_type"]),
         };
-        usage.has_content().then(|| Event::PlanUsage(Box::new(usage)))
+        usage.has_content().then_some(usage)
     }
 
     fn has_content(&self) -> bool {
@@ -176,7 +175,7 @@ mod tests {
             reached: Some("rate_limit_reached".into()),
         };
         assert_eq!(from_headers, Some(expected.clone()));
-        assert_eq!(PlanUsage::of_event(&event), Some(Event::PlanUsage(Box::new(expected))));
+        assert_eq!(PlanUsage::of_event(&event), Some(expected));
     }
 
     #[test]

@@ -7,8 +7,6 @@ use http_client::retry;
 use hyper::HeaderMap;
 use serde_json::Value;
 
-use crate::Event;
-
 /// The windows in which providers count, in seconds.
 const WINDOWS: [f64; 4] = [60.0, 86_400.0, 1.0, 3_600.0];
 
@@ -43,7 +41,7 @@ impl RateLimits {
     }
 
     /// Reads a `rate_limits.updated` of a stream: limits by their names.
-    pub(crate) fn of_event(event: &Value) -> Option<Event> {
+    pub(crate) fn of_event(event: &Value) -> Option<Self> {
         let all = event["rate_limits"].as_array()?;
         let limit = |name: &str| {
             let limit = all.iter().find(|limit| limit["name"] == name)?;
@@ -58,7 +56,7 @@ impl RateLimits {
             tokens: limit("tokens"),
             project_tokens: limit("project_tokens"),
         };
-        limits.known().map(Event::RateLimits)
+        limits.known()
     }
 
     fn known(self) -> Option<Self> {
@@ -171,9 +169,7 @@ mod tests {
         let event = |limit: Value| serde_json::json!({ "rate_limits": [limit, { "name": 5 }] });
         let full = serde_json::json!({ "name": "tokens", "limit": 60_000, "remaining": 59_000,
             "reset_seconds": 1.0 });
-        let Some(Event::RateLimits(limits)) = RateLimits::of_event(&event(full.clone())) else {
-            panic!("{full}")
-        };
+        let limits = RateLimits::of_event(&event(full.clone())).unwrap();
         let tokens = limits.tokens.unwrap();
         assert_eq!((tokens.limit, tokens.remaining, tokens.reset.as_secs()), (60_000, 59_000, 1));
         assert_eq!((limits.requests, limits.project_tokens), (None, None));

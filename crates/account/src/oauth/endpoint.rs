@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
 use super::form;
-use crate::accounts::Bearer;
 use crate::error::Error;
 use crate::settings::start_of;
 
@@ -123,7 +122,7 @@ impl Http {
     pub(crate) async fn post_json(
         &self,
         endpoint: &Endpoint,
-        bearer: &Bearer,
+        (token, account_id): (&str, Option<&str>),
         body: &serde_json::Value,
     ) -> Result<Answer, Error> {
         let label = endpoint.label(&Method::POST);
@@ -131,8 +130,8 @@ impl Http {
         *request.method_mut() = Method::POST;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(AUTHORIZATION, authorization(bearer.token.expose(), &label)?);
-        if let Some(id) = &bearer.account_id {
+        headers.insert(AUTHORIZATION, authorization(token, &label)?);
+        if let Some(id) = account_id {
             let id = HeaderValue::from_str(id);
             headers.insert(ACCOUNT_HEADER, id.map_err(|_| no_header(&label))?);
         }

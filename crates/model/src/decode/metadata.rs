@@ -5,11 +5,10 @@
 use serde_json::Value;
 
 use crate::Event;
+use crate::printable::printable;
 
 /// Headers that name the model that answers.
 pub(crate) const MODEL_HEADERS: [&str; 2] = ["openai-model", "x-openai-model"];
-/// Longest name of a model, a tier or a verification, in bytes.
-const MAX_NAME: usize = 256;
 /// Most verifications of one event.
 const MAX_VERIFICATIONS: usize = 16;
 
@@ -36,10 +35,4 @@ pub(super) fn model(headers: &Value) -> Option<String> {
 /// A text that can be a name.
 pub(super) fn name(value: &Value) -> Option<String> {
     value.as_str().and_then(printable)
-}
-
-/// A name that can be shown.
-pub(crate) fn printable(text: &str) -> Option<String> {
-    let fits = !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control);
-    fits.then(|| text.to_owned())
 }
