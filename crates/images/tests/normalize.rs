@@ -285,6 +285,8 @@ proptest! {
             prop_assert!(normal.bytes.len() <= bounds.bytes);
             let image = pixels(&normal.bytes);
             prop_assert!(image.width().max(image.height()) <= side);
+            let again = normalize(&normal.bytes, bounds);
+            prop_assert!(again.is_ok_and(|again| again.kind == normal.kind));
         }
     }
 }
