@@ -11,6 +11,7 @@ mod approvals;
 mod archive;
 mod auto_review;
 mod background;
+mod bad_provider;
 mod budgets;
 mod client_processes;
 mod commands;
