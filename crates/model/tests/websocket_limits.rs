@@ -35,7 +35,7 @@ async fn provider(
             let (answers, log) = (Arc::clone(&answers), Arc::clone(&log));
             tokio::spawn(async move {
                 let next = move || answers.lock().unwrap().next().unwrap_or_default();
-                serve(stream, headers, next, &log).await
+                serve(stream, headers, next, &log).await;
             });
         }
     });
