@@ -14,7 +14,7 @@ methods! {
     /// Lists the configured servers with their tools and resources.
     McpServerStatusList = "mcpServerStatus/list",
         mcp_server_status_list(McpServerStatusListParams) -> McpServerStatusListResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Starts a login at a server.
     McpServerOauthLogin = "mcpServer/oauth/login",
@@ -24,12 +24,12 @@ methods! {
     /// Reads a resource.
     McpServerResourceRead = "mcpServer/resource/read",
         mcp_server_resource_read(McpServerResourceReadParams) -> McpServerResourceReadResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Calls a tool.
     McpServerToolCall = "mcpServer/tool/call",
         mcp_server_tool_call(McpServerToolCallParams) -> McpServerToolCallResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Reloads the servers' configuration.
     ConfigMcpServerReload = "config/mcpServer/reload",

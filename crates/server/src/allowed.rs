@@ -228,6 +228,12 @@ impl Allowed<sandbox::Policy> {
         Self(sandbox::Policy::ReadOnly { read, network: false })
     }
 
+    /// For the programs of MCP servers, which the configuration names and the requirements' list of
+    /// servers limits.
+    pub(crate) fn mcp_server() -> Self {
+        Self(sandbox::Policy::DangerFullAccess)
+    }
+
     /// For `notify`: the user's own program, named in the user's own file.
     pub(crate) fn notify_program() -> Self {
         Self(sandbox::Policy::DangerFullAccess)

@@ -30,6 +30,7 @@ mod image_url;
 mod in_flight;
 mod loaded_threads;
 mod local_models;
+mod mcp_servers;
 mod models;
 mod notify;
 mod options;

@@ -24,6 +24,7 @@ use crate::home::make_home;
 use crate::image_reader::ImageReader;
 use crate::in_flight::InFlight;
 use crate::loaded_threads::LoadedThreads;
+use crate::mcp_servers::McpServers;
 use crate::models::{Listings, Models};
 use crate::notify::Notifier;
 use crate::options::Options;
@@ -61,6 +62,7 @@ pub(crate) struct Services {
     pub(crate) store: Arc<ThreadStore>,
     pub(crate) threads: Arc<LoadedThreads>,
     pub(crate) loader: Arc<ThreadLoader>,
+    pub(crate) mcp: Arc<McpServers>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) requests: Arc<ClientRequests>,
@@ -174,6 +176,8 @@ impl Server {
         // A thread that waits for a dead file system must not delay the end without limit.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
         self.services.accounts.settled().await;
+        // A server that does not end is killed with this process.
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.services.mcp.close()).await;
         // A salvage that does not finish in time is started over by the next server.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.services.store.close()).await;
     }
@@ -187,10 +191,10 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let logging = (Arc::downgrade(&source), options.home.clone());
     options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
     let network = model::Network::from_variables(|name| options.variable(name));
-    let client = model_server::ScriptedTransport::client(network);
+    let client = model_server::ScriptedTransport::client(network.clone());
     let direct_requests = Arc::new(DirectRequests::default());
     let requests = Arc::new(ClientRequests::new(direct_requests.clone()));
-    let accounts = Accounts::new(options.clone(), connections.clone(), direct_requests);
+    let accounts = Accounts::new(options.clone(), connections.clone(), direct_requests.clone());
     let accounts = Arc::new(accounts);
     let listings =
         Listings::new((client.clone(), accounts.clone()), options.clone(), files.clone());
@@ -209,6 +213,14 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
     let runner = CommandRunner::new(sandbox);
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
+    let mcp = McpServers::new(
+        options.clone(),
+        runner.clone(),
+        network,
+        threads.clone(),
+        direct_requests,
+    );
+    let mcp = Arc::new(mcp);
     let commands = CommandServices {
         options: options.clone(),
         runner: runner.clone(),
@@ -235,6 +247,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         defaults: defaults.clone(),
         notifier,
         agents: agents.clone(),
+        mcp: mcp.clone(),
     };
     let loader = Arc::new(ThreadLoader {
         options: options.clone(),
@@ -243,6 +256,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         defaults: defaults.clone(),
         store: store.clone(),
         threads: threads.clone(),
+        mcp: mcp.clone(),
         policies: Arc::default(),
         start: Box::new(start_actor(actor_services, commands, inspection)),
     });
@@ -263,6 +277,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         agents,
         accounts,
         loader,
+        mcp,
         requests,
         connections,
         draining: Flag::default(),
@@ -284,6 +299,7 @@ struct ActorServices {
     defaults: Arc<ThreadDefaults>,
     notifier: Arc<Notifier>,
     agents: Arc<Agents>,
+    mcp: Arc<McpServers>,
 }
 
 /// Builds the owners of a loaded thread's state, each with the services that it needs, and starts
@@ -326,6 +342,7 @@ fn start_actor(
         let call_senders =
             CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };
         let is_stored = machine.needs_history();
+        let mcp = services.mcp.of_thread(&record.id, &machine.settings().cwd, &config);
         let journal = (record, extra, ephemeral);
         let actor = Actor {
             machine,
@@ -361,6 +378,7 @@ fn start_actor(
                 Reviewer::new(sender),
             ),
             mailbox,
+            mcp,
         };
         actor.spawn()
     }

@@ -22,6 +22,7 @@ use crate::connection::Peer;
 use crate::convert;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
+use crate::mcp_servers::McpServers;
 use crate::options::Options;
 use crate::thread::{Extra, ThreadHandle};
 use crate::thread_defaults::{Parts, ThreadDefaults};
@@ -43,6 +44,7 @@ pub(crate) struct ThreadLoader {
     pub(crate) defaults: Arc<ThreadDefaults>,
     pub(crate) store: Arc<ThreadStore>,
     pub(crate) threads: Arc<LoadedThreads>,
+    pub(crate) mcp: Arc<McpServers>,
     /// What the threads above agents may do.
     pub(crate) policies: Arc<PresentPolicies>,
     /// Starts the actor of a thread.
@@ -73,6 +75,7 @@ impl ThreadLoader {
         let options = &self.options;
         let cwd = client.cwd.clone().unwrap_or_else(|| options.cwd.clone());
         let (config, origin) = self.configuration(clients, &cwd, &client).await?;
+        self.mcp.require(&cwd, &config).await?;
         let settings = self.new_settings(&config, &client, cwd, clients)?;
         extra.base_instructions = client.base_instructions;
         extra.developer_instructions = client.developer_instructions;
@@ -149,6 +152,7 @@ impl ThreadLoader {
         let (config, origin) = self.configuration(clients, &cwd, client).await?;
         let role = extra.agent.as_ref().and_then(|agent| agent.role.as_deref());
         let (config, origin) = self.with_role(clients, config, origin, role).await?;
+        self.mcp.require(&cwd, &config).await?;
         let settings = limit(clients, settings, &config);
         let overrides = client.checked(&config, &self.defaults, &cwd)?;
         let introduced = extra.introduced.clone();

@@ -134,7 +134,7 @@ options! {
         /// Prompts that a command rule requires.
         rules: bool = false, ANY, Effect::Active;
         /// Questions of MCP servers, which are otherwise rejected.
-        mcp_elicitations: bool = false, ANY, Effect::Pending("the MCP client");
+        mcp_elicitations: bool = false, ANY, Effect::Active;
         /// Prompts of the tool `request_permissions`.
         request_permissions: bool = false, ANY, Effect::Active;
         /// Prompts to run scripts of skills.

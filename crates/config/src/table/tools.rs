@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::parts::{APPS, MCP, SKILLS};
+use super::parts::{APPS, MCP_LOGIN, SKILLS};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
 use crate::kind::{Effect, Kind, Nickname, ReadContext, Setting, Url, Whole};
@@ -213,40 +213,40 @@ options! {
     #[part("<id>")]
     pub struct McpServer {
         /// Program that speaks MCP on its standard input and output.
-        command: Option<String>, ANY | PINNABLE, MCP;
+        command: Option<String>, ANY | PINNABLE, Effect::Active;
         /// Its arguments.
-        args: Vec<String>, ANY, MCP;
+        args: Vec<String>, ANY, Effect::Active;
         /// Its working folder.
-        cwd: Option<PathBuf>, ANY, MCP;
+        cwd: Option<PathBuf>, ANY, Effect::Active;
         /// Environment variables to set for it.
-        env: BTreeMap<String, String>, ANY, MCP;
+        env: BTreeMap<String, String>, ANY, Effect::Active;
         /// Variables of the agent's environment to pass on to it.
-        env_vars: Vec<String>, ANY, MCP;
+        env_vars: Vec<String>, ANY, Effect::Active;
         /// Address of a server over HTTP.
-        url: Option<Url>, ANY | PINNABLE, MCP;
+        url: Option<Url>, ANY | PINNABLE, Effect::Active;
         /// Environment variable with its bearer token.
-        bearer_token_env_var: Option<String>, ANY, MCP;
+        bearer_token_env_var: Option<String>, ANY, Effect::Active;
         /// Headers of every request to it.
-        http_headers: BTreeMap<String, String>, ANY, MCP;
+        http_headers: BTreeMap<String, String>, ANY, Effect::Active;
         /// Headers of every request, with values from these environment variables.
-        env_http_headers: BTreeMap<String, String>, ANY, MCP;
+        env_http_headers: BTreeMap<String, String>, ANY, Effect::Active;
         /// `false` disables the server without removing its entry.
-        enabled: bool = true, ANY, MCP;
+        enabled: bool = true, ANY, Effect::Active;
         /// A thread does not start if this server fails to start.
-        required: bool = false, ANY, MCP;
+        required: bool = false, ANY, Effect::Active;
         /// Offers only these tools.
-        enabled_tools: Option<Vec<String>>, ANY, MCP;
+        enabled_tools: Option<Vec<String>>, ANY, Effect::Active;
         /// Never offers these tools, even if `enabled_tools` lists them.
-        disabled_tools: Vec<String>, ANY, MCP;
+        disabled_tools: Vec<String>, ANY, Effect::Active;
         /// Time limit of the server's start, in seconds; 10 by default.
-        startup_timeout_sec: Option<Whole<0, 86_400>>, ANY, MCP;
+        startup_timeout_sec: Option<Whole<0, 86_400>>, ANY, Effect::Active;
         /// The same in milliseconds; has precedence if both are set.
-        startup_timeout_ms: Option<Whole<0, 86_400_000>>, ANY, MCP;
+        startup_timeout_ms: Option<Whole<0, 86_400_000>>, ANY, Effect::Active;
         /// Time limit of a tool call, in seconds.
-        tool_timeout_sec: Whole<0, 86_400> = Whole::new(60), ANY, MCP;
+        tool_timeout_sec: Whole<0, 86_400> = Whole::new(60), ANY, Effect::Active;
         /// OAuth scopes to request.
-        scopes: Vec<String>, ANY, MCP;
+        scopes: Vec<String>, ANY, MCP_LOGIN;
         /// The `resource` parameter of RFC 8707 at login.
-        oauth_resource: Option<String>, ANY, MCP;
+        oauth_resource: Option<String>, ANY, MCP_LOGIN;
     }
 }

@@ -1,15 +1,203 @@
-//! MCP servers: only their configuration so far.
+//! MCP servers: their status, resources and tools, for clients.
 
+use std::cmp::Ordering;
+
+use mcp::{Call, ErrorKind as McpErrorKind, Server as McpServer, State, Transport};
+use protocol::mcp::*;
 use protocol::{Empty, McpMethods};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-use crate::connection::Caller;
+use crate::connection::{Caller, Peer};
 use crate::error::Error;
+use crate::handlers::page::PAGE;
+use crate::mcp_servers::ThreadServers;
 use crate::server::Server;
+use crate::warnings;
 
 impl McpMethods<Caller> for Server {
-    /// Reads the configuration of MCP servers again; threads take it over with their next turn.
+    /// The enabled servers of the working folder's configuration, by name. Waits for those that start.
+    async fn mcp_server_status_list(
+        &self,
+        caller: Caller,
+        params: McpServerStatusListParams,
+    ) -> Result<McpServerStatusListResponse, Error> {
+        let held = self.configured_servers().await?;
+        let mut servers = held.servers();
+        servers.sort_by(|one, other| one.name().cmp(other.name()));
+        if let Some(cursor) = &params.cursor {
+            servers.retain(|server| server.name().cmp(cursor) == Ordering::Greater);
+        }
+        let rows = PAGE.rows(params.limit) as usize;
+        let has_more = servers.len() > rows;
+        servers.truncate(rows);
+        let next_cursor =
+            servers.last().filter(|_| has_more).map(|server| server.name().to_owned());
+        let is_full = params.detail != Some(McpServerStatusDetail::ToolsAndAuthOnly);
+        let mut rows = tokio::task::JoinSet::new();
+        for server in servers {
+            let peer = caller.peer.clone();
+            rows.spawn(async move { status(&server, is_full, &peer).await });
+        }
+        let mut data = rows.join_all().await;
+        data.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(McpServerStatusListResponse { data, next_cursor })
+    }
+
+    async fn mcp_server_resource_read(
+        &self,
+        _caller: Caller,
+        params: McpServerResourceReadParams,
+    ) -> Result<McpServerResourceReadResponse, Error> {
+        let McpServerResourceReadParams { server, uri, thread_id } = params;
+        let (_held, found) = match &thread_id {
+            Some(thread) => (None, self.server_of_thread(thread, &server).await?),
+            None => {
+                let held = self.configured_servers().await?;
+                let found = named(held.servers(), &server)?;
+                (Some(held), found)
+            }
+        };
+        found.ready().await.map_err(|error| failed(&server, &error))?;
+        let read = found.read_resource(thread_id, &uri).await;
+        answer(&server, read.map_err(|error| failed(&server, &error))?)
+    }
+
+    async fn mcp_server_tool_call(
+        &self,
+        _caller: Caller,
+        params: McpServerToolCallParams,
+    ) -> Result<McpServerToolCallResponse, Error> {
+        let McpServerToolCallParams { thread_id, server, tool, arguments, meta } = params;
+        let arguments = object("arguments", arguments)?;
+        let meta = object("_meta", meta)?;
+        let found = self.server_of_thread(&thread_id, &server).await?;
+        found.ready().await.map_err(|error| failed(&server, &error))?;
+        let holder = Some(thread_id);
+        let call = Call { holder, tool, arguments, meta, ..Call::default() };
+        answer(&server, found.call(call).await.map_err(|error| failed(&server, &error))?)
+    }
+
+    /// Reads the configuration of MCP servers again; threads take it over with their next turn. Servers
+    /// that have failed are started again.
     async fn config_mcp_server_reload(&self, caller: Caller, _: Empty) -> Result<Empty, Error> {
         self.reload_configuration(&caller)?;
+        self.services.mcp.retry_failed();
         Ok(Empty {})
     }
+}
+
+impl Server {
+    /// The servers of the configuration where the server works.
+    async fn configured_servers(&self) -> Result<ThreadServers, Error> {
+        let cwd = &self.services.options.cwd;
+        let loaded = self.services.configurations.in_folder(cwd, None).await?;
+        Ok(self.services.mcp.of_request(cwd, &loaded.resolved.config))
+    }
+
+    async fn server_of_thread(&self, thread: &str, name: &str) -> Result<McpServer, Error> {
+        self.loaded_thread(thread).await?;
+        named(self.services.mcp.servers(thread), name)
+    }
+}
+
+fn named(servers: Vec<McpServer>, name: &str) -> Result<McpServer, Error> {
+    let known: Vec<String> = servers.iter().map(|server| format!("`{}`", server.name())).collect();
+    servers.into_iter().find(|server| server.name() == name).ok_or_else(|| {
+        let known = match known.is_empty() {
+            true => "the configuration has none".to_owned(),
+            false => format!("the configuration has {}", known.join(", ")),
+        };
+        Error::not_found(format!("no MCP server `{name}` is enabled; {known}"))
+    })
+}
+
+/// The row of a server. What it cannot list is reported to the client.
+async fn status(server: &McpServer, is_full: bool, peer: &Peer) -> McpServerStatus {
+    let name = server.name().to_owned();
+    let mut problems = Vec::new();
+    let catalog = match server.ready().await {
+        Ok(catalog) => Some(catalog),
+        Err(error) => {
+            problems.push(error.to_string());
+            None
+        }
+    };
+    let mut row = McpServerStatus {
+        name,
+        tools: Default::default(),
+        resources: Vec::new(),
+        resource_templates: Vec::new(),
+        auth_status: auth_status(server),
+    };
+    if let Some(catalog) = &catalog {
+        let tools = catalog.tools.iter().filter_map(|tool| parsed(tool.json.clone(), &mut problems));
+        row.tools = tools.map(|tool: McpTool| (tool.name.clone(), tool)).collect();
+    }
+    if catalog.is_some() && is_full {
+        row.resources = entries(server.resources().await, &mut problems);
+        row.resource_templates = entries(server.resource_templates().await, &mut problems);
+    }
+    for problem in problems {
+        let message = format!("the MCP server `{}`: {problem}", row.name);
+        warnings::send_warning(peer, message);
+    }
+    row
+}
+
+fn entries<T: DeserializeOwned>(
+    listed: Result<Vec<Value>, mcp::Error>,
+    problems: &mut Vec<String>,
+) -> Vec<T> {
+    match listed {
+        Ok(listed) => listed.into_iter().filter_map(|entry| parsed(entry, problems)).collect(),
+        Err(error) => {
+            problems.push(error.to_string());
+            Vec::new()
+        }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(entry: Value, problems: &mut Vec<String>) -> Option<T> {
+    let parsed = serde_json::from_value(entry);
+    parsed.map_err(|error| problems.push(format!("it lists what has no valid form: {error}"))).ok()
+}
+
+fn auth_status(server: &McpServer) -> McpAuthStatus {
+    let Transport::Http(endpoint) = &server.definition().transport else {
+        return McpAuthStatus::Unsupported;
+    };
+    let has_token = endpoint.bearer.is_some()
+        || endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+    match server.state() {
+        _ if has_token => McpAuthStatus::BearerToken,
+        State::Failed(error) if error.kind == McpErrorKind::Unauthorized => {
+            McpAuthStatus::NotLoggedIn
+        }
+        _ => McpAuthStatus::Unsupported,
+    }
+}
+
+/// A member that is an object, or absent.
+fn object(name: &str, value: Option<Value>) -> Result<Option<Map<String, Value>>, Error> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(members)) => Ok(Some(members)),
+        Some(_) => Err(Error::invalid_params(format!("`{name}` must be an object"))),
+    }
+}
+
+fn failed(server: &str, error: &mcp::Error) -> Error {
+    let place = format!("MCP server `{server}`");
+    match error.kind {
+        McpErrorKind::Unknown => Error::not_found(error.to_string()),
+        _ => Error::failed(error.to_string()).within(&place),
+    }
+}
+
+/// An answer of a server as the protocol has it.
+fn answer<T: DeserializeOwned>(server: &str, value: Value) -> Result<T, Error> {
+    serde_json::from_value(value).map_err(|error| {
+        Error::failed(format!("MCP server `{server}`: its answer has no valid form: {error}"))
+    })
 }

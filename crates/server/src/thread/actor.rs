@@ -12,6 +12,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::allowed::{LimitedMachine, MachineInput};
+use crate::mcp_servers::ThreadServers;
 use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
@@ -46,6 +47,7 @@ pub(crate) struct Actor {
     pub(crate) configuration: ThreadConfiguration,
     pub(crate) model: ModelStream,
     pub(crate) agents: AgentCalls,
+    pub(crate) mcp: ThreadServers,
 }
 
 /// What the actor takes next.

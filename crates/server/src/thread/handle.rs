@@ -206,6 +206,15 @@ impl ThreadHandle {
         self.clients.borrow().clone()
     }
 
+    /// Waits until a client subscribes to the thread; never returns when the thread has ended.
+    pub(crate) async fn first_clients(&self) -> Vec<Arc<Peer>> {
+        let mut clients = self.clients.clone();
+        match clients.wait_for(|clients| !clients.is_empty()).await {
+            Ok(clients) => clients.clone(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Whether a prompt of the thread is open outside the server: its clock stands still.
     pub(crate) fn paused(&self) -> watch::Receiver<bool> {
         self.paused.clone()

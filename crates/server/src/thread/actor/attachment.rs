@@ -51,6 +51,7 @@ impl Actor {
         gate.opened().await;
         let is_replayed = matches!(replay, Some(Ok(_)));
         self.broadcast.subscribe(&peer, announce.then_some(&snapshot), replay);
+        self.mcp.show_states(&peer);
         self.questions.send_open(&peer);
         if !is_replayed {
             let thread = self.journal.id();

@@ -1,0 +1,256 @@
+//! The tools of a server, as its pages list them: bounded in number and size, without duplicates, and
+//! with a digest of each, by which a call is bound to the tool that was offered.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::definition::Definition;
+
+/// Tools of a server; further ones are left out with a warning.
+const MAX_TOOLS: usize = 1000;
+/// Bytes of all tools of a server, as JSON.
+const MAX_BYTES: usize = 8 << 20;
+/// Longest name, in characters.
+const MAX_NAME: usize = 256;
+/// Tools that a warning names.
+const MAX_NAMED: usize = 5;
+
+/// The tools that a server offers and the configuration lets through, in the server's order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Catalog {
+    /// Grows with each start of the server and each change of its list.
+    pub generation: u64,
+    pub tools: Vec<Arc<Tool>>,
+    /// What was left out.
+    pub warnings: Vec<String>,
+}
+
+/// A tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    pub name: String,
+    /// Of the whole definition.
+    pub digest: Digest,
+    pub hints: Hints,
+    /// As the server defines it; hidden characters of titles and descriptions are visible.
+    pub json: Value,
+}
+
+/// Identifies a tool's definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 16]);
+
+/// What a server says of a tool. Believed only where the server is trusted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hints {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub idempotent: Option<bool>,
+    pub open_world: Option<bool>,
+}
+
+impl Catalog {
+    /// The tool of that name.
+    pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+/// Collects the pages of a list.
+pub(crate) struct Builder<'d> {
+    definition: &'d Definition,
+    names: HashSet<String>,
+    bytes: usize,
+    tools: Vec<Arc<Tool>>,
+    duplicates: Vec<String>,
+    unusable: Vec<String>,
+    omitted: usize,
+}
+
+impl<'d> Builder<'d> {
+    pub(crate) fn new(definition: &'d Definition) -> Self {
+        let (names, tools) = (HashSet::new(), Vec::new());
+        let (duplicates, unusable) = (Vec::new(), Vec::new());
+        Self { definition, names, bytes: 0, tools, duplicates, unusable, omitted: 0 }
+    }
+
+    /// Adds a page. Returns whether further ones can add anything.
+    pub(crate) fn add(&mut self, page: Vec<Value>) -> bool {
+        for tool in page {
+            self.add_tool(tool);
+        }
+        self.omitted == 0
+    }
+
+    fn add_tool(&mut self, mut json: Value) {
+        let name = json.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let is_shown = !name.chars().any(visible::is_hidden);
+        let fits = !name.is_empty() && name.chars().count() <= MAX_NAME && is_shown;
+        if !fits || !json.get("inputSchema").is_some_and(Value::is_object) {
+            return self.unusable.push(crate::error::quoted(&name));
+        }
+        if self.names.contains(&name) {
+            return self.duplicates.push(name);
+        }
+        if !self.definition.offers(&name) {
+            self.names.insert(name);
+            return;
+        }
+        show(&mut json);
+        let text = json.to_string();
+        if self.tools.len() >= MAX_TOOLS || self.bytes + text.len() > MAX_BYTES {
+            self.omitted += 1;
+            return;
+        }
+        self.bytes += text.len();
+        self.names.insert(name.clone());
+        let (digest, hints) = (digest(&text), hints(&json));
+        self.tools.push(Arc::new(Tool { name, digest, hints, json }));
+    }
+
+    /// `is_whole`: no page is missing.
+    pub(crate) fn finish(self, generation: u64, is_whole: bool) -> Catalog {
+        let server = &self.definition.name;
+        let mut warnings = Vec::new();
+        if !self.unusable.is_empty() {
+            warnings.push(format!(
+                "the server `{server}` lists tools without a usable name or `inputSchema`, which are \
+                 left out: {}",
+                named(&self.unusable)
+            ));
+        }
+        if !self.duplicates.is_empty() {
+            warnings.push(format!(
+                "the server `{server}` lists tools twice; the first one counts: {}",
+                named(&self.duplicates)
+            ));
+        }
+        if self.omitted > 0 || !is_whole {
+            warnings.push(format!(
+                "the server `{server}` lists too many tools: only the first {} are offered; choose \
+                 those that you need with `enabled_tools`",
+                self.tools.len()
+            ));
+        }
+        Catalog { generation, tools: self.tools, warnings }
+    }
+}
+
+fn named(names: &[String]) -> String {
+    let first: Vec<String> =
+        names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+    match names.len().checked_sub(MAX_NAMED).filter(|rest| *rest > 0) {
+        Some(rest) => format!("{} and {rest} more", first.join(", ")),
+        None => first.join(", "),
+    }
+}
+
+fn digest(text: &str) -> Digest {
+    let digest = Sha256::digest(text);
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+    Digest(bytes)
+}
+
+fn hints(json: &Value) -> Hints {
+    let hint = |name: &str| json.get("annotations")?.get(name)?.as_bool();
+    Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    }
+}
+
+/// Makes hidden characters of titles and descriptions visible. The depth is that of parsed JSON.
+fn show(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    Value::String(text) if matches!(key.as_str(), "title" | "description") => {
+                        *text = visible::text(text).into_owned();
+                    }
+                    value => show(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(show),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::definition::Transport;
+
+    fn definition(enabled: Option<&[&str]>, disabled: &[&str]) -> Definition {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Definition {
+            name: "s".to_owned(),
+            transport: Transport::Unusable(String::new()),
+            enabled_tools: enabled.map(owned),
+            disabled_tools: owned(disabled),
+            startup_timeout: Duration::ZERO,
+            tool_timeout: Duration::ZERO,
+        }
+    }
+
+    fn tool(name: &str) -> Value {
+        json!({"name": name, "inputSchema": {"type": "object"}})
+    }
+
+    #[test]
+    fn unusable_tools_duplicates_and_filters() {
+        let definition = definition(Some(&["a", "b", "d"]), &["d"]);
+        let mut builder = Builder::new(&definition);
+        let mut second = tool("a");
+        second["description"] = "other".into();
+        let odd = vec![json!(1), json!({"name": "b"}), tool("x\u{202e}"), tool(&"n".repeat(257))];
+        assert!(builder.add(vec![tool("a"), tool("c"), tool("d"), second]));
+        assert!(builder.add(odd));
+        let catalog = builder.finish(3, true);
+        let names: Vec<&str> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((catalog.generation, names), (3, vec!["a"]));
+        assert!(catalog.tool("a").unwrap().json.get("description").is_none());
+        let warnings = catalog.warnings.join("\n");
+        assert!(warnings.contains("without a usable name"), "{warnings}");
+        assert!(warnings.contains("`x\\u{202e}`"), "{warnings}");
+        assert!(warnings.contains("twice; the first one counts: `a`"), "{warnings}");
+    }
+
+    #[test]
+    fn five_thousand_tools_are_cut_with_a_warning() {
+        let definition = definition(None, &[]);
+        let mut builder = Builder::new(&definition);
+        let page = (0..5000).map(|number| tool(&format!("t{number}"))).collect();
+        assert!(!builder.add(page));
+        let catalog = builder.finish(1, true);
+        assert_eq!(catalog.tools.len(), MAX_TOOLS);
+        assert!(catalog.warnings[0].contains("only the first 1000"), "{:?}", catalog.warnings);
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_definition() {
+        let definition = definition(None, &[]);
+        let digest = |json: Value| {
+            let mut builder = Builder::new(&definition);
+            builder.add(vec![json]);
+            builder.finish(1, true).tools[0].digest
+        };
+        let mut other = tool("a");
+        other["inputSchema"]["properties"] = json!({"x": {}});
+        assert_eq!(digest(tool("a")), digest(tool("a")));
+        assert_ne!(digest(tool("a")), digest(other));
+    }
+}

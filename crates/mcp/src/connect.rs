@@ -1,0 +1,166 @@
+//! Establishes a connection: starts the program or reaches the endpoint, and agrees on the era.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hyper::header::{HeaderName, HeaderValue};
+use rmcp::RoleClient;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RunningService};
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+};
+
+use crate::definition::{self, HttpServer};
+use crate::eras::{Era, Eras};
+use crate::error::{Error, ErrorKind};
+use crate::handler::Handler;
+use crate::http::Http;
+use crate::port::Launcher;
+use crate::probe::{self, LateDiscovery, Probed};
+use crate::server::{Live, Shared};
+use crate::stdio::{EndReason, MAX_MESSAGE, StdioTransport};
+
+/// What connections are made with.
+pub(crate) struct Connector {
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) http: Http,
+    pub(crate) eras: Arc<Eras>,
+}
+
+/// An established connection. Dropped, it ends.
+pub(crate) struct Connection {
+    pub(crate) service: RunningService<RoleClient, Handler>,
+    pub(crate) live: Live,
+    /// Set when the connection ends by itself.
+    pub(crate) end: EndReason,
+    pub(crate) era: Era,
+}
+
+impl Connector {
+    /// Connects in the era that is known of the server, or finds it out.
+    pub(crate) async fn connect(&self, shared: &Arc<Shared>) -> Result<Connection, Error> {
+        let known = self.known_era(shared).await;
+        let connected = match self.attempt(shared, known).await {
+            // A server that was replaced by one of the other era.
+            Err((error, _)) if known.is_some() && disagrees(error.kind) => {
+                self.attempt(shared, None).await
+            }
+            // It answered the probe too late, and does not know the handshake.
+            Err((_, late)) if late.is_set() => self.attempt(shared, Some(Era::Discover)).await,
+            connected => connected,
+        };
+        let connection = connected.map_err(|(error, _)| error)?;
+        self.remember(shared, connection.era).await;
+        Ok(connection)
+    }
+
+    async fn attempt(
+        &self,
+        shared: &Arc<Shared>,
+        known: Option<Era>,
+    ) -> Result<Connection, (Error, LateDiscovery)> {
+        let late = LateDiscovery::default();
+        let limit = known.is_none().then_some(probe::LIMIT);
+        let end = EndReason::default();
+        let connected = match &shared.definition.transport {
+            definition::Transport::Stdio(program) => {
+                let launched = self.launcher.launch(program.clone()).await;
+                let child = launched.map_err(|problem| {
+                    (Error::new(ErrorKind::Unavailable, problem), late.clone())
+                })?;
+                let name = shared.definition.name.clone();
+                let transport = StdioTransport::new(name, child, end.clone());
+                serve(shared, Probed::new(transport, limit, late.clone()), known, &end).await
+            }
+            definition::Transport::Http(server) => {
+                self.http.prepare().await;
+                match settings(server) {
+                    Ok(settings) => {
+                        let http = self.http.clone();
+                        let transport = StreamableHttpClientTransport::with_client(http, settings);
+                        serve(shared, Probed::new(transport, limit, late.clone()), known, &end)
+                            .await
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            definition::Transport::Unusable(reason) => Err(Error::configuration(reason.clone())),
+        };
+        connected.map_err(|error| (error, late))
+    }
+
+    async fn known_era(&self, shared: &Arc<Shared>) -> Option<Era> {
+        let (eras, definition) = (self.eras.clone(), shared.definition.clone());
+        let read = tokio::task::spawn_blocking(move || eras.get(&definition.transport));
+        read.await.ok().flatten()
+    }
+
+    async fn remember(&self, shared: &Arc<Shared>, era: Era) {
+        let (eras, definition) = (self.eras.clone(), shared.definition.clone());
+        let write = move || eras.set(&definition.transport, Some(era));
+        // The file is a cache.
+        let _ = tokio::task::spawn_blocking(write).await;
+    }
+}
+
+/// Whether a failure can mean that a server is of another era than before.
+fn disagrees(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Refused | ErrorKind::Protocol | ErrorKind::Unavailable)
+}
+
+async fn serve<T>(
+    shared: &Arc<Shared>,
+    transport: T,
+    known: Option<Era>,
+    end: &EndReason,
+) -> Result<Connection, Error>
+where
+    T: Transport<RoleClient> + 'static,
+{
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    let lifecycle = match known {
+        Some(Era::Handshake) => ClientLifecycleMode::Initialize,
+        Some(Era::Discover) => ClientLifecycleMode::Discover { preferred_versions },
+        None => ClientLifecycleMode::Auto {
+            preferred_versions,
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        },
+    };
+    let handler = Handler { shared: shared.clone() };
+    let served = handler.serve_with_lifecycle(transport, lifecycle).await;
+    let service = served.map_err(|error| match end.get() {
+        Some(reason) => {
+            let message = format!("the server could not be started: {reason}");
+            Error::new(ErrorKind::Unavailable, message)
+        }
+        None => Error::initialize(&error),
+    })?;
+    let Some(info) = service.peer().peer_info() else { return Err(Error::ended()) };
+    let era = match info.protocol_version.has_initialize() {
+        true => Era::Handshake,
+        false => Era::Discover,
+    };
+    let live = Live { peer: service.peer().clone(), capabilities: info.capabilities.clone() };
+    Ok(Connection { service, live, end: end.clone(), era })
+}
+
+fn settings(server: &HttpServer) -> Result<StreamableHttpClientTransportConfig, Error> {
+    let mut headers = HashMap::new();
+    for (name, value) in &server.headers {
+        let unusable = |what: &str| {
+            Error::configuration(format!("the header `{name}` has {what} that HTTP does not allow"))
+        };
+        let parsed: HeaderName = name.parse().map_err(|_| unusable("a name"))?;
+        let mut value: HeaderValue = value.parse().map_err(|_| unusable("a value"))?;
+        value.set_sensitive(true);
+        headers.insert(parsed, value);
+    }
+    let mut settings = StreamableHttpClientTransportConfig::with_uri(server.url.as_str())
+        .custom_headers(headers)
+        .max_sse_event_size(MAX_MESSAGE)
+        .max_json_response_size(MAX_MESSAGE);
+    settings.auth_header.clone_from(&server.bearer);
+    Ok(settings)
+}

@@ -1,0 +1,122 @@
+//! Why a server cannot be used, or a call to it failed.
+
+use std::fmt;
+
+use rmcp::service::{ClientInitializeError, ServiceError};
+
+/// See the module. The message is for a person; what a server wrote in it has its hidden characters
+/// visible.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub kind: ErrorKind,
+    message: String,
+}
+
+/// What kind of failure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The entry of the configuration cannot be used.
+    Configuration,
+    /// The server cannot be started or reached, or ended.
+    Unavailable,
+    /// The server demands a login.
+    Unauthorized,
+    /// The server does not know what was asked for, or offers it no longer.
+    Unknown,
+    /// The server answered with an error.
+    Refused,
+    /// The server did not answer in time.
+    TimedOut,
+    /// The server does not keep to the protocol, or exceeds a bound.
+    Protocol,
+}
+
+/// Longest text of a server in a message, in characters.
+const MAX_QUOTED: usize = 1000;
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// An entry of the configuration that cannot be used.
+    pub fn configuration(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Configuration, message)
+    }
+
+    /// Why the handshake failed.
+    pub(crate) fn initialize(error: &ClientInitializeError) -> Self {
+        if error.is_authorization_required() {
+            return Self::login();
+        }
+        let kind = match error {
+            ClientInitializeError::JsonRpcError(_) => ErrorKind::Refused,
+            ClientInitializeError::NoCompatibleProtocolVersion { .. } => ErrorKind::Protocol,
+            _ => ErrorKind::Unavailable,
+        };
+        Self::new(kind, format!("the server did not complete the handshake: {}", chain(error)))
+    }
+
+    /// Why a request failed.
+    pub(crate) fn request(error: &ServiceError) -> Self {
+        if error.is_authorization_required() {
+            return Self::login();
+        }
+        match error {
+            ServiceError::McpError(error) => {
+                let text = quoted(&error.message);
+                Self::new(ErrorKind::Refused, format!("{text} (error {})", error.code.0))
+            }
+            ServiceError::TransportClosed => Self::ended(),
+            ServiceError::UnexpectedResponse => Self::new(
+                ErrorKind::Protocol,
+                "the server's answer does not have the form that the protocol demands",
+            ),
+            ServiceError::Timeout { .. } => {
+                Self::new(ErrorKind::TimedOut, "the server did not answer in time")
+            }
+            _ => Self::new(ErrorKind::Unavailable, chain(error)),
+        }
+    }
+
+    pub(crate) fn ended() -> Self {
+        Self::new(ErrorKind::Unavailable, "the server ended before it answered")
+    }
+
+    fn login() -> Self {
+        Self::new(ErrorKind::Unauthorized, "the server demands a login")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Text of a server, cut and with its hidden characters visible.
+pub(crate) fn quoted(text: &str) -> String {
+    let cut: String = text.chars().take(MAX_QUOTED).collect();
+    let shown = visible::text(&cut).into_owned();
+    match cut.len() < text.len() {
+        true => format!("{shown}…"),
+        false => shown,
+    }
+}
+
+/// An error with its sources.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    quoted(&text)
+}

@@ -1,0 +1,32 @@
+//! The client of MCP servers: starts each server once for all threads that may share it, in both eras of
+//! the protocol (2025-11-25 with its handshake, 2026-07-28 without), and calls its tools within bounds.
+//! It knows neither threads nor the application server's protocol, and starts no process itself: a
+//! [`Launcher`] does. Everything that a server sends is data, and is bounded before it is parsed.
+
+#![expect(deprecated, reason = "roots are part of revision 2025-11-25, which servers speak")]
+
+mod calls;
+mod catalog;
+mod connect;
+mod definition;
+pub mod elicitation;
+mod eras;
+mod error;
+mod handler;
+mod http;
+mod pool;
+mod port;
+mod probe;
+mod run;
+mod server;
+mod stdio;
+
+pub use catalog::{Catalog, Digest, Hints, Tool};
+pub use definition::{Definition, HttpServer, Program, Transport};
+pub use error::{Error, ErrorKind};
+pub use pool::{Held, Options, Pool};
+pub use port::{
+    Action, Answer, Audience, BoxFuture, Child, ChildControl, Elicitation, ElicitationMode,
+    Launcher, Output,
+};
+pub use server::{Call, Progress, Server, State};

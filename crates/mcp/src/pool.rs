@@ -1,0 +1,229 @@
+//! All servers of a process: each runs once for all holders that want it, and ends a while after the
+//! last one has left. Without servers in the configuration, nothing runs here.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use http_client::Network;
+use rmcp::model::Implementation;
+use tokio::time::sleep;
+
+use crate::connect::Connector;
+use crate::definition::Definition;
+use crate::eras::Eras;
+use crate::http::Http;
+use crate::port::{Audience, Launcher};
+use crate::run::run;
+use crate::server::{Server, State};
+
+/// What a pool is made with.
+pub struct Options {
+    pub launcher: Arc<dyn Launcher>,
+    pub audience: Arc<dyn Audience>,
+    pub network: Network,
+    /// Where the eras of servers are remembered.
+    pub eras_file: PathBuf,
+    /// The program's name and version, for servers.
+    pub program: (String, String),
+    /// How long a server runs on without holders.
+    pub grace: Duration,
+}
+
+/// See the module. Cheap to clone. Servers end with the last clone.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    connector: Arc<Connector>,
+    audience: Arc<dyn Audience>,
+    identity: Implementation,
+    grace: Duration,
+    servers: Mutex<Servers>,
+}
+
+#[derive(Default)]
+struct Servers {
+    by_definition: HashMap<Arc<Definition>, Server>,
+    by_holder: HashMap<String, Vec<Server>>,
+    /// The server ends: nothing is started any more.
+    is_closed: bool,
+}
+
+/// The servers of a holder. Dropped, it releases them.
+pub struct Held {
+    pool: Weak<Inner>,
+    holder: String,
+}
+
+impl Pool {
+    pub fn new(options: Options) -> Self {
+        let (name, version) = options.program;
+        let connector = Connector {
+            launcher: options.launcher,
+            http: Http::new(options.network),
+            eras: Arc::new(Eras::new(options.eras_file)),
+        };
+        let inner = Inner {
+            connector: Arc::new(connector),
+            audience: options.audience,
+            identity: Implementation::new(name, version),
+            grace: options.grace,
+            servers: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Lets `holder`, who works in `folder`, use these servers. Those that do not run are started in the
+    /// background.
+    pub fn hold(&self, holder: &str, folder: &Path, definitions: Vec<Definition>) -> Held {
+        let held = Held { pool: Arc::downgrade(&self.inner), holder: holder.to_owned() };
+        held.update(folder, definitions);
+        held
+    }
+
+    /// The servers of a holder, in the order of their definitions.
+    pub fn servers(&self, holder: &str) -> Vec<Server> {
+        self.inner.lock().by_holder.get(holder).cloned().unwrap_or_default()
+    }
+
+    /// The servers that run.
+    pub fn all(&self) -> Vec<Server> {
+        self.inner.lock().by_definition.values().cloned().collect()
+    }
+
+    /// Tries failed servers again.
+    pub fn retry_failed(&self) {
+        self.all().iter().for_each(Server::retry);
+    }
+
+    /// Ends all servers, and starts none any more.
+    pub async fn close(&self) {
+        let servers: Vec<Server> = {
+            let mut servers = self.inner.lock();
+            servers.is_closed = true;
+            servers.by_holder.clear();
+            servers.by_definition.drain().map(|(_, server)| server).collect()
+        };
+        for server in &servers {
+            server.stop();
+        }
+        for server in &servers {
+            let mut state = server.shared.state.subscribe();
+            let _ = state.wait_for(|state| *state == State::Cancelled).await;
+        }
+    }
+}
+
+impl Held {
+    /// Replaces the servers of the holder. One that nobody wants any longer ends at once, because its
+    /// configuration changed.
+    pub fn update(&self, folder: &Path, definitions: Vec<Definition>) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        let mut started = Vec::new();
+        let mut unwanted = Vec::new();
+        {
+            let mut servers = pool.lock();
+            if servers.is_closed {
+                return;
+            }
+            let mut wanted = Vec::with_capacity(definitions.len());
+            for definition in definitions {
+                let server = match servers.by_definition.get(&definition) {
+                    Some(server) => server.clone(),
+                    None => {
+                        let definition = Arc::new(definition);
+                        let (identity, audience) = (pool.identity.clone(), pool.audience.clone());
+                        let server = Server::new(definition.clone(), identity, audience);
+                        servers.by_definition.insert(definition, server.clone());
+                        started.push(server.clone());
+                        server
+                    }
+                };
+                server.shared.hold(&self.holder, folder);
+                wanted.push(server);
+            }
+            let before = match wanted.is_empty() {
+                true => servers.by_holder.remove(&self.holder),
+                false => servers.by_holder.insert(self.holder.clone(), wanted.clone()),
+            };
+            for server in before.unwrap_or_default() {
+                let is_kept = wanted.iter().any(|kept| kept.is(&server));
+                if !is_kept && server.shared.release(&self.holder) {
+                    servers.by_definition.remove(server.definition());
+                    unwanted.push(server);
+                }
+            }
+        }
+        for server in started {
+            tokio::spawn(run(server.shared.clone(), pool.connector.clone()));
+        }
+        unwanted.iter().for_each(Server::stop);
+    }
+
+    /// The servers of the holder.
+    pub fn servers(&self) -> Vec<Server> {
+        let Some(pool) = self.pool.upgrade() else { return Vec::new() };
+        pool.lock().by_holder.get(&self.holder).cloned().unwrap_or_default()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        let held = pool.lock().by_holder.remove(&self.holder).unwrap_or_default();
+        let idle: Vec<Server> =
+            held.into_iter().filter(|server| server.shared.release(&self.holder)).collect();
+        if idle.is_empty() {
+            return;
+        }
+        let (grace, pool) = (pool.grace, self.pool.clone());
+        tokio::spawn(async move {
+            sleep(grace).await;
+            if let Some(pool) = pool.upgrade() {
+                pool.reap(idle);
+            }
+        });
+    }
+}
+
+impl Inner {
+    /// Ends those of these servers that have no holder.
+    fn reap(&self, idle: Vec<Server>) {
+        let mut servers = self.lock();
+        for server in idle {
+            let is_idle = server.shared.holders().is_empty();
+            let is_listed =
+                servers.by_definition.get(server.definition()).is_some_and(|one| one.is(&server));
+            if is_idle && is_listed {
+                servers.by_definition.remove(server.definition());
+                server.stop();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Servers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for server in self.lock().by_definition.values() {
+            server.stop();
+        }
+    }
+}
+
+impl Server {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    fn stop(&self) {
+        self.shared.stop.send_replace(true);
+    }
+}

@@ -1,0 +1,95 @@
+//! What the embedding program provides: processes, and the clients who answer a server's questions.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::definition::Program;
+use crate::server::State;
+
+/// A future of a trait object.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Starts the programs of servers.
+pub trait Launcher: Send + Sync {
+    /// Starts a program. When the receiver of its output is dropped, its standard input is closed, and
+    /// it is ended with everything that it started.
+    fn launch(&self, program: Program) -> BoxFuture<'_, Result<Child, String>>;
+}
+
+/// A running program.
+pub struct Child {
+    /// Bounded: the program waits while its output is not read.
+    pub output: mpsc::Receiver<Output>,
+    pub control: Arc<dyn ChildControl>,
+}
+
+/// What a program writes, and its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    Stdout(Bytes),
+    Stderr(Bytes),
+    /// How it ended, as the end of "the program …".
+    Ended(String),
+}
+
+/// The input of a running program.
+pub trait ChildControl: Send + Sync {
+    /// Writes all of `bytes`; waits while the program does not read.
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
+}
+
+/// The clients of the holders of servers.
+pub trait Audience: Send + Sync {
+    /// The state of a server changed. `holders` are those that share it.
+    fn state_changed(&self, holders: &[String], server: &str, state: &State);
+
+    /// The tools of a server changed.
+    fn tools_changed(&self, holders: &[String], server: &str);
+
+    /// A server asks the user. A future that is dropped withdraws the question.
+    fn elicit(&self, question: Elicitation) -> BoxFuture<'_, Answer>;
+}
+
+/// A question of a server to the user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elicitation {
+    pub server: String,
+    /// Whose clients are asked: of the first one that has any.
+    pub holders: Vec<String>,
+    /// The turn of the call that it belongs to, which is one of the first holder.
+    pub turn: Option<String>,
+    pub message: String,
+    pub mode: ElicitationMode,
+    pub meta: Option<Value>,
+}
+
+/// How a server asks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ElicitationMode {
+    /// With a form, whose fields the schema describes.
+    Form { schema: Value },
+    /// On a page that only the user opens.
+    Url { url: String, id: String },
+}
+
+/// The user's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    pub action: Action,
+    /// Values of the form, complete and checked ([`crate::elicitation::complete`]).
+    pub content: Option<Value>,
+}
+
+/// What the user chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Accept,
+    Decline,
+    Cancel,
+}

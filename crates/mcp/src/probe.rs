@@ -1,0 +1,117 @@
+//! The probe for the era of a server: a `server/discover` that a server of the earlier era does not
+//! answer is answered here after a short time, so that the handshake of that era follows.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::time::Instant;
+
+/// How long a server has for the answer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(3);
+
+/// A transport that bounds the probe.
+pub(crate) struct Probed<T> {
+    inner: T,
+    limit: Option<Duration>,
+    probe: Probe,
+    late: LateDiscovery,
+}
+
+enum Probe {
+    None,
+    Waiting { id: RequestId, deadline: Instant },
+    /// It was answered here; the server's own answer is dropped.
+    Expired { id: RequestId },
+}
+
+/// Set when a server answers the probe after its time: it is of the new era, and starts slowly.
+#[derive(Clone, Default)]
+pub(crate) struct LateDiscovery(Arc<AtomicBool>);
+
+impl LateDiscovery {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Transport<RoleClient>> Probed<T> {
+    /// Without a `limit`, nothing is bounded.
+    pub(crate) fn new(inner: T, limit: Option<Duration>, late: LateDiscovery) -> Self {
+        Self { inner, limit, probe: Probe::None, late }
+    }
+
+    async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = match &self.probe {
+                Probe::Waiting { id, deadline } => {
+                    tokio::select! {
+                        message = self.inner.receive() => message?,
+                        () = tokio::time::sleep_until(*deadline) => {
+                            let id = id.clone();
+                            self.probe = Probe::Expired { id: id.clone() };
+                            return Some(unanswered(id));
+                        }
+                    }
+                }
+                Probe::None | Probe::Expired { .. } => self.inner.receive().await?,
+            };
+            let (answered, is_success) = match &message {
+                JsonRpcMessage::Response(response) => (Some(&response.id), true),
+                JsonRpcMessage::Error(error) => (error.id.as_ref(), false),
+                _ => (None, false),
+            };
+            match (&self.probe, answered) {
+                (Probe::Waiting { id, .. }, Some(answered)) if id == answered => {
+                    self.probe = Probe::None;
+                }
+                (Probe::Expired { id }, Some(answered)) if id == answered => {
+                    self.probe = Probe::None;
+                    if is_success {
+                        self.late.0.store(true, Ordering::Relaxed);
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            return Some(message);
+        }
+    }
+}
+
+fn unanswered(id: RequestId) -> ServerJsonRpcMessage {
+    let seconds = LIMIT.as_secs();
+    let message = format!("`server/discover` was not answered within {seconds} s");
+    ServerJsonRpcMessage::error(ErrorData::invalid_request(message, None), Some(id))
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Probed<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(request) = &message
+            && let ClientRequest::DiscoverRequest(_) = &request.request
+            && let Some(limit) = self.limit
+        {
+            let deadline = Instant::now() + limit;
+            self.probe = Probe::Waiting { id: request.id.clone(), deadline };
+        }
+        self.inner.send(message)
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        self.next()
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), T::Error>> + Send {
+        self.inner.close()
+    }
+}

@@ -1,0 +1,209 @@
+//! The task of a server: starts it, watches it, starts it again after a while when it ends, and ends it
+//! when it is no longer wanted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerNotification, SubscriptionFilter,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::calls::ActiveCall;
+use crate::catalog::{Builder, Catalog};
+use crate::connect::{Connection, Connector};
+use crate::eras::Era;
+use crate::error::{Error, ErrorKind};
+use crate::server::requests::page;
+use crate::server::{Live, Shared, State};
+
+/// Pause before the first new start; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Starts in vain, after which a server is started again only when it is wanted anew.
+const MAX_ATTEMPTS: u32 = 8;
+/// A server that ran for this long begins with the first pause again.
+const STEADY: Duration = Duration::from_secs(60);
+/// Shortest time between two lists of tools.
+const REFRESH_PAUSE: Duration = Duration::from_millis(500);
+/// Pages of a list of tools.
+const MAX_PAGES: usize = 100;
+
+/// Runs a server until it is stopped.
+pub(crate) async fn run(shared: Arc<Shared>, connector: Arc<Connector>) {
+    let mut stop = shared.stop.subscribe();
+    tokio::select! {
+        () = keep_running(&shared, &connector) => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+    // The connection was dropped, which ends the program.
+    shared.set_live(None);
+    shared.set_state(State::Cancelled);
+}
+
+async fn keep_running(shared: &Arc<Shared>, connector: &Connector) {
+    let mut attempts = 0;
+    loop {
+        shared.set_state(State::Starting);
+        let begun = Instant::now();
+        let error = match start(shared, connector).await {
+            Ok((connection, catalog)) => {
+                shared.set_live(Some(connection.live.clone()));
+                warn(&catalog);
+                shared.set_state(State::Ready(Arc::new(catalog)));
+                let begun = Instant::now();
+                let error = serve(shared, connection).await;
+                shared.set_live(None);
+                if begun.elapsed() >= STEADY {
+                    attempts = 0;
+                }
+                error
+            }
+            Err(error) => error,
+        };
+        let (name, seconds) = (&shared.definition.name, begun.elapsed().as_secs());
+        tracing::warn!(target: "mcp", "the server `{name}` failed after {seconds} s: {error}");
+        let can_recover = !matches!(error.kind, ErrorKind::Unauthorized | ErrorKind::Configuration);
+        shared.set_state(State::Failed(error));
+        attempts += 1;
+        if can_recover && attempts < MAX_ATTEMPTS {
+            let pause = FIRST_PAUSE.saturating_mul(1 << (attempts - 1)).min(LONGEST_PAUSE);
+            // A wish for the server ends the pause.
+            let _ = timeout(pause, shared.wake.notified()).await;
+        } else {
+            shared.wake.notified().await;
+            attempts = 0;
+        }
+    }
+}
+
+/// Connects and lists the tools, within the time limit of a start.
+async fn start(
+    shared: &Arc<Shared>,
+    connector: &Connector,
+) -> Result<(Connection, Catalog), Error> {
+    let limit = shared.definition.startup_timeout;
+    let work = async {
+        let connection = connector.connect(shared).await?;
+        let listed = tools(shared, &connection.live).await;
+        let catalog = listed.map_err(|error| match connection.end.get() {
+            Some(reason) => ended(&reason),
+            None => error,
+        })?;
+        Ok((connection, catalog))
+    };
+    match timeout(limit, work).await {
+        Ok(started) => started,
+        Err(_) => {
+            let seconds = limit.as_secs_f64();
+            let message = format!(
+                "the server was not ready within {seconds} s; set `startup_timeout_sec` if it needs \
+                 more time"
+            );
+            Err(Error::new(ErrorKind::TimedOut, message))
+        }
+    }
+}
+
+/// Watches a connection to its end. Returns why it ended.
+async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
+    let Connection { service, live, end, era } = connection;
+    // Dropped, it ends the connection.
+    let mut closed = std::pin::pin!(service.waiting());
+    let mut changes = std::pin::pin!(changes(shared, &live, era));
+    loop {
+        tokio::select! {
+            _ = &mut closed => break,
+            () = &mut changes => break,
+            () = shared.refresh.notified() => {
+                let refreshed = async {
+                    refresh(shared, &live).await;
+                    // A server that reports a change with each list is asked no more often.
+                    sleep(REFRESH_PAUSE).await;
+                };
+                tokio::select! {
+                    _ = &mut closed => break,
+                    () = refreshed => {}
+                }
+            }
+            () = shared.roots_changed.notified() => {
+                if era == Era::Handshake {
+                    // A server that is gone is noticed elsewhere.
+                    let _ = live.peer.notify_roots_list_changed().await;
+                }
+            }
+        }
+    }
+    end.get().map_or_else(Error::ended, |reason| ended(&reason))
+}
+
+/// Subscribes to changes of the list where a server of the new era announces them. Never returns.
+async fn changes(shared: &Arc<Shared>, live: &Live, era: Era) {
+    let announces = live.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
+    if era == Era::Discover && announces == Some(true) {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        if let Ok(mut subscription) = live.peer.listen(filter).await {
+            while let Ok(Some(notification)) = subscription.next().await {
+                if let ServerNotification::ToolListChangedNotification(_) = notification {
+                    shared.refresh.notify_one();
+                }
+            }
+            let name = &shared.definition.name;
+            tracing::debug!(target: "mcp", "the server `{name}` ended its subscription");
+        }
+    }
+    std::future::pending().await
+}
+
+/// Lists the tools again. A list that cannot be read leaves the previous one in force.
+async fn refresh(shared: &Arc<Shared>, live: &Live) {
+    let name = &shared.definition.name;
+    let before = shared.state.borrow().clone();
+    let State::Ready(before) = before else { return };
+    match timeout(shared.definition.startup_timeout, tools(shared, live)).await {
+        Ok(Ok(catalog)) if catalog.tools == before.tools => {}
+        Ok(Ok(catalog)) => {
+            warn(&catalog);
+            shared.replace_catalog(Arc::new(catalog));
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(target: "mcp", "the changed tools of `{name}` cannot be read: {error}");
+        }
+        Err(_) => {
+            tracing::warn!(target: "mcp", "the server `{name}` does not list its changed tools");
+        }
+    }
+}
+
+/// The tools of all pages.
+async fn tools(shared: &Arc<Shared>, live: &Live) -> Result<Catalog, Error> {
+    let mut builder = Builder::new(&shared.definition);
+    let mut is_whole = live.capabilities.tools.is_none();
+    let active = ActiveCall::new(None, None, None);
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        if is_whole {
+            break;
+        }
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+        let answer = shared.send(&live.peer, &active, None, request).await?;
+        let (entries, next) = page(&answer, "tools")?;
+        is_whole = next.is_none();
+        cursor = next;
+        if !builder.add(entries) {
+            break;
+        }
+    }
+    Ok(builder.finish(shared.next_generation(), is_whole))
+}
+
+fn warn(catalog: &Catalog) {
+    for warning in &catalog.warnings {
+        tracing::warn!(target: "mcp", "{warning}");
+    }
+}
+
+fn ended(reason: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the server ended: {reason}"))
+}

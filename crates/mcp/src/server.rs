@@ -1,0 +1,309 @@
+//! A server: its state, and requests to it. Cheap to clone; clones are the same server.
+
+pub(crate) mod requests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, Implementation, JsonObject,
+    ListRootsResult, Root, ServerCapabilities,
+};
+use rmcp::service::Peer;
+use rmcp::{RoleClient, model};
+use serde_json::Value;
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
+
+use crate::calls::{ActiveCall, Calls};
+use crate::catalog::{Catalog, Digest};
+use crate::definition::Definition;
+use crate::error::{Error, quoted};
+use crate::port::{Action, Audience, Elicitation, ElicitationMode};
+
+/// Questions of a server that wait for the user at the same time; further ones are refused.
+const MAX_QUESTIONS: usize = 8;
+/// Longest question, with its form or URL, in bytes.
+const MAX_QUESTION: usize = 256 << 10;
+
+/// See the module.
+#[derive(Clone)]
+pub struct Server {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Where a server is in its life.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    Starting,
+    Ready(Arc<Catalog>),
+    /// It is started again after a while, or when it is wanted anew.
+    Failed(Error),
+    /// Its configuration changed, or no holder wants it any longer.
+    Cancelled,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// Who calls: its clients are asked what the server asks.
+    pub holder: Option<String>,
+    /// The turn of the call.
+    pub turn: Option<String>,
+    pub tool: String,
+    /// The definition that was offered: a call of a tool that has changed since is refused.
+    pub digest: Option<Digest>,
+    pub arguments: Option<JsonObject>,
+    pub meta: Option<JsonObject>,
+    pub progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// A report of progress.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    pub progress: f64,
+    pub total: Option<f64>,
+    /// With hidden characters visible.
+    pub message: Option<String>,
+}
+
+/// What the handles of a server, its task and the handler of its messages share.
+pub(crate) struct Shared {
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) identity: Implementation,
+    pub(crate) audience: Arc<dyn Audience>,
+    pub(crate) state: watch::Sender<State>,
+    pub(crate) calls: Calls,
+    /// Set when the server is to end.
+    pub(crate) stop: watch::Sender<bool>,
+    /// A failed server is wanted anew.
+    pub(crate) wake: Notify,
+    /// The list of tools changed.
+    pub(crate) refresh: Notify,
+    /// The folders of the holders changed.
+    pub(crate) roots_changed: Notify,
+    live: Mutex<Option<Live>>,
+    /// Who shares the server, each with its folder.
+    holders: Mutex<BTreeMap<String, PathBuf>>,
+    generation: AtomicU64,
+    questions: Semaphore,
+}
+
+/// A connection that is established.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) capabilities: ServerCapabilities,
+}
+
+impl Server {
+    pub(crate) fn new(
+        definition: Arc<Definition>,
+        identity: Implementation,
+        audience: Arc<dyn Audience>,
+    ) -> Self {
+        let shared = Shared {
+            definition,
+            identity,
+            audience,
+            state: watch::Sender::new(State::Starting),
+            calls: Calls::default(),
+            stop: watch::Sender::new(false),
+            wake: Notify::new(),
+            refresh: Notify::new(),
+            roots_changed: Notify::new(),
+            live: Mutex::default(),
+            holders: Mutex::default(),
+            generation: AtomicU64::new(0),
+            questions: Semaphore::new(MAX_QUESTIONS),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.shared.definition.name
+    }
+
+    pub fn definition(&self) -> &Definition {
+        &self.shared.definition
+    }
+
+    pub fn state(&self) -> State {
+        self.shared.state.borrow().clone()
+    }
+
+    /// Waits until the server is ready or has failed. A failed one is started anew.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub async fn ready(&self) -> Result<Arc<Catalog>, Error> {
+        let mut state = self.shared.state.subscribe();
+        if matches!(*state.borrow_and_update(), State::Failed(_)) {
+            self.shared.wake.notify_one();
+            // The task takes the server out of this state at once.
+            if state.changed().await.is_err() {
+                return Err(Error::ended());
+            }
+        }
+        let settled = state.wait_for(|state| !matches!(state, State::Starting)).await;
+        match settled.as_deref() {
+            Ok(State::Ready(catalog)) => Ok(catalog.clone()),
+            Ok(State::Failed(error)) => Err(error.clone()),
+            _ => Err(Error::ended()),
+        }
+    }
+
+    /// Tries a failed server again at once.
+    pub fn retry(&self) {
+        if matches!(*self.shared.state.borrow(), State::Failed(_)) {
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn set_state(&self, state: State) {
+        self.state.send_replace(state.clone());
+        self.audience.state_changed(&self.holders(), &self.definition.name, &state);
+    }
+
+    /// Replaces the tools of a server that stays ready.
+    pub(crate) fn replace_catalog(&self, catalog: Arc<Catalog>) {
+        self.state.send_replace(State::Ready(catalog));
+        self.audience.tools_changed(&self.holders(), &self.definition.name);
+    }
+
+    pub(crate) fn set_live(&self, live: Option<Live>) {
+        *lock(&self.live) = live;
+    }
+
+    pub(crate) fn live(&self) -> Option<Live> {
+        lock(&self.live).clone()
+    }
+
+    /// A generation that no list of this server had.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn holders(&self) -> Vec<String> {
+        lock(&self.holders).keys().cloned().collect()
+    }
+
+    /// Adds a holder, or changes its folder.
+    pub(crate) fn hold(&self, holder: &str, folder: &Path) {
+        let before = lock(&self.holders).insert(holder.to_owned(), folder.to_owned());
+        if before.as_deref() != Some(folder) {
+            self.roots_changed.notify_one();
+        }
+    }
+
+    /// Removes a holder; returns whether none is left.
+    pub(crate) fn release(&self, holder: &str) -> bool {
+        let mut holders = lock(&self.holders);
+        if holders.remove(holder).is_some() {
+            self.roots_changed.notify_one();
+        }
+        holders.is_empty()
+    }
+
+    /// The folders of all holders.
+    pub(crate) fn roots(&self) -> ListRootsResult {
+        let mut folders: Vec<PathBuf> = lock(&self.holders).values().cloned().collect();
+        folders.sort();
+        folders.dedup();
+        let roots = folders.iter().filter_map(|folder| url::Url::from_directory_path(folder).ok());
+        ListRootsResult::new(roots.map(|root| Root::new(root.as_str().trim_end_matches('/'))).collect())
+    }
+
+    /// Asks the user, in the name of `call` if the question belongs to one.
+    ///
+    /// # Errors
+    /// Too many or too large questions.
+    pub(crate) async fn ask(
+        &self,
+        params: ElicitRequestParams,
+        call: Option<Arc<ActiveCall>>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let refused = |text: &str| ErrorData::invalid_params(text.to_owned(), None);
+        let Ok(_permit) = self.questions.try_acquire() else {
+            return Err(refused("too many questions wait for the user"));
+        };
+        let is_too_long =
+            serde_json::to_vec(&params).is_ok_and(|text| text.len() > MAX_QUESTION);
+        if is_too_long {
+            return Err(refused("the question is too long"));
+        }
+        let _asking = call.as_ref().map(|call| call.ask());
+        let (message, meta, mode) = parts(params)?;
+        let mut holders = self.holders();
+        let caller = call.as_ref().and_then(|call| call.holder.clone());
+        if let Some(caller) = &caller {
+            // A call's question is for whoever made the call, and nobody else.
+            holders = vec![caller.clone()];
+        }
+        let question = Elicitation {
+            server: self.definition.name.clone(),
+            holders,
+            turn: call.and_then(|call| call.turn.clone()),
+            message: quoted_message(&message),
+            mode,
+            meta,
+        };
+        let answer = self.audience.elicit(question).await;
+        let action = match answer.action {
+            Action::Accept => ElicitationAction::Accept,
+            Action::Decline => ElicitationAction::Decline,
+            Action::Cancel => ElicitationAction::Cancel,
+        };
+        let result = ElicitResult::new(action);
+        Ok(match answer.content {
+            Some(content) => result.with_content(content),
+            None => result,
+        })
+    }
+}
+
+fn parts(
+    params: ElicitRequestParams,
+) -> Result<(String, Option<Value>, ElicitationMode), ErrorData> {
+    let json = |meta: Option<model::RequestMetaObject>| {
+        let meta = meta.and_then(|meta| serde_json::to_value(meta).ok());
+        meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()))
+    };
+    match params {
+        ElicitRequestParams::FormElicitationParams { meta, message, requested_schema } => {
+            let schema = serde_json::to_value(requested_schema)
+                .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+            Ok((message, json(meta), ElicitationMode::Form { schema }))
+        }
+        ElicitRequestParams::UrlElicitationParams { meta, message, url, elicitation_id } => {
+            let is_page = url::Url::parse(&url)
+                .is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host());
+            if !is_page || url.chars().any(visible::is_hidden) {
+                let text = "`url` is no address of a page".to_owned();
+                return Err(ErrorData::invalid_params(text, None));
+            }
+            Ok((message, json(meta), ElicitationMode::Url { url, id: elicitation_id }))
+        }
+        _ => Err(ErrorData::invalid_params("this mode of elicitation is unknown", None)),
+    }
+}
+
+/// A question of any length with its hidden characters visible.
+fn quoted_message(message: &str) -> String {
+    visible::text(message).into_owned()
+}
+
+impl Progress {
+    pub(crate) fn new(params: model::ProgressNotificationParam) -> Self {
+        let message = params.message.as_deref().map(quoted);
+        Self { progress: params.progress, total: params.total, message }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

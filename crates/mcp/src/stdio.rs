@@ -1,0 +1,208 @@
+//! The transport over a program's standard input and output: one message a line. What the program
+//! writes to its standard error goes to the log.
+
+mod lines;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::error::quoted;
+use crate::port::{Child, ChildControl, Output};
+use lines::{Line, Lines};
+
+/// Longest message of a server. A longer answer fails its request.
+pub(crate) const MAX_MESSAGE: usize = 8 << 20;
+/// Lines that are no messages in a row; a program that prints more does not speak the protocol.
+const MAX_GARBAGE: usize = 1000;
+/// Of these, as many are logged.
+const LOGGED_GARBAGE: usize = 5;
+/// Longest line of standard error that is logged.
+const MAX_STDERR_LINE: usize = 4 << 10;
+/// Lines of standard error that are logged of a process.
+const MAX_STDERR_LINES: usize = 1000;
+/// A program that reads nothing for this long is ended.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a connection ended, for the message to the user. Shared with the transport.
+#[derive(Clone, Default)]
+pub(crate) struct EndReason(Arc<Mutex<Option<String>>>);
+
+impl EndReason {
+    /// Keeps the first reason.
+    fn set(&self, reason: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+    }
+
+    pub(crate) fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// See the module.
+pub(crate) struct StdioTransport {
+    server: String,
+    /// `None` once the connection has ended.
+    output: Option<mpsc::Receiver<Output>>,
+    control: Arc<dyn ChildControl>,
+    /// Held while a message is written.
+    writing: Arc<tokio::sync::Mutex<()>>,
+    lines: Lines,
+    stderr: Lines,
+    stderr_lines: usize,
+    garbage: usize,
+    received: VecDeque<RxJsonRpcMessage<RoleClient>>,
+    end: EndReason,
+}
+
+impl StdioTransport {
+    pub(crate) fn new(server: String, child: Child, end: EndReason) -> Self {
+        Self {
+            server,
+            output: Some(child.output),
+            control: child.control,
+            writing: Arc::default(),
+            lines: Lines::new(MAX_MESSAGE),
+            stderr: Lines::new(MAX_STDERR_LINE),
+            stderr_lines: 0,
+            garbage: 0,
+            received: VecDeque::new(),
+            end,
+        }
+    }
+
+    /// The next message. Cancel safe: it awaits only the next piece of output.
+    async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if let Some(message) = self.received.pop_front() {
+                return Some(message);
+            }
+            if self.garbage >= MAX_GARBAGE {
+                self.end.set(format!(
+                    "it wrote {MAX_GARBAGE} lines that are no messages; its standard output must \
+                     contain messages of the protocol only"
+                ));
+                self.output = None;
+            }
+            match self.output.as_mut()?.recv().await {
+                Some(Output::Stdout(bytes)) => {
+                    for line in self.lines.push(&bytes) {
+                        self.take(line);
+                    }
+                }
+                Some(Output::Stderr(bytes)) => {
+                    for line in self.stderr.push(&bytes) {
+                        self.log(&line);
+                    }
+                }
+                Some(Output::Ended(how)) => self.end.set(format!("the program {how}")),
+                None => {
+                    self.output = None;
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, line: Line) {
+        let line = match line {
+            Line::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return,
+            Line::Whole(line) => line,
+            Line::TooLong { answers } => return self.take_too_long(answers),
+        };
+        match serde_json::from_slice(&line) {
+            Ok(message) => {
+                self.garbage = 0;
+                self.received.push_back(message);
+            }
+            Err(error) => {
+                self.garbage += 1;
+                if self.garbage <= LOGGED_GARBAGE {
+                    let text = quoted(&String::from_utf8_lossy(&line));
+                    tracing::warn!(
+                        target: "mcp::stdio",
+                        server = self.server,
+                        "a line of standard output is no message ({error}) and is skipped: {text}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Fails the request that an answer was too long for. Without its id, the caller would wait in
+    /// vain, so the connection ends.
+    fn take_too_long(&mut self, answers: Option<Value>) {
+        let mib = MAX_MESSAGE >> 20;
+        let message = format!("the server's answer is longer than {mib} MiB");
+        let id = answers.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
+        let Some(id) = id else {
+            self.end.set(format!("it wrote a message longer than {mib} MiB"));
+            self.output = None;
+            return;
+        };
+        let error = ErrorData::internal_error(message, None);
+        self.received.push_back(ServerJsonRpcMessage::error(error, Some(id)));
+    }
+
+    fn log(&mut self, line: &Line) {
+        self.stderr_lines += 1;
+        let text = match line {
+            _ if self.stderr_lines > MAX_STDERR_LINES => return,
+            Line::Whole(line) => quoted(&String::from_utf8_lossy(line)),
+            Line::TooLong { .. } => format!("[a line of more than {MAX_STDERR_LINE} bytes]"),
+        };
+        let server = &self.server;
+        tracing::info!(target: "mcp::stderr", server, "{text}");
+        if self.stderr_lines == MAX_STDERR_LINES {
+            tracing::info!(target: "mcp::stderr", server, "further lines are not logged");
+        }
+    }
+}
+
+impl Transport<RoleClient> for StdioTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let (control, writing, end) =
+            (self.control.clone(), self.writing.clone(), self.end.clone());
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let write = async {
+                let _writing = writing.lock().await;
+                control.write(&line).await
+            };
+            match tokio::time::timeout(WRITE_TIMEOUT, write).await {
+                Ok(written) => written,
+                Err(_) => {
+                    let seconds = WRITE_TIMEOUT.as_secs();
+                    let reason = format!("it did not read its input for {seconds} s");
+                    end.set(reason.clone());
+                    Err(io::Error::new(io::ErrorKind::TimedOut, reason))
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        self.next()
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        // The launcher ends the program.
+        self.output = None;
+        Ok(())
+    }
+}

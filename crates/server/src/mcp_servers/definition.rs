@@ -1,0 +1,68 @@
+//! Turns entries of the configuration into definitions of servers, with the values of variables.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use config::{Config, McpServer};
+use mcp::{Definition, HttpServer, Program, Transport};
+
+use crate::options::Options;
+
+/// Time limit of a start that the configuration does not limit.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The enabled servers of a configuration. One whose entry cannot be used fails with the reason.
+pub(super) fn definitions(config: &Config, options: &Options) -> Vec<Definition> {
+    let enabled = config.mcp_servers.iter().filter(|(_, server)| server.enabled);
+    enabled.map(|(name, server)| definition(name, server, options)).collect()
+}
+
+fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
+    let transport = transport(name, server, options).unwrap_or_else(Transport::Unusable);
+    let seconds = |limit: u64| Duration::from_secs(limit);
+    let startup_timeout = match (server.startup_timeout_ms, server.startup_timeout_sec) {
+        (Some(limit), _) => Duration::from_millis(*limit),
+        (None, Some(limit)) => seconds(*limit),
+        (None, None) => STARTUP_TIMEOUT,
+    };
+    Definition {
+        name: name.to_owned(),
+        transport,
+        enabled_tools: server.enabled_tools.clone(),
+        disabled_tools: server.disabled_tools.clone(),
+        startup_timeout,
+        tool_timeout: seconds(*server.tool_timeout_sec),
+    }
+}
+
+fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transport, String> {
+    let place = format!("mcp_servers.{name}");
+    match (&server.command, &server.url) {
+        (Some(_), Some(_)) => {
+            Err(format!("`{place}` has both `command` and `url`; keep the one that reaches it"))
+        }
+        (None, None) => Err(format!("`{place}` has neither `command` nor `url`; set one")),
+        (Some(command), None) => Ok(Transport::Stdio(Program {
+            command: command.clone(),
+            args: server.args.clone(),
+            cwd: server.cwd.clone().unwrap_or_else(|| options.cwd.clone()),
+            env: server.env.clone(),
+            env_vars: server.env_vars.clone(),
+        })),
+        (None, Some(url)) => {
+            let variable = |key: &str, variable: &str| {
+                options.variable(variable).filter(|value| !value.is_empty()).ok_or_else(|| {
+                    format!("`{place}.{key}` names the variable {variable}, which is not set; set it")
+                })
+            };
+            let mut headers: BTreeMap<String, String> = server.http_headers.clone();
+            for (header, name) in &server.env_http_headers {
+                let value = variable(&format!("env_http_headers.{header}"), name)?;
+                headers.insert(header.clone(), value);
+            }
+            let bearer = server.bearer_token_env_var.as_deref();
+            let bearer = bearer.map(|name| variable("bearer_token_env_var", name)).transpose()?;
+            Ok(Transport::Http(HttpServer { url: url.0.clone(), headers, bearer }))
+        }
+    }
+}
