@@ -140,8 +140,7 @@ impl<'d> Builder<'d> {
 }
 
 fn named(names: &[String]) -> String {
-    let first: Vec<String> =
-        names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+    let first: Vec<String> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
     match names.len().checked_sub(MAX_NAMED).filter(|rest| *rest > 0) {
         Some(rest) => format!("{} and {rest} more", first.join(", ")),
         None => first.join(", "),

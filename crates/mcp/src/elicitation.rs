@@ -202,8 +202,12 @@ mod tests {
         assert_eq!(complete(&schema, None), Ok(defaults.clone()));
         assert_eq!(whole(json!({"name": null})), Ok(defaults));
         for good in [
-            json!({"score": 1}), json!({"one": "a"}), json!({"many": ["y"]}), json!({"mail": "a@b"}),
-            json!({"day": "2024-02-29"}), json!({"at": "2026-01-31T12:00:00.5+01:00"}),
+            json!({"score": 1}),
+            json!({"one": "a"}),
+            json!({"many": ["y"]}),
+            json!({"mail": "a@b"}),
+            json!({"day": "2024-02-29"}),
+            json!({"at": "2026-01-31T12:00:00.5+01:00"}),
             json!({"page": "https://a/b"}),
         ] {
             assert!(whole(good.clone()).is_ok(), "{good}");
@@ -229,7 +233,8 @@ mod tests {
             let problem = whole(bad.clone()).unwrap_err();
             assert!(problem.contains(part), "{bad}: {problem}");
         }
-        let needed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+        let needed =
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
         assert_eq!(complete(&needed, None), Err("`content.a` is required".to_owned()));
     }
 }

@@ -143,7 +143,9 @@ fn redirect(request: &Outgoing, response: &Response<Incoming>) -> Result<Url, Ht
     let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     let target = location.and_then(|location| request.url.join(location).ok());
     let Some(target) = target else {
-        return Err(HttpError(format!("the server redirects with HTTP {status}, but not where to")));
+        return Err(HttpError(format!(
+            "the server redirects with HTTP {status}, but not where to"
+        )));
     };
     let shown = quoted(target.as_str());
     if target.origin() != request.url.origin() {

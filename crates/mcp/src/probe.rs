@@ -25,9 +25,14 @@ pub(crate) struct Probed<T> {
 
 enum Probe {
     None,
-    Waiting { id: RequestId, deadline: Instant },
+    Waiting {
+        id: RequestId,
+        deadline: Instant,
+    },
     /// It was answered here; the server's own answer is dropped.
-    Expired { id: RequestId },
+    Expired {
+        id: RequestId,
+    },
 }
 
 /// Set when a server answers the probe after its time: it is of the new era, and starts slowly.

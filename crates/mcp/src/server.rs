@@ -215,7 +215,9 @@ impl Shared {
         folders.sort();
         folders.dedup();
         let roots = folders.iter().filter_map(|folder| url::Url::from_directory_path(folder).ok());
-        ListRootsResult::new(roots.map(|root| Root::new(root.as_str().trim_end_matches('/'))).collect())
+        ListRootsResult::new(
+            roots.map(|root| Root::new(root.as_str().trim_end_matches('/'))).collect(),
+        )
     }
 
     /// Asks the user, in the name of `call` if the question belongs to one.
@@ -231,8 +233,7 @@ impl Shared {
         let Ok(_permit) = self.questions.try_acquire() else {
             return Err(refused("too many questions wait for the user"));
         };
-        let is_too_long =
-            serde_json::to_vec(&params).is_ok_and(|text| text.len() > MAX_QUESTION);
+        let is_too_long = serde_json::to_vec(&params).is_ok_and(|text| text.len() > MAX_QUESTION);
         if is_too_long {
             return Err(refused("the question is too long"));
         }

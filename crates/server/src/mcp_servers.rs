@@ -94,9 +94,9 @@ impl McpServers {
             server.ready().await.map_err(|error| {
                 let name = server.name();
                 let place = format!("the required MCP server `{name}` did not start");
-                Error::failed(error.to_string()).within(&place).next_step(format!(
-                    "mend it, or set `mcp_servers.{name}.required` to false"
-                ))
+                Error::failed(error.to_string())
+                    .within(&place)
+                    .next_step(format!("mend it, or set `mcp_servers.{name}.required` to false"))
             })?;
         }
         Ok(())

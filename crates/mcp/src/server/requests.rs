@@ -130,7 +130,8 @@ impl Server {
         if live.capabilities.resources.is_none() {
             return Ok(Vec::new());
         }
-        let request = |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
+        let request =
+            |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
         self.shared.list(&live, "resources", request).await
     }
 
@@ -144,7 +145,9 @@ impl Server {
             return Ok(Vec::new());
         }
         let request = |params| {
-            ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::with_param(params))
+            ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::with_param(
+                params,
+            ))
         };
         match self.shared.list(&live, "resourceTemplates", request).await {
             // Servers with resources need not have templates.
@@ -162,7 +165,8 @@ impl Server {
         if live.capabilities.prompts.is_none() {
             return Ok(Vec::new());
         }
-        let request = |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
+        let request =
+            |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
         self.shared.list(&live, "prompts", request).await
     }
 

@@ -26,7 +26,9 @@ struct Skipped {
 pub(crate) enum Line {
     Whole(Vec<u8>),
     /// It was longer than the bound; `answers` is the id that it contains, if it can be found.
-    TooLong { answers: Option<Value> },
+    TooLong {
+        answers: Option<Value>,
+    },
 }
 
 impl Lines {

@@ -38,7 +38,8 @@ async fn calls_pass_arguments_results_and_metadata() {
     })
     .await;
     let arguments = json!({"a": [1, null]});
-    let meta = json!({"mine": 1, "io.modelcontextprotocol/protocolVersion": "x", "progressToken": 9});
+    let meta =
+        json!({"mine": 1, "io.modelcontextprotocol/protocolVersion": "x", "progressToken": 9});
     let call = Call {
         arguments: arguments.as_object().cloned(),
         meta: meta.as_object().cloned(),
@@ -199,8 +200,10 @@ async fn progress_is_reported_to_the_call_that_it_is_about() {
     let (_held, server) = start(&bench, |message| {
         let token = &message["params"]["_meta"]["progressToken"];
         let report = |token: &Value| {
-            let params = json!({"progressToken": token, "progress": 1, "total": 2, "message": "half"});
-            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
+            let params =
+                json!({"progressToken": token, "progress": 1, "total": 2, "message": "half"});
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+                .to_string()
         };
         Some([vec![report(&json!("other")), report(token)], result(message, text("ok"))].concat())
     })

@@ -164,10 +164,8 @@ fn new_era(message: &Value) -> Option<Vec<String>> {
 async fn a_server_of_the_new_era_is_asked_without_a_handshake_and_gets_its_state_back() {
     let bench = Bench::new();
     bench.fakes.add("new", new_era);
-    *bench.listener.answer.lock().unwrap() = Some(mcp::Answer {
-        action: mcp::Action::Accept,
-        content: Some(json!({"name": "Ada"})),
-    });
+    *bench.listener.answer.lock().unwrap() =
+        Some(mcp::Answer { action: mcp::Action::Accept, content: Some(json!({"name": "Ada"})) });
     let held = bench.pool.hold("t", Path::new("/"), vec![definition("new")]);
     let server = held.servers().remove(0);
     server.ready().await.unwrap();

@@ -131,7 +131,8 @@ async fn status(server: &McpServer, is_full: bool, peer: &Peer) -> McpServerStat
         auth_status: auth_status(server),
     };
     if let Some(catalog) = &catalog {
-        let tools = catalog.tools.iter().filter_map(|tool| parsed(tool.json.clone(), &mut problems));
+        let tools =
+            catalog.tools.iter().filter_map(|tool| parsed(tool.json.clone(), &mut problems));
         row.tools = tools.map(|tool: McpTool| (tool.name.clone(), tool)).collect();
     }
     if catalog.is_some() && is_full {

@@ -59,9 +59,7 @@ impl ThreadClients {
 
     /// The first of the threads that has clients, else the first one that is loaded.
     fn asked_thread(&self, holders: &[String]) -> Option<(String, ThreadHandle)> {
-        let loaded = || {
-            holders.iter().filter_map(|id| Some((id.clone(), self.threads.get(id)?)))
-        };
+        let loaded = || holders.iter().filter_map(|id| Some((id.clone(), self.threads.get(id)?)));
         loaded().find(|(_, handle)| !handle.clients().is_empty()).or_else(|| loaded().next())
     }
 }

@@ -52,7 +52,9 @@ fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transp
         (None, Some(url)) => {
             let variable = |key: &str, variable: &str| {
                 options.variable(variable).filter(|value| !value.is_empty()).ok_or_else(|| {
-                    format!("`{place}.{key}` names the variable {variable}, which is not set; set it")
+                    format!(
+                        "`{place}.{key}` names the variable {variable}, which is not set; set it"
+                    )
                 })
             };
             let mut headers: BTreeMap<String, String> = server.http_headers.clone();

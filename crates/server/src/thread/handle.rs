@@ -209,9 +209,11 @@ impl ThreadHandle {
     /// Waits until a client subscribes to the thread; never returns when the thread has ended.
     pub(crate) async fn first_clients(&self) -> Vec<Arc<Peer>> {
         let mut clients = self.clients.clone();
-        match clients.wait_for(|clients| !clients.is_empty()).await {
-            Ok(clients) => clients.clone(),
-            Err(_) => std::future::pending().await,
+        let found = clients.wait_for(|clients| !clients.is_empty()).await;
+        let found = found.map(|clients| clients.clone()).ok();
+        match found {
+            Some(clients) => clients,
+            None => std::future::pending().await,
         }
     }
 

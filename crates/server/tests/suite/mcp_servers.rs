@@ -1,0 +1,210 @@
+//! MCP servers over the protocol, with a server that is a shell script: their states, their tools and
+//! resources, their questions, and those that are required.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::TestEnvironment;
+
+use crate::says;
+
+/// A server of the earlier era. It logs its start, its environment and its end.
+const SCRIPT: &str = r#"
+log=$1
+echo started >>"$log"; env >>"$log"
+say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$1" "$2"; }
+tools='"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"hidden","inputSchema":{"type":"object"}}]'
+form='{"type":"object","properties":{"n":{"type":"integer","default":4}}}'
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+  *'"method":"initialize"'*)
+    say "$id" '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"s","version":"1"}}';;
+  *'"method":"tools/list"'*) say "$id" "\"result\":{$tools}";;
+  *'"method":"resources/list"'*)
+    say "$id" '"result":{"resources":[{"name":"r","uri":"test://r"}]}';;
+  *'"method":"resources/templates/list"'*) say "$id" '"error":{"code":-32601,"message":"no"}';;
+  *'"method":"resources/read"'*)
+    say "$id" '"result":{"contents":[{"uri":"test://r","text":"content"}]}';;
+  *'"method":"tools/call"'*'"name":"ask"'*)
+    call=$id
+    say 900 "\"method\":\"elicitation/create\",\"params\":{\"message\":\"How many?\",\"requestedSchema\":$form}"
+    read -r answer
+    text=$(printf %s "$answer" | sed 's/.*"result"://; s/"/\\"/g')
+    say "$call" "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$text\"}]}";;
+  *'"method":"tools/call"'*)
+    say "$id" '"result":{"content":[{"type":"text","text":"done"}],"isError":false}';;
+  *'"method":"server/discover"'*) say "$id" '"error":{"code":-32601,"message":"no"}';;
+  esac
+done
+echo ended >>"$log"
+"#;
+
+struct Bench {
+    env: TestEnvironment,
+    log: PathBuf,
+}
+
+impl Bench {
+    /// `keys`: further keys of the entry.
+    async fn new(keys: &str) -> Self {
+        let mut env = TestEnvironment::with_responses(json!([says("One.")])).await;
+        env.variables.push(("MY_TOKEN".into(), "secret".into()));
+        let (script, log) = (env.root().join("server.sh"), env.root().join("server.log"));
+        std::fs::write(&script, SCRIPT).unwrap();
+        let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+        env.write_config(&format!(
+            "{text}\n[mcp_servers.one]\ncommand = \"sh\"\nargs = [{script:?}, {log:?}]\n{keys}\n"
+        ));
+        Self { env, log }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn count(&self, line: &str) -> usize {
+        self.log().lines().filter(|logged| *logged == line).count()
+    }
+}
+
+fn call(thread: &str, tool: &str) -> Value {
+    json!({ "threadId": thread, "server": "one", "tool": tool, "arguments": {} })
+}
+
+#[tokio::test]
+async fn tools_and_resources_are_listed_called_and_read() {
+    let bench = Bench::new("disabled_tools = [\"hidden\"]\nenv = { MINE = \"1\" }").await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let listed = peer.call("mcpServerStatus/list", json!({})).await;
+    let row = &listed["data"][0];
+    assert_eq!((&row["name"], &row["authStatus"]), (&json!("one"), &json!("unsupported")));
+    let tools: Vec<&String> = row["tools"].as_object().unwrap().keys().collect();
+    assert_eq!(tools, ["ask", "echo"]);
+    assert_eq!(row["resources"][0]["uri"], "test://r");
+    let brief = json!({ "detail": "toolsAndAuthOnly", "limit": 1 });
+    assert_eq!(peer.call("mcpServerStatus/list", brief).await["data"][0]["resources"], json!([]));
+    let read = json!({ "server": "one", "uri": "test://r" });
+    let read = peer.call("mcpServer/resource/read", read).await;
+    assert_eq!(read["contents"][0]["text"], "content");
+
+    let mut threads = Vec::new();
+    for _ in 0..5 {
+        threads.push(peer.start_thread(json!({})).await);
+    }
+    let is_ready = |status: &Value| status["name"] == "one" && status["status"] == "ready";
+    peer.expect_where("mcpServer/startupStatus/updated", is_ready).await;
+    let done = peer.call("mcpServer/tool/call", call(&threads[4], "echo")).await;
+    assert_eq!(done["content"][0]["text"], "done");
+    assert_eq!(done["isError"], false);
+    let unknown = peer.refused("mcpServer/tool/call", call(&threads[0], "hidden")).await;
+    assert!(unknown.message.contains("offers no tool `hidden`"), "{}", unknown.message);
+    let mut other = call(&threads[0], "echo");
+    other["server"] = "two".into();
+    let unknown = peer.refused("mcpServer/tool/call", other).await;
+    assert!(unknown.message.contains("no MCP server `two`"), "{}", unknown.message);
+    let mut odd = call(&threads[0], "echo");
+    odd["arguments"] = json!([1]);
+    let odd = peer.refused("mcpServer/tool/call", odd).await;
+    assert!(odd.message.contains("`arguments` must be an object"), "{}", odd.message);
+    // One process for all of them, with an environment of its own, which ends with the server.
+    assert_eq!((bench.count("started"), bench.count("MINE=1")), (1, 1));
+    assert!(!bench.log().contains("MY_TOKEN"), "{}", bench.log());
+    server.stop().await;
+    assert_eq!(bench.count("ended"), 1);
+}
+
+#[tokio::test]
+async fn a_question_is_answered_with_the_defaults_of_its_form() {
+    let bench = Bench::new("").await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let id = peer.send("mcpServer/tool/call", call(&thread, "ask")).await;
+    let asked = peer.asked("mcpServer/elicitation/request").await;
+    assert_eq!(asked.params["threadId"], thread.as_str());
+    assert_eq!(
+        (&asked.params["serverName"], &asked.params["mode"]),
+        (&json!("one"), &json!("form"))
+    );
+    assert_eq!(asked.params["requestedSchema"]["properties"]["n"]["default"], 4);
+    peer.answer(&asked, json!({ "action": "accept", "content": {} })).await;
+    let done = peer.response(id).await.unwrap();
+    assert_eq!(done["content"][0]["text"], r#"{"action":"accept","content":{"n":4}}"#);
+    peer.expect("serverRequest/resolved").await;
+    // Values that the form does not allow count as no answer.
+    let id = peer.send("mcpServer/tool/call", call(&thread, "ask")).await;
+    let asked = peer.asked("mcpServer/elicitation/request").await;
+    peer.answer(&asked, json!({ "action": "accept", "content": { "n": "many" } })).await;
+    let warning = peer.expect("warning").await;
+    assert!(warning["message"].as_str().unwrap().contains("content.n"), "{warning}");
+    let done = peer.response(id).await.unwrap();
+    assert_eq!(done["content"][0]["text"], r#"{"action":"cancel"}"#);
+    // A policy that lets no questions through declines them.
+    let granular = json!({ "sandbox_approval": true, "rules": true, "mcp_elicitations": false });
+    let strict = json!({ "approvalPolicy": { "granular": granular } });
+    let strict = peer.start_thread(strict).await;
+    let done = peer.call("mcpServer/tool/call", call(&strict, "ask")).await;
+    assert_eq!(done["content"][0]["text"], r#"{"action":"decline"}"#);
+}
+
+#[tokio::test]
+async fn only_a_required_server_that_fails_refuses_a_thread() {
+    let bench = Bench::new("[mcp_servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]").await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let is_starting = |status: &Value| status["name"] == "slow" && status["status"] == "starting";
+    peer.expect_where("mcpServer/startupStatus/updated", is_starting).await;
+    let required = |program: &str| {
+        json!({ "mcp_servers": { "needed": {
+            "command": program, "required": true, "startup_timeout_ms": 200,
+        } } })
+    };
+    let refused = peer.refused("thread/start", json!({ "config": required("false") })).await;
+    let message = &refused.message;
+    assert!(message.contains("required MCP server `needed` did not start"), "{message}");
+    assert!(message.contains("exit code 1"), "{message}");
+    let resume = json!({ "threadId": thread, "config": required("nothing-like-it") });
+    // A loaded thread has its servers already.
+    peer.call("thread/resume", resume).await;
+    let both = json!({ "mcp_servers": { "odd": { "command": "x", "url": "http://y/" } } });
+    peer.start_thread(json!({ "config": both })).await;
+    let has_failed = |status: &Value| status["name"] == "odd" && status["status"] == "failed";
+    let failed = peer.expect_where("mcpServer/startupStatus/updated", has_failed).await;
+    assert!(failed["error"].as_str().unwrap().contains("both `command` and `url`"), "{failed}");
+    let missing = json!({ "mcp_servers": { "web": {
+        "url": "http://127.0.0.1:9/mcp", "bearer_token_env_var": "NO_SUCH_TOKEN",
+    } } });
+    peer.start_thread(json!({ "config": missing })).await;
+    let has_failed = |status: &Value| status["name"] == "web" && status["status"] == "failed";
+    let failed = peer.expect_where("mcpServer/startupStatus/updated", has_failed).await;
+    assert!(failed["error"].as_str().unwrap().contains("NO_SUCH_TOKEN"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_server_and_what_it_started_end_with_the_program() {
+    let env = Bench::new("").await.env;
+    let pids = env.root().join("pids");
+    let script = format!("sleep 1000 & echo $! > {}; exec sleep 1000", pids.display());
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!(
+        "{text}\n[mcp_servers.tree]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n"
+    ));
+    let server = env.start();
+    let mut peer = server.connect().await;
+    peer.start_thread(json!({})).await;
+    let child = loop {
+        match std::fs::read_to_string(&pids) {
+            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    assert!(PathBuf::from(format!("/proc/{child}")).exists());
+    server.stop().await;
+    while PathBuf::from(format!("/proc/{child}")).exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
