@@ -46,7 +46,7 @@ pub use requirements::{
 pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};
 pub use table::{
-    Access, Agents, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, Granular, McpServer,
-    NetworkMode, NetworkPermissions, OssProvider, Personality, ReasoningEffort, ReasoningSummary,
-    SandboxMode, ServiceTier, ShellEnvironmentPolicy, Verbosity, WebSearch, WorkspaceWrite,
+    Access, Agents, ApprovalPolicy, ApprovalsReviewer, EnvironmentInherit, Granular, NetworkMode,
+    NetworkPermissions, OssProvider, Personality, ReasoningEffort, ReasoningSummary, SandboxMode,
+    ServiceTier, ShellEnvironmentPolicy, Verbosity, WebSearch, WorkspaceWrite,
 };

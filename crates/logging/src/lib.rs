@@ -32,6 +32,7 @@ const OWN_TARGETS: &[&str] = &[
     "images",
     "jsonrpc",
     "logging",
+    "mcp",
     "model",
     "model_server",
     "patch",

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
@@ -12,6 +13,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
 };
 
+use crate::auth;
 use crate::definition::{self, HttpServer};
 use crate::eras::{Era, Eras};
 use crate::error::{Error, ErrorKind};
@@ -27,6 +29,7 @@ pub(crate) struct Connector {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) http: Http,
     pub(crate) eras: Arc<Eras>,
+    pub(crate) logins: auth::Store,
 }
 
 /// An established connection. Dropped, it ends.
@@ -76,19 +79,38 @@ impl Connector {
             }
             definition::Transport::Http(server) => {
                 self.http.prepare().await;
-                match settings(server) {
-                    Ok(settings) => {
-                        let http = self.http.clone();
-                        let transport = StreamableHttpClientTransport::with_client(http, settings);
-                        serve(shared, Probed::new(transport, limit, late.clone()), known, &end)
-                            .await
-                    }
-                    Err(error) => Err(error),
-                }
+                self.reach(shared, server, (limit, &late), known).await
             }
             definition::Transport::Unusable(reason) => Err(Error::configuration(reason.clone())),
         };
         connected.map_err(|error| (error, late))
+    }
+
+    /// Connects to an endpoint, with the login at it if there is one.
+    async fn reach(
+        &self,
+        shared: &Arc<Shared>,
+        server: &HttpServer,
+        (limit, late): (Option<Duration>, &LateDiscovery),
+        known: Option<Era>,
+    ) -> Result<Connection, Error> {
+        let end = EndReason::default();
+        let settings = settings(server)?;
+        let authorized = match server.has_credentials() {
+            true => None,
+            false => auth::authorized(&self.http, server, &self.logins).await?,
+        };
+        match authorized {
+            Some(client) => {
+                let transport = StreamableHttpClientTransport::with_client(client, settings);
+                serve(shared, Probed::new(transport, limit, late.clone()), known, &end).await
+            }
+            None => {
+                let http = self.http.clone();
+                let transport = StreamableHttpClientTransport::with_client(http, settings);
+                serve(shared, Probed::new(transport, limit, late.clone()), known, &end).await
+            }
+        }
     }
 
     async fn known_era(&self, shared: &Arc<Shared>) -> Option<Era> {
@@ -135,7 +157,12 @@ where
             let message = format!("the server could not be started: {reason}");
             Error::new(ErrorKind::Unavailable, message)
         }
-        None => Error::initialize(&error),
+        None => {
+            if let Some(challenge) = error.auth_challenge() {
+                shared.set_challenge(challenge);
+            }
+            Error::initialize(&error)
+        }
     })?;
     let Some(info) = service.peer().peer_info() else { return Err(Error::ended()) };
     let era = match info.protocol_version.has_initialize() {

@@ -54,6 +54,29 @@ pub struct HttpServer {
     pub headers: BTreeMap<String, String>,
     /// Token of every request.
     pub bearer: Option<String>,
+    pub oauth: Oauth,
+}
+
+/// How the program logs in at an endpoint.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Oauth {
+    /// Scopes to request; when empty, those that the server asks for.
+    pub scopes: Vec<String>,
+    /// The `resource` parameter of RFC 8707 in place of the one that the metadata name.
+    pub resource: Option<String>,
+    /// A client that is registered at the authorization server.
+    pub client_id: Option<String>,
+    pub client_secret: Option<String>,
+    /// Address of a client ID metadata document.
+    pub client_metadata_url: Option<String>,
+}
+
+impl HttpServer {
+    /// Whether requests have credentials of the configuration, so that no login is needed.
+    pub fn has_credentials(&self) -> bool {
+        let is_authorization = |name: &String| name.eq_ignore_ascii_case("authorization");
+        self.bearer.is_some() || self.headers.keys().any(is_authorization)
+    }
 }
 
 impl Definition {

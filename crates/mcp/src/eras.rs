@@ -99,7 +99,7 @@ mod tests {
         let path = folder.path().join("eras.json");
         let server = |url: &str| {
             let (url, headers) = (url.to_owned(), BTreeMap::new());
-            Transport::Http(HttpServer { url, headers, bearer: None })
+            Transport::Http(HttpServer { url, headers, bearer: None, oauth: Default::default() })
         };
         let (one, other) = (server("https://a"), server("https://b"));
         let eras = Eras::new(path.clone());

@@ -84,7 +84,7 @@ impl Error {
     }
 
     fn login() -> Self {
-        Self::new(ErrorKind::Unauthorized, "the server demands a login")
+        Self::new(ErrorKind::Unauthorized, "the server demands a login, or one with a wider scope")
     }
 }
 

@@ -36,6 +36,8 @@ use limit::EventLimit;
 const MAX_REDIRECTS: usize = 5;
 /// Longest text of an answer in a message.
 const MAX_DIAGNOSTIC: usize = 4 << 10;
+/// Longest answer of a login service.
+const MAX_LOGIN_ANSWER: usize = 1 << 20;
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 const BOTH: &str = "application/json, text/event-stream";
@@ -111,6 +113,28 @@ impl Http {
             shared.network.client(&files, &POOL).map_err(|error| error.to_string())
         };
         shared.client.get_or_init(build).clone().map_err(HttpError)
+    }
+
+    /// Sends a request of a login and reads its whole answer, without following a redirect.
+    pub(crate) async fn plain(
+        &self,
+        method: Method,
+        uri: hyper::Uri,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, HeaderMap, Vec<u8>), Failure> {
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        let origin = uri.authority().map_or_else(String::new, ToString::to_string);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let response = self.client()?.request(request).await.map_err(|error| {
+            let advice = http_client::permanent_problem(&error).unwrap_or_default();
+            HttpError(format!("{} cannot be reached: {}{advice}", quoted(&origin), chain(&error)))
+        })?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = whole_body(response, MAX_LOGIN_ANSWER).await?;
+        Ok((status, headers, body))
     }
 
     /// Sends a request and follows redirects within its origin.

@@ -5,6 +5,7 @@
 
 #![expect(deprecated, reason = "roots are part of revision 2025-11-25, which servers speak")]
 
+mod auth;
 mod calls;
 mod catalog;
 mod connect;
@@ -21,8 +22,9 @@ mod run;
 mod server;
 mod stdio;
 
+pub use auth::{Callback, Login};
 pub use catalog::{Catalog, Digest, Hints, Tool};
-pub use definition::{Definition, HttpServer, Program, Transport};
+pub use definition::{Definition, HttpServer, Oauth, Program, Transport};
 pub use error::{Error, ErrorKind};
 pub use pool::{Held, Options, Pool};
 pub use port::{

@@ -10,13 +10,18 @@ use http_client::Network;
 use rmcp::model::Implementation;
 use tokio::time::sleep;
 
+use crate::auth::{self, Callback, Login, Store};
 use crate::connect::Connector;
-use crate::definition::Definition;
+use crate::definition::{Definition, HttpServer, Transport};
 use crate::eras::Eras;
+use crate::error::Error;
 use crate::http::Http;
 use crate::port::{Audience, Launcher};
 use crate::run::run;
 use crate::server::{Server, State};
+
+/// How long a server has to begin a new connection.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a pool is made with.
 pub struct Options {
@@ -25,6 +30,8 @@ pub struct Options {
     pub network: Network,
     /// Where the eras of servers are remembered.
     pub eras_file: PathBuf,
+    /// Where logins are stored.
+    pub logins_folder: PathBuf,
     /// The program's name and version, for servers.
     pub program: (String, String),
     /// How long a server runs on without holders.
@@ -66,6 +73,7 @@ impl Pool {
             launcher: options.launcher,
             http: Http::new(options.network),
             eras: Arc::new(Eras::new(options.eras_file)),
+            logins: Store::new(options.logins_folder),
         };
         let inner = Inner {
             connector: Arc::new(connector),
@@ -98,6 +106,62 @@ impl Pool {
     /// Tries failed servers again.
     pub fn retry_failed(&self) {
         self.all().iter().for_each(Server::retry);
+    }
+
+    /// Begins a login at an endpoint.
+    ///
+    /// # Errors
+    /// No login is possible there.
+    pub async fn log_in(
+        &self,
+        endpoint: &HttpServer,
+        callback: &Callback,
+        scopes: Vec<String>,
+    ) -> Result<Login, Error> {
+        let connector = &self.inner.connector;
+        connector.http.prepare().await;
+        let challenge = self.at(endpoint).iter().find_map(|server| server.shared.challenge());
+        let (http, logins) = (&connector.http, &connector.logins);
+        auth::begin(http, endpoint, logins, callback, scopes, challenge).await
+    }
+
+    /// Whether there is a login at an endpoint.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn has_login(&self, endpoint: &HttpServer) -> Result<bool, Error> {
+        self.inner.connector.logins.has_login(endpoint).await
+    }
+
+    /// Forgets the login at an endpoint; returns whether there was one.
+    ///
+    /// # Errors
+    /// It cannot be deleted.
+    pub async fn log_out(&self, endpoint: &HttpServer) -> Result<bool, Error> {
+        let was_there = self.inner.connector.logins.log_out(endpoint).await?;
+        self.reconnect(endpoint).await;
+        Ok(was_there)
+    }
+
+    /// Connects anew to an endpoint whose login has changed. Returns when requests use the new
+    /// connection.
+    pub async fn reconnect(&self, endpoint: &HttpServer) {
+        for server in self.at(endpoint) {
+            let mut state = server.shared.state.subscribe();
+            server.reconnect();
+            // One that is about to start does so with the new login.
+            let _ = tokio::time::timeout(RECONNECT_TIMEOUT, state.changed()).await;
+        }
+    }
+
+    /// The servers at an endpoint.
+    fn at(&self, endpoint: &HttpServer) -> Vec<Server> {
+        let mut servers = self.all();
+        servers.retain(|server| match &server.definition().transport {
+            Transport::Http(other) => other.url == endpoint.url,
+            _ => false,
+        });
+        servers
     }
 
     /// Ends all servers, and starts none any more.

@@ -29,17 +29,18 @@ pub struct Child {
     pub control: Arc<dyn ChildControl>,
 }
 
-/// What a program writes, and its end.
+/// What a program writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     Stdout(Bytes),
     Stderr(Bytes),
-    /// How it ended, as the end of "the program …".
-    Ended(String),
 }
 
-/// The input of a running program.
+/// The input of a running program, and its end.
 pub trait ChildControl: Send + Sync {
+    /// Waits until the program has ended. Returns how, as the end of "the program …".
+    fn ended(&self) -> BoxFuture<'_, String>;
+
     /// Writes all of `bytes`; waits while the program does not read.
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
 }

@@ -52,12 +52,18 @@ async fn keep_running(shared: &Arc<Shared>, connector: &Connector) {
                 warn(&catalog);
                 shared.set_state(State::Ready(Arc::new(catalog)));
                 let begun = Instant::now();
-                let error = serve(shared, connection).await;
+                let error = tokio::select! {
+                    error = serve(shared, connection) => Some(error),
+                    () = shared.reconnect.notified() => None,
+                };
                 shared.set_live(None);
                 if begun.elapsed() >= STEADY {
                     attempts = 0;
                 }
-                error
+                match error {
+                    Some(error) => error,
+                    None => continue,
+                }
             }
             Err(error) => error,
         };

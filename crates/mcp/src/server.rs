@@ -83,6 +83,10 @@ pub(crate) struct Shared {
     pub(crate) refresh: Notify,
     /// The folders of the holders changed.
     pub(crate) roots_changed: Notify,
+    /// The connection is to be made anew.
+    pub(crate) reconnect: Notify,
+    /// The last demand for a login.
+    challenge: Mutex<Option<String>>,
     live: Mutex<Option<Live>>,
     /// Who shares the server, each with its folder.
     holders: Mutex<BTreeMap<String, PathBuf>>,
@@ -113,6 +117,8 @@ impl Server {
             wake: Notify::new(),
             refresh: Notify::new(),
             roots_changed: Notify::new(),
+            reconnect: Notify::new(),
+            challenge: Mutex::default(),
             live: Mutex::default(),
             holders: Mutex::default(),
             generation: AtomicU64::new(0),
@@ -155,6 +161,14 @@ impl Server {
         }
     }
 
+    /// Connects anew, with the login that there is now.
+    pub(crate) fn reconnect(&self) {
+        match *self.shared.state.borrow() {
+            State::Failed(_) => self.shared.wake.notify_one(),
+            _ => self.shared.reconnect.notify_one(),
+        }
+    }
+
     /// Tries a failed server again at once.
     pub fn retry(&self) {
         if matches!(*self.shared.state.borrow(), State::Failed(_)) {
@@ -167,6 +181,14 @@ impl Shared {
     pub(crate) fn set_state(&self, state: State) {
         self.state.send_replace(state.clone());
         self.audience.state_changed(&self.holders(), &self.definition.name, &state);
+    }
+
+    pub(crate) fn set_challenge(&self, challenge: &str) {
+        *lock(&self.challenge) = Some(challenge.to_owned());
+    }
+
+    pub(crate) fn challenge(&self) -> Option<String> {
+        lock(&self.challenge).clone()
     }
 
     /// Replaces the tools of a server that stays ready.

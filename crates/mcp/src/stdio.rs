@@ -32,6 +32,8 @@ const MAX_STDERR_LINE: usize = 4 << 10;
 const MAX_STDERR_LINES: usize = 1000;
 /// A program that reads nothing for this long is ended.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a program that closed its streams has to end.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why a connection ended, for the message to the user. Shared with the transport.
 #[derive(Clone, Default)]
@@ -41,6 +43,13 @@ impl EndReason {
     /// Keeps the first reason.
     fn set(&self, reason: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+    }
+
+    /// Keeps how the program ended, if it ends soon.
+    async fn set_from(&self, control: &dyn ChildControl) {
+        if let Ok(how) = tokio::time::timeout(END_TIMEOUT, control.ended()).await {
+            self.set(format!("the program {how}"));
+        }
     }
 
     pub(crate) fn get(&self) -> Option<String> {
@@ -61,6 +70,8 @@ pub(crate) struct StdioTransport {
     stderr_lines: usize,
     garbage: usize,
     received: VecDeque<RxJsonRpcMessage<RoleClient>>,
+    /// The program closed its output.
+    is_over: bool,
     end: EndReason,
 }
 
@@ -76,6 +87,7 @@ impl StdioTransport {
             stderr_lines: 0,
             garbage: 0,
             received: VecDeque::new(),
+            is_over: false,
             end,
         }
     }
@@ -93,6 +105,9 @@ impl StdioTransport {
                 ));
                 self.output = None;
             }
+            if self.is_over {
+                self.end.set_from(&*self.control).await;
+            }
             match self.output.as_mut()?.recv().await {
                 Some(Output::Stdout(bytes)) => {
                     for line in self.lines.push(&bytes) {
@@ -104,10 +119,10 @@ impl StdioTransport {
                         self.log(&line);
                     }
                 }
-                Some(Output::Ended(how)) => self.end.set(format!("the program {how}")),
                 None => {
+                    // Before the wait, which can be canceled.
+                    self.is_over = true;
                     self.output = None;
-                    return None;
                 }
             }
         }
@@ -185,7 +200,11 @@ impl Transport<RoleClient> for StdioTransport {
                 control.write(&line).await
             };
             match tokio::time::timeout(WRITE_TIMEOUT, write).await {
-                Ok(written) => written,
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => {
+                    end.set_from(&*control).await;
+                    Err(error)
+                }
                 Err(_) => {
                     let seconds = WRITE_TIMEOUT.as_secs();
                     let reason = format!("it did not read its input for {seconds} s");

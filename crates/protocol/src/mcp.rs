@@ -19,7 +19,7 @@ methods! {
     /// Starts a login at a server.
     McpServerOauthLogin = "mcpServer/oauth/login",
         mcp_server_oauth_login(McpServerOauthLoginParams) -> McpServerOauthLoginResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Reads a resource.
     McpServerResourceRead = "mcpServer/resource/read",

@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use config::Config;
+use config::table::CredentialsStore;
 use http_client::Network;
-use mcp::{Held, Pool, Server};
+use mcp::{Callback, Held, HttpServer, Pool, Server, Transport};
 use protocol::McpServerStartupStatusUpdated;
+use tokio::sync::Semaphore;
 
 use crate::command_runner::CommandRunner;
 use crate::connection::Peer;
@@ -29,6 +31,12 @@ use launcher::SandboxLauncher;
 const GRACE: Duration = Duration::from_secs(60);
 /// Where the eras of servers are remembered, in the home.
 const ERAS_FILE: &str = "mcp-eras.json";
+/// Where logins are stored, in the home.
+const LOGINS_FOLDER: &str = "mcp-logins";
+/// Logins that wait for the browser at the same time.
+const MAX_LOGINS: usize = 8;
+/// How long a login waits for the browser when the client names no time, and at most.
+const LOGIN_TIMEOUTS: (Duration, Duration) = (Duration::from_mins(5), Duration::from_hours(1));
 
 /// See the module.
 pub(crate) struct McpServers {
@@ -36,6 +44,7 @@ pub(crate) struct McpServers {
     options: Arc<Options>,
     /// Numbers the holders that are no threads.
     guests: AtomicU64,
+    logins: Arc<Semaphore>,
 }
 
 /// The servers of a loaded thread; released when the thread is unloaded.
@@ -57,10 +66,12 @@ impl McpServers {
             audience: Arc::new(ThreadClients::new(threads, requests)),
             network,
             eras_file: options.home.join(ERAS_FILE),
+            logins_folder: options.home.join(LOGINS_FOLDER),
             program: ("agentd".to_owned(), options.version.clone()),
             grace: GRACE,
         });
-        Self { pool, options, guests: AtomicU64::new(0) }
+        let logins = Arc::new(Semaphore::new(MAX_LOGINS));
+        Self { pool, options, guests: AtomicU64::new(0), logins }
     }
 
     /// Lets a thread use the servers of its configuration. Those that do not run are started in the
@@ -107,6 +118,55 @@ impl McpServers {
         self.pool.servers(thread)
     }
 
+    /// Begins a login at a server. Returns the address that the user opens; `done` gets the outcome.
+    ///
+    /// # Errors
+    /// The server needs no login, or none is possible.
+    pub(crate) async fn log_in(
+        &self,
+        server: &Server,
+        config: &Config,
+        scopes: Vec<String>,
+        timeout: Option<Duration>,
+        done: impl FnOnce(Result<(), mcp::Error>) + Send + 'static,
+    ) -> Result<String, Error> {
+        let endpoint = endpoint_with_logins(server, config)?;
+        let Ok(permit) = self.logins.clone().try_acquire_owned() else {
+            return Err(Error::wrong_state(format!("{MAX_LOGINS} logins wait for the browser"))
+                .next_step("finish one of them"));
+        };
+        let callback = Callback {
+            port: config.mcp_oauth_callback_port.map_or(0, |port| *port as u16),
+            url: config.mcp_oauth_callback_url.clone().map(|url| url.0),
+        };
+        // What the server demands is known when it has been reached.
+        let _ = server.ready().await;
+        let begun = self.pool.log_in(&endpoint, &callback, scopes).await;
+        let login = begun.map_err(|error| {
+            Error::failed(error.to_string()).within(&format!("MCP server `{}`", server.name()))
+        })?;
+        let url = login.url.clone();
+        let timeout = timeout.unwrap_or(LOGIN_TIMEOUTS.0).min(LOGIN_TIMEOUTS.1);
+        let pool = self.pool.clone();
+        tokio::spawn(async move {
+            let _permit = permit;
+            let finished = login.finish(timeout).await;
+            if finished.is_ok() {
+                pool.reconnect(&endpoint).await;
+            }
+            done(finished);
+        });
+        Ok(url)
+    }
+
+    /// Whether a login at a server is stored.
+    pub(crate) async fn has_login(&self, server: &Server) -> Result<bool, mcp::Error> {
+        match &server.definition().transport {
+            Transport::Http(endpoint) => self.pool.has_login(endpoint).await,
+            _ => Ok(false),
+        }
+    }
+
     /// Starts failed servers again.
     pub(crate) fn retry_failed(&self) {
         self.pool.retry_failed();
@@ -116,6 +176,26 @@ impl McpServers {
     pub(crate) async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// The endpoint of a server that logins are possible at.
+fn endpoint_with_logins(server: &Server, config: &Config) -> Result<HttpServer, Error> {
+    let name = server.name();
+    let Transport::Http(endpoint) = &server.definition().transport else {
+        return Err(Error::invalid_params(format!("the MCP server `{name}` is a program"))
+            .next_step("only servers with `url` have logins"));
+    };
+    if endpoint.has_credentials() {
+        return Err(Error::wrong_state(format!(
+            "the configuration has a token for the MCP server `{name}`, so it needs no login"
+        )));
+    }
+    if config.mcp_oauth_credentials_store == Some(CredentialsStore::Keyring) {
+        return Err(Error::not_implemented("mcp_oauth_credentials_store = \"keyring\"").next_step(
+            "set it to `file` or `auto`: logins are then in private files of the home",
+        ));
+    }
+    Ok(endpoint.clone())
 }
 
 impl ThreadServers {

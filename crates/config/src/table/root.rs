@@ -13,7 +13,7 @@ use super::model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
     ReasoningSummary, ServiceTier, Tokens, Verbosity,
 };
-use super::parts::{MCP_LOGIN, TELEMETRY, TERMINAL, WINDOWS};
+use super::parts::{TELEMETRY, TERMINAL, WINDOWS};
 use super::sandbox::{
     ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
     WorkspaceWrite,
@@ -131,11 +131,11 @@ options! {
         /// MCP servers.
         mcp_servers: BTreeMap<String, McpServer>, ANY | PINNABLE, Effect::Group;
         /// Port of the callback of an MCP server's login; when unset, a free one.
-        mcp_oauth_callback_port: Option<Port>, USER, MCP_LOGIN;
+        mcp_oauth_callback_port: Option<Port>, USER, Effect::Active;
         /// Address of the callback of an MCP server's login, without its port.
-        mcp_oauth_callback_url: Option<Url>, USER, MCP_LOGIN;
+        mcp_oauth_callback_url: Option<Url>, USER, Effect::Active;
         /// Where the credentials of MCP servers are stored.
-        mcp_oauth_credentials_store: Option<CredentialsStore>, USER, MCP_LOGIN;
+        mcp_oauth_credentials_store: Option<CredentialsStore>, USER, Effect::Active;
 
         /// Feature switches.
         features: Features, ANY, Effect::Group;

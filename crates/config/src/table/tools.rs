@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::parts::{APPS, MCP_LOGIN, SKILLS};
+use super::parts::{APPS, SKILLS};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
 use crate::kind::{Effect, Kind, Nickname, ReadContext, Setting, Url, Whole};
@@ -244,9 +244,24 @@ options! {
         startup_timeout_ms: Option<Whole<0, 86_400_000>>, ANY, Effect::Active;
         /// Time limit of a tool call, in seconds.
         tool_timeout_sec: Whole<0, 86_400> = Whole::new(60), ANY, Effect::Active;
-        /// OAuth scopes to request.
-        scopes: Vec<String>, ANY, MCP_LOGIN;
-        /// The `resource` parameter of RFC 8707 at login.
-        oauth_resource: Option<String>, ANY, MCP_LOGIN;
+        /// OAuth scopes to request; when empty, those that the server asks for.
+        scopes: Vec<String>, ANY, Effect::Active;
+        /// The `resource` parameter of RFC 8707 at login; when unset, what the server's metadata name.
+        oauth_resource: Option<String>, ANY, Effect::Active;
+        /// The client as which the program logs in at the server.
+        oauth: McpOauth, ANY, Effect::Group;
+    }
+}
+options! {
+    /// `mcp_servers.<id>.oauth`.
+    pub struct McpOauth {
+        /// Id of a client that is registered at the authorization server; when unset, the program
+        /// registers itself.
+        client_id: Option<String>, ANY, Effect::Active;
+        /// Environment variable with the secret of that client.
+        client_secret_env: Option<String>, ANY, Effect::Active;
+        /// Address of a client ID metadata document, which is the client's id where the authorization
+        /// server supports that.
+        client_metadata_url: Option<Url>, ANY, Effect::Active;
     }
 }

@@ -226,7 +226,12 @@ impl Shared {
             self.calls.register(active, handle.id.clone(), handle.progress_token.clone());
         let answer = handle.await_response().await;
         guard.id = None;
-        answer.map_err(|error| Error::request(&error))
+        answer.map_err(|error| {
+            if let Some(challenge) = error.auth_challenge() {
+                self.set_challenge(challenge);
+            }
+            Error::request(&error)
+        })
     }
 
     async fn fulfil(

@@ -16,19 +16,19 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexS
 use tokio::sync::mpsc;
 
 /// What a server writes in answer to a message; `None` ends it.
-pub type Script = Arc<dyn Fn(&Value) -> Option<Vec<String>> + Send + Sync>;
+pub(crate) type Script = Arc<dyn Fn(&Value) -> Option<Vec<String>> + Send + Sync>;
 
 #[derive(Default)]
-pub struct Fakes {
+pub(crate) struct Fakes {
     scripts: Mutex<HashMap<String, Script>>,
-    pub starts: AtomicUsize,
+    pub(crate) starts: AtomicUsize,
     pub running: Arc<AtomicUsize>,
     /// All messages that servers got.
     pub received: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Fakes {
-    pub fn add(
+    pub(crate) fn add(
         &self,
         command: &str,
         script: impl Fn(&Value) -> Option<Vec<String>> + Send + Sync + 'static,
@@ -37,7 +37,7 @@ impl Fakes {
     }
 
     /// The parameters of the messages of a method that servers got.
-    pub fn got(&self, method: &str) -> Vec<Value> {
+    pub(crate) fn got(&self, method: &str) -> Vec<Value> {
         let received = self.received.lock().unwrap();
         let of_method = received.iter().filter(|message| message["method"] == method);
         of_method.map(|message| message["params"].clone()).collect()
@@ -47,13 +47,17 @@ impl Fakes {
 struct Input(tokio::sync::Mutex<WriteHalf<DuplexStream>>);
 
 impl ChildControl for Input {
+    fn ended(&self) -> BoxFuture<'_, String> {
+        Box::pin(async { "ended with exit code 3".to_owned() })
+    }
+
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move { self.0.lock().await.write_all(bytes).await })
     }
 }
 
 /// A launcher of these servers.
-pub struct FakeLauncher(pub Arc<Fakes>);
+pub(crate) struct FakeLauncher(pub Arc<Fakes>);
 
 impl Launcher for FakeLauncher {
     fn launch(&self, program: Program) -> BoxFuture<'_, Result<Child, String>> {
@@ -85,7 +89,6 @@ impl Launcher for FakeLauncher {
                 }
                 serving.abort();
                 running.fetch_sub(1, Ordering::Relaxed);
-                let _ = sender.send(Output::Ended("ended with exit code 3".to_owned())).await;
             });
             let control = Arc::new(Input(tokio::sync::Mutex::new(input)));
             Ok(Child { output, control })
@@ -108,25 +111,25 @@ async fn serve(io: DuplexStream, script: Script, received: Arc<Mutex<Vec<Value>>
     }
 }
 
-pub fn result(message: &Value, result: Value) -> Vec<String> {
+pub(crate) fn result(message: &Value, result: Value) -> Vec<String> {
     vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()]
 }
 
-pub fn error(message: &Value, code: i64, text: &str) -> Vec<String> {
+pub(crate) fn error(message: &Value, code: i64, text: &str) -> Vec<String> {
     let error = json!({"code": code, "message": text});
     vec![json!({"jsonrpc": "2.0", "id": message["id"], "error": error}).to_string()]
 }
 
-pub fn tool(name: &str) -> Value {
+pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "inputSchema": {"type": "object"}})
 }
 
-pub fn text(text: &str) -> Value {
+pub(crate) fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
 /// The usual answers of a server of the earlier era with one tool; `None` for calls of it.
-pub fn earlier_era(message: &Value) -> Option<Vec<String>> {
+pub(crate) fn earlier_era(message: &Value) -> Option<Vec<String>> {
     match message["method"].as_str().unwrap_or_default() {
         "server/discover" => Some(error(message, -32601, "Method not found")),
         "initialize" => Some(result(
@@ -144,7 +147,7 @@ pub fn earlier_era(message: &Value) -> Option<Vec<String>> {
 }
 
 /// An audience that keeps what it is told, and answers questions in one way.
-pub struct Listener {
+pub(crate) struct Listener {
     pub states: Mutex<Vec<(Vec<String>, String, State)>>,
     pub questions: Mutex<Vec<Elicitation>>,
     pub answer: Mutex<Option<Answer>>,
@@ -181,7 +184,7 @@ impl Audience for Listener {
 }
 
 /// A pool of servers in memory.
-pub struct Bench {
+pub(crate) struct Bench {
     pub pool: Pool,
     pub fakes: Arc<Fakes>,
     pub listener: Arc<Listener>,
@@ -189,17 +192,18 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::in_folder(tempfile::tempdir().unwrap())
     }
 
-    pub fn in_folder(folder: tempfile::TempDir) -> Self {
+    pub(crate) fn in_folder(folder: tempfile::TempDir) -> Self {
         let (fakes, listener) = (Arc::<Fakes>::default(), Arc::<Listener>::default());
         let pool = Pool::new(Options {
             launcher: Arc::new(FakeLauncher(fakes.clone())),
             audience: listener.clone(),
             network: http_client::Network::default(),
             eras_file: folder.path().join("eras.json"),
+            logins_folder: folder.path().join("logins"),
             program: ("test".to_owned(), "1".to_owned()),
             grace: Duration::from_secs(60),
         });
@@ -207,7 +211,7 @@ impl Bench {
     }
 }
 
-pub fn definition(command: &str) -> Definition {
+pub(crate) fn definition(command: &str) -> Definition {
     Definition {
         name: format!("the {command}"),
         transport: Transport::Stdio(Program {

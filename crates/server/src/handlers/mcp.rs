@@ -1,17 +1,19 @@
 //! MCP servers: their status, resources and tools, for clients.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
 
 use mcp::{Call, ErrorKind as McpErrorKind, Server as McpServer, State, Transport};
 use protocol::mcp::*;
-use protocol::{Empty, McpMethods};
+use protocol::{Empty, McpMethods, McpServerOauthLoginCompleted};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::connection::{Caller, Peer};
 use crate::error::Error;
 use crate::handlers::page::PAGE;
-use crate::mcp_servers::ThreadServers;
+use crate::mcp_servers::{McpServers, ThreadServers};
 use crate::server::Server;
 use crate::warnings;
 
@@ -37,7 +39,8 @@ impl McpMethods<Caller> for Server {
         let mut rows = tokio::task::JoinSet::new();
         for server in servers {
             let peer = caller.peer.clone();
-            rows.spawn(async move { status(&server, is_full, &peer).await });
+            let mcp = self.services.mcp.clone();
+            rows.spawn(async move { status(&mcp, &server, is_full, &peer).await });
         }
         let mut data = rows.join_all().await;
         data.sort_by(|one, other| one.name.cmp(&other.name));
@@ -78,6 +81,38 @@ impl McpMethods<Caller> for Server {
         answer(&server, found.call(call).await.map_err(|error| failed(&server, &error))?)
     }
 
+    async fn mcp_server_oauth_login(
+        &self,
+        caller: Caller,
+        params: McpServerOauthLoginParams,
+    ) -> Result<McpServerOauthLoginResponse, Error> {
+        let McpServerOauthLoginParams { name, scopes, timeout_secs } = params;
+        let timeout = timeout_secs.map(|seconds| match u64::try_from(seconds) {
+            Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+            _ => Err(Error::invalid_params("`timeoutSecs` must be positive")),
+        });
+        let cwd = &self.services.options.cwd;
+        let loaded = self.services.configurations.in_folder(cwd, None).await?;
+        let config = &loaded.resolved.config;
+        let held = self.services.mcp.of_request(cwd, config);
+        let server = named(held.servers(), &name)?;
+        let (peer, gate) = (caller.peer.clone(), caller.gate());
+        let done = move |outcome: Result<(), mcp::Error>| {
+            // The server is held until then.
+            drop(held);
+            let error = outcome.err().map(|error| error.to_string());
+            let params =
+                McpServerOauthLoginCompletedNotification { name, success: error.is_none(), error };
+            tokio::spawn(async move {
+                gate.opened().await;
+                peer.notify::<McpServerOauthLoginCompleted>(&params);
+            });
+        };
+        let scopes = scopes.unwrap_or_default();
+        let begun = self.services.mcp.log_in(&server, config, scopes, timeout.transpose()?, done);
+        Ok(McpServerOauthLoginResponse { authorization_url: begun.await? })
+    }
+
     /// Reads the configuration of MCP servers again; threads take it over with their next turn. Servers
     /// that have failed are started again.
     async fn config_mcp_server_reload(&self, caller: Caller, _: Empty) -> Result<Empty, Error> {
@@ -113,7 +148,12 @@ fn named(servers: Vec<McpServer>, name: &str) -> Result<McpServer, Error> {
 }
 
 /// The row of a server. What it cannot list is reported to the client.
-async fn status(server: &McpServer, is_full: bool, peer: &Peer) -> McpServerStatus {
+async fn status(
+    servers: &Arc<McpServers>,
+    server: &McpServer,
+    is_full: bool,
+    peer: &Peer,
+) -> McpServerStatus {
     let name = server.name().to_owned();
     let mut problems = Vec::new();
     let catalog = match server.ready().await {
@@ -123,12 +163,16 @@ async fn status(server: &McpServer, is_full: bool, peer: &Peer) -> McpServerStat
             None
         }
     };
+    let has_login = servers.has_login(server).await.unwrap_or_else(|error| {
+        problems.push(error.to_string());
+        false
+    });
     let mut row = McpServerStatus {
         name,
         tools: Default::default(),
         resources: Vec::new(),
         resource_templates: Vec::new(),
-        auth_status: auth_status(server),
+        auth_status: auth_status(server, has_login),
     };
     if let Some(catalog) = &catalog {
         let tools =
@@ -164,17 +208,16 @@ fn parsed<T: DeserializeOwned>(entry: Value, problems: &mut Vec<String>) -> Opti
     parsed.map_err(|error| problems.push(format!("it lists what has no valid form: {error}"))).ok()
 }
 
-fn auth_status(server: &McpServer) -> McpAuthStatus {
+fn auth_status(server: &McpServer, has_login: bool) -> McpAuthStatus {
     let Transport::Http(endpoint) = &server.definition().transport else {
         return McpAuthStatus::Unsupported;
     };
-    let has_token = endpoint.bearer.is_some()
-        || endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
     match server.state() {
-        _ if has_token => McpAuthStatus::BearerToken,
+        _ if endpoint.has_credentials() => McpAuthStatus::BearerToken,
         State::Failed(error) if error.kind == McpErrorKind::Unauthorized => {
             McpAuthStatus::NotLoggedIn
         }
+        _ if has_login => McpAuthStatus::OAuth,
         _ => McpAuthStatus::Unsupported,
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use config::{Config, McpServer};
-use mcp::{Definition, HttpServer, Program, Transport};
+use config::Config;
+use config::table::McpServer;
+use mcp::{Definition, HttpServer, Oauth, Program, Transport};
 
 use crate::options::Options;
 
@@ -64,7 +65,17 @@ fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transp
             }
             let bearer = server.bearer_token_env_var.as_deref();
             let bearer = bearer.map(|name| variable("bearer_token_env_var", name)).transpose()?;
-            Ok(Transport::Http(HttpServer { url: url.0.clone(), headers, bearer }))
+            let secret = server.oauth.client_secret_env.as_deref();
+            let client_secret =
+                secret.map(|name| variable("oauth.client_secret_env", name)).transpose()?;
+            let oauth = Oauth {
+                scopes: server.scopes.clone(),
+                resource: server.oauth_resource.clone(),
+                client_id: server.oauth.client_id.clone(),
+                client_secret,
+                client_metadata_url: server.oauth.client_metadata_url.clone().map(|url| url.0),
+            };
+            Ok(Transport::Http(HttpServer { url: url.0.clone(), headers, bearer, oauth }))
         }
     }
 }

@@ -66,24 +66,23 @@ impl Launcher for SandboxLauncher {
 struct Input(Control);
 
 impl ChildControl for Input {
+    fn ended(&self) -> BoxFuture<'_, String> {
+        Box::pin(async { ending(self.0.wait().await) })
+    }
+
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(self.0.write_stdin(bytes))
     }
 }
 
-/// Passes output on until the program ends or nobody reads it, and ends the program.
+/// Passes output on until the program closes it or nobody reads it, and ends the program.
 async fn forward(mut process: Process, sender: mpsc::Sender<Output>) {
     loop {
         let chunk = tokio::select! {
             chunk = process.output.recv() => chunk,
             () = sender.closed() => break,
         };
-        let Some(chunk) = chunk else {
-            let how = ending(process.wait().await);
-            // The connection may have been closed meanwhile.
-            let _ = sender.send(Output::Ended(how)).await;
-            return;
-        };
+        let Some(chunk) = chunk else { return };
         let output = match chunk.stream {
             Stream::Stdout => Output::Stdout(chunk.bytes),
             Stream::Stderr => Output::Stderr(chunk.bytes),

@@ -29,7 +29,6 @@ const NOT_IMPLEMENTED: &[&str] = &[
     "marketplace/add",
     "marketplace/remove",
     "marketplace/upgrade",
-    "mcpServer/oauth/login",
     "memory/reset",
     "plugin/install",
     "plugin/list",

@@ -1,0 +1,272 @@
+//! The stored logins: a private file for each server, replaced as a whole, and a lock beside it that one
+//! process holds while it refreshes.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::transport::auth::{
+    AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::time::{Instant, sleep};
+
+use crate::definition::HttpServer;
+use crate::error::{Error, ErrorKind};
+
+/// Largest file.
+const MAX_BYTES: u64 = 256 << 10;
+/// How long a process waits for another that refreshes: longer than a refresh takes at most.
+const WAIT: Duration = Duration::from_secs(90);
+/// Pauses of that wait, the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+
+/// Where the logins of a home are.
+#[derive(Clone)]
+pub(crate) struct Store {
+    folder: PathBuf,
+}
+
+/// The login at one server.
+#[derive(Clone)]
+pub(super) struct CredentialFile {
+    path: PathBuf,
+    url: String,
+    /// The client of a login that begins; stored with its tokens.
+    client: Arc<Mutex<Option<Client>>>,
+}
+
+/// A client that an authorization server knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    pub(super) redirect_uri: String,
+}
+
+/// The content of a file. The issuer is part of the credentials.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    /// For whoever looks at the file.
+    url: String,
+    client: Client,
+    credentials: StoredCredentials,
+}
+
+impl Store {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub(super) fn file(&self, server: &HttpServer) -> CredentialFile {
+        let digest = Sha256::digest(&server.url);
+        let name: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let path = self.folder.join(format!("{name}.json"));
+        CredentialFile { path, url: server.url.clone(), client: Arc::default() }
+    }
+
+    /// Whether there is a login at a server.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) async fn has_login(&self, server: &HttpServer) -> Result<bool, Error> {
+        Ok(self.file(server).client().await?.is_some())
+    }
+
+    /// Deletes the login at a server; returns whether there was one.
+    ///
+    /// # Errors
+    /// It cannot be deleted.
+    pub(crate) async fn log_out(&self, server: &HttpServer) -> Result<bool, Error> {
+        let path = self.file(server).path;
+        let removed = blocking(move || match std::fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(problem("delete", &path, &error)),
+        });
+        removed.await.map_err(unusable)
+    }
+}
+
+impl CredentialFile {
+    /// The client of the login that is stored; `None` without tokens.
+    pub(super) async fn client(&self) -> Result<Option<Client>, Error> {
+        let stored = self.read().await.map_err(unusable)?;
+        Ok(stored.filter(|one| one.credentials.token_response.is_some()).map(|one| one.client))
+    }
+
+    /// The scopes that were granted so far.
+    pub(super) async fn granted_scopes(&self) -> Result<Vec<String>, Error> {
+        let stored = self.read().await.map_err(unusable)?;
+        Ok(stored.map(|one| one.credentials.granted_scopes).unwrap_or_default())
+    }
+
+    /// The client that the next tokens belong to.
+    pub(super) fn set_client(&self, client: Client) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    }
+
+    async fn read(&self) -> Result<Option<Stored>, String> {
+        let path = self.path.clone();
+        blocking(move || {
+            let (bytes, warning) = match files::read_own_secret(&path, MAX_BYTES) {
+                Ok(read) => read,
+                Err(error) if error.is_not_found() => return Ok(None),
+                Err(error) => return Err(problem("read", &path, &error)),
+            };
+            if let Some(warning) = warning {
+                tracing::warn!(target: "mcp::auth", "{warning}");
+            }
+            serde_json::from_slice(&bytes).map(Some).map_err(|error| problem("read", &path, &error))
+        })
+        .await
+    }
+
+    async fn write(&self, credentials: StoredCredentials) -> Result<(), String> {
+        let begun = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let client = match begun {
+            Some(client) => client,
+            None => match self.read().await? {
+                Some(stored) => stored.client,
+                None => return Err("the login was removed meanwhile".to_owned()),
+            },
+        };
+        let stored = Stored { url: self.url.clone(), client, credentials };
+        let path = self.path.clone();
+        blocking(move || {
+            let bytes = serde_json::to_vec(&stored).map_err(|error| error.to_string())?;
+            replace(&path, &bytes).map_err(|error| problem("write", &path, &error))
+        })
+        .await
+    }
+}
+
+// The trait is one of `async_trait`.
+impl CredentialStore for CredentialFile {
+    fn load<'a, 't>(
+        &'a self,
+    ) -> crate::port::BoxFuture<'t, Result<Option<StoredCredentials>, AuthError>>
+    where
+        'a: 't,
+        Self: 't,
+    {
+        Box::pin(async move {
+            let stored = self.read().await.map_err(AuthError::CredentialStoreError)?;
+            Ok(stored.map(|stored| stored.credentials))
+        })
+    }
+
+    fn save<'a, 't>(
+        &'a self,
+        credentials: StoredCredentials,
+    ) -> crate::port::BoxFuture<'t, Result<(), AuthError>>
+    where
+        'a: 't,
+        Self: 't,
+    {
+        Box::pin(
+            async move { self.write(credentials).await.map_err(AuthError::CredentialStoreError) },
+        )
+    }
+
+    fn clear<'a, 't>(&'a self) -> crate::port::BoxFuture<'t, Result<(), AuthError>>
+    where
+        'a: 't,
+        Self: 't,
+    {
+        Box::pin(async move {
+            let path = self.path.clone();
+            let removed = blocking(move || match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(problem("delete", &path, &error))
+                }
+                _ => Ok(()),
+            });
+            removed.await.map_err(AuthError::CredentialStoreError)
+        })
+    }
+
+    fn acquire_refresh_guard<'a, 't>(
+        &'a self,
+    ) -> crate::port::BoxFuture<'t, Result<Option<CredentialRefreshGuard>, AuthError>>
+    where
+        'a: 't,
+        Self: 't,
+    {
+        Box::pin(async move {
+            let locked = lock(self.path.with_extension("lock")).await;
+            let guard = locked.map_err(AuthError::CredentialStoreError)?;
+            Ok(Some(CredentialRefreshGuard::new(guard)))
+        })
+    }
+}
+
+/// Waits for the lock, which ends with the file or the process.
+async fn lock(path: PathBuf) -> Result<File, String> {
+    let deadline = Instant::now() + WAIT;
+    let mut pause = PAUSES.0;
+    loop {
+        let place = path.clone();
+        let tried = blocking(move || {
+            folder_of(&place).map_err(|error| problem("write", &place, &error))?;
+            let opened = files::append(&place).map_err(|error| problem("lock", &place, &error))?;
+            match opened.file.try_lock() {
+                Ok(()) => Ok(Some(opened.file)),
+                Err(TryLockError::WouldBlock) => Ok(None),
+                Err(TryLockError::Error(error)) => Err(problem("lock", &place, &error)),
+            }
+        });
+        if let Some(locked) = tried.await? {
+            return Ok(locked);
+        }
+        if Instant::now() >= deadline {
+            let seconds = WAIT.as_secs();
+            return Err(format!("another process held {} for {seconds} s", path.display()));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// Replaces a private file as a whole, durably.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    folder_of(path)?;
+    let draft = path.with_extension(format!("{}.tmp", std::process::id()));
+    // tidy: open a new file.
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)
+}
+
+/// Makes the folder of a file, private to its owner.
+fn folder_of(path: &Path) -> std::io::Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Runs work on files outside of the runtime's threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+fn problem(action: &str, path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("cannot {action} {}: {error}", path.display())
+}
+
+fn unusable(problem: String) -> Error {
+    Error::new(ErrorKind::Unavailable, problem)
+}
