@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "login service", when: InTurn, check: clients::check_login },
+    Step { name: "mcp", when: InTurn, check: clients::check_mcp },
 ];
 
 /// A step's name, and what writes its page.
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
         let names = "possible values: patches, \"gateway clients\", \"model streams\", \
-                     \"agent clients\", \"login service\"";
+                     \"agent clients\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod listen;
 mod local;
 mod local_provider;
 pub(crate) mod login;
+pub(crate) mod mcp;
 pub(crate) mod model_server;
 pub(crate) mod proxy;
 pub(crate) mod rules;

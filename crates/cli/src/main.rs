@@ -15,8 +15,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
-    Invalid, app_server, demo, doctor, exec, gateway as gateway_command, login, model_server,
-    rules, sandbox as sandbox_command, threads,
+    Invalid, app_server, demo, doctor, exec, gateway as gateway_command, login, mcp as mcp_command,
+    model_server, rules, sandbox as sandbox_command, threads,
 };
 use crate::environment::Environment;
 
@@ -105,6 +105,8 @@ enum Command {
     Login(login::Arguments),
     /// Log out and delete the credentials
     Logout(login::LogoutArguments),
+    /// List, change and test MCP servers, and log in at them
+    Mcp(mcp_command::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
     /// Explain decisions of the command rules
@@ -179,6 +181,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         }
         Command::Login(arguments) => runtime.block_on(login::login(arguments, environment()?)),
         Command::Logout(arguments) => runtime.block_on(login::logout(arguments, environment()?)),
+        Command::Mcp(arguments) => runtime.block_on(mcp_command::run(arguments, environment()?)),
         Command::ModelServer(arguments) => {
             runtime.block_on(model_server::run(arguments, environment))
         }

@@ -6,6 +6,7 @@ mod http;
 mod login;
 mod store;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmcp::transport::auth::{AuthClient, AuthError, AuthorizationManager, OAuthClientConfig};
@@ -19,6 +20,14 @@ pub(crate) use store::Store;
 
 pub(crate) use login::begin;
 pub use login::{Callback, Login};
+
+/// Deletes the login at an endpoint from a folder of logins; returns whether there was one.
+///
+/// # Errors
+/// It cannot be deleted.
+pub async fn log_out(folder: PathBuf, endpoint: &HttpServer) -> Result<bool, Error> {
+    Store::new(folder).log_out(endpoint).await
+}
 
 /// A manager of the tokens of a server, with what is stored.
 async fn manager(

@@ -46,7 +46,7 @@ impl Error {
 
     /// Why the handshake failed.
     pub(crate) fn initialize(error: &ClientInitializeError) -> Self {
-        if error.is_authorization_required() {
+        if error.is_authorization_required() || error.auth_challenge().is_some() {
             return Self::login();
         }
         let kind = match error {
@@ -54,15 +54,24 @@ impl Error {
             ClientInitializeError::NoCompatibleProtocolVersion { .. } => ErrorKind::Protocol,
             _ => ErrorKind::Unavailable,
         };
-        Self::new(kind, format!("the server did not complete the handshake: {}", chain(error)))
+        let why = match error {
+            // Without the names of types that it begins with.
+            ClientInitializeError::TransportError { error, .. } => chain(error.error.as_ref()),
+            error => chain(error),
+        };
+        Self::new(kind, format!("the server did not complete the handshake: {why}"))
     }
 
     /// Why a request failed.
     pub(crate) fn request(error: &ServiceError) -> Self {
-        if error.is_authorization_required() {
+        if error.is_authorization_required() || error.auth_challenge().is_some() {
             return Self::login();
         }
         match error {
+            // Without the names of types that it begins with.
+            ServiceError::TransportSend(error) => {
+                Self::new(ErrorKind::Unavailable, chain(error.error.as_ref()))
+            }
             ServiceError::McpError(error) => {
                 let text = quoted(&error.message);
                 Self::new(ErrorKind::Refused, format!("{text} (error {})", error.code.0))

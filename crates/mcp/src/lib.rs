@@ -22,7 +22,7 @@ mod run;
 mod server;
 mod stdio;
 
-pub use auth::{Callback, Login};
+pub use auth::{Callback, Login, log_out};
 pub use catalog::{Catalog, Digest, Hints, Tool};
 pub use definition::{Definition, HttpServer, Oauth, Program, Transport};
 pub use error::{Error, ErrorKind};

@@ -133,16 +133,6 @@ impl Pool {
         self.inner.connector.logins.has_login(endpoint).await
     }
 
-    /// Forgets the login at an endpoint; returns whether there was one.
-    ///
-    /// # Errors
-    /// It cannot be deleted.
-    pub async fn log_out(&self, endpoint: &HttpServer) -> Result<bool, Error> {
-        let was_there = self.inner.connector.logins.log_out(endpoint).await?;
-        self.reconnect(endpoint).await;
-        Ok(was_there)
-    }
-
     /// Connects anew to an endpoint whose login has changed. Returns when requests use the new
     /// connection.
     pub async fn reconnect(&self, endpoint: &HttpServer) {

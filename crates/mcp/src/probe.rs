@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::time::Instant;
@@ -73,7 +75,13 @@ impl<T: Transport<RoleClient>> Probed<T> {
             };
             match (&self.probe, answered) {
                 (Probe::Waiting { id, .. }, Some(answered)) if id == answered => {
+                    let id = id.clone();
                     self.probe = Probe::None;
+                    // Some servers of the earlier era answer every method with an empty result.
+                    if is_success && !is_discovery(&message) {
+                        let why = "`server/discover` was answered with another result";
+                        return Some(refused(why.to_owned(), id));
+                    }
                 }
                 (Probe::Expired { id }, Some(answered)) if id == answered => {
                     self.probe = Probe::None;
@@ -91,8 +99,20 @@ impl<T: Transport<RoleClient>> Probed<T> {
 
 fn unanswered(id: RequestId) -> ServerJsonRpcMessage {
     let seconds = LIMIT.as_secs();
-    let message = format!("`server/discover` was not answered within {seconds} s");
-    ServerJsonRpcMessage::error(ErrorData::invalid_request(message, None), Some(id))
+    refused(format!("`server/discover` was not answered within {seconds} s"), id)
+}
+
+fn refused(why: String, id: RequestId) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(ErrorData::invalid_request(why, None), Some(id))
+}
+
+fn is_discovery(message: &ServerJsonRpcMessage) -> bool {
+    match message {
+        JsonRpcMessage::Response(response) => {
+            matches!(response.result, ServerResult::DiscoverResult(_))
+        }
+        _ => false,
+    }
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Probed<T> {

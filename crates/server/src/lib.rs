@@ -58,6 +58,7 @@ pub use config_source::{check_configuration_text, configuration, configuration_h
 pub use error::{ConfigWriteFault, Error, ErrorKind};
 pub use home::make_home;
 pub use local_models::local_models;
+pub use mcp_servers::log_out_of_mcp_server;
 pub use options::{Clock, Ids, Options};
 pub use rules::{Explained, explain_command};
 pub use sandboxed::{ChosenPolicy, sandboxed};

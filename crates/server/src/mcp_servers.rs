@@ -178,6 +178,24 @@ impl McpServers {
     }
 }
 
+/// Deletes the login at a server of a configuration; returns whether there was one.
+///
+/// # Errors
+/// The server is a program, or the login cannot be deleted.
+pub async fn log_out_of_mcp_server(
+    options: &Options,
+    config: &Config,
+    name: &str,
+) -> Result<bool, Error> {
+    let definitions = definition::of_name(config, options, name);
+    let Some(Transport::Http(endpoint)) = definitions.map(|found| found.transport) else {
+        return Err(Error::failed(format!("the MCP server `{name}` has no usable `url`"))
+            .next_step("only servers with `url` have logins"));
+    };
+    let deleted = mcp::log_out(options.home.join(LOGINS_FOLDER), &endpoint).await;
+    deleted.map_err(|error| Error::failed(error.to_string()))
+}
+
 /// The endpoint of a server that logins are possible at.
 fn endpoint_with_logins(server: &Server, config: &Config) -> Result<HttpServer, Error> {
     let name = server.name();

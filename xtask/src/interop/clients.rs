@@ -1,7 +1,7 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
 //! against `agentd gateway` with the offline model behind it, and their stream parsers against
-//! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; and a
-//! login service against `agentd login`.
+//! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; a
+//! login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client.
 
 mod agent;
 mod gateway;
@@ -45,6 +45,12 @@ pub(crate) fn check_streams(root: &Path) -> steps::Outcome {
 pub(crate) fn check_login(root: &Path) -> steps::Outcome {
     let service = tools::install_javascript(root, &target(root), &tools::LOGIN);
     check_clients(root, service.map(|service| [service]), agent::run)
+}
+
+/// The official conformance suite of MCP clients. Skipped where it cannot be installed.
+pub(crate) fn check_mcp(root: &Path) -> steps::Outcome {
+    let suite = tools::install_javascript(root, &target(root), &tools::MCP);
+    check_clients(root, suite.map(|suite| [suite]), agent::run)
 }
 
 fn check_clients<const N: usize>(

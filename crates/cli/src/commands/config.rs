@@ -190,7 +190,8 @@ fn get(resolved: &Resolved, key: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(
+/// Changes one key of the file at `path`. Exit codes: 0, 2 for a key or a value that cannot be used.
+pub(super) fn write(
     path: &std::path::Path,
     key: &str,
     value: Value,
@@ -237,7 +238,7 @@ fn masked(mut json: Value, secrets: bool) -> Value {
 }
 
 /// Credentials and headers, wherever they stand below `key`.
-fn masked_value(key: &str, value: Value, secrets: bool) -> Value {
+pub(super) fn masked_value(key: &str, value: Value, secrets: bool) -> Value {
     let secret = ["experimental_bearer_token", "http_headers", "headers", "env", "set"];
     let hides = !secrets && key.split('.').any(|part| secret.contains(&part));
     match value {

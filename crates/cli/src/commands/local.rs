@@ -158,6 +158,21 @@ impl LocalServer {
         }
     }
 
+    /// Takes what the server sends until the observer has what it waits for.
+    ///
+    /// # Errors
+    /// Those of the observer, or the server has ended.
+    pub(crate) async fn until<O: Observer>(
+        &mut self,
+        observer: &mut O,
+        has_it: impl Fn(&O) -> bool,
+    ) -> anyhow::Result<()> {
+        while !has_it(observer) {
+            self.step(observer).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the server: a running turn is interrupted and everything stored.
     pub(crate) async fn close(self) {
         let Self { client, events, serving, .. } = self;
@@ -171,7 +186,7 @@ impl LocalServer {
     async fn step(&mut self, observer: &mut impl Observer) -> anyhow::Result<()> {
         match self.events.next().await {
             Some(event) => self.take(event, observer).await,
-            None => bail!("the server stopped before the turn ended"),
+            None => bail!("the server stopped before the end"),
         }
     }
 

@@ -126,6 +126,18 @@ async fn the_era_is_probed_once_with_a_short_limit() {
     assert_eq!(again.fakes.got("server/discover").len(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_the_probe_with_anything_gets_the_handshake() {
+    let bench = Bench::new();
+    bench.fakes.add("any", |message| match message["method"] == "server/discover" {
+        true => Some(result(message, json!({}))),
+        false => with_call(message),
+    });
+    let held = bench.pool.hold("t", Path::new("/"), vec![definition("any")]);
+    held.servers()[0].ready().await.unwrap();
+    assert_eq!(bench.fakes.got("initialize").len(), 1);
+}
+
 fn new_era(message: &Value) -> Option<Vec<String>> {
     Some(match message["method"].as_str().unwrap_or_default() {
         "server/discover" => result(

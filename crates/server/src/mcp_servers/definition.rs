@@ -18,6 +18,11 @@ pub(super) fn definitions(config: &Config, options: &Options) -> Vec<Definition>
     enabled.map(|(name, server)| definition(name, server, options)).collect()
 }
 
+/// The server of that name, enabled or not.
+pub(super) fn of_name(config: &Config, options: &Options, name: &str) -> Option<Definition> {
+    config.mcp_servers.get(name).map(|server| definition(name, server, options))
+}
+
 fn definition(name: &str, server: &McpServer, options: &Options) -> Definition {
     let transport = transport(name, server, options).unwrap_or_else(Transport::Unusable);
     let seconds = |limit: u64| Duration::from_secs(limit);

@@ -43,6 +43,7 @@ mod links;
 #[path = "../../../account/tests/suite/login_service.rs"]
 mod login_service;
 mod managed_network;
+mod mcp_http;
 mod mcp_servers;
 mod methods;
 mod models;

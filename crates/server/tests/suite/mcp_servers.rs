@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"
 log=$1
 echo started >>"$log"; env >>"$log"
 say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$1" "$2"; }
-tools='"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"hidden","inputSchema":{"type":"object"}}]'
+tools='"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"hidden","inputSchema":{"type":"object"}},{"name":"never","inputSchema":{"type":"object"}},{"name":"other","inputSchema":{"type":"object"}}]'
 form='{"type":"object","properties":{"n":{"type":"integer","default":4}}}'
 while read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
@@ -33,6 +33,7 @@ while read -r line; do
     read -r answer
     text=$(printf %s "$answer" | sed 's/.*"result"://; s/"/\\"/g')
     say "$call" "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$text\"}]}";;
+  *'"method":"tools/call"'*'"name":"never"'*) ;;
   *'"method":"tools/call"'*)
     say "$id" '"result":{"content":[{"type":"text","text":"done"}],"isError":false}';;
   *'"method":"server/discover"'*) say "$id" '"error":{"code":-32601,"message":"no"}';;
@@ -51,6 +52,7 @@ impl Bench {
     async fn new(keys: &str) -> Self {
         let mut env = TestEnvironment::with_responses(json!([says("One.")])).await;
         env.variables.push(("MY_TOKEN".into(), "secret".into()));
+        env.variables.push(("PASSED".into(), "too".into()));
         let (script, log) = (env.root().join("server.sh"), env.root().join("server.log"));
         std::fs::write(&script, SCRIPT).unwrap();
         let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
@@ -73,16 +75,27 @@ fn call(thread: &str, tool: &str) -> Value {
     json!({ "threadId": thread, "server": "one", "tool": tool, "arguments": {} })
 }
 
+// Effect of `mcp_servers.<id>.command`, `mcp_servers.<id>.args`, `mcp_servers.<id>.cwd`.
+// Effect of `mcp_servers.<id>.env`, `mcp_servers.<id>.env_vars`, `mcp_servers.<id>.enabled`.
+// Effect of `mcp_servers.<id>.enabled_tools`, `mcp_servers.<id>.disabled_tools`.
+// Effect of `mcp_servers.<id>.tool_timeout_sec`.
 #[tokio::test]
 async fn tools_and_resources_are_listed_called_and_read() {
-    let bench = Bench::new("disabled_tools = [\"hidden\"]\nenv = { MINE = \"1\" }").await;
+    let bench = Bench::new(
+        "enabled_tools = [\"ask\", \"echo\", \"never\", \"hidden\"]\n\
+         disabled_tools = [\"hidden\"]\ntool_timeout_sec = 1\ncwd = \"/usr\"\n\
+         env = { MINE = \"1\" }\nenv_vars = [\"PASSED\"]\n\
+         [mcp_servers.off]\ncommand = \"sh\"\nenabled = false",
+    )
+    .await;
     let server = bench.env.start();
     let mut peer = server.connect().await;
     let listed = peer.call("mcpServerStatus/list", json!({})).await;
     let row = &listed["data"][0];
     assert_eq!((&row["name"], &row["authStatus"]), (&json!("one"), &json!("unsupported")));
     let tools: Vec<&String> = row["tools"].as_object().unwrap().keys().collect();
-    assert_eq!(tools, ["ask", "echo"]);
+    assert_eq!(tools, ["ask", "echo", "never"]);
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1);
     assert_eq!(row["resources"][0]["uri"], "test://r");
     let brief = json!({ "detail": "toolsAndAuthOnly", "limit": 1 });
     assert_eq!(peer.call("mcpServerStatus/list", brief).await["data"][0]["resources"], json!([]));
@@ -111,11 +124,15 @@ async fn tools_and_resources_are_listed_called_and_read() {
     assert!(odd.message.contains("`arguments` must be an object"), "{}", odd.message);
     // One process for all of them, with an environment of its own, which ends with the server.
     assert_eq!((bench.count("started"), bench.count("MINE=1")), (1, 1));
+    assert_eq!((bench.count("PASSED=too"), bench.count("PWD=/usr")), (1, 1));
+    let late = peer.refused("mcpServer/tool/call", call(&threads[0], "never")).await;
+    assert!(late.message.contains("within 1 s (`tool_timeout_sec`)"), "{}", late.message);
     assert!(!bench.log().contains("MY_TOKEN"), "{}", bench.log());
     server.stop().await;
     assert_eq!(bench.count("ended"), 1);
 }
 
+// Effect of `approval_policy.granular.mcp_elicitations`.
 #[tokio::test]
 async fn a_question_is_answered_with_the_defaults_of_its_form() {
     let bench = Bench::new("").await;
@@ -150,6 +167,8 @@ async fn a_question_is_answered_with_the_defaults_of_its_form() {
     assert_eq!(done["content"][0]["text"], r#"{"action":"decline"}"#);
 }
 
+// Effect of `mcp_servers.<id>.required`, `mcp_servers.<id>.startup_timeout_ms`.
+// Effect of `mcp_servers.<id>.startup_timeout_sec`.
 #[tokio::test]
 async fn only_a_required_server_that_fails_refuses_a_thread() {
     let bench = Bench::new("[mcp_servers.slow]\ncommand = \"sleep\"\nargs = [\"60\"]").await;
@@ -167,6 +186,15 @@ async fn only_a_required_server_that_fails_refuses_a_thread() {
     let message = &refused.message;
     assert!(message.contains("required MCP server `needed` did not start"), "{message}");
     assert!(message.contains("exit code 1"), "{message}");
+    let mut slow = required("sh");
+    slow["mcp_servers"]["needed"]["args"] = json!(["-c", "sleep 60"]);
+    let refused = peer.refused("thread/start", json!({ "config": slow })).await;
+    assert!(refused.message.contains("not ready within 0.2 s"), "{}", refused.message);
+    let needed = slow["mcp_servers"]["needed"].as_object_mut().unwrap();
+    needed.remove("startup_timeout_ms");
+    needed.insert("startup_timeout_sec".to_owned(), json!(1));
+    let refused = peer.refused("thread/start", json!({ "config": slow })).await;
+    assert!(refused.message.contains("not ready within 1 s"), "{}", refused.message);
     let resume = json!({ "threadId": thread, "config": required("nothing-like-it") });
     // A loaded thread has its servers already.
     peer.call("thread/resume", resume).await;

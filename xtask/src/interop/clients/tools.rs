@@ -44,6 +44,13 @@ pub(crate) const LOGIN: Kit = Kit {
     folder: "login-service",
     alone: false,
 };
+/// The conformance suite of MCP, and a script that runs it; JavaScript alone.
+pub(crate) const MCP: Kit = Kit {
+    scripts: "crates/mcp/tests/conformance",
+    versions: "crates/mcp/tests/conformance",
+    folder: "mcp-conformance",
+    alone: false,
+};
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 
@@ -188,9 +195,9 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        for kit in [GATEWAY, STREAMS, AGENT, LOGIN] {
+        for kit in [GATEWAY, STREAMS, AGENT, LOGIN, MCP] {
             let scripts = crate::workspace_root().join(kit.versions);
-            if kit.scripts != LOGIN.scripts {
+            if kit.scripts != LOGIN.scripts && kit.scripts != MCP.scripts {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
                 assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
             }
