@@ -31,7 +31,7 @@ while read -r line; do
     call=$id
     say 900 "\"method\":\"elicitation/create\",\"params\":{\"message\":\"How many?\",\"requestedSchema\":$form}"
     read -r answer
-    text=$(printf %s "$answer" | sed 's/.*"result"://; s/"/\\"/g')
+    text=$(printf %s "$answer" | sed 's/.*"result"://; s/}$//; s/"/\\"/g')
     say "$call" "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$text\"}]}";;
   *'"method":"tools/call"'*'"name":"never"'*) ;;
   *'"method":"tools/call"'*)
