@@ -147,8 +147,10 @@ mod tests {
         let never = std::future::pending::<Result<(), Error>>();
         let begun = Instant::now();
         let asked = async {
+            // tidy: sleep the clock is paused: it passes at once
             tokio::time::sleep(second).await;
             let asking = call.ask();
+            // tidy: sleep the clock is paused: it passes at once
             tokio::time::sleep(100 * second).await;
             drop(asking);
             std::future::pending::<()>().await;

@@ -77,11 +77,13 @@ async fn a_call_without_an_answer_ends_in_time_and_is_cancelled_at_the_server() 
     let begun = tokio::time::Instant::now();
     let error = server.call(call()).await.unwrap_err();
     assert_eq!((error.kind, begun.elapsed().as_secs()), (ErrorKind::TimedOut, 60));
+    // tidy: sleep the clock is paused: it passes at once
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(bench.fakes.got("notifications/cancelled").len(), 1);
     // So is one whose caller has gone.
     let dropped = tokio::time::timeout(Duration::from_secs(1), server.call(call())).await;
     assert!(dropped.is_err());
+    // tidy: sleep the clock is paused: it passes at once
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(bench.fakes.got("notifications/cancelled").len(), 2);
 }
@@ -132,8 +134,10 @@ async fn a_call_is_bound_to_the_tool_that_was_offered() {
     let offered = |name: &str| Call { tool: name.to_owned(), digest: digest(name), ..call() };
     server.call(offered("echo")).await.unwrap();
     while lists.load(Ordering::Relaxed) < 2 {
+        // tidy: sleep the clock is paused: it passes at once
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    // tidy: sleep the clock is paused: it passes at once
     tokio::time::sleep(Duration::from_millis(10)).await;
     let error = server.call(offered("echo")).await.unwrap_err();
     assert!(error.to_string().contains("has changed since"), "{error}");

@@ -32,10 +32,12 @@ async fn fifty_holders_share_five_servers_which_end_after_the_last_holder() {
     }
     assert_eq!(bench.fakes.starts.load(Ordering::Relaxed), 5);
     drop(held);
+    // tidy: sleep the clock is paused: it passes at once
     tokio::time::sleep(Duration::from_secs(59)).await;
     assert_eq!(bench.fakes.running.load(Ordering::Relaxed), 5);
     // A holder within the grace keeps its server.
     let kept = bench.pool.hold("late", Path::new("/"), definitions[..1].to_vec());
+    // tidy: sleep the clock is paused: it passes at once
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(bench.fakes.running.load(Ordering::Relaxed), 1);
     // A changed configuration ends it at once.
@@ -44,9 +46,11 @@ async fn fifty_holders_share_five_servers_which_end_after_the_last_holder() {
     kept.update(Path::new("/"), vec![changed]);
     let catalog = kept.servers()[0].ready().await.unwrap();
     assert!(catalog.tools.is_empty());
+    // tidy: sleep the clock is paused: it passes at once
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.fakes.running.load(Ordering::Relaxed), 1);
     bench.pool.close().await;
+    // tidy: sleep the clock is paused: it passes at once
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.fakes.running.load(Ordering::Relaxed), 0);
 }
@@ -66,6 +70,7 @@ async fn a_server_that_ends_is_started_again_with_growing_pauses() {
         let begun = Instant::now();
         let starts = bench.fakes.starts.load(Ordering::Relaxed);
         while bench.fakes.starts.load(Ordering::Relaxed) == starts {
+            // tidy: sleep the clock is paused: it passes at once
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let waited = begun.elapsed().as_millis();

@@ -227,12 +227,14 @@ async fn a_server_and_what_it_started_end_with_the_program() {
     let child = loop {
         match std::fs::read_to_string(&pids) {
             Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+            // tidy: sleep processes of others report no end
             _ => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     };
     assert!(PathBuf::from(format!("/proc/{child}")).exists());
     server.stop().await;
     while PathBuf::from(format!("/proc/{child}")).exists() {
+        // tidy: sleep processes of others report no end
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
