@@ -69,7 +69,6 @@ pub(crate) struct AgentCaller {
     pub(crate) may_have_stored_agents: bool,
     /// For the turns that it starts.
     pub(crate) budget: TurnBudget,
-    pub(crate) call: CallItem,
 }
 
 /// The item of a call.

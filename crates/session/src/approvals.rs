@@ -19,7 +19,7 @@ use crate::port::auto_review::{ApprovalReview, ApprovedAction, ReviewResponse, R
 use crate::port::item::CommandItem;
 use crate::port::model::Failure;
 use crate::port::settings::{ApprovalPolicy, Settings};
-use crate::port::tool::{PatchPlan, PatchTarget};
+use crate::port::tool::{JobOutput, PatchPlan, PatchTarget};
 use auto_review::AutoReviews;
 pub use auto_review::user_words;
 pub(crate) use auto_review::{Action, ApprovalRequest, ReviewEnd, UserWords};
@@ -69,6 +69,22 @@ impl Approvals {
     /// Decides about a patch of the agent.
     pub(crate) fn patch(&self, settings: &Settings, plan: &PatchPlan) -> Verdict {
         elsewhere::about_patch(policy::patch(settings, &self.grants, plan), &plan.targets)
+    }
+
+    /// Decides about the file that a job writes, as about a patch that writes it. A file that was
+    /// approved for the job is not asked about again.
+    pub(crate) fn job_output(&self, settings: &Settings, output: &JobOutput) -> Verdict {
+        match self.patch(settings, &output.as_patch()) {
+            Verdict::Ask { unsandboxed, .. } if self.grants.has_job_output(output) => {
+                Verdict::Run { unsandboxed }
+            }
+            verdict => verdict,
+        }
+    }
+
+    /// A job may write the file whenever it goes on.
+    pub(crate) fn grant_job_output(&mut self, output: &JobOutput) {
+        self.grants.allow_job_output(output);
     }
 
     /// The user allows a command for the session.

@@ -18,7 +18,9 @@ use crate::port::question::UserQuestion;
 use crate::terms::Terms;
 use crate::tools::{CallCx, Found, Step, ToolCall};
 use crate::{Id, Millis};
-pub(crate) use asking::{AskedAbout, Asking, FileChange, PermissionRequest, TypingRequest};
+pub(crate) use asking::{
+    AskedAbout, Asking, FileChange, JobOutputRequest, PermissionRequest, TypingRequest,
+};
 
 /// See the module.
 #[derive(Default)]
@@ -48,7 +50,7 @@ enum State {
     /// The user is asked questions.
     AtUser { request: u64, since: Millis, item: DynamicCall, questions: Arc<[UserQuestion]> },
     /// The driver carries out what the call asks of other agents.
-    AtAgents { request: u64, item: Box<Item>, ends_turn: bool },
+    AtAgents(Box<AgentsCall>),
     /// The driver checks what the user granted.
     CheckingGrant(DynamicCall, Terms),
     /// A patch is being applied.
@@ -78,6 +80,8 @@ pub(crate) struct AgentsCall {
     pub(crate) request: u64,
     /// The item that shows it.
     pub(crate) item: Item,
+    /// What shows the file that a job writes when it ends, if that was asked about.
+    pub(crate) change: Option<FileChange>,
     /// Whether the turn ends with it, when it succeeds.
     pub(crate) ends_turn: bool,
 }
@@ -228,8 +232,7 @@ impl Calls {
 
     /// The driver carries out what a call asks of other agents.
     pub(crate) fn call_agents(&mut self, number: u64, call: AgentsCall) {
-        let AgentsCall { request, item, ends_turn } = call;
-        self.set(number, State::AtAgents { request, item: Box::new(item), ends_turn });
+        self.set(number, State::AtAgents(Box::new(call)));
     }
 
     /// The patch of a call is being applied.
@@ -303,11 +306,9 @@ impl Calls {
     /// Takes out the call whose request to other agents was carried out.
     pub(crate) fn take_agent_call(&mut self, request: u64) -> Option<(u64, AgentsCall)> {
         let is_it =
-            |state: &State| matches!(state, State::AtAgents { request: it, .. } if *it == request);
+            |state: &State| matches!(state, State::AtAgents(call) if call.request == request);
         match self.take_if(is_it)? {
-            (number, State::AtAgents { request, item, ends_turn }) => {
-                Some((number, AgentsCall { request, item: *item, ends_turn }))
-            }
+            (number, State::AtAgents(call)) => Some((number, *call)),
             _ => None,
         }
     }
@@ -315,7 +316,7 @@ impl Calls {
     /// The item of the call whose request to other agents is being carried out.
     pub(crate) fn agent_call_item(&self, request: u64) -> Option<&Id> {
         self.0.iter().find_map(|call| match &call.state {
-            State::AtAgents { request: it, item, .. } if *it == request => Some(item.id()),
+            State::AtAgents(called) if called.request == request => Some(called.item.id()),
             _ => None,
         })
     }
@@ -335,19 +336,24 @@ impl Calls {
 
     /// The items that are not final, but for those of running commands.
     pub(crate) fn items(&self) -> impl Iterator<Item = Item> + '_ {
-        self.0.iter().filter_map(|call| match &call.state {
-            State::Asking(asking) => Some(asking.about.item()),
-            State::AtClient { item, .. }
-            | State::AtUser { item, .. }
-            | State::CheckingGrant(item, _) => Some(Item::DynamicCall(item.clone())),
-            State::AtAgents { item, .. } => Some((**item).clone()),
-            State::Applying(change) => Some(change.item()),
-            State::Queued(_)
-            | State::Preparing(_)
-            | State::Approved
-            | State::Waiting { .. }
-            | State::Done(_) => None,
-        })
+        self.0
+            .iter()
+            .flat_map(|call| match &call.state {
+                State::Asking(asking) => [Some(asking.about.item()), None],
+                State::AtClient { item, .. }
+                | State::AtUser { item, .. }
+                | State::CheckingGrant(item, _) => [Some(Item::DynamicCall(item.clone())), None],
+                State::AtAgents(call) => {
+                    [call.change.as_ref().map(FileChange::item), Some(call.item.clone())]
+                }
+                State::Applying(change) => [Some(change.item()), None],
+                State::Queued(_)
+                | State::Preparing(_)
+                | State::Approved
+                | State::Waiting { .. }
+                | State::Done(_) => [None, None],
+            })
+            .flatten()
     }
 
     /// The turn ends: closes and answers every call, but for a patch that is being applied.
@@ -419,10 +425,12 @@ impl Call {
             State::AtClient { request, since, item } => {
                 close_at_client(request, since, item, turn, why, cx);
             }
-            State::AtAgents { request, item, .. } => {
-                cx.push(Effect::CancelAgents { request });
-                let item = item.closed(ItemStatus::Failed, Some(why));
-                cx.item_completed(turn, item);
+            State::AtAgents(call) => {
+                cx.push(Effect::CancelAgents { request: call.request });
+                let change = call.change.as_ref().map(FileChange::item);
+                for item in change.into_iter().chain([call.item]) {
+                    cx.item_completed(turn, item.closed(ItemStatus::Failed, Some(why)));
+                }
             }
         }
     }

@@ -62,8 +62,8 @@ pub use port::settings::{
 };
 pub use port::thread::{Configured, Context, Ids, Limits, Restored};
 pub use port::tool::{
-    Assessment, Attempted, ExecSpec, ImageData, PatchPlan, PatchTarget, Prepared, ProcessEnd,
-    RuleDecision, ToolError, ToolRequest,
+    Assessment, Attempted, ExecSpec, ImageData, JobOutput, PatchPlan, PatchTarget, Prepared,
+    ProcessEnd, RuleDecision, ToolError, ToolRequest,
 };
 pub use port::tool_set::{
     AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, SearchTool, ToolSet,

@@ -63,7 +63,7 @@ pub(crate) async fn run(
         reasoning: !config.hide_agent_reasoning,
     };
     let progress = if arguments.experimental_json {
-        Progress::ThreadEvents(ThreadEvents::new(io::stdout()))
+        Progress::ThreadEvents(Box::new(ThreadEvents::new(io::stdout())))
     } else if arguments.json {
         Progress::Json(Events::new(io::stdout()))
     } else {

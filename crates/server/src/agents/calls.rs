@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::jobs::ProgressSender;
 use super::report;
-use super::{AgentCaller, Agents};
+use super::{AgentCaller, Agents, CallItem};
 use crate::allowed::MachineInput;
 use crate::connection::{Gate, held_gate};
 use crate::error::Error;
@@ -52,7 +52,7 @@ impl CallTask {
     pub(crate) fn start(
         agents: Arc<Agents>,
         caller: AgentCaller,
-        (number, request): (u64, AgentRequest),
+        (number, item, request): (u64, CallItem, AgentRequest),
         senders: CallSenders,
         place: Option<QueuedCall>,
     ) -> Self {
@@ -71,8 +71,8 @@ impl CallTask {
                     let _ = before.await;
                 }
                 match request {
-                    AgentRequest::RunJob(job) => {
-                        agents.run_job(caller.clone(), *job, &progress).await
+                    AgentRequest::RunJob { job, output } => {
+                        agents.run_job(caller.clone(), &item, (*job, &output), &progress).await
                     }
                     other => agents.carry_out(&caller, other).await,
                 }
@@ -129,7 +129,7 @@ impl Agents {
                     limited(self.report_job_result(caller, report)).await
                 }
                 // See `CallTask::start`.
-                AgentRequest::RunJob(_) => {
+                AgentRequest::RunJob { .. } => {
                     Err(ToolError::new("a job is not a call about one agent"))
                 }
             }

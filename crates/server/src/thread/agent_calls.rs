@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use session::{AgentRequest, Event, Id, Item};
+use session::{AgentJob, AgentRequest, Event, Id, Item, Prepared, ToolError};
 use tokio::sync::{oneshot, watch};
 
-use crate::agents::{AgentCaller, AgentIdentity, Agents, CallSenders, CallTask, QueuedCall};
-use crate::allowed::ThreadAbove;
+use crate::agents::{
+    AgentCaller, AgentIdentity, Agents, CallItem, CallSenders, CallTask, QueuedCall,
+};
+use crate::allowed::{MachineInput, ThreadAbove};
 use crate::connection::{ConnectionId, Peer};
 use crate::error::Error;
+use crate::thread::handle::Command;
+use crate::thread::panics::{self, Panic};
 
 /// See the module.
 pub(crate) struct AgentCalls {
@@ -61,15 +65,36 @@ impl AgentCalls {
 
     /// Carries a call out. Reports of a job's result take place in the order of the calls: the first
     /// is the one that counts.
-    pub(super) fn call(&mut self, number: u64, request: AgentRequest, caller: AgentCaller) {
+    pub(super) fn call(
+        &mut self,
+        number: u64,
+        request: AgentRequest,
+        caller: AgentCaller,
+        item: CallItem,
+    ) {
         self.running.retain(|_, task| !task.is_finished());
         let (agents, senders) = (self.agents.clone(), self.senders.clone());
         let place = matches!(request, AgentRequest::ReportJobResult(_)).then(|| {
             let (ended, after) = oneshot::channel();
             QueuedCall { before: self.last_report.replace(after), _ended: ended }
         });
-        let task = CallTask::start(agents, caller, (number, request), senders, place);
+        let task = CallTask::start(agents, caller, (number, item, request), senders, place);
         self.running.insert(number, task);
+    }
+
+    /// Looks at where a job would write its results.
+    pub(super) fn plan_job(&self, call: u64, job: AgentJob, caller: AgentCaller) {
+        let (agents, sender) = (self.agents.clone(), self.senders.progress.clone());
+        tokio::spawn(async move {
+            let planned = panics::catch(agents.plan_job(&caller, &job)).await;
+            let planned = planned.unwrap_or_else(|Panic(panic)| {
+                tracing::error!(target: "server::agents", "the plan of a job panicked: {panic}");
+                Err(ToolError::new(format!("an error in the server ended the call ({panic})")))
+            });
+            let outcome = Prepared::JobOutput(planned);
+            // A thread that has ended needs no result.
+            let _ = sender.send(Command::Input(MachineInput::Prepared { call, outcome })).await;
+        });
     }
 
     /// The answer to a call is no longer wanted: what it waits for is interrupted.

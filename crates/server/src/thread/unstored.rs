@@ -152,6 +152,7 @@ impl UnstoredBatch {
             | Effect::Sample { .. }
             | Effect::RetryAfter { .. }
             | Effect::Prepare { .. }
+            | Effect::PlanJob { .. }
             | Effect::Run { .. }
             | Effect::Write { .. }
             | Effect::Wait { .. }

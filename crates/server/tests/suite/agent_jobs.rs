@@ -1,5 +1,6 @@
 //! Jobs over the rows of a CSV file: `spawn_agents_on_csv` and `report_agent_job_result`.
 
+mod approvals;
 mod crashes;
 mod ends;
 mod outputs;
@@ -345,10 +346,10 @@ async fn bad_calls_say_why_and_start_nothing() {
         (call("output_csv_path", json!("in.csv")), "is the input"),
         (call("output_csv_path", json!("no/out.csv")), "does not exist"),
         (call("output_csv_path", json!("fifo")), "not a regular file"),
-        (call("output_csv_path", json!("/etc/out.csv")), "give another `output_csv_path`"),
+        (call("output_csv_path", json!("/etc/out.csv")), "no approval can be requested"),
         (call("output_csv_path", json!("link.csv")), "give another `output_csv_path`"),
         (call("output_csv_path", json!("same.csv")), "is the input"),
-        (call("output_csv_path", json!("linked/out.csv")), "give another `output_csv_path`"),
+        (call("output_csv_path", json!("linked/out.csv")), "no approval can be requested"),
         (call("output_schema", json!("x")), "give an object"),
         (call("output_schema", json!({ "pattern": "x" })), "`pattern`, which is not checked"),
         (call("max_concurrency", json!(0)), "give 1 to 64"),
@@ -370,7 +371,8 @@ async fn bad_calls_say_why_and_start_nothing() {
     symlink("in.csv", folder.join("same.csv")).unwrap();
     let server = environment.start();
     let mut peer = server.connect().await;
-    let id = started(&environment, &mut peer).await;
+    let params = json!({ "cwd": folder, "sandbox": "workspace-write", "approvalPolicy": "never" });
+    let id = peer.start_thread(params).await;
     let end = peer.run_turn(&id, "Try.").await;
     assert_eq!(end["status"], "completed");
     let outputs = outputs(&environment, &id);
@@ -382,20 +384,6 @@ async fn bad_calls_say_why_and_start_nothing() {
     assert!(job_statuses(&environment).is_empty());
     assert!(prompts(&environment, &id).is_empty());
     assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
-}
-
-#[tokio::test]
-async fn a_job_needs_a_folder_that_it_may_write_to() {
-    let arguments = json!({ "csv_path": "in.csv", "instruction": "Do {a}." });
-    let thread = vec![job(arguments), says("Well.")];
-    let environment = environment(thread, vec![], vec![], "a\n1\n").await;
-    let server = environment.start();
-    let mut peer = server.connect().await;
-    let params = json!({ "cwd": environment.workspace(), "sandbox": "read-only" });
-    let thread = peer.start_thread(params).await;
-    peer.run_turn(&thread, "Go.").await;
-    let output = outputs(&environment, &thread).remove(0);
-    assert!(output.contains("the results cannot be written"), "{output}");
 }
 
 #[tokio::test]

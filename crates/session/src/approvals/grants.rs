@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::Id;
 use crate::plan_mode::Reach;
 use crate::port::approval::NetworkTarget;
-use crate::port::tool::PatchTarget;
+use crate::port::tool::{JobOutput, PatchTarget};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub(crate) struct Grants {
     /// Real paths: a link that comes to lead elsewhere is another file.
     files: BTreeSet<PathBuf>,
     hosts: BTreeSet<NetworkTarget>,
+    /// Jobs, with the real paths of the files that they may write.
+    job_outputs: BTreeSet<(Id, PathBuf)>,
 }
 
 /// Grants of one kind that are kept; past it the user is asked again.
@@ -40,6 +43,17 @@ impl Grants {
         if self.hosts.len() < MAX_GRANTS {
             self.hosts.insert(target);
         }
+    }
+
+    /// Whenever the job goes on, it may write the file.
+    pub(crate) fn allow_job_output(&mut self, output: &JobOutput) {
+        if self.job_outputs.len() < MAX_GRANTS {
+            self.job_outputs.insert((output.job.clone(), output.target.real.clone()));
+        }
+    }
+
+    pub(crate) fn has_job_output(&self, output: &JobOutput) -> bool {
+        self.job_outputs.contains(&(output.job.clone(), output.target.real.clone()))
     }
 
     pub(crate) fn has_host(&self, target: &NetworkTarget) -> bool {

@@ -1,9 +1,10 @@
 //! What the user, or a reviewer in the user's place, is asked about a call.
 
 use crate::Id;
+use crate::port::agents::AgentJob;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
-use crate::port::tool::{PatchPlan, PatchTarget};
+use crate::port::tool::{JobOutput, PatchPlan, PatchTarget};
 use crate::processes::OutsideCommand;
 use crate::terms::Terms;
 use crate::tools::{CommandCall, WriteStdinCall};
@@ -32,6 +33,8 @@ pub(crate) enum AskedAbout {
     Typing(TypingRequest),
     /// Permissions.
     Permissions(PermissionRequest),
+    /// The file that a job writes.
+    JobOutput(JobOutputRequest),
 }
 
 /// Text that a call types into a command outside of the sandbox.
@@ -51,6 +54,14 @@ pub(crate) struct PermissionRequest {
     pub(crate) reason: Option<String>,
 }
 
+/// A job that writes a file when it ends.
+pub(crate) struct JobOutputRequest {
+    /// What shows the file.
+    pub(crate) change: FileChange,
+    pub(crate) job: Box<AgentJob>,
+    pub(crate) output: Box<JobOutput>,
+}
+
 impl AskedAbout {
     /// The item that shows it.
     pub(crate) fn item(&self) -> Item {
@@ -59,11 +70,12 @@ impl AskedAbout {
             Self::Patch(change) => change.item(),
             Self::Typing(request) => Item::DynamicCall(request.item.clone()),
             Self::Permissions(request) => Item::DynamicCall(request.item.clone()),
+            Self::JobOutput(request) => request.change.item(),
         }
     }
 }
 
-/// A patch that is not final: its item's id, the changed files, and where their paths lead.
+/// A patch, or the file of a job, that is not final: its item's id, the changed files, and where their paths lead.
 pub(crate) struct FileChange {
     pub(crate) id: Id,
     pub(crate) changes: Vec<Change>,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::fragment::Fragment;
 use super::item::{DynamicCall, Item, ItemStatus, UserContent};
-use super::tool::ToolError;
+use super::tool::{JobOutput, ToolError};
 use crate::Id;
 
 /// The tool that runs a job.
@@ -44,7 +44,12 @@ pub enum AgentRequest {
         target: String,
     },
     /// Give each row of a table to an agent of its own.
-    RunJob(Box<AgentJob>),
+    RunJob {
+        /// The job.
+        job: Box<AgentJob>,
+        /// What it may write.
+        output: Box<JobOutput>,
+    },
     /// The result of the row that the calling agent works on.
     ReportJobResult(JobReport),
 }
@@ -240,7 +245,7 @@ impl AgentRequest {
             Self::Close { target } => {
                 AgentCall { receivers: named(target), ..call(AgentTool::Close) }
             }
-            Self::RunJob(job) => return job_item(id, RUN_JOB, &job.arguments),
+            Self::RunJob { job, .. } => return job_item(id, RUN_JOB, &job.arguments),
             Self::ReportJobResult(report) => return job_item(id, REPORT, &report.arguments),
         };
         Item::AgentCall(Box::new(call))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http_client::retry::Wait;
 
-use super::agents::AgentRequest;
+use super::agents::{AgentJob, AgentRequest};
 use super::approval::Ask;
 use super::auto_review::ApprovedAction;
 use super::event::{Event, TurnStatus, TurnView};
@@ -41,6 +41,8 @@ pub enum Effect {
     RetryAfter { sample: u64, wait: Wait },
     /// Look at what a tool call is about; report `Input::Prepared`.
     Prepare { call: u64, turn: Id, request: ToolRequest },
+    /// Look at where a job would write its results; report `Input::Prepared`.
+    PlanJob { call: u64, turn: Id, job: Box<AgentJob> },
     /// Start a command; report `Input::Output` and exactly one `Input::Exited`.
     Run { process: u64, spec: ExecSpec },
     /// Type into a running command.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::item::{Action, Change};
+use super::item::{Action, Change, ChangeKind};
 use super::permission::Permissions;
 use super::settings::SandboxPolicy;
+use crate::Id;
 
 /// A tool call that needs the world before it can be decided.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub enum Prepared {
     /// The permissions that the sandbox policy does not include yet, or why they can never be
     /// granted.
     Permissions(Result<Permissions, ToolError>),
+    /// It is a job that writes this file, or one that cannot be done.
+    JobOutput(Result<JobOutput, ToolError>),
     /// It cannot be done; the message is for the model and the clients.
     Refused { attempted: Attempted, message: String },
 }
@@ -133,6 +136,37 @@ pub struct PatchTarget {
     pub path: PathBuf,
     /// Where it leads, with links resolved.
     pub real: PathBuf,
+}
+
+/// The file that a job over the rows of a table writes its results to when it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobOutput {
+    /// The job's id.
+    pub job: Id,
+    /// Whether it is a job that the call continues; otherwise a new one gets the id.
+    pub is_continued: bool,
+    /// The file. The results are written there or not at all.
+    pub target: PatchTarget,
+    /// Whether results that the job wrote earlier are replaced.
+    pub replaces: bool,
+    /// Whether the sandbox policy lets it be written; else the reason why not.
+    pub outside: Option<String>,
+}
+
+impl JobOutput {
+    /// The patch that would write the file. Its contents are not known before the job ends.
+    pub(crate) fn as_patch(&self) -> PatchPlan {
+        let kind = match self.replaces {
+            true => ChangeKind::Update { move_to: None },
+            false => ChangeKind::Add,
+        };
+        let path = self.target.path.display().to_string();
+        PatchPlan {
+            changes: vec![Change { path, kind, diff: String::new() }],
+            targets: vec![self.target.clone()],
+            outside: self.outside.clone(),
+        }
+    }
 }
 
 /// An image for the model.

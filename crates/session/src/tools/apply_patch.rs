@@ -119,7 +119,9 @@ impl ToolCall for PatchCall {
     fn prepared(&self, found: Found, _: &mut CallCx<'_>) -> Option<Step> {
         match found {
             Found::Patch(plan) => Some(Step::Patch(plan)),
-            Found::Command(_) | Found::Image(_) | Found::Permissions(_) => None,
+            Found::Command(_) | Found::Image(_) | Found::Permissions(_) | Found::JobOutput(_) => {
+                None
+            }
         }
     }
 }

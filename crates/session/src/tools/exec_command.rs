@@ -135,7 +135,7 @@ impl ToolCall for ExecCall {
                 max_output_tokens: self.max_output_tokens,
             }))),
             Found::Patch(plan) => Some(Step::Patch(plan)),
-            Found::Image(_) | Found::Permissions(_) => None,
+            Found::Image(_) | Found::Permissions(_) | Found::JobOutput(_) => None,
         }
     }
 }

@@ -100,7 +100,7 @@ impl ToolCall for ShellCall {
                 max_output_tokens: None,
             }))),
             Found::Patch(plan) => Some(Step::Patch(plan)),
-            Found::Image(_) | Found::Permissions(_) => None,
+            Found::Image(_) | Found::Permissions(_) | Found::JobOutput(_) => None,
         }
     }
 }

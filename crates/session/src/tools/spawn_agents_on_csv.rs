@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::agents;
 use super::arguments::Arguments;
-use super::tool::{CallCx, Step, Tool, ToolCall, function};
+use super::tool::{CallCx, Found, Step, Tool, ToolCall, function};
 use crate::plan_mode::CHANGES_NOTHING;
-use crate::port::agents::{AgentJob, AgentRequest, RUN_JOB as NAME};
+use crate::port::agents::{AgentJob, RUN_JOB as NAME};
 use crate::port::tool::ToolError;
 use crate::port::tool_set::ToolSet;
 
@@ -111,10 +111,24 @@ struct JobCall(AgentJob);
 impl ToolCall for JobCall {
     fn begin(&self, cx: &mut CallCx<'_>) -> Step {
         if cx.is_planning() {
-            let arguments = serde_json::from_str(&self.0.arguments).unwrap_or(Value::Null);
-            return cx.fail(NAME, &arguments, CHANGES_NOTHING.to_owned());
+            return self.fail(CHANGES_NOTHING.to_owned(), cx);
         }
-        Step::Agents(AgentRequest::RunJob(Box::new(self.0.clone())))
+        Step::PlanJob(Box::new(self.0.clone()))
+    }
+
+    fn prepared(&self, found: Found, cx: &mut CallCx<'_>) -> Option<Step> {
+        let Found::JobOutput(found) = found else { return None };
+        Some(match found {
+            Ok(output) => Step::Job { job: Box::new(self.0.clone()), output: Box::new(output) },
+            Err(error) => self.fail(error.into_message(), cx),
+        })
+    }
+}
+
+impl JobCall {
+    fn fail(&self, message: String, cx: &mut CallCx<'_>) -> Step {
+        let arguments = serde_json::from_str(&self.0.arguments).unwrap_or(Value::Null);
+        cx.fail(NAME, &arguments, message)
     }
 }
 

@@ -13,12 +13,12 @@ use crate::Id;
 use crate::cx::Cx;
 use crate::goal::GoalTracker;
 use crate::history::CallOutput;
-use crate::port::agents::AgentRequest;
+use crate::port::agents::{AgentJob, AgentRequest};
 use crate::port::item::{DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
 use crate::port::question::UserQuestion;
 use crate::port::settings::{Mode, Settings};
-use crate::port::tool::{Assessment, ImageData, PatchPlan, ToolError, ToolRequest};
+use crate::port::tool::{Assessment, ImageData, JobOutput, PatchPlan, ToolError, ToolRequest};
 use crate::port::tool_set::{Offer, ToolSet};
 use crate::processes::{OutsideCommand, Processes};
 
@@ -93,6 +93,15 @@ pub(crate) enum Step {
     },
     /// The driver carries out what the call asks of other agents.
     Agents(AgentRequest),
+    /// The driver looks at where a job would write its results.
+    PlanJob(Box<AgentJob>),
+    /// What a job writes is decided about, and the job runs.
+    Job {
+        /// The job.
+        job: Box<AgentJob>,
+        /// What it writes.
+        output: Box<JobOutput>,
+    },
     /// The user is asked for permissions.
     Permissions {
         /// The tool, and its arguments as JSON: they are shown.
@@ -132,6 +141,8 @@ pub(crate) enum Found {
     Image(Result<ImageData, ToolError>),
     /// See [`Prepared::Permissions`](crate::Prepared::Permissions).
     Permissions(Result<Permissions, ToolError>),
+    /// See [`Prepared::JobOutput`](crate::Prepared::JobOutput).
+    JobOutput(Result<JobOutput, ToolError>),
 }
 
 /// What a call may use.

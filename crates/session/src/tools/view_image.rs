@@ -70,7 +70,9 @@ impl ToolCall for ImageCall {
                 cx.cx.failed_item(cx.turn, item, error.message());
                 CallOutput::Text(error.into_message())
             }
-            Found::Command(_) | Found::Patch(_) | Found::Permissions(_) => return None,
+            Found::Command(_) | Found::Patch(_) | Found::Permissions(_) | Found::JobOutput(_) => {
+                return None;
+            }
         };
         Some(Step::Finish(output))
     }

@@ -1,9 +1,14 @@
-//! Who decides about an approval: the clients, or a reviewer in the user's place.
+//! Who decides about an approval: the clients, or a reviewer in the user's place; and what an
+//! approval is about.
 
 use super::Turn;
-use crate::approvals::{ApprovalRequest, UserWords};
+use crate::approvals::{Action, ApprovalRequest, UserWords};
+use crate::calls::{AskedAbout, JobOutputRequest, PermissionRequest, TypingRequest};
+use crate::plan_mode::Reach;
 use crate::port::effect::Effect;
+use crate::port::settings::Settings;
 use crate::thread::Thread;
+use crate::tools::CommandCall;
 
 /// To whom a request was put.
 pub(crate) enum Put {
@@ -38,5 +43,69 @@ impl Turn {
     pub(crate) fn words_for_reviewers(&self, thread: &Thread) -> UserWords {
         // What the model has not seen yet is the newest.
         thread.user_words(&self.pending).under(thread.approvals.root_words())
+    }
+}
+
+/// A call as a reviewer gets to see it.
+pub(super) fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Action {
+    match about {
+        AskedAbout::Command(command, _) => {
+            let CommandCall { request, assessment, tty, .. } = &**command;
+            Action::command(request, assessment, *tty, unsandboxed)
+        }
+        AskedAbout::Patch(change) => {
+            let cwd = &thread.configuration.settings().cwd;
+            Action::patch(&change.changes, &change.targets, cwd, unsandboxed)
+        }
+        AskedAbout::Typing(TypingRequest { call, command, .. }) => {
+            Action::input(&call.chars, call.session_id, command)
+        }
+        AskedAbout::Permissions(PermissionRequest { permissions, reason, .. }) => {
+            Action::permissions(permissions, reason.as_deref())
+        }
+        AskedAbout::JobOutput(JobOutputRequest { job, output, .. }) => {
+            let cwd = &thread.configuration.settings().cwd;
+            Action::job_output(job, output, cwd, unsandboxed)
+        }
+    }
+}
+
+/// The settings that a decision is about: a grant extends those that the user chose, everything else
+/// runs under those in force.
+pub(super) fn decided_under<'a>(about: &AskedAbout, thread: &'a Thread) -> &'a Settings {
+    match about {
+        AskedAbout::Permissions(_) => thread.configuration.chosen(),
+        AskedAbout::Command(..)
+        | AskedAbout::Patch(_)
+        | AskedAbout::Typing(_)
+        | AskedAbout::JobOutput(_) => thread.configuration.settings(),
+    }
+}
+
+/// The user allows the same again for the session.
+pub(super) fn grant(about: &AskedAbout, unsandboxed: bool, thread: &mut Thread) {
+    match about {
+        AskedAbout::Command(command, _) => {
+            let reach = Reach::new(thread.configuration.settings().mode, unsandboxed);
+            let (identity, cwd) = (command.identity.clone(), &command.assessment.real_cwd);
+            thread.approvals.grant_command(identity, cwd, reach);
+        }
+        AskedAbout::Patch(change) | AskedAbout::JobOutput(JobOutputRequest { change, .. }) => {
+            thread.approvals.grant_changes(&change.targets);
+        }
+        AskedAbout::Typing(TypingRequest { call, .. }) => {
+            thread.processes.allow_text(call.session_id, &call.chars);
+        }
+        AskedAbout::Permissions(_) => {}
+    }
+}
+
+/// Allows a command prefix permanently. Patches have no prefix, the empty prefix would allow
+/// everything, and plan mode allows nothing for later: all of these count as a plain yes.
+pub(super) fn amend(about: &AskedAbout, prefix: Vec<String>, thread: &mut Thread) {
+    let is_command = matches!(about, AskedAbout::Command(..));
+    if is_command && !prefix.is_empty() && !thread.configuration.is_planning() {
+        let cwd = thread.configuration.settings().cwd.clone();
+        thread.cx.push(Effect::Allow { cwd, prefix });
     }
 }

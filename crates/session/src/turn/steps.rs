@@ -1,17 +1,16 @@
 //! Carries tool calls out: commands and patches are decided about, asked about, run and answered.
 
-use super::approval::Put;
+use super::approval::{Put, amend, decided_under, grant, reviewed_action};
 use super::{Turn, permissions};
-use crate::approvals::{Action, ApprovalRequest, CommandRequest, Verdict};
-use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest, TypingRequest};
+use crate::approvals::{ApprovalRequest, CommandRequest, Verdict};
+use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest};
 use crate::history::CallOutput;
-use crate::plan_mode::{CHANGES_NOTHING, Reach};
+use crate::plan_mode::CHANGES_NOTHING;
 use crate::port::approval::{Ask, Decision};
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::item::{CommandItem, DynamicCall, Item, ItemStatus, ToolAnswer};
 use crate::port::permission::{Grant, GrantScope};
-use crate::port::settings::Settings;
 use crate::port::tool::{Attempted, ExecSpec, PatchPlan, Prepared, ToolError};
 use crate::processes::{AgentCommand, output};
 use crate::terms::{CHANGED, Terms};
@@ -43,7 +42,12 @@ impl Turn {
             Step::AskUser { tool, arguments, questions } => {
                 self.ask_user(number, tool, arguments, questions, thread);
             }
-            Step::Agents(request) => self.call_agents(number, request, thread),
+            Step::Agents(request) => self.call_agents(number, request, None, thread),
+            Step::PlanJob(job) => {
+                let turn = self.view.id.clone();
+                thread.cx.push(Effect::PlanJob { call: number, turn, job });
+            }
+            Step::Job { job, output } => self.decide_job(number, job, output, thread),
             Step::Permissions { tool, arguments, reason, permissions } => {
                 self.ask_permissions(number, (tool, arguments), reason, permissions, thread);
             }
@@ -77,6 +81,7 @@ impl Turn {
             Prepared::Patch(plan) => Found::Patch(plan),
             Prepared::Image(image) => Found::Image(image),
             Prepared::Permissions(permissions) => Found::Permissions(permissions),
+            Prepared::JobOutput(output) => Found::JobOutput(output),
             Prepared::Refused { attempted, message } => {
                 if self.calls.preparing(number).is_some() {
                     self.refuse(number, attempted, message, thread);
@@ -271,6 +276,7 @@ impl Turn {
             }
             AskedAbout::Patch(change) => self.apply(number, change, thread),
             AskedAbout::Typing(request) => self.type_text(number, request, thread),
+            AskedAbout::JobOutput(request) => self.run_job(number, request, thread),
             AskedAbout::Permissions(request) => {
                 let PermissionRequest { item, permissions, .. } = request;
                 let grant = Grant { permissions, scope: GrantScope::Turn };
@@ -427,63 +433,6 @@ impl Turn {
         if let Some(output) = output {
             self.answer(number, output, thread);
         }
-    }
-}
-
-/// A call as a reviewer gets to see it.
-fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Thread) -> Action {
-    match about {
-        AskedAbout::Command(command, _) => {
-            let CommandCall { request, assessment, tty, .. } = &**command;
-            Action::command(request, assessment, *tty, unsandboxed)
-        }
-        AskedAbout::Patch(change) => {
-            let cwd = &thread.configuration.settings().cwd;
-            Action::patch(&change.changes, &change.targets, cwd, unsandboxed)
-        }
-        AskedAbout::Typing(TypingRequest { call, command, .. }) => {
-            Action::input(&call.chars, call.session_id, command)
-        }
-        AskedAbout::Permissions(PermissionRequest { permissions, reason, .. }) => {
-            Action::permissions(permissions, reason.as_deref())
-        }
-    }
-}
-
-/// The settings that a decision is about: a grant extends those that the user chose, everything else
-/// runs under those in force.
-fn decided_under<'a>(about: &AskedAbout, thread: &'a Thread) -> &'a Settings {
-    match about {
-        AskedAbout::Permissions(_) => thread.configuration.chosen(),
-        AskedAbout::Command(..) | AskedAbout::Patch(_) | AskedAbout::Typing(_) => {
-            thread.configuration.settings()
-        }
-    }
-}
-
-/// The user allows the same again for the session.
-fn grant(about: &AskedAbout, unsandboxed: bool, thread: &mut Thread) {
-    match about {
-        AskedAbout::Command(command, _) => {
-            let reach = Reach::new(thread.configuration.settings().mode, unsandboxed);
-            let (identity, cwd) = (command.identity.clone(), &command.assessment.real_cwd);
-            thread.approvals.grant_command(identity, cwd, reach);
-        }
-        AskedAbout::Patch(change) => thread.approvals.grant_changes(&change.targets),
-        AskedAbout::Typing(TypingRequest { call, .. }) => {
-            thread.processes.allow_text(call.session_id, &call.chars);
-        }
-        AskedAbout::Permissions(_) => {}
-    }
-}
-
-/// Allows a command prefix permanently. Patches have no prefix, the empty prefix would allow
-/// everything, and plan mode allows nothing for later: all of these count as a plain yes.
-fn amend(about: &AskedAbout, prefix: Vec<String>, thread: &mut Thread) {
-    let is_command = matches!(about, AskedAbout::Command(..));
-    if is_command && !prefix.is_empty() && !thread.configuration.is_planning() {
-        let cwd = thread.configuration.settings().cwd.clone();
-        thread.cx.push(Effect::Allow { cwd, prefix });
     }
 }
 

@@ -84,6 +84,15 @@ fn output() -> impl Strategy<Value = Output> {
             call("", "send_input", json!({ "target": "none", "message": "go" })),
             call("", "close_agent", json!({ "target": "agent" })),
         ]),
+        1 => (
+            prop::sample::select(vec!["inside", "outside", "bad"]),
+            prop::sample::select(vec!["new", "again"]),
+        )
+            .prop_map(|(output, instruction)| {
+                let arguments = json!({ "csv_path": "a.csv", "output_csv_path": output,
+                    "instruction": instruction });
+                call("", "spawn_agents_on_csv", arguments)
+            }),
         1 => Just(call("", "update_plan", json!({ "plan": [] }))),
         1 => Just(call("", "view_image", json!({ "path": "/w/a.png" }))),
         2 => (prop::sample::select(vec!["/a", "/never", "/held", "/moved"]), any::<bool>())
@@ -331,6 +340,7 @@ fn prepared() -> impl Strategy<Value = Prepared> {
         Just(refused(Attempted::Patch { changes: Vec::new() })),
         Just(Prepared::Command(Assessment::default())),
         Just(Prepared::Permissions(Ok(Permissions { network: true, ..Permissions::default() }))),
+        Just(Prepared::JobOutput(Err(ToolError::new("no")))),
         Just(Prepared::Patch(PatchPlan {
             changes: Vec::new(),
             targets: Vec::new(),

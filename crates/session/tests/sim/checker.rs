@@ -216,6 +216,7 @@ impl Checker {
             effect,
             Effect::Sample { .. }
                 | Effect::Prepare { .. }
+                | Effect::PlanJob { .. }
                 | Effect::Run { .. }
                 | Effect::Apply { .. }
                 | Effect::Ask { .. }
@@ -279,7 +280,7 @@ impl Checker {
                 assert!(open.is_none_or(|open| open == *sample));
             }
             Effect::RetryAfter { sample, .. } => self.retry = Some(*sample),
-            Effect::Prepare { turn, .. } => {
+            Effect::Prepare { turn, .. } | Effect::PlanJob { turn, .. } => {
                 self.assert_running(turn);
                 assert!(self.applying.is_empty(), "prepared while a patch is being applied");
             }

@@ -9,14 +9,16 @@
 //! Folders that are requested: `/never` (cannot be granted), `/held` (is in force already), `/moved`
 //! (is another folder when it is granted).
 //! Images: `missing` (cannot be read).
+//! Results of jobs: `outside` (beyond the sandbox policy), `bad` (cannot be written); a job whose
+//! instruction is `again` is continued.
 
 use std::path::{Path, PathBuf};
 
 use session::{
-    AgentOutcome, AgentRequest, AgentState, Assessment, Attempted, Change, ChangeKind, ExecSpec,
-    Grant, ImageData, Input, Millis, NetworkProtocol, NetworkTarget, PatchPlan, PatchTarget,
-    Permissions, Prepared, ProcessEnd, RuleDecision, ToolError, ToolRequest, UserAnswers,
-    UserQuestion,
+    AgentJob, AgentOutcome, AgentRequest, AgentState, Assessment, Attempted, Change, ChangeKind,
+    ExecSpec, Grant, ImageData, Input, JobOutput, Millis, NetworkProtocol, NetworkTarget,
+    PatchPlan, PatchTarget, Permissions, Prepared, ProcessEnd, RuleDecision, ToolError,
+    ToolRequest, UserAnswers, UserQuestion,
 };
 
 /// What looking at a request reports.
@@ -33,12 +35,30 @@ pub(crate) fn prepare(call: u64, request: &ToolRequest) -> Input {
     Input::Prepared { call, outcome }
 }
 
+/// Where a job would write its results.
+pub(crate) fn plan_job(call: u64, job: &AgentJob) -> Input {
+    let path = job.output_csv_path.as_deref().unwrap_or("results");
+    let is_continued = job.instruction == "again";
+    let output = JobOutput {
+        job: if is_continued { "job".into() } else { format!("job-{call}").into() },
+        is_continued,
+        target: PatchTarget { path: Path::new("/w").join(path), real: Path::new("/w").join(path) },
+        replaces: is_continued,
+        outside: path.contains("outside").then(|| format!("{path} is read-only")),
+    };
+    let outcome = match path.contains("bad") {
+        true => Err(ToolError::new("the results cannot be written")),
+        false => Ok(output),
+    };
+    Input::Prepared { call, outcome: Prepared::JobOutput(outcome) }
+}
+
 /// What comes of a call to other agents, and when: agents named `none` do not exist, a wait takes its
 /// whole time, and everything else a moment.
 pub(crate) fn agents(call: &AgentRequest) -> (Millis, AgentOutcome) {
     let (delay, targets) = match call {
         AgentRequest::Spawn(_) => (3, vec!["agent".to_owned()]),
-        AgentRequest::RunJob(_) | AgentRequest::ReportJobResult(_) => (40, Vec::new()),
+        AgentRequest::RunJob { .. } | AgentRequest::ReportJobResult(_) => (40, Vec::new()),
         AgentRequest::Wait { targets, timeout_ms } => {
             (Millis::try_from(*timeout_ms).unwrap(), targets.clone())
         }

@@ -300,6 +300,9 @@ impl Simulation {
                 self.requests.insert(*call, request.clone());
                 self.later(Source::Call(*call), 3, outside::prepare(*call, request));
             }
+            Effect::PlanJob { call, job, .. } => {
+                self.later(Source::Call(*call), 3, outside::plan_job(*call, job));
+            }
             Effect::Run { process, spec } => self.start_program(*process, &outside::run(spec)),
             Effect::Write { process, text } if text.contains("quit") => {
                 let end = ProcessEnd::Code(0);

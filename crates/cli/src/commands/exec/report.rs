@@ -25,7 +25,7 @@ pub(super) struct Report {
 /// The output format.
 pub(super) enum Progress {
     Json(Events<Stdout>),
-    ThreadEvents(ThreadEvents<Stdout>),
+    ThreadEvents(Box<ThreadEvents<Stdout>>),
     Text(Box<Transcript<Stderr>>),
 }
 

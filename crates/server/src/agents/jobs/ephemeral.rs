@@ -63,6 +63,11 @@ impl EphemeralJobs {
         Ok(store)
     }
 
+    /// The store of an unfinished job.
+    pub(super) fn find(&self, thread: &str, fingerprint: [u8; 32]) -> Option<Store> {
+        self.jobs().stores.get(&(thread.to_owned(), fingerprint)).cloned()
+    }
+
     /// What the last completed job of that fingerprint wrote.
     pub(super) fn written(&self, thread: &str, fingerprint: [u8; 32]) -> WrittenOutputs {
         let key = (thread.to_owned(), fingerprint);
@@ -93,8 +98,7 @@ impl EphemeralJobs {
 
     /// A call was refused: without a job its store is not kept.
     pub(super) async fn remove_unused(&self, thread: &str, fingerprint: [u8; 32]) {
-        let store = self.jobs().stores.get(&(thread.to_owned(), fingerprint)).cloned();
-        let Some(store) = store else { return };
+        let Some(store) = self.find(thread, fingerprint) else { return };
         if matches!(store.latest_job(thread, fingerprint).await, Ok(None)) {
             self.remove(thread, fingerprint);
         }

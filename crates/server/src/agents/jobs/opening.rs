@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use session::ToolError;
+use session::{JobOutput, ToolError};
 use store::{Job, JobStatus, JobWrite, NewJobItem, Store, StoreError, ThreadRecord, Write};
 
 use super::NAME;
@@ -22,29 +22,28 @@ pub(super) struct OpenedJob {
     pub(super) written: WrittenOutputs,
 }
 
-/// The job in the store, with its rows. `new`: id and time of a new one. `earlier`: what an earlier
-/// run of it wrote that the store does not have.
+/// What there is of a job before a call begins.
+pub(super) struct FoundJob {
+    /// The job that the call continues.
+    pub(super) unfinished: Option<Job>,
+    /// What an earlier run of the same job wrote.
+    pub(super) written: WrittenOutputs,
+}
+
+/// Looks for the job that a call continues. `earlier`: what an earlier run of it wrote that the store
+/// does not have.
 ///
 /// A completed job is continued, too, when the call that completed it has no output: a crash may have
 /// come between the two. Nothing of it runs again, and this call has its results.
-pub(super) async fn open(
+pub(super) async fn find(
     store: &Store,
     thread: &str,
-    plan: &Arc<JobPlan>,
-    rows: Vec<TableRow>,
-    new: (String, i64),
-    (files, earlier): (&files::Pool, WrittenOutputs),
-) -> Result<OpenedJob, ToolError> {
-    let write = |write| {
-        let write = Write::Job { thread: thread.to_owned(), write };
-        async move { store.commit(vec![write]).await.map_err(|error| unstored(&error)) }
-    };
-    let find = || async {
-        store.latest_job(thread, plan.fingerprint).await.map_err(|error| unstored(&error))
-    };
-    let latest = find().await?;
+    fingerprint: [u8; 32],
+    earlier: WrittenOutputs,
+) -> Result<FoundJob, ToolError> {
+    let latest = store.latest_job(thread, fingerprint).await;
+    let latest = latest.map_err(|error| unstored(&error))?;
     let written = latest.as_ref().map_or(earlier, |job| WrittenOutputs::of_job(&job.detail));
-    check_unused(plan, written.clone(), files).await?;
     let unfinished = match latest {
         Some(job) if job.status == JobStatus::Completed => {
             let is_delivered = is_delivered(store, thread, &job).await;
@@ -52,7 +51,33 @@ pub(super) async fn open(
         }
         found => found,
     };
+    Ok(FoundJob { unfinished, written })
+}
+
+/// The job in the store, with its rows: the one whose output was decided about, begun at `now_ms` if
+/// it is new. `earlier`: as for [`find`].
+pub(super) async fn open(
+    store: &Store,
+    thread: &str,
+    plan: &Arc<JobPlan>,
+    rows: Vec<TableRow>,
+    (output, now_ms): (&JobOutput, i64),
+    (files, earlier): (&files::Pool, WrittenOutputs),
+) -> Result<OpenedJob, ToolError> {
+    let write = |write| {
+        let write = Write::Job { thread: thread.to_owned(), write };
+        async move { store.commit(vec![write]).await.map_err(|error| unstored(&error)) }
+    };
+    let FoundJob { unfinished, written } = find(store, thread, plan.fingerprint, earlier).await?;
+    check_unused(plan, written.clone(), files).await?;
     let is_continued = unfinished.is_some();
+    let is_as_decided = unfinished.as_ref().is_none_or(|job| *job.id == *output.job);
+    if is_continued != output.is_continued || !is_as_decided {
+        return Err(ToolError::new(format!(
+            "{NAME}: another call began or ended this job, or its input changed, while the call was \
+             decided about; call this again"
+        )));
+    }
     let detail = written.describe(plan.detail.clone());
     let job = match unfinished {
         Some(job) => {
@@ -60,11 +85,12 @@ pub(super) async fn open(
             job
         }
         None => {
-            let (id, created_at_ms) = new;
-            let fingerprint = plan.fingerprint;
-            write(JobWrite::Create { id, fingerprint, created_at_ms, detail }).await?;
-            let created = find().await?;
-            created.ok_or_else(|| ToolError::new(format!("{NAME}: the job was deleted")))?
+            let (id, fingerprint) = (output.job.to_string(), plan.fingerprint);
+            write(JobWrite::Create { id, fingerprint, created_at_ms: now_ms, detail }).await?;
+            let created = store.latest_job(thread, fingerprint).await;
+            created
+                .map_err(|error| unstored(&error))?
+                .ok_or_else(|| ToolError::new(format!("{NAME}: the job was deleted")))?
         }
     };
     // Also those of a continued job: a crash may have come between two batches.
@@ -78,12 +104,13 @@ pub(super) async fn open(
     Ok(OpenedJob { job, is_continued, written })
 }
 
-/// Before anything is stored and any worker starts: the results replace no file of others.
-async fn check_unused(
+/// Before anything is stored and any worker starts: the results replace no file of others. Returns
+/// whether they replace earlier ones.
+pub(super) async fn check_unused(
     plan: &Arc<JobPlan>,
     written: WrittenOutputs,
     files: &files::Pool,
-) -> Result<(), ToolError> {
+) -> Result<bool, ToolError> {
     let (path, plan) = (plan.output.clone(), plan.clone());
     let checked = files.run(&path, move || plan.check_unused(&written)).await;
     let checked = checked.map_err(|error| error.to_string()).and_then(|checked| checked);

@@ -46,16 +46,16 @@ impl WrittenOutputs {
         detail.to_string()
     }
 
-    /// Checks that nothing is at `output`, or what the job wrote. Reads the file only when it is as
-    /// long as that. Runs on a thread of a pool.
+    /// Checks that nothing is at `output`, or what the job wrote; returns whether there is something.
+    /// Reads the file only when it is as long as that. Runs on a thread of a pool.
     ///
     /// # Errors
     /// Why the file must stay.
-    pub(super) fn check(&self, output: &Path) -> Result<(), String> {
+    pub(super) fn check(&self, output: &Path) -> Result<bool, String> {
         let shown = output.display();
         let found = match output.metadata() {
             Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(format!("{shown} cannot be looked at: {error}")),
         };
         let is_own = self.0.iter().any(|written| {
@@ -64,7 +64,7 @@ impl WrittenOutputs {
                     .is_ok_and(|contents| Written::new(&contents) == *written)
         });
         match is_own {
-            true => Ok(()),
+            true => Ok(true),
             false => Err(format!(
                 "{shown} exists, and this job did not write it as it is; a job replaces no file \
                  of others"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use sandbox::Resolved;
 use sandbox::files::{Action, Change};
 use serde_json::{Value, json};
-use session::{AgentJob, ToolError};
+use session::{AgentJob, JobOutput, PatchTarget, ToolError};
 use sha2::{Digest, Sha256};
 
 use super::NAME;
@@ -25,8 +25,12 @@ pub(super) struct JobPlan {
     pub(super) schema_text: Option<String>,
     /// Where the results go.
     pub(super) output: PathBuf,
-    /// The policy that writing them stays within.
-    pub(super) policy: Resolved,
+    /// Where that leads, with links resolved.
+    real_output: PathBuf,
+    /// Why the policy does not let the results be written, if so.
+    outside: Option<String>,
+    /// The policy that writing them stays within, unless somebody approved more.
+    policy: Resolved,
     /// A hash of all that decides about the results. A call with the same one continues the job.
     pub(super) fingerprint: [u8; 32],
     /// For the store.
@@ -59,7 +63,7 @@ impl JobPlan {
             Some(path) => cwd.join(path),
             None => default_output(&given, &fingerprint),
         };
-        check_output(&output, &input, &policy).map_err(failed)?;
+        let (real_output, outside) = check_output(&output, &input, &policy).map_err(failed)?;
         let detail = json!({
             "csvPath": shown,
             "outputCsvPath": output.display().to_string(),
@@ -67,20 +71,61 @@ impl JobPlan {
             "header": header,
             "call": call,
         });
-        let plan =
-            Self { header, template, schema, schema_text, output, policy, fingerprint, detail };
+        let plan = Self {
+            header,
+            template,
+            schema,
+            schema_text,
+            output,
+            real_output,
+            outside,
+            policy,
+            fingerprint,
+            detail,
+        };
         Ok((plan, rows))
     }
 
-    /// Checks that writing the results replaces nothing but earlier ones of the job. Runs on a thread
-    /// of a pool.
+    /// What is decided about before the job begins. `replaces`: see [`JobPlan::check_unused`].
+    pub(super) fn output_of(&self, job: &str, is_continued: bool, replaces: bool) -> JobOutput {
+        JobOutput {
+            job: job.into(),
+            is_continued,
+            target: PatchTarget { path: self.output.clone(), real: self.real_output.clone() },
+            replaces,
+            outside: self.outside.clone(),
+        }
+    }
+
+    /// Checks that the results go where it was decided that they may.
+    ///
+    /// # Errors
+    /// They would go elsewhere, or nobody approved that they leave the sandbox.
+    pub(super) fn check_is_as_decided(&self, output: &JobOutput) -> Result<(), ToolError> {
+        let shown = self.output.display();
+        if self.real_output != output.target.real {
+            let real = self.real_output.display();
+            return Err(ToolError::new(format!(
+                "{NAME}: the results would be written to {real} now, elsewhere than when the call \
+                 was decided about; call this again"
+            )));
+        }
+        match &self.outside {
+            Some(why) if output.outside.is_none() => Err(ToolError::new(format!(
+                "{NAME}: the results cannot be written to {shown}: {why}; give another \
+                 `output_csv_path`"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that writing the results replaces nothing but earlier ones of the job; returns whether
+    /// there are such. Runs on a thread of a pool.
     ///
     /// # Errors
     /// Why they cannot be written.
-    pub(super) fn check_unused(&self, written: &WrittenOutputs) -> Result<(), String> {
-        let policy = self.policy.clone().settle();
-        let real = policy.check_write(&self.output).map_err(|error| error.to_string())?;
-        written.check(&real)
+    pub(super) fn check_unused(&self, written: &WrittenOutputs) -> Result<bool, String> {
+        written.check(&self.real_output)
     }
 
     /// Writes the results: all of them or, on an error, nothing. Runs on a thread of a pool.
@@ -89,7 +134,10 @@ impl JobPlan {
         self.check_unused(written)?;
         let action = Action::Write { contents, create_parents: false, mode_of: None };
         let change = Change { path: self.output.clone(), action };
-        sandbox::files::apply(&[change], Some(&self.policy)).map_err(|error| error.to_string())
+        let policy = self.outside.is_none().then_some(&self.policy);
+        let approved = [self.real_output.clone()];
+        let done = sandbox::files::apply_approved(&[change], &approved, policy);
+        done.map_err(|error| error.to_string())
     }
 }
 
@@ -100,11 +148,18 @@ fn default_output(input: &Path, fingerprint: &[u8; 32]) -> PathBuf {
     input.with_file_name(format!("{stem}-results-{a:02x}{b:02x}{c:02x}{d:02x}.csv"))
 }
 
-fn check_output(output: &Path, input: &Path, policy: &Resolved) -> Result<(), String> {
+/// Where the output leads, and why the policy does not let it be written, if so.
+fn check_output(
+    output: &Path,
+    input: &Path,
+    policy: &Resolved,
+) -> Result<(PathBuf, Option<String>), String> {
     let shown = output.display();
-    let real = policy.check_write(output).map_err(|error| {
+    // No approval shows what the policy hides.
+    let real = policy.check_read(output).map_err(|error| {
         format!("the results cannot be written: {error}; give another `output_csv_path`")
     })?;
+    let outside = policy.check_write(output).err().map(|denied| denied.to_string());
     if real == input {
         return Err(format!("`output_csv_path` is the input, {shown}; give another file"));
     }
@@ -119,7 +174,7 @@ fn check_output(output: &Path, input: &Path, policy: &Resolved) -> Result<(), St
         Ok(found) if !found.is_file() => {
             Err(format!("`output_csv_path`, {shown}, is not a regular file; give another path"))
         }
-        _ => Ok(()),
+        _ => Ok((real, outside)),
     }
 }
 

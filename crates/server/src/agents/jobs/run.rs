@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use session::{AgentJob, AgentOutcome, ApprovalPolicy, ToolError};
+use session::{AgentJob, AgentOutcome, JobOutput, ToolError};
 use store::{Job, JobItem, JobItemCounts, JobItemStatus, JobStatus, JobWrite, Store, Write};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -17,11 +17,11 @@ use super::export::Export;
 use super::opening::{self, OpenedJob};
 use super::outputs::WrittenOutputs;
 use super::plan::JobPlan;
+use super::planning;
 use super::progress::{ProgressSender, Tally};
 use super::rows::Room;
 use super::storing::{BATCH, unstored};
-use super::table::TableRow;
-use crate::agents::{AgentCaller, Agents};
+use crate::agents::{AgentCaller, Agents, CallItem};
 use crate::thread_loader::ThreadLoader;
 
 /// Bytes that all results of a job may have: the results are joined in memory at the end.
@@ -60,14 +60,16 @@ pub(super) struct JobRun {
 }
 
 impl Agents {
-    /// Runs a job to its end. Dropped before, it is cancelled, and its workers are stopped.
+    /// Runs a job to its end; its file is allowed. Dropped before, it is cancelled, and its workers
+    /// are stopped.
     pub(in crate::agents) async fn run_job(
         self: &Arc<Self>,
         caller: Arc<AgentCaller>,
-        job: AgentJob,
+        call: &CallItem,
+        job: (AgentJob, &JobOutput),
         progress: &ProgressSender,
     ) -> AgentOutcome {
-        let outcome = self.carry_job_out(caller, job, progress).await;
+        let outcome = self.carry_job_out(caller, call, job, progress).await;
         let nothing = AgentOutcome::failed(ToolError::new(""));
         AgentOutcome { output: outcome, ..nothing }
     }
@@ -75,14 +77,16 @@ impl Agents {
     async fn carry_job_out(
         self: &Arc<Self>,
         caller: Arc<AgentCaller>,
-        job: AgentJob,
+        call: &CallItem,
+        (job, output): (AgentJob, &JobOutput),
         progress: &ProgressSender,
     ) -> Result<String, ToolError> {
         let limits = self.limits(&caller);
         limits.check_depth(caller.depth() + 1)?;
         let loader = self.loader()?;
-        check_policy(&caller)?;
-        let (plan, rows) = read_plan(&loader, &caller, &job).await?;
+        let call = json!({ "turn": &*call.turn, "item": &*call.item });
+        let (plan, rows) = planning::read_plan(&loader, &caller, &job, call).await?;
+        plan.check_is_as_decided(output)?;
         let plan = Arc::new(plan);
         // Before the job is looked for: an interrupted call of it may be just ending.
         let claim = self.claims.claim(&caller.id, plan.fingerprint).await?;
@@ -93,10 +97,10 @@ impl Agents {
             }
             false => self.store.get().await.map_err(|error| unstored(&error))?.clone(),
         };
-        let new = (loader.options.ids.next(), loader.options.clock.now_ms());
+        let now = loader.options.clock.now_ms();
         let earlier = self.ephemeral_jobs.written(&caller.id, plan.fingerprint);
         let outputs = (&loader.files, earlier);
-        let opened = opening::open(&store, &caller.id, &plan, rows, new, outputs).await;
+        let opened = opening::open(&store, &caller.id, &plan, rows, (output, now), outputs).await;
         if opened.is_err() && caller.ephemeral {
             self.ephemeral_jobs.remove_unused(&caller.id, plan.fingerprint).await;
         }
@@ -354,35 +358,6 @@ impl Drop for Ending {
             drop(claim);
         });
     }
-}
-
-/// A job writes a file without asking, as a patch under the same policy may.
-fn check_policy(caller: &AgentCaller) -> Result<(), ToolError> {
-    match caller.settings.approval {
-        ApprovalPolicy::UnlessTrusted => Err(ToolError::new(format!(
-            "{NAME}: under the approval policy `untrusted` each change of a file is asked for, and \
-             this tool writes its results without asking; use `spawn_agent` for each row, and write \
-             the results with a patch"
-        ))),
-        ApprovalPolicy::Never | ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => Ok(()),
-    }
-}
-
-async fn read_plan(
-    loader: &ThreadLoader,
-    caller: &AgentCaller,
-    job: &AgentJob,
-) -> Result<(JobPlan, Vec<TableRow>), ToolError> {
-    let (cwd, tmpdir) = (caller.settings.cwd.clone(), loader.options.tmpdir());
-    let confinement = caller.settings.sandbox().confinement(&cwd);
-    let (config, job) = (caller.config.clone(), job.clone());
-    let call = json!({ "turn": &*caller.call.turn, "item": &*caller.call.item });
-    let path = cwd.join(&job.csv_path);
-    let read = loader.files.run(&path, move || {
-        let policy = confinement.resolve(tmpdir.as_deref()).guarding(&config.trusted_folders);
-        JobPlan::read(&job, &call, &cwd, policy)
-    });
-    read.await.map_err(|error| ToolError::new(format!("{NAME}: {error}")))?
 }
 
 fn shown_error(item: &JobItem) -> Value {

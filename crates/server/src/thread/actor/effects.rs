@@ -49,6 +49,10 @@ impl Actor {
                 let context = self.tool_context();
                 self.tools.prepare(call, request, context);
             }
+            Effect::PlanJob { call, job, .. } => {
+                let caller = self.agent_caller();
+                self.agents.plan_job(call, *job, caller);
+            }
             Effect::Run { process, spec } => self.run_command(process, spec),
             Effect::Write { process, text } => {
                 let failed = self.commands.type_into(process, text);
@@ -85,8 +89,8 @@ impl Actor {
             }
             Effect::CallAgents { request, turn, item, call } => {
                 self.agents.publish_words(true, || self.machine.user_words());
-                let caller = self.agent_caller(CallItem { turn, item });
-                self.agents.call(request, *call, caller);
+                let (caller, place) = (self.agent_caller(), CallItem { turn, item });
+                self.agents.call(request, *call, caller, place);
             }
             Effect::CancelAgents { request } => self.agents.cancel(request),
             Effect::NetworkAnswer { key, allowed } => self.commands.answer_host(key, allowed),
@@ -134,7 +138,7 @@ impl Actor {
     }
 
     /// The thread as its calls to other agents see it.
-    fn agent_caller(&self, call: CallItem) -> AgentCaller {
+    fn agent_caller(&self) -> AgentCaller {
         let record = self.journal.record();
         AgentCaller {
             id: self.journal.id().to_string(),
@@ -147,7 +151,6 @@ impl Actor {
             extra: self.journal.extra().clone(),
             may_have_stored_agents: self.agents.may_have_stored_agents(),
             budget: self.model.shared_budget(),
-            call,
         }
     }
 

@@ -1,5 +1,4 @@
-//! The file that a job writes: a file of others is never replaced, and a policy that asks for each
-//! change of a file excludes jobs.
+//! The file that a job writes: a file of others is never replaced.
 
 use std::fs;
 
@@ -78,22 +77,6 @@ async fn the_same_job_replaces_its_results_unless_they_were_changed() {
         assert_eq!(parsed(output)["completed"], 1);
     }
     assert!(outputs[3].contains("this job did not write it as it is"), "{outputs:?}");
-}
-
-#[tokio::test]
-async fn a_policy_that_asks_for_each_change_excludes_jobs() {
-    let thread = vec![job(arguments(Some("out.csv"))), says("Well.")];
-    let environment = environment(thread, vec![], vec![], "a\n1\n").await;
-    let server = environment.start();
-    let mut peer = server.connect().await;
-    let params = json!({ "cwd": environment.workspace(), "sandbox": "workspace-write",
-        "approvalPolicy": "untrusted" });
-    let thread = peer.start_thread(params).await;
-    peer.run_turn(&thread, "Go.").await;
-    let output = outputs(&environment, &thread).remove(0);
-    assert!(output.contains("without asking"), "{output}");
-    assert!(prompts(&environment, &thread).is_empty());
-    assert!(!environment.workspace().join("out.csv").exists());
 }
 
 // On one thread the calls would take place in order by themselves.

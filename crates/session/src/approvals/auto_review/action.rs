@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use super::document;
 use crate::context::sandbox_text;
+use crate::port::agents::AgentJob;
 use crate::port::approval::NetworkTarget;
 use crate::port::auto_review::{ReviewedAction, ShownPermissions};
 use crate::port::item::{Change, ChangeKind};
 use crate::port::permission::Permissions;
 use crate::port::settings::Settings;
-use crate::port::tool::{Assessment, PatchTarget, ToolRequest};
+use crate::port::tool::{Assessment, JobOutput, PatchTarget, ToolRequest};
 use crate::processes::OutsideCommand;
 
 /// Bytes of an action as the reviewer gets it, with the reason why it is asked; one that is larger is refused, because a reviewer
@@ -55,6 +56,17 @@ enum Details<'a> {
         changes: Vec<ShownChange<'a>>,
         /// Every path that is written or removed, and where it leads.
         targets: Vec<ShownTarget>,
+        leaves_sandbox: bool,
+    },
+    JobOutput {
+        /// The table, and what the agent of each row is to do.
+        csv_path: &'a str,
+        instruction: &'a str,
+        /// The file with the results, and where it leads.
+        output: ShownTarget,
+        /// Whether results that the job wrote earlier are replaced.
+        replaces: bool,
+        cwd: String,
         leaves_sandbox: bool,
     },
     Input {
@@ -101,6 +113,18 @@ struct ShownChange<'a> {
 struct ShownTarget {
     path: String,
     real_path: String,
+}
+
+impl ShownTarget {
+    fn new(target: &PatchTarget) -> Self {
+        Self { path: visible::path(&target.path), real_path: visible::path(&target.real) }
+    }
+
+    /// Its path, and where that leads when it is elsewhere.
+    fn names(&self) -> impl Iterator<Item = String> {
+        let led = (self.real_path != self.path).then(|| self.real_path.clone());
+        std::iter::once(self.path.clone()).chain(led)
+    }
 }
 
 impl Action {
@@ -165,20 +189,32 @@ impl Action {
             ShownChange { path: &change.path, kind, move_to, diff: &change.diff }
         });
         let changes = changes.collect();
-        let target = |target: &PatchTarget| ShownTarget {
-            path: visible::path(&target.path),
-            real_path: visible::path(&target.real),
-        };
-        let targets: Vec<ShownTarget> = targets.iter().map(target).collect();
-        let mut files = Vec::with_capacity(targets.len());
-        for ShownTarget { path, real_path } in &targets {
-            files.push(path.clone());
-            files.extend((real_path != path).then(|| real_path.clone()));
-        }
+        let targets: Vec<ShownTarget> = targets.iter().map(ShownTarget::new).collect();
+        let files = targets.iter().flat_map(ShownTarget::names).collect();
         let cwd = visible::path(cwd);
         let shown = ReviewedAction::Patch { cwd: cwd.clone(), files };
         let details = Details::Patch { cwd, changes, targets, leaves_sandbox: unsandboxed };
         Self::new(shown, &details, unsandboxed)
+    }
+
+    /// The file that a job writes its results to, in a thread that works in `cwd`.
+    pub(crate) fn job_output(
+        job: &AgentJob,
+        output: &JobOutput,
+        cwd: &Path,
+        unsandboxed: bool,
+    ) -> Self {
+        let (cwd, target) = (visible::path(cwd), ShownTarget::new(&output.target));
+        let files = target.names().collect();
+        let details = Details::JobOutput {
+            csv_path: &job.csv_path,
+            instruction: &job.instruction,
+            output: target,
+            replaces: output.replaces,
+            cwd: cwd.clone(),
+            leaves_sandbox: unsandboxed,
+        };
+        Self::new(ReviewedAction::Patch { cwd, files }, &details, unsandboxed)
     }
 
     /// Text that is typed into the running command `session`, which is outside of the sandbox.
