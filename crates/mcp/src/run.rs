@@ -158,7 +158,7 @@ async fn changes(shared: &Arc<Shared>, live: &Live, era: Era) {
             tracing::debug!(target: "mcp", "the server `{name}` ended its subscription");
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Lists the tools again. A list that cannot be read leaves the previous one in force.

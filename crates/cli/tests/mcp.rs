@@ -1,0 +1,43 @@
+//! `agentd mcp`: the real program, and a server that is a shell script.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use common::{TestEnvironment, stderr, stdout};
+
+/// A server with one tool.
+const SERVER: &str = r#"while read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+  *'"method":"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}';;
+  *'"method":"tools/list"'*) result='{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}';;
+  *'"method":"server/discover"'*) result='{}';;
+  *) continue;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done"#;
+
+#[test]
+fn servers_are_added_listed_tested_and_removed() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str], code: i32| {
+        let output = env.run(&[&["mcp"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    run(&["add", "one", "--env", "KEY=secret", "--", "sh", "-c", SERVER], 0);
+    run(&["add", "two", "--url", "http://127.0.0.1:9/mcp"], 0);
+    let (listed, _) = run(&["list"], 0);
+    assert_eq!(listed, "one  sh\ntwo  http://127.0.0.1:9/mcp\n");
+    let (shown, _) = run(&["get", "one"], 0);
+    assert!(shown.contains("\"KEY\": \"***\""), "{shown}");
+    assert!(run(&["get", "one", "--secrets"], 0).0.contains("\"KEY\": \"secret\""));
+    let (tested, _) = run(&["test"], 1);
+    assert!(tested.contains("one  ok, 1 tools\n"), "{tested}");
+    assert!(tested.contains("two  failed: ") && tested.contains("cannot be reached"), "{tested}");
+    run(&["remove", "two"], 0);
+    assert_eq!(run(&["test"], 0).0, "one  ok, 1 tools\n");
+    assert!(run(&["login", "one"], 1).1.contains("only servers with `url` have logins"));
+    assert!(run(&["logout", "two"], 1).1.contains("no MCP server `two`"));
+    assert!(run(&["get", "two"], 1).1.contains("no MCP server `two`"));
+}
