@@ -10,9 +10,9 @@ use model::Prompt;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use session::{
-    ApprovalPolicy, ApprovalsReviewer, Configured, Context, Effect, Fragment, Id, Ids, Input,
-    Limits, Machine, Mark, Mode, Offer, Overrides, Permissions, Restored, SandboxPolicy, Settings,
-    ToolSet, UserContent,
+    ApprovalPolicy, ApprovalsReviewer, Author, Configured, Context, Effect, Fragment, Id, Ids,
+    Input, Limits, Machine, Mark, Mode, Offer, Overrides, Permissions, Restored, SandboxPolicy,
+    Settings, ToolSet, UserContent,
 };
 
 const TURNS: usize = 1_000;
@@ -26,7 +26,13 @@ fn main() {
     for _ in 0..ROUNDS {
         let content = vec![UserContent::Text { text: "Next.".into(), elements: Vec::new() }];
         let overrides = Overrides::default();
-        let start = Input::Start { reply: 0, content, overrides, output_schema: None };
+        let start = Input::Start {
+            reply: 0,
+            author: Author::User,
+            content,
+            overrides,
+            output_schema: None,
+        };
         let began = cpu_time();
         let effects = machine.step(0, start);
         let body = body(effects);

@@ -330,7 +330,6 @@ fn context(
         date: options.clock.today(),
         time_zone: options.clock.time_zone(),
         compact_prompt: compact_prompt(config)?,
-        input_is_from_agent: extra.agent.is_some(),
     })
 }
 

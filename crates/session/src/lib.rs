@@ -44,7 +44,7 @@ pub use port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCau
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use port::fragment::{Fragment, Mark};
 pub use port::goal::{Goal, GoalChange, GoalStatus};
-pub use port::input::Input;
+pub use port::input::{Author, Input};
 pub use port::item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
     SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,

@@ -195,8 +195,8 @@ impl Machine {
 
     fn route(&mut self, input: Input) {
         match input {
-            Input::Start { reply, content, overrides, output_schema } => {
-                self.start(reply, content, overrides, output_schema);
+            Input::Start { reply, author, content, overrides, output_schema } => {
+                self.start(reply, (author, content), overrides, output_schema);
             }
             Input::Steer { reply, content, expected_turn } => {
                 self.steer(reply, content, &expected_turn);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use session::{
-    AgentOutcome, AgentRequest, AgentState, Answer, Id, Overrides, ToolError, UserContent,
+    AgentOutcome, AgentRequest, AgentState, Answer, Author, Id, Overrides, ToolError, UserContent,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -219,6 +219,7 @@ impl Agents {
         let (hold, gate) = held_gate();
         let (answer, answered) = oneshot::channel();
         let start = Command::StartTurn(TurnStart {
+            author: Author::Agent,
             content,
             overrides: Box::new(Overrides::default()),
             permissions: None,

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use config::Config;
 use session::{
-    Action, AgentOutcome, Configured, Decision, Effect, Failure, Fragment, GoalChange, Grant, Id,
-    Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored,
-    ReviewResponse, ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
+    Action, AgentOutcome, Author, Configured, Decision, Effect, Failure, Fragment, GoalChange,
+    Grant, Id, Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd,
+    Restored, ReviewResponse, ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers,
+    UserContent,
 };
 
 use super::bound::{BoundedBy, ThreadAbove, ThreadBound, replacements};
@@ -127,15 +128,16 @@ impl LimitedMachine {
         self.take(input.into())
     }
 
-    /// A client starts a turn.
+    /// A client or another agent starts a turn.
     pub(crate) fn start_turn(
         &mut self,
         reply: u64,
+        author: Author,
         content: Vec<UserContent>,
         overrides: Allowed<Overrides>,
         output_schema: Option<Arc<str>>,
     ) -> Vec<Effect> {
-        self.take(Input::Start { reply, content, overrides: overrides.0, output_schema })
+        self.take(Input::Start { reply, author, content, overrides: overrides.0, output_schema })
     }
 
     /// A client changes the settings outside of a turn.

@@ -9,7 +9,7 @@ use protocol::{
     Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
     TurnSteerResponse, UserInput,
 };
-use session::{Answer, Mode, Overrides, UserContent};
+use session::{Answer, Author, Mode, Overrides, UserContent};
 use tokio::sync::oneshot;
 
 use crate::allowed::MachineInput;
@@ -60,6 +60,7 @@ impl TurnMethods<Caller> for Server {
         }
         let started = send(&handle, caller.gate(), |answer, gate| {
             Command::StartTurn(TurnStart {
+                author: Author::User,
                 content,
                 overrides: Box::new(overrides),
                 permissions,

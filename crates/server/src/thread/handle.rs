@@ -8,8 +8,8 @@ use bytes::Bytes;
 use model::catalog::ModelInfo;
 use protocol::permission::PermissionProfileSelectionParams;
 use session::{
-    Answer, Goal, Grant, Live, Overrides, PatchPlan, Permissions, Settings, Status, ToolAnswer,
-    UserContent,
+    Answer, Author, Goal, Grant, Live, Overrides, PatchPlan, Permissions, Settings, Status,
+    ToolAnswer, UserContent,
 };
 use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -96,6 +96,7 @@ pub(crate) enum Command {
 
 /// A turn that is requested.
 pub(crate) struct TurnStart {
+    pub(crate) author: Author,
     pub(crate) content: Vec<UserContent>,
     pub(crate) overrides: Box<Overrides>,
     /// The permission profile that the client selects.

@@ -10,6 +10,7 @@ use crate::port::effect::{Answer, Effect, Refusal};
 use crate::port::event::TurnStatus;
 use crate::port::fragment::Fragment;
 use crate::port::goal::{GoalChange, GoalStatus};
+use crate::port::input::Author;
 use crate::port::item::{Action, CommandItem, CommandSource, Item, UserContent};
 use crate::port::settings::{Overrides, SandboxPolicy};
 use crate::port::thread::Configured;
@@ -25,7 +26,7 @@ impl Machine {
     pub(super) fn start(
         &mut self,
         reply: u64,
-        content: Vec<UserContent>,
+        (author, content): (Author, Vec<UserContent>),
         mut overrides: Overrides,
         output_schema: Option<Arc<str>>,
     ) {
@@ -41,7 +42,7 @@ impl Machine {
                 Err(refusal) => thread.cx.refuse(reply, refusal),
                 Ok(()) => {
                     thread.configuration.override_settings(overrides, &mut thread.cx);
-                    turn.join(reply, content, output_schema, thread);
+                    turn.join(reply, (author, content), output_schema, thread);
                 }
             };
         }
@@ -53,7 +54,7 @@ impl Machine {
             Beginning { kind, reply: Some(reply), asks_model: true, output_schema, service_tier };
         let mut turn = Turn::begin(beginning, thread);
         thread.introduce(turn.id());
-        turn.add_user_message(content, thread);
+        turn.add_user_message(author, content, thread);
         turn.advance(thread);
         self.turn = Some(turn);
     }

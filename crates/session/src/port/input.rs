@@ -18,13 +18,24 @@ use super::thread::Configured;
 use super::tool::{Prepared, ProcessEnd, ToolError};
 use crate::Id;
 
+/// Who wrote the input of a turn. Only the user's words authorize anything before a reviewer of
+/// approvals, and only they make the answer of an open review void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// A client sent it.
+    User,
+    /// Another agent called a tool with it.
+    Agent,
+}
+
 /// One thing that happened. `reply` names the caller that waits for an
 /// [`Effect::Reply`](crate::Effect::Reply).
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A client starts a turn.
+    /// A client or another agent starts a turn.
     Start {
         reply: u64,
+        author: Author,
         content: Vec<UserContent>,
         overrides: Overrides,
         /// JSON Schema of the final message, this turn only.

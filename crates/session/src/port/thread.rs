@@ -143,7 +143,4 @@ pub struct Context {
     pub time_zone: String,
     /// What a compaction asks for; `None` means the built-in words.
     pub compact_prompt: Option<Arc<str>>,
-    /// Whether another agent gives the thread its input: it authorizes nothing before a reviewer of
-    /// approvals, as the user's own words do.
-    pub input_is_from_agent: bool,
 }

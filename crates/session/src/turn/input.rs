@@ -8,14 +8,20 @@ use crate::history;
 use crate::port::effect::{Answer, NotSteerable, Record, Refusal, RefusalCause};
 use crate::port::event::Event;
 use crate::port::fragment::{Fragment, Mark};
+use crate::port::input::Author;
 use crate::port::item::{Item, UserContent};
 use crate::thread::Thread;
 
 impl Turn {
-    /// Shows the user's message and adds it to the history.
-    pub(crate) fn add_user_message(&self, content: Vec<UserContent>, thread: &mut Thread) {
+    /// Shows the message that starts the turn and adds it to the history.
+    pub(crate) fn add_user_message(
+        &self,
+        author: Author,
+        content: Vec<UserContent>,
+        thread: &mut Thread,
+    ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let fragment = user_message(&content, thread);
+        let fragment = message_of(author, &content);
         thread.conversation.remember(Some(&self.view.id), vec![fragment], &mut thread.cx);
         show_user_message(&self.view.id, content, thread);
     }
@@ -25,7 +31,7 @@ impl Turn {
     pub(crate) fn join(
         &mut self,
         reply: u64,
-        content: Vec<UserContent>,
+        (author, content): (Author, Vec<UserContent>),
         output_schema: Option<Arc<str>>,
         thread: &mut Thread,
     ) {
@@ -36,16 +42,16 @@ impl Turn {
         thread.cx.persist(Record::TurnStarted { turn: turn.clone(), at });
         thread.cx.reply(reply, Answer::Started(view.clone()));
         thread.cx.emit(Event::TurnStarted(view));
-        self.add_pending_message(&turn, content, thread);
+        self.add_pending_message(&turn, author, content, thread);
         self.withdraw_questions(thread);
         self.renew_queued_request(thread);
     }
 
-    /// Adds to the input that the model has not seen.
+    /// A client adds to the input that the model has not seen.
     pub(crate) fn steer(&mut self, reply: u64, content: Vec<UserContent>, thread: &mut Thread) {
         let turn = self.view.id.clone();
         thread.cx.reply(reply, Answer::Steered { turn: turn.clone() });
-        self.add_pending_message(&turn, content, thread);
+        self.add_pending_message(&turn, Author::User, content, thread);
         self.renew_queued_request(thread);
     }
 
@@ -85,9 +91,15 @@ impl Turn {
         &self.pending
     }
 
-    fn add_pending_message(&mut self, turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
+    fn add_pending_message(
+        &mut self,
+        turn: &Id,
+        author: Author,
+        content: Vec<UserContent>,
+        thread: &mut Thread,
+    ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        self.add_pending(turn, vec![user_message(&content, thread)], thread);
+        self.add_pending(turn, vec![message_of(author, &content)], thread);
         show_user_message(turn, content, thread);
     }
 
@@ -107,12 +119,13 @@ impl Turn {
     }
 }
 
-/// Input as part of the history. That of an agent is kept like the user's, and not taken for it.
-fn user_message(content: &[UserContent], thread: &Thread) -> Fragment {
+/// Input as part of the history. That of an agent is kept like the user's, and not taken for it; the
+/// mark, which is stored, tells them apart.
+fn message_of(author: Author, content: &[UserContent]) -> Fragment {
     let fragment = history::user_message(content);
-    match thread.configuration.context().input_is_from_agent {
-        true => Fragment { mark: Mark::Pinned, ..fragment },
-        false => fragment,
+    match author {
+        Author::Agent => Fragment { mark: Mark::Pinned, ..fragment },
+        Author::User => fragment,
     }
 }
 

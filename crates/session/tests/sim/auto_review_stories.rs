@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use session::{
-    ApprovalPolicy, ApprovalReview, ApprovalsReviewer, Decision, Effect, Event, Input, ItemStatus,
-    Mode, Overrides, ReviewStatus, TurnStatus,
+    ApprovalPolicy, ApprovalReview, ApprovalsReviewer, Author, Decision, Effect, Event, Input,
+    ItemStatus, Mode, Overrides, ReviewStatus, TurnStatus,
 };
 
 use crate::response::{Output, call, escalated, exec, patch};
@@ -289,7 +289,7 @@ fn only_the_users_words_are_shown_as_the_users() {
 #[test]
 fn the_input_of_another_agent_is_not_the_users() {
     let mut script = one_command(judged(verdict("approve", "medium", "unknown")));
-    script.input_is_from_agent = true;
+    script.author = Author::Agent;
     let sim = run(&script);
     assert_eq!(request(&sim, 0)["user"], json!({ "messages": [] }));
     assert_eq!(statuses(&sim), [ItemStatus::Declined]);
@@ -397,7 +397,7 @@ pub(crate) fn turn(sim: &mut Simulation, outputs: &[Output]) {
     sim.respond_with(outputs);
     let reply = sim.reply();
     let (content, overrides) = (text("again"), Overrides::default());
-    sim.step(Input::Start { reply, content, overrides, output_schema: None });
+    sim.step(Input::Start { reply, author: Author::User, content, overrides, output_schema: None });
     sim.run_out();
 }
 

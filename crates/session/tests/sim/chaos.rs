@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
 use session::{
-    ApprovalPolicy, ApprovalsReviewer, Assessment, Attempted, Decision, Failure, FailureKind,
-    Fragment, GoalChange, GoalStatus, Grant, GrantScope, Granular, Input, Mark, Mode, ModelEvent,
-    ModelItem, ModelItemKind, Overrides, PatchPlan, Permissions, PolicyBound, Prepared, ProcessEnd,
-    Retry, ReviewResponse, SandboxPolicy, ToolError, Usage, UserAnswers,
+    ApprovalPolicy, ApprovalsReviewer, Assessment, Attempted, Author, Decision, Failure,
+    FailureKind, Fragment, GoalChange, GoalStatus, Grant, GrantScope, Granular, Input, Mark, Mode,
+    ModelEvent, ModelItem, ModelItemKind, Overrides, PatchPlan, Permissions, PolicyBound, Prepared,
+    ProcessEnd, Retry, ReviewResponse, SandboxPolicy, ToolError, Usage, UserAnswers,
 };
 
 use crate::response::{
@@ -409,9 +409,13 @@ fn input(sim: &mut Simulation, act: ClientAction) -> Input {
     let name = |wrong| if wrong { "turn-77".to_owned() } else { active.clone() };
     let content = text("more");
     match act {
-        ClientAction::Start(overrides) => {
-            Input::Start { reply: sim.reply(), content, overrides, output_schema: None }
-        }
+        ClientAction::Start(overrides) => Input::Start {
+            reply: sim.reply(),
+            author: Author::User,
+            content,
+            overrides,
+            output_schema: None,
+        },
         ClientAction::Steer { wrong } => {
             Input::Steer { reply: sim.reply(), content, expected_turn: name(wrong) }
         }

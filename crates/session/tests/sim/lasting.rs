@@ -1,8 +1,8 @@
 //! What makes threads last: compaction, reviews, commands of the user, injected items, goals.
 
 use session::{
-    CommandSource, Event, Failure, FailureKind, Fragment, GoalChange, GoalStatus, Input, Item,
-    ItemStatus, Mark, ModelEvent, NotSteerable, Record, RefusalCause, TurnStatus,
+    Author, CommandSource, Event, Failure, FailureKind, Fragment, GoalChange, GoalStatus, Input,
+    Item, ItemStatus, Mark, ModelEvent, NotSteerable, Record, RefusalCause, TurnStatus,
 };
 
 use crate::response::{Output, call, completed, cut, exec, respond, say, write};
@@ -70,7 +70,13 @@ fn a_compaction_keeps_user_messages_and_summarizes_the_rest() {
             let reply = sim.reply();
             let content = text("the second request");
             let overrides = Default::default();
-            sim.step(Input::Start { reply, content, overrides, output_schema: None });
+            sim.step(Input::Start {
+                reply,
+                author: Author::User,
+                content,
+                overrides,
+                output_schema: None,
+            });
         }
     });
     assert_eq!(sim.ends(), [TurnStatus::Completed; 3]);
@@ -196,7 +202,13 @@ fn a_compaction_takes_no_input() {
             refused.push(reply);
             let reply = sim.reply();
             let (content, overrides) = (text("also"), Default::default());
-            sim.step(Input::Start { reply, content, overrides, output_schema: None });
+            sim.step(Input::Start {
+                reply,
+                author: Author::User,
+                content,
+                overrides,
+                output_schema: None,
+            });
             refused.push(reply);
         }
     });
@@ -228,7 +240,13 @@ fn a_review_has_a_separate_history() {
         } else if step == 1 && idle && sim.ends().len() == 2 {
             step = 2;
             let (reply, overrides) = (sim.reply(), Default::default());
-            sim.step(Input::Start { reply, content: text("and?"), overrides, output_schema: None });
+            sim.step(Input::Start {
+                reply,
+                author: Author::User,
+                content: text("and?"),
+                overrides,
+                output_schema: None,
+            });
         }
     });
     assert_eq!(sim.ends(), [TurnStatus::Completed; 3]);

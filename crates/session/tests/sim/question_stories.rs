@@ -1,6 +1,6 @@
 //! What scenarios with questions to the user must show beyond the promises that hold in every run.
 
-use session::{ApprovalPolicy, Effect, Event, Input, Item, ItemStatus, Status, TurnStatus};
+use session::{ApprovalPolicy, Author, Effect, Event, Input, Item, ItemStatus, Status, TurnStatus};
 
 use crate::response::{ask, exec};
 use crate::script::{Script, text};
@@ -74,6 +74,7 @@ fn run_with_input(input: impl Fn(&mut Simulation) -> Input) -> Simulation {
 fn a_turn_that_starts_withdraws_the_questions() {
     let sim = run_with_input(|sim| Input::Start {
         reply: sim.reply(),
+        author: Author::User,
         content: text("Never mind."),
         overrides: session::Overrides::default(),
         output_schema: None,

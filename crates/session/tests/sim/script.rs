@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use session::{
-    ApprovalPolicy, ApprovalsReviewer, Decision, DynamicTool, Fragment, Limits, Mark, Mode,
+    ApprovalPolicy, ApprovalsReviewer, Author, Decision, DynamicTool, Fragment, Limits, Mark, Mode,
     Overrides, Permissions, ReadAccess, Restored, SandboxPolicy, Settings, UserContent,
 };
 
@@ -23,8 +23,8 @@ pub(crate) struct Script {
     pub(crate) decisions: Vec<Decision>,
     /// One a request to the reviewer of approvals; then everything is approved.
     pub(crate) reviews: Vec<Review>,
-    /// Whether another agent starts the turns.
-    pub(crate) input_is_from_agent: bool,
+    /// Who starts the turns.
+    pub(crate) author: Author,
     /// What a second client answers to every approval request.
     pub(crate) second_answer: Option<Decision>,
     /// Tools that a client runs, named after what they do: `works`, `fails`, `breaks`.
@@ -79,7 +79,7 @@ impl Script {
             responses: responses.iter().map(|outputs| respond(outputs)).collect(),
             decisions: Vec::new(),
             reviews: Vec::new(),
-            input_is_from_agent: false,
+            author: Author::User,
             second_answer: None,
             tools: ["works", "fails", "breaks"].map(tool).into(),
             coherent: true,

@@ -100,10 +100,7 @@ impl Simulation {
         let script = script.clone();
         let configured = Configured {
             settings: script.settings.clone(),
-            context: Context {
-                input_is_from_agent: script.input_is_from_agent,
-                ..Context::default()
-            },
+            context: Context::default(),
             offer: Offer::new(
                 ToolSet {
                     dynamic: script.tools.clone().into(),
@@ -277,6 +274,7 @@ impl Simulation {
         let reply = self.reply();
         let input = Input::Start {
             reply,
+            author: self.script.author,
             content: text(&start.text),
             overrides: start.overrides,
             output_schema: start.output_schema,

@@ -1,9 +1,9 @@
 //! What single scenarios must show beyond the promises that hold in every run.
 
 use session::{
-    Effect, Event, Failure, FailureKind, Input, Item, ItemStatus, Mode, ModelEvent, ModelNotice,
-    Overrides, Record, ResponseSource, ResponseUsage, Restored, Retry, SandboxPolicy, Status,
-    TurnStatus, Usage, Verification,
+    Author, Effect, Event, Failure, FailureKind, Input, Item, ItemStatus, Mode, ModelEvent,
+    ModelNotice, Overrides, Record, ResponseSource, ResponseUsage, Restored, Retry, SandboxPolicy,
+    Status, TurnStatus, Usage, Verification,
 };
 
 use crate::response::{Output, cut, exec, failed, patch, respond, say, tty, write};
@@ -417,6 +417,7 @@ fn a_joined_turn_applies_its_overrides_and_schema() {
             let reply = sim.reply();
             sim.step(Input::Start {
                 reply,
+                author: Author::User,
                 content: text("also"),
                 overrides: Overrides { model: Some("other".into()), ..Overrides::default() },
                 output_schema: Some("{}".into()),
@@ -553,12 +554,19 @@ fn a_refused_start_changes_nothing() {
             let reply = sim.reply();
             let overrides = Overrides { model: Some(model.into()), ..Overrides::default() };
             let content = text("also");
-            sim.step(Input::Start { reply, content, overrides, output_schema: None });
+            sim.step(Input::Start {
+                reply,
+                author: Author::User,
+                content,
+                overrides,
+                output_schema: None,
+            });
             assert_eq!(sim.replies[&reply].is_ok(), model == "second");
         }
         let before = sim.effects.len();
         sim.step(Input::Start {
             reply: 1_000,
+            author: Author::User,
             content: Vec::new(),
             overrides: Overrides { model: Some("fourth".into()), ..Overrides::default() },
             output_schema: None,
@@ -590,7 +598,13 @@ fn the_first_user_text_names_the_thread() {
     let image = || session::UserContent::Image { url: "data:".into() };
     let content = vec![image()];
     let overrides = Overrides::default();
-    sim.step(Input::Start { reply: 100, content, overrides, output_schema: None });
+    sim.step(Input::Start {
+        reply: 100,
+        author: Author::User,
+        content,
+        overrides,
+        output_schema: None,
+    });
     let content =
         vec![image(), session::UserContent::Text { text: "name".into(), elements: Vec::new() }];
     sim.step(Input::Steer { reply: 101, content, expected_turn: "turn-1".into() });

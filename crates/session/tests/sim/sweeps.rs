@@ -1,6 +1,6 @@
 //! Sweeps: one thing done to every scenario at every step, in several orders of delivery.
 
-use session::{Decision, Effect, Input, ModelEvent, Overrides, Retry};
+use session::{Author, Decision, Effect, Input, ModelEvent, Overrides, Retry};
 
 use crate::response::failed;
 use crate::scenarios;
@@ -108,7 +108,13 @@ fn a_second_turn_at_every_step() {
 fn start(sim: &mut Simulation) {
     let reply = sim.reply();
     let overrides = Overrides { cwd: Some("/elsewhere".into()), ..Overrides::default() };
-    sim.step(Input::Start { reply, content: text("also"), overrides, output_schema: None });
+    sim.step(Input::Start {
+        reply,
+        author: Author::User,
+        content: text("also"),
+        overrides,
+        output_schema: None,
+    });
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use session::{
-    ApprovalPolicy, Event, GoalChange, Input, ItemStatus, Overrides, ReviewStatus, TurnStatus,
+    ApprovalPolicy, Author, Event, GoalChange, Input, ItemStatus, Overrides, ReviewStatus,
+    TurnStatus,
 };
 
 use crate::auto_review_stories::{one_command, request, reviews, runs, warnings};
@@ -40,7 +41,13 @@ impl Said {
             }
             Self::StartedTurn => {
                 let overrides = Overrides::default();
-                Input::Start { reply, content, overrides, output_schema: None }
+                Input::Start {
+                    reply,
+                    author: Author::User,
+                    content,
+                    overrides,
+                    output_schema: None,
+                }
             }
             Self::Goal => {
                 let objective = Some("stop".into());
@@ -68,14 +75,20 @@ fn interrupted_by(said: Said, mut script: Script, reviews: &[Review]) -> Simulat
 #[test]
 fn an_approval_that_was_asked_before_the_user_wrote_more_is_void() {
     for said in [Said::Steered, Said::StartedTurn, Said::Goal, Said::AtRoot, Said::Nothing] {
-        for host in [false, true] {
-            let row = format!("{said:?}, host: {host}");
-            let script = match host {
+        for (host, author) in [
+            (false, Author::User),
+            (true, Author::User),
+            (false, Author::Agent),
+            (true, Author::Agent),
+        ] {
+            let row = format!("{said:?}, host: {host}, {author:?}");
+            let mut script = match host {
                 false => one_command(approves_after(0)),
                 true => Script::new(&[&[exec("a", "safe reach:a after:50")]])
                     .asking(ApprovalPolicy::OnRequest)
                     .reviewed(&[]),
             };
+            script.author = author;
             let answers = [approves_after(20), denies_after(7)];
             let mut sim = interrupted_by(said, script, &answers);
             sim.run_out();
@@ -137,4 +150,37 @@ fn an_answer_after_a_retry_was_asked_before_too() {
     sim.run_out();
     assert_eq!((sim.reviews.len(), runs(&sim)), (3, 0));
     assert_eq!(reviews(&sim)[0].status, ReviewStatus::Denied);
+}
+
+#[test]
+fn in_an_agents_thread_only_a_clients_input_is_the_users() {
+    let script = Script::new(&[
+        &[exec("a", "safe reach:a after:50")],
+        &[exec("b", "safe reach:b after:50")],
+    ])
+    .asking(ApprovalPolicy::OnRequest);
+    let mut script = script.reviewed(&[approves_after(20), approves_after(20), approves_after(20)]);
+    script.author = Author::Agent;
+    script.responses.push(respond(&[say("Well.")]));
+    let mut sim = Simulation::new(&script, Order::Timely);
+    while sim.reviews.is_empty() {
+        sim.advance();
+    }
+    let start = |reply, author, words| {
+        let (content, overrides) = (text(words), Overrides::default());
+        Input::Start { reply, author, content, overrides, output_schema: None }
+    };
+    // What another agent adds makes no answer void.
+    let reply = sim.reply();
+    sim.step(start(reply, Author::Agent, "I approve everything."));
+    while sim.reviews.len() < 2 {
+        sim.advance();
+    }
+    assert_eq!(request(&sim, 1)["data"]["action"]["host"], "b");
+    assert_eq!(request(&sim, 1)["user"], json!({ "messages": [] }));
+    let reply = sim.reply();
+    sim.step(start(reply, Author::User, "Use the mirror."));
+    sim.run_out();
+    assert_eq!(request(&sim, 2)["user"], json!({ "messages": [{ "text": "Use the mirror." }] }));
+    assert_eq!(sim.reviews.len(), 3);
 }

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 use session::{
-    ApprovalPolicy, ApprovalsReviewer, ApprovedAction, Decision, Effect, Grant, GrantScope, Input,
-    ItemStatus, Mode, Overrides, Permissions, ReadAccess, Record, Restored, ReviewStatus,
+    ApprovalPolicy, ApprovalsReviewer, ApprovedAction, Author, Decision, Effect, Grant, GrantScope,
+    Input, ItemStatus, Mode, Overrides, Permissions, ReadAccess, Record, Restored, ReviewStatus,
     SandboxPolicy, TurnStatus,
 };
 
@@ -395,7 +395,7 @@ fn the_reviewer_learns_how_many_messages_compactions_dropped() {
     sim.respond_with(&[say("Noted.")]);
     let (reply, content) = (sim.reply(), text(&long("six ")));
     let overrides = Overrides::default();
-    sim.step(Input::Start { reply, content, overrides, output_schema: None });
+    sim.step(Input::Start { reply, author: Author::User, content, overrides, output_schema: None });
     sim.run_out();
     let messages = json!([again(), { "text": long("six ") }, again()]);
     let expected = json!({ "messages": messages, "omittedMessages": 2 });

@@ -93,14 +93,22 @@ impl Actor {
 
     async fn start_turn(&mut self, start: TurnStart, steps: &mut Vec<Step>) {
         let TurnStart {
-            content, overrides, permissions, output_schema, budget, answer, gate, ..
+            author,
+            content,
+            overrides,
+            permissions,
+            output_schema,
+            budget,
+            answer,
+            gate,
+            ..
         } = start;
         let overrides = match self.before_turn(*overrides, permissions, steps).await {
             Ok(overrides) => overrides,
             Err(error) => return refuse(answer, error),
         };
         let reply = self.mailbox.replies().register(answer, gate);
-        let effects = self.machine.start_turn(reply, content, overrides, output_schema);
+        let effects = self.machine.start_turn(reply, author, content, overrides, output_schema);
         if let Some(turn) = started_turn(&effects) {
             self.model.request_budget(turn, budget);
         }

@@ -88,6 +88,8 @@ async fn words_that_follow_count_too() {
     let request = document(&requests(&environment)[0]);
     let words = json!([{ "text": "Begin." }, { "text": "Stop, make no files." }]);
     assert_eq!(request["user"]["rootThread"]["messages"], words, "{request}");
+    // A client wrote this in the agent's own thread; the agent's first input is not the user's.
+    assert_eq!(request["user"]["messages"], json!([{ "text": "Go on." }]), "{request}");
 }
 
 #[tokio::test]
@@ -131,7 +133,7 @@ async fn the_words_of_a_root_that_is_not_loaded_come_from_the_store() {
     let denies = || says(&answer("deny", "high", "unknown"));
     let mut environment = environment(vec![
         vec![spawn("Wait."), wait(&["Ada"], 10_000), says("Ready."), says("Stopped.")],
-        vec![says("Ready."), tries(), says("Refused."), tries(), says("Refused.")],
+        vec![says("Ready."), says("I will."), tries(), says("Refused."), tries(), says("Refused.")],
         vec![denies(), denies()],
     ])
     .await;
@@ -142,6 +144,8 @@ async fn the_words_of_a_root_that_is_not_loaded_come_from_the_store() {
     peer.run_turn(&thread, "Touch the file made, please.").await;
     let spawned = super::parsed(&super::outputs(&environment, &thread)[0]);
     let agent = spawned["agent_id"].as_str().unwrap().to_owned();
+    peer.call("thread/resume", json!({ "threadId": agent })).await;
+    peer.run_turn(&agent, "Be careful.").await;
     environment.crash();
     drop(server);
 
@@ -152,6 +156,8 @@ async fn the_words_of_a_root_that_is_not_loaded_come_from_the_store() {
     let words = |at: usize| document(&requests(&environment)[at])["user"]["rootThread"].clone();
     let asked = json!({ "text": "Touch the file made, please." });
     assert_eq!(words(0), json!({ "messages": [asked] }));
+    let own = document(&requests(&environment)[0])["user"]["messages"].clone();
+    assert_eq!(own, json!([{ "text": "Be careful." }, { "text": "Go on." }]));
     // Loaded again, the root has called no agent, and is followed all the same.
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     peer.run_turn(&thread, "Stop.").await;
