@@ -128,7 +128,13 @@ fn main() -> ExitCode {
     let given = environment::inherited_sockets();
     #[cfg(not(unix))]
     let given = ();
-    let mut arguments = Arguments::parse();
+    let mut arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            exec::print_parse_error_event(std::env::args_os(), &error);
+            error.exit()
+        }
+    };
     arguments.config.add_leading(std::env::args_os());
     let prints_thread_events =
         matches!(&arguments.command, Command::Exec(exec) if exec.prints_thread_events());

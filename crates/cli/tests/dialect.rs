@@ -291,6 +291,43 @@ fn exec_reads_the_key_and_the_home_of_the_dialect() {
 }
 
 #[test]
+fn invalid_arguments_of_exec_are_one_error_event_before_a_thread() {
+    let env = TestEnvironment::new();
+    std::fs::write(env.work().join("text"), "no image").unwrap();
+    let check = |more: &[&str], expect: &str| {
+        let output = env.run(&[&EXEC[..], &["-m", "echo"], more].concat());
+        let found = events(&output);
+        assert_eq!(output.status.code(), Some(2), "{more:?} {found:?} {}", stderr(&output));
+        let [event] = found.as_slice() else { panic!("{more:?} {found:?}") };
+        assert_eq!(event["type"], "error", "{more:?}");
+        let message = event["message"].as_str().unwrap();
+        assert!(message.contains(expect), "{more:?} {message}");
+        assert!(!message.contains("Usage:"), "{message}");
+        assert!(stderr(&output).contains(expect), "{more:?} {}", stderr(&output));
+    };
+    check(&["--image", "none.png", "hello"], "none.png: No such file");
+    check(&["--image", "text", "hello"], "text: ");
+    check(&["--image", ".", "hello"], "it is a folder");
+    check(&["--model-provider", "zork", "hello"], "there is no provider `zork`");
+    check(&["--thread-source", "", "hello"], "`threadSource`");
+    check(&["-o", "none/last", "hello"], "none");
+    check(&["review", ""], "`target.instructions`");
+    check(&["review", "--base", " "], "`target.branch`");
+    check(&["review", "--uncommitted"], "is in no git repository");
+    // Refused by the parser.
+    check(&["--zork", "hello"], "--zork");
+    check(&["-s", "zork", "hello"], "zork");
+    check(&["--cd", "", "hello"], "--cd");
+    check(&["resume"], "<THREAD_ID>");
+    check(&["one", "two"], "two");
+    check(&["review"], "INSTRUCTIONS");
+    let output = env.run(&["exec", "--experimental-json", "-m", "", "hello"]);
+    assert_eq!((output.status.code(), events(&output).len()), (Some(2), 1), "{}", stderr(&output));
+    let output = env.run(&["exec", "--experimental-json", "--help"]);
+    assert!(output.status.success() && stdout(&output).starts_with("Run one turn"));
+}
+
+#[test]
 fn exec_lets_commands_write_in_further_folders() {
     let env = TestEnvironment::new();
     let extra = env.home().parent().unwrap().join("extra");

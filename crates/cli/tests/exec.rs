@@ -179,23 +179,26 @@ fn invalid_arguments_have_exit_code_2() {
     check(&["--ephemeral", "resume", "none", "hello"], "is stored already");
     check(&["-c", r#"sandbox_mode="zork""#, "hello"], "sandbox_mode");
     check(&["--enable", "zork", "hello"], "zork");
+    check(&["-o", "none/last", "hello"], "cannot use the folder");
+    check(&["-o", "/dev/stdout", "hello"], "is a stream of this program");
 }
 
 #[test]
 fn errors_name_a_remedy() {
     let env = TestEnvironment::new();
-    let check = |arguments: &[&str], expect: &str| {
+    let check = |arguments: &[&str], code: i32, expect: &str| {
         let output = env.run(arguments);
-        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), ""));
         assert!(stderr(&output).contains(expect), "{}", stderr(&output));
     };
     check(
         &["exec", "--model-provider", "unknown", "hello"],
+        2,
         "the configuration has default, lmstudio, offline",
     );
-    check(&["exec", "--resume", "none", "hello"], "thread not found: none");
-    check(&exec("echo", &["-i", "no.png", "hello"]), "no.png");
-    check(&["exec", "hello"], "OPENAI_API_KEY");
+    check(&["exec", "--resume", "none", "hello"], 1, "thread not found: none");
+    check(&exec("echo", &["-i", "no.png", "hello"]), 2, "no.png");
+    check(&["exec", "hello"], 1, "OPENAI_API_KEY");
 }
 
 #[test]

@@ -48,6 +48,14 @@ pub fn append(path: &Path) -> Result<Opened, Error> {
     opened(&mut options, path, 0)
 }
 
+/// Opens a regular file that exists for writing, and leaves its contents.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for_writing(path: &Path) -> Result<Opened, Error> {
+    opened(OpenOptions::new().write(true), path, 0)
+}
+
 /// Checks that this process may read and write the file at `path`; for a folder, that it may use,
 /// create and remove its entries. Opens nothing.
 ///

@@ -25,13 +25,21 @@ pub use kind::{Image, Kind};
 /// Most memory that a decoder may take for its pixels, in bytes: 4 bytes for each.
 const MAX_ALLOC: u64 = 4 * MAX_PIXELS;
 
+/// The format of an image that begins with these bytes.
+///
+/// # Errors
+/// What they are instead, as far as it is known.
+pub fn kind_of(bytes: &[u8]) -> Result<Kind, Error> {
+    Kind::of_contents(bytes).ok_or_else(|| Error::NotAnImage(kind::guess(bytes)))
+}
+
 /// The image within `bounds`, upright and without metadata. One that is so already keeps its pixels
 /// bit for bit; of an animation the first picture is taken. The same bytes give the same result.
 ///
 /// # Errors
 /// What is wrong with the image.
 pub fn normalize(bytes: &[u8], bounds: Bounds) -> Result<Image, Error> {
-    let kind = Kind::of_contents(bytes).ok_or_else(|| Error::NotAnImage(kind::guess(bytes)))?;
+    let kind = kind_of(bytes)?;
     let stripped = strip::metadata(kind, bytes)?;
     let input = Cursor::new(bytes);
     let (image, orientation) = match kind {

@@ -25,6 +25,13 @@ pub(crate) fn info(cwd: &Path) -> Option<GitInfo> {
     })
 }
 
+/// Whether git may find a repository from `cwd`: also a bare one, and one that it would refuse. Waits
+/// for the file system.
+pub(crate) fn may_be_repository(cwd: &Path) -> bool {
+    let is_bare = |folder: &Path| folder.join("HEAD").exists() && folder.join("objects").exists();
+    cwd.ancestors().any(|folder| folder.join(".git").exists() || is_bare(folder))
+}
+
 /// The folders of a repository.
 pub(crate) struct Folders {
     /// The working folder.

@@ -17,6 +17,8 @@ mod thread;
 mod turn;
 mod windows;
 
+pub use review::check_review;
+
 use crate::connection::Caller;
 use crate::error::Error;
 use crate::server::Server;

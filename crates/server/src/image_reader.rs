@@ -49,6 +49,18 @@ pub(crate) fn contents(path: &Path) -> Result<Vec<u8>, Error> {
         .map_err(|error| Error::invalid_params(error.to_string()).with_source(error))
 }
 
+/// Checks that the file at `path` can be read and begins as an image does, as `turn/start` will. Waits
+/// for the file system.
+///
+/// # Errors
+/// What is wrong with the file, with its path.
+pub fn check_image(path: &Path) -> Result<(), Error> {
+    let wrong = |error: images::Error| {
+        Error::invalid_params(format!("{}: {error}", path.display())).with_source(error)
+    };
+    images::kind_of(&contents(path)?).map(drop).map_err(wrong)
+}
+
 impl ImageReader {
     pub(crate) fn new(files: Pool) -> Self {
         Self { files, permits: Arc::new(Semaphore::new(AT_ONCE)) }

@@ -158,6 +158,15 @@ pub(crate) async fn locate(
     }
 }
 
+/// The error of a folder without a change.
+pub(crate) fn no_repository(cwd: &Path) -> String {
+    format!(
+        "{} is in no git repository, so there is no change to review; review with `custom` \
+         instructions, or in a thread that works in a repository",
+        cwd.display()
+    )
+}
+
 /// Reads the change, or the reason why it cannot be read.
 pub(crate) async fn read(
     services: &GitServices,
@@ -238,11 +247,7 @@ impl Git<'_> {
             return Err(Unread::failed(why));
         }
         self.run(&["rev-parse", "--is-inside-work-tree"]).await.map_err(|why| {
-            let missing = format!(
-                "{} is in no git repository, so there is no change to review; review with \
-                 `custom` instructions, or in a thread that works in a repository",
-                self.settings.cwd.display()
-            );
+            let missing = no_repository(&self.settings.cwd);
             why.or_not_found(&["not a git repository"], missing)
         })?;
         match target {

@@ -4,9 +4,11 @@
 mod advice;
 mod arguments;
 mod input;
+mod output_file;
 mod report;
 mod thread_events;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ use crate::environment::Environment;
 pub(crate) use arguments::Arguments;
 use arguments::{Task, Thread};
 use input::Input;
+use output_file::OutputFile;
 use report::{Events, Progress, Report};
 use thread_events::ThreadEvents;
 
@@ -47,7 +50,10 @@ pub(crate) async fn run(
     if matches!(task, Task::Turn(prompt) if is_missing(prompt)) {
         return Err(Invalid::new(input::NO_PROMPT).into());
     }
-    let work = Work::read(&arguments, task, &environment.cwd).map_err(Invalid::from)?;
+    let named = arguments.output_last_message.as_deref();
+    let output = named.map(|file| OutputFile::check(&environment.cwd, file)).transpose();
+    let output = output.map_err(Invalid::from)?;
+    let work = Work::read(&arguments, task, &environment).map_err(Invalid::from)?;
     if arguments.oss {
         let names_model = arguments.model.is_some() || config.model.is_some();
         let selected = local_provider::overrides(&environment, &config, names_model).await?;
@@ -92,7 +98,8 @@ pub(crate) async fn run(
     }
     local.close().await;
     let (thread, ended) = outcome?;
-    conclude(&arguments, &cwd, &thread, &ended, &mut report)
+    let output = output.as_ref();
+    conclude(&arguments, output, &thread, &ended, &mut report)
 }
 
 /// Resolves the folders of the arguments, and reads the configuration.
@@ -122,6 +129,16 @@ pub(crate) fn print_error_event(error: &anyhow::Error) {
     let _ = thread_events::print_error(&mut io::stdout(), &format!("{error:#}"));
 }
 
+/// Prints the event of a command line that the parser refuses, when it asks for the events.
+pub(crate) fn print_parse_error_event(
+    line: impl IntoIterator<Item = OsString>,
+    error: &clap::Error,
+) {
+    if error.use_stderr() && arguments::names_thread_events(line) {
+        print_error_event(&anyhow::Error::msg(arguments::reason(error)));
+    }
+}
+
 /// What the agent is given.
 enum Work {
     Turn(Input),
@@ -129,14 +146,19 @@ enum Work {
 }
 
 impl Work {
-    fn read(arguments: &Arguments, task: Task<'_>, cwd: &Path) -> anyhow::Result<Self> {
-        Ok(match task {
-            Task::Turn(prompt) => Self::Turn(Input::read(arguments, prompt, cwd)?),
-            Task::Review(target) => Self::Review(target),
-            Task::ReviewOfInput => {
-                Self::Review(ReviewTarget::Custom { instructions: input::prompt_of_input()? })
-            }
-        })
+    fn read(
+        arguments: &Arguments,
+        task: Task<'_>,
+        environment: &Environment,
+    ) -> anyhow::Result<Self> {
+        let cwd = &environment.cwd;
+        let target = match task {
+            Task::Turn(prompt) => return Ok(Self::Turn(Input::read(arguments, prompt, cwd)?)),
+            Task::Review(target) => target,
+            Task::ReviewOfInput => ReviewTarget::Custom { instructions: input::prompt_of_input()? },
+        };
+        server::check_review(&target, cwd, &environment.variables)?;
+        Ok(Self::Review(target))
     }
 }
 
@@ -246,7 +268,7 @@ fn resumed(id: &str, params: ThreadStartParams) -> ThreadResumeParams {
 /// Prints the result, or the reason why it is missing.
 fn conclude(
     arguments: &Arguments,
-    cwd: &Path,
+    output: Option<&OutputFile>,
     thread: &ThreadStartResponse,
     ended: &TurnEnd,
     report: &mut Report,
@@ -265,7 +287,7 @@ fn conclude(
     };
     match turn.status {
         TurnStatus::Completed => {
-            deliver(arguments, cwd, report.answer.text())?;
+            deliver(arguments, output, report.answer.text())?;
             return Ok(ExitCode::SUCCESS);
         }
         TurnStatus::Interrupted => {
@@ -281,17 +303,24 @@ fn conclude(
     Ok(ExitCode::FAILURE)
 }
 
-/// Prints the final message.
-fn deliver(arguments: &Arguments, cwd: &Path, answer: Option<&str>) -> anyhow::Result<()> {
+/// Prints the final message, and writes it to the file. Tries both, because the turn is paid for.
+fn deliver(
+    arguments: &Arguments,
+    output: Option<&OutputFile>,
+    answer: Option<&str>,
+) -> anyhow::Result<()> {
     if answer.is_none() {
         eprint(format_args!("agentd: the turn ended without a message"));
     }
-    if let Some(file) = &arguments.output_last_message {
-        let file = cwd.join(file);
-        std::fs::write(&file, answer.unwrap_or_default())
-            .with_context(|| format!("cannot write {}", file.display()))?;
+    let written = output.map_or(Ok(()), |file| file.write(answer.unwrap_or_default()));
+    let printed = answer.filter(|_| !arguments.prints_events()).map_or(Ok(()), print_answer);
+    if let (Err(written), Err(printed)) = (&written, &printed) {
+        bail!("{written:#}; {printed:#}");
     }
-    let Some(answer) = answer.filter(|_| !arguments.prints_events()) else { return Ok(()) };
+    written.and(printed)
+}
+
+fn print_answer(answer: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let end = if answer.ends_with('\n') { "" } else { "\n" };
     write!(out, "{answer}{end}")

@@ -4,7 +4,7 @@
 use std::io;
 
 use anyhow::{Context, anyhow, bail};
-use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Method};
+use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Method, code};
 use protocol::{
     AdditionalPermissionProfile, ClientInfo, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalResponse, Empty, FileChangeApprovalDecision,
@@ -22,6 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::signal::windows::{CtrlBreak as Signal, CtrlC, ctrl_break, ctrl_c};
 use tokio::task::JoinHandle;
 
+use crate::commands::Invalid;
 use crate::environment::Environment;
 use crate::log;
 
@@ -89,7 +90,7 @@ impl LocalServer {
     /// Calls a method; what happens meanwhile goes to the observer.
     ///
     /// # Errors
-    /// The server's refusal, or the observer's.
+    /// The server's refusal, which is [`Invalid`] for bad parameters, or the observer's.
     pub(crate) async fn call<M: Method>(
         &mut self,
         params: &M::Params,
@@ -306,6 +307,10 @@ impl Signals {
 
 fn refused(method: &str, error: CallError) -> anyhow::Error {
     match error {
+        // The parameters are made of the arguments and the configuration.
+        CallError::Rpc(error) if error.code == code::INVALID_PARAMS => {
+            Invalid::new(format!("{} ({method})", error.message)).into()
+        }
         // The server's message is written for people; the method gives the place.
         CallError::Rpc(error) => anyhow!("{} ({method})", error.message),
         other => anyhow::Error::new(other).context(method.to_owned()),

@@ -1,5 +1,7 @@
 //! Reviews: git reads the change, the model comments on it (specification: Turns and review).
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use protocol::{
@@ -11,6 +13,7 @@ use crate::allowed::{Allowed, MachineInput};
 use crate::connection::{Caller, Gate, Peer};
 use crate::convert;
 use crate::error::Error;
+use crate::git;
 use crate::handlers::thread::Attaching;
 use crate::handlers::turn::ask;
 use crate::review_change::{self, ChangeLocation, GitServices, ReviewSubject};
@@ -118,6 +121,24 @@ impl Reading {
         let prompt = change.prompt(&target);
         handle.send(Command::Input(MachineInput::ReviewPrompt { turn, prompt })).await;
     }
+}
+
+/// Checks what can be known about a review in the folder `cwd` without a thread; `review/start` checks
+/// the rest. `variables` are those that git gets. Waits for the file system.
+///
+/// # Errors
+/// What is wrong with the target, or that git can find no repository.
+pub fn check_review(
+    reviewed: &ReviewTarget,
+    cwd: &Path,
+    variables: &[(OsString, OsString)],
+) -> Result<(), Error> {
+    let is_custom = matches!(target(reviewed.clone())?, ReviewSubject::Custom(_));
+    let names_repository = variables.iter().any(|(name, _)| name == "GIT_DIR");
+    if is_custom || names_repository || git::may_be_repository(cwd) {
+        return Ok(());
+    }
+    Err(Error::invalid_params(review_change::no_repository(cwd)))
 }
 
 fn target(target: ReviewTarget) -> Result<ReviewSubject, Error> {

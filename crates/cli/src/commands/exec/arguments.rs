@@ -1,5 +1,6 @@
 //! The arguments of `agentd exec`. Options may stand before or after `resume` and `review`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -209,6 +210,24 @@ impl Arguments {
     }
 }
 
+/// Whether a command line, which cannot be parsed, names `exec` and `--experimental-json`.
+pub(super) fn names_thread_events(line: impl IntoIterator<Item = OsString>) -> bool {
+    let (mut is_exec, mut is_flagged) = (false, false);
+    for argument in line.into_iter().skip(1).take_while(|argument| argument != "--") {
+        is_exec |= argument == "exec";
+        is_flagged |= argument == "--experimental-json";
+    }
+    is_exec && is_flagged
+}
+
+/// What the parser says about a command line, without the usage.
+pub(super) fn reason(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more information"));
+    text[..end.unwrap_or(text.len())].trim().to_owned()
+}
+
 impl ReviewArguments {
     fn task(&self) -> Task<'_> {
         let target = if self.uncommitted {
@@ -298,6 +317,25 @@ mod tests {
         let instructions = "look".to_owned();
         assert_eq!(target(&["look"]), Some(ReviewTarget::Custom { instructions }));
         assert_eq!(target(&["-"]), None);
+    }
+
+    #[test]
+    fn the_flag_is_found_in_a_line_that_cannot_be_parsed() {
+        let check = |line: &[&str], expect: bool| {
+            let line = std::iter::once(&"agentd").chain(line).map(OsString::from);
+            assert_eq!(names_thread_events(line), expect);
+        };
+        check(&["exec", "--zork", "--experimental-json"], true);
+        check(&["-c", "a=1", "exec", "--experimental-json", "review"], true);
+        check(&["exec", "--json", "--zork"], false);
+        check(&["exec", "--zork", "--", "--experimental-json"], false);
+        check(&["app-server", "--experimental-json"], false);
+        let Err(error) = parse(&["resume"]) else { panic!("no error") };
+        let text = reason(&error);
+        assert!(text.contains("<THREAD_ID>") && !text.contains("Usage"), "{text}");
+        let Err(error) = parse(&["--sandbox", "zork"]) else { panic!("no error") };
+        let text = reason(&error);
+        assert!(text.starts_with("invalid value 'zork'") && !text.contains("--help"), "{text}");
     }
 
     #[test]

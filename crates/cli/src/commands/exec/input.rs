@@ -31,7 +31,8 @@ impl Input {
     /// Reads everything that the arguments name; relative paths start from `cwd`.
     ///
     /// # Errors
-    /// Files that cannot be read, a schema that is no JSON object, an empty prompt.
+    /// Files that cannot be read, a schema that is no JSON object, a file that is no image, an empty
+    /// prompt.
     pub(super) fn read(
         arguments: &Arguments,
         prompt: Option<&str>,
@@ -40,6 +41,8 @@ impl Input {
         let schema = arguments.output_schema.as_ref().map(|file| schema(&cwd.join(file)));
         // Before standard input is read, which may take as long as its writer likes.
         let schema = schema.transpose()?;
+        let images = arguments.images.iter().map(|image| self::image(&cwd.join(image)));
+        let images = images.collect::<anyhow::Result<Vec<_>>>()?;
         let text = match prompt {
             None | Some("-") => prompt_of_input()?,
             Some(prompt) => prompt.to_owned(),
@@ -47,12 +50,10 @@ impl Input {
         let mut parts = Vec::new();
         if !text.trim().is_empty() {
             parts.push(UserInput::Text { text, text_elements: Vec::new() });
-        } else if arguments.images.is_empty() {
+        } else if images.is_empty() {
             bail!("the prompt is empty: describe what to do");
         }
-        for image in &arguments.images {
-            parts.push(UserInput::LocalImage { path: path(&cwd.join(image))? });
-        }
+        parts.extend(images);
         Ok(Self { parts, schema })
     }
 }
@@ -108,6 +109,11 @@ fn schema(file: &Path) -> anyhow::Result<Value> {
     Ok(schema)
 }
 
+fn image(file: &Path) -> anyhow::Result<UserInput> {
+    server::check_image(file).context("--image")?;
+    Ok(UserInput::LocalImage { path: path(file).context("--image")? })
+}
+
 fn path(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
     Ok(text.to_owned())
@@ -146,22 +152,28 @@ mod tests {
         fails(&["p", "--ephemeral", "--resume", "t"], "cannot be used with");
         fails(&["resume", "t", " "], "the prompt is empty");
         fails(&["p", "--sandbox", "open"], "read-only, workspace-write, danger-full-access");
-        let input = read(
-            dir.path(),
-            &["p", "--output-schema", "schema.json", "-i", "a.png", "-i", "/b.png"],
-        );
+        fails(&["p", "-i", "none.png"], "none.png: No such file");
+        fails(&["p", "-i", "list.json"], "list.json: ");
+        fails(&["p", "-i", "."], "it is a folder");
+        let b = dir.path().join("b.png");
+        for image in [&dir.path().join("a.png"), &b] {
+            std::fs::write(image, b"\x89PNG\r\n\x1a\n").unwrap();
+        }
+        let b = b.to_str().unwrap();
+        let input =
+            read(dir.path(), &["p", "--output-schema", "schema.json", "-i", "a.png", "-i", b]);
         let input = input.unwrap();
         assert_eq!(input.schema.unwrap()["type"], "object");
         assert!(read(dir.path(), &["", "-i", "a.png"]).unwrap().parts.len() == 1);
         let [
             UserInput::Text { text, .. },
             UserInput::LocalImage { path: a },
-            UserInput::LocalImage { path: b },
+            UserInput::LocalImage { path: second },
         ] = input.parts.as_slice()
         else {
             panic!("{:?}", input.parts)
         };
-        assert_eq!((text.as_str(), b.as_str()), ("p", "/b.png"));
+        assert_eq!((text.as_str(), second.as_str()), ("p", b));
         assert_eq!(Path::new(a), dir.path().join("a.png"));
     }
 
