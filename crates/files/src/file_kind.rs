@@ -12,6 +12,8 @@ pub enum FileKind {
     Device,
     /// A symbolic link that is not followed.
     Link,
+    /// Made by the kernel, on the file system with this name.
+    Kernel(&'static str),
     Other,
 }
 
@@ -46,6 +48,12 @@ impl fmt::Display for FileKind {
             Self::Socket => "a socket",
             Self::Device => "a device",
             Self::Link => "a symbolic link",
+            Self::Kernel(name) => {
+                return write!(
+                    f,
+                    "a file that the kernel makes (`{name}`), which can hold secrets of the server"
+                );
+            }
             Self::Other => "something else",
         })
     }

@@ -2,12 +2,14 @@
 //! workspace and the configuration.
 //!
 //! [`open`] and the functions that read never wait for another program: they refuse every open
-//! descriptor that is not a regular file, and read a bounded number of bytes. They can still wait
+//! descriptor that is not a regular file, or that the kernel makes (`/proc`, `/sys`), and read a bounded
+//! number of bytes. They can still wait
 //! for the file system, so a caller on an asynchronous runtime reads through a [`Pool`], which
 //! bounds that wait. This crate does not know what a file is for.
 
 mod error;
 mod file_kind;
+mod kernel;
 mod open;
 mod pool;
 mod read;

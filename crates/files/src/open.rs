@@ -1,4 +1,4 @@
-//! Opens regular files, and nothing else, without waiting for another program.
+//! Opens regular files that are stored somewhere, and nothing else, without waiting for another program.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::file_kind::FileKind;
+use crate::kernel;
 
 /// An open regular file.
 #[derive(Debug)]
@@ -88,11 +89,13 @@ fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, 
     let failed = |cause| Error::Io { path: path.to_owned(), cause };
     let file = options.open(path).map_err(|cause| refused(path, cause))?;
     let metadata = file.metadata().map_err(failed)?;
+    let not_regular = |kind| Err(Error::NotRegular { path: path.to_owned(), kind });
     if !metadata.is_file() {
-        return Err(Error::NotRegular {
-            path: path.to_owned(),
-            kind: FileKind::new(metadata.file_type()),
-        });
+        return not_regular(FileKind::new(metadata.file_type()));
+    }
+    // Of the open descriptor: a link can lead there from any path.
+    if let Some(name) = kernel::file_system(&file).map_err(failed)? {
+        return not_regular(FileKind::Kernel(name));
     }
     Ok(Opened { file, metadata })
 }

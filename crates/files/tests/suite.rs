@@ -64,16 +64,54 @@ fn only_regular_files_are_read_and_refusals_name_the_kind() {
 }
 
 #[test]
-fn reads_are_bounded_for_long_files_and_files_of_unknown_length() {
+fn reads_of_long_files_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sparse");
     fs::File::create(&path).unwrap().set_len(10 << 30).unwrap();
     assert_eq!(files::read_start(&path, 100).unwrap().len(), 100);
-    // Files in /proc report a length of 0.
-    let status = files::read_text(Path::new("/proc/self/status"), 1 << 20);
-    assert!(status.is_ok_and(|text| !text.is_empty()));
-    let bounded = files::read(Path::new("/proc/self/status"), 10);
-    assert!(matches!(bounded, Err(Error::TooLarge { max_bytes: 10, .. })), "{bounded:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn files_that_the_kernel_makes_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    symlink("/proc/self/environ", at("link")).unwrap();
+    symlink("/proc/self", at("folder")).unwrap();
+    fs::write(at("file"), "text").unwrap();
+    for (path, name) in [
+        ("/proc/self/environ".into(), "proc"),
+        ("/proc/self/maps".into(), "proc"),
+        ("/proc/thread-self/environ".into(), "proc"),
+        ("/proc/version".into(), "proc"),
+        (format!("/proc/{}/environ", std::process::id()).into(), "proc"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled".into(), "sysfs"),
+        (at("link"), "proc"),
+        (at("folder/environ"), "proc"),
+    ] {
+        if !path.exists() {
+            continue;
+        }
+        let results = [
+            files::open(&path).map(drop),
+            files::read(&path, 1 << 20).map(drop),
+            files::read_start(&path, 10).map(drop),
+            files::read_argument(&path, 1 << 20).map(drop),
+            files::read_secret(&path).map(drop),
+        ];
+        for result in results {
+            let error = result.unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("{}: it is a file that", path.display())),
+                "{error}"
+            );
+            assert!(error.contains(&format!("the kernel makes (`{name}`)")), "{error}");
+        }
+    }
+    // A link of the kernel to a stored file, as a shell passes one on.
+    let file = fs::File::open(at("file")).unwrap();
+    let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+    assert_eq!(files::read_text(Path::new(&descriptor), 100).unwrap(), "text");
 }
 
 #[test]

@@ -23,7 +23,7 @@ const ANSWERED: Duration = Duration::from_secs(10);
 const UNDISTURBED: Duration = Duration::from_secs(2);
 
 /// A kind of file, and the expected error.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("FIFO", "a named pipe (FIFO)"),
     ("socket", "a socket"),
     ("device", "a device"),
@@ -31,6 +31,7 @@ const KINDS: [(&str, &str); 8] = [
     ("dangling link", "No such file"),
     ("link to FIFO", "a named pipe (FIFO)"),
     ("10 GB sparse", "larger than"),
+    ("kernel's", "a file that the kernel makes (`proc`)"),
     ("growing", ""),
 ];
 
@@ -54,6 +55,7 @@ impl SpecialFile {
             "socket" => special._socket = Some(UnixListener::bind(path).unwrap()),
             "device" => symlink("/dev/zero", path).unwrap(),
             "folder" => fs::create_dir(path).unwrap(),
+            "kernel's" => symlink("/proc/self/environ", path).unwrap(),
             "dangling link" => symlink("nowhere", path).unwrap(),
             "link to FIFO" => {
                 fifo(&special.beside);
@@ -130,6 +132,7 @@ enum FileUse {
     ProjectConfig,
     Rules,
     Patch,
+    JobInput,
     ThreadFile,
     ReviewedFile,
     Script,
@@ -138,7 +141,7 @@ enum FileUse {
 
 use FileUse::*;
 
-const PLACES: [FileUse; 16] = [
+const PLACES: [FileUse; 17] = [
     LocalImage,
     ViewImage,
     ProjectDoc,
@@ -151,6 +154,7 @@ const PLACES: [FileUse; 16] = [
     ProjectConfig,
     Rules,
     Patch,
+    JobInput,
     ThreadFile,
     ReviewedFile,
     Script,
@@ -189,7 +193,7 @@ impl FileUse {
                 refusal(&mut peer, "turn/start", json!({ "threadId": thread, "input": input }))
                     .await
             }
-            ViewImage | Patch => {
+            ViewImage | Patch | JobInput => {
                 let thread = peer.start_thread(json!({})).await;
                 peer.run_turn(&thread, &format!("{self:?}")).await;
                 Refused(tool_outputs(env).pop().unwrap_or_default())
@@ -266,6 +270,10 @@ async fn env(file_use: FileUse) -> TestEnvironment {
         ViewImage => responses.insert(0, calls("view_image", json!({ "path": "victim.png" }))),
         Patch => {
             responses.insert(0, patches("*** Update File: victim.png\n@@\n-old\n+new"));
+        }
+        JobInput => {
+            let job = json!({ "csv_path": "victim.png", "instruction": "Do {nothing}." });
+            responses.insert(0, calls("spawn_agents_on_csv", job));
         }
         _ => {}
     }
