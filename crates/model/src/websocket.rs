@@ -14,7 +14,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::http_clients::HttpClients;
 use crate::pacing::Permit;
-use crate::{Event, Provider};
+use crate::{Event, Provider, reported_limits};
 use connection::{Connection, End, Refusal};
 use request::{Exchange, Request};
 
@@ -79,7 +79,10 @@ pub(crate) async fn respond(
         base_url: provider.base_url.clone(),
         thread: request.thread().to_owned(),
     };
-    let mut reused = sockets.take(&key);
+    let mut reused = match sockets.take(&key) {
+        Some(session) => still_usable(session, permit, sender).await,
+        None => None,
+    };
     loop {
         let is_reused = reused.is_some();
         let mut session = match reused.take() {
@@ -99,7 +102,9 @@ pub(crate) async fn respond(
                 }
             },
         };
-        let (frame, is_incremental) = request.frame(session.last.take().as_ref());
+        let last = session.last.take();
+        let frame = request.frame(last.as_ref());
+        let is_incremental = frame.1.is_some();
         match session.connection.exchange(provider, frame, is_reused, permit, sender).await {
             End::Completed { batch, response_id, outputs } => {
                 // Without an id there is nothing to continue.
@@ -117,7 +122,8 @@ pub(crate) async fn respond(
                 return Outcome::Delivered { limited };
             }
             End::StateLost if is_incremental => reused = Some(session),
-            // The provider closes idle connections at any time.
+            // The provider closes idle connections at any time, and what answers no request says that
+            // the connection cannot be trusted.
             End::Lost if is_reused => {}
             // HTTP gets fresh credentials, and reports those that are refused for good.
             End::Unauthorized => return Outcome::UseHttp,
@@ -133,6 +139,21 @@ pub(crate) async fn respond(
             End::ReaderGone => return Outcome::Delivered { limited: None },
         }
     }
+}
+
+/// The session, unless it cannot be used again. Delivers the limits that were reported meanwhile.
+async fn still_usable(
+    mut session: Session,
+    permit: &mut Permit,
+    sender: &mpsc::Sender<Vec<Event>>,
+) -> Option<Session> {
+    let reports = session.connection.idle_reports().await?;
+    reported_limits::note(&reports, permit);
+    if !reports.is_empty() {
+        // Ignored: the reader is gone, which the first event of the response notices.
+        let _ = sender.send(reports).await;
+    }
+    Some(session)
 }
 
 impl Sockets {

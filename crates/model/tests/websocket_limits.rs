@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use model::{
-    Authorization, AuthorizationFuture, Client, Credentials, Event, KeySource, Prompt, Provider,
-    RateLimit, Secret,
+    Authorization, AuthorizationFuture, Client, Credentials, Event, FailureKind, Item, KeySource,
+    Prompt, Provider, RateLimit, Retry, Secret,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -86,8 +86,10 @@ async fn serve(
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
     while let Some(Ok(Message::Text(_))) = socket.next().await {
         for event in next() {
-            socket.send(Message::text(event.to_string())).await.unwrap();
+            socket.feed(Message::text(event.to_string())).await.unwrap();
         }
+        // Together, so that the client has whatever follows an answer when it reads the answer's end.
+        socket.flush().await.unwrap();
     }
 }
 
@@ -161,6 +163,107 @@ async fn requests_wait_for_limits_that_a_websocket_reports() {
     let started = Instant::now();
     events(&client, &provider).await;
     assert!(started.elapsed() >= Duration::from_millis(450), "{:?}", started.elapsed());
+}
+
+fn of_response(kind: &str, response: Value) -> Value {
+    json!({ "type": kind, "response": response })
+}
+
+fn began(id: &str) -> Value {
+    of_response("response.created", json!({ "id": id }))
+}
+
+fn ended(id: &str) -> Value {
+    of_response("response.completed", json!({ "id": id }))
+}
+
+/// The end of a message with this text.
+fn message(text: &str) -> Value {
+    let content = json!([{ "type": "output_text", "text": text }]);
+    let item = json!({ "type": "message", "id": "m", "role": "assistant", "content": content });
+    json!({ "type": "response.output_item.done", "output_index": 0, "item": item })
+}
+
+fn call() -> Value {
+    let item = json!({ "type": "function_call", "call_id": "c", "name": "f", "arguments": "{}" });
+    json!({ "type": "response.output_item.done", "output_index": 0, "item": item })
+}
+
+fn texts(events: &[Event]) -> Vec<&str> {
+    let text = |event| match event {
+        &Event::ItemDone { item: Item::Message { ref text, .. }, .. } => Some(text.as_str()),
+        _ => None,
+    };
+    events.iter().filter_map(text).collect()
+}
+
+fn has_call(events: &[Event]) -> bool {
+    let is_call =
+        |event: &Event| matches!(event, Event::ItemDone { item: Item::FunctionCall { .. }, .. });
+    events.iter().any(is_call)
+}
+
+/// The answers to the first request and to the second one on the same connection: the second request is
+/// answered over another connection with `two` if something surplus arrived before, and never with it.
+#[tokio::test]
+async fn what_follows_a_response_answers_no_other_request() {
+    let check = async |name: &str, after: Vec<Value>, before: Vec<Value>, upgrades: usize| {
+        let first = [vec![began("a"), message("one"), ended("a")], after].concat();
+        let second = vec![began("b"), message("two"), ended("b")];
+        let (provider, seen) = match before.is_empty() {
+            true => provider("", vec![first, second]).await,
+            false => provider("", vec![first, [before, second.clone()].concat(), second]).await,
+        };
+        let client = Client::new();
+        let one = events(&client, &provider).await;
+        assert_eq!(texts(&one), ["one"], "{name}");
+        let two = events(&client, &provider).await;
+        assert_eq!(texts(&two), ["two"], "{name}: {two:?}");
+        assert!(!has_call(&two), "{name}: {two:?}");
+        assert!(matches!(two.last(), Some(Event::Completed { .. })), "{name}: {two:?}");
+        assert_eq!(*seen.lock().unwrap(), vec!["GET "; upgrades], "{name}");
+    };
+    let surplus = || vec![began("z"), call(), ended("z")];
+    check("nothing", vec![], vec![], 1).await;
+    check("limits", vec![limits(17, 9.0)], vec![], 1).await;
+    check("a response", surplus(), vec![], 2).await;
+    check("the same end again", vec![ended("a")], vec![], 2).await;
+    check("a call alone", vec![call()], vec![], 2).await;
+    check("an unknown event", vec![json!({ "type": "response.new" })], vec![], 2).await;
+    check("an error", vec![json!({ "type": "error", "error": {} })], vec![], 2).await;
+    check("no event", vec![json!(7)], vec![], 2).await;
+    // Only once the next request was sent.
+    check("limits, late", vec![], vec![limits(17, 9.0)], 1).await;
+    check("a call, late", vec![], vec![call()], 2).await;
+    check("an end, late", vec![], vec![ended("a")], 2).await;
+    let progress = of_response("response.in_progress", json!({ "id": "a" }));
+    check("progress, late", vec![], vec![progress], 2).await;
+    let other = json!({ "id": "z", "previous_response_id": "of another request" });
+    let late = vec![of_response("response.created", other), call(), ended("z")];
+    check("a response, late", vec![], late, 2).await;
+}
+
+#[tokio::test]
+async fn an_event_of_another_response_ends_the_stream() {
+    let check = async |other: Value| {
+        let mixed = vec![began("b"), other.clone(), call(), ended("b")];
+        let fine = vec![began("c"), message("two"), ended("c")];
+        let (provider, seen) = provider("", vec![mixed, fine]).await;
+        let client = Client::new();
+        let events = events(&client, &provider).await;
+        let Some(Event::Failed(failure)) = events.last() else { panic!("{other}: {events:?}") };
+        assert_eq!(failure.kind, FailureKind::ResponseStreamDisconnected);
+        assert_eq!(failure.retry, Retry::Stream);
+        assert!(failure.message.contains("`z` within the response `b`"), "{}", failure.message);
+        assert!(!has_call(&events), "{other}: {events:?}");
+        assert_eq!(*seen.lock().unwrap(), ["GET "]);
+    };
+    check(began("z")).await;
+    check(ended("z")).await;
+    check(of_response("response.in_progress", json!({ "id": "z" }))).await;
+    let mut delta = json!({ "type": "response.output_text.delta", "delta": "x" });
+    delta["response_id"] = "z".into();
+    check(delta).await;
 }
 
 /// Tokens `1`, `2`, …: the next one after each that is refused.

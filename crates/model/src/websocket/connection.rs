@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{FutureExt, SinkExt, StreamExt};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Method, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time;
@@ -21,12 +22,16 @@ use crate::open::retry_of;
 use crate::pacing::Permit;
 use crate::read::{deadline, only_keep_alives, silent};
 use crate::reported_limits::{self, ReportedLimits};
-use crate::{Decoder, Endpoint, Event, Failure, FailureKind, Provider, failure_from_status};
+use crate::{
+    Decoder, Endpoint, Event, Failure, FailureKind, Provider, excerpt, failure_from_status,
+};
 
 /// Longest time for the upgrade.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest event, as over HTTP.
 const MAX_MESSAGE: usize = http_client::sse::MAX_EVENT_BYTES;
+/// Most messages between two responses.
+const MAX_IDLE_MESSAGES: usize = 256;
 
 pub(super) struct Connection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
@@ -112,12 +117,41 @@ impl Connection {
         Ok((Self { socket, endpoint }, limits))
     }
 
-    /// Sends a request and delivers the events of its response, but for the last batch. On a connection
-    /// that is reused, what belongs to the response before is skipped.
+    /// The limits that were reported since the last response. `None` when the connection cannot be used
+    /// again: it was closed, or a message arrived that answers no request.
+    pub(super) async fn idle_reports(&mut self) -> Option<Vec<Event>> {
+        // So that the runtime has noticed what arrived.
+        tokio::task::yield_now().await;
+        let mut reports = Vec::new();
+        for _ in 0..MAX_IDLE_MESSAGES {
+            let Some(message) = self.socket.next().now_or_never() else { return Some(reports) };
+            match message {
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Text(text))) => {
+                    let before = reports.len();
+                    Decoder::new().feed_event(text.as_bytes(), &mut reports);
+                    if reports.len() == before || reports.iter().any(Event::is_response) {
+                        tracing::warn!(
+                            target: "model::websocket",
+                            host = self.endpoint.host(),
+                            "a message arrived after the end of a response; the connection is \
+                             replaced"
+                        );
+                        return None;
+                    }
+                }
+                Some(Ok(Message::Binary(_) | Message::Close(_)) | Err(_)) | None => return None,
+            }
+        }
+        None
+    }
+
+    /// Sends a request and delivers the events of its response, but for the last batch. `previous` is
+    /// the response that the request continues.
     pub(super) async fn exchange(
         &mut self,
         provider: &Provider,
-        frame: String,
+        (frame, previous): (String, Option<&str>),
         is_reused: bool,
         permit: &mut Permit,
         sender: &mpsc::Sender<Vec<Event>>,
@@ -127,7 +161,9 @@ impl Connection {
         if !matches!(sent, Ok(Ok(()))) {
             return End::Lost;
         }
-        let mut response = Response { awaits_beginning: is_reused, ..Response::default() };
+        let previous = previous.map(str::to_owned);
+        let mut response =
+            Response { awaits_beginning: is_reused, previous, ..Response::default() };
         let mut progress = time::Instant::now();
         loop {
             let (deadline, is_last) = deadline(progress, idle);
@@ -135,7 +171,7 @@ impl Connection {
                 Ok(Some(Ok(Message::Text(text)))) => text,
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => continue,
                 Ok(Some(Ok(Message::Binary(_)))) => {
-                    return response.cut(Failure::disconnected(format!(
+                    return Response::cut(Failure::disconnected(format!(
                         "{} sent a binary message, which is no event",
                         self.endpoint.host()
                     )));
@@ -147,8 +183,8 @@ impl Connection {
                     let problem = provider.redact(&error.to_string());
                     return response.lost(&self.endpoint, &problem);
                 }
-                Err(_) if is_last => return response.cut(only_keep_alives(&self.endpoint, idle)),
-                Err(_) => return response.cut(silent(&self.endpoint, idle)),
+                Err(_) if is_last => return Response::cut(only_keep_alives(&self.endpoint, idle)),
+                Err(_) => return Response::cut(silent(&self.endpoint, idle)),
             };
             let batch = match response.read(&message, provider, &self.endpoint) {
                 Ok(batch) => batch,
@@ -179,6 +215,9 @@ struct Response {
     /// Events count from the beginning of a response on.
     awaits_beginning: bool,
     has_delivered: bool,
+    /// The response that the request continues.
+    previous: Option<String>,
+    /// As the response's beginning names it.
     id: String,
     outputs: Vec<Arc<str>>,
 }
@@ -192,6 +231,16 @@ impl Response {
         endpoint: &Endpoint,
     ) -> Result<Vec<Event>, End> {
         let mut batch = Vec::new();
+        let named = NamedResponse::read(message);
+        if let Some(other) = named.id.as_deref().filter(|id| !self.id.is_empty() && *id != self.id)
+        {
+            return Err(Self::cut(Failure::disconnected(format!(
+                "{} sent an event of the response `{}` within the response `{}`",
+                endpoint.host(),
+                provider.redact(&excerpt(other)),
+                provider.redact(&excerpt(&self.id)),
+            ))));
+        }
         self.decoder.feed_event(message.as_bytes(), &mut batch);
         let refusal = refusal(message, provider, endpoint);
         let begins = matches!(batch.first(), Some(Event::Created { .. }));
@@ -199,9 +248,17 @@ impl Response {
         if batch.iter().any(|event| !event.is_response()) {
             return Ok(batch);
         }
-        if self.awaits_beginning && !begins && refusal.is_none() {
-            self.decoder = Decoder::new();
-            return Ok(Vec::new());
+        if self.awaits_beginning && refusal.is_none() {
+            let is_surplus = match begins {
+                true => named.previous.is_some_and(|id| self.previous.as_ref() != Some(&id)),
+                false => named.id.is_some() || !batch.is_empty(),
+            };
+            if is_surplus {
+                return Err(End::Lost);
+            }
+            if !begins {
+                return Ok(Vec::new());
+            }
         }
         self.awaits_beginning = false;
         for event in &batch {
@@ -253,11 +310,47 @@ impl Response {
             return End::Lost;
         }
         let host = endpoint.host();
-        self.cut(Failure::disconnected(format!("the WebSocket to {host} broke: {problem}")))
+        Self::cut(Failure::disconnected(format!("the WebSocket to {host} broke: {problem}")))
     }
 
-    fn cut(self, failure: Failure) -> End {
+    fn cut(failure: Failure) -> End {
         End::Cut(vec![Event::Failed(failure)])
+    }
+}
+
+/// The response that an event belongs to, and the one that this continues. Most events name none.
+#[derive(Default)]
+struct NamedResponse {
+    id: Option<String>,
+    previous: Option<String>,
+}
+
+impl NamedResponse {
+    fn read(message: &str) -> Self {
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Event {
+            response_id: Value,
+            response: Response,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Response {
+            id: Value,
+            previous_response_id: Value,
+        }
+        // Spares the frequent deltas: within their texts, the quotes are escaped.
+        if !message.contains("\"response\"") && !message.contains("\"response_id\"") {
+            return Self::default();
+        }
+        // The decoder reports what cannot be read.
+        let Event { response_id, response } = serde_json::from_str(message).unwrap_or_default();
+        let text =
+            |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        Self {
+            id: text(&response.id).or_else(|| text(&response_id)),
+            previous: text(&response.previous_response_id),
+        }
     }
 }
 

@@ -66,9 +66,10 @@ impl<'b> Request<'b> {
         &self.thread
     }
 
-    /// The frame that follows `last`, and whether it has only the new items: that is so when all other
-    /// members are the same, and the items begin with those of the last request and response, byte by byte.
-    pub(super) fn frame(&self, last: Option<&Exchange>) -> (String, bool) {
+    /// The frame that follows `last`, and the id of its response if the frame has only the new items: that
+    /// is so when all other members are the same, and the items begin with those of the last request and
+    /// response, byte by byte.
+    pub(super) fn frame<'l>(&self, last: Option<&'l Exchange>) -> (String, Option<&'l str>) {
         let new = last.and_then(|last| Some((last, self.new_items(last)?)));
         let items = new.map_or(self.items, |(_, items)| items);
         let mut frame = Vec::with_capacity(self.head.len() + items.len() + 256);
@@ -90,7 +91,8 @@ impl<'b> Request<'b> {
         frame.extend_from_slice(items.as_bytes());
         frame.push(b']');
         frame.extend_from_slice(self.tail.as_bytes());
-        (String::from_utf8_lossy(&frame).into_owned(), new.is_some())
+        let previous = new.map(|(last, _)| last.response_id.as_str());
+        (String::from_utf8_lossy(&frame).into_owned(), previous)
     }
 
     fn new_items(&self, last: &Exchange) -> Option<&'b str> {
@@ -141,12 +143,12 @@ mod tests {
         let body = prompt("x", &[r#"{"a":1}"#]);
         let request = Request::read(&body).unwrap();
         assert_eq!(request.thread(), "thread \"1\"");
-        let (frame, is_incremental) = request.frame(None);
+        let (frame, previous) = request.frame(None);
         let mut expect: Value = serde_json::from_slice(&body).unwrap();
         expect.as_object_mut().unwrap().remove("stream");
         expect["type"] = "response.create".into();
         assert_eq!(serde_json::from_str::<Value>(&frame).unwrap(), expect);
-        assert!(!is_incremental);
+        assert_eq!(previous, None);
         for other in [r#"{"input":"text"}"#, r#"{"input":[]}"#, "{}", "[]", ""] {
             assert!(Request::read(&Bytes::from_static(other.as_bytes())).is_none(), "{other}");
         }
@@ -159,11 +161,10 @@ mod tests {
         let last = Request::read(&first).unwrap().exchange(&first, "resp_1".into(), vec![b.into()]);
         let check = |instructions: &str, items: &[&str], expect: Option<Value>| {
             let body = prompt(instructions, items);
-            let (frame, is_incremental) = Request::read(&body).unwrap().frame(Some(&last));
+            let (frame, previous) = Request::read(&body).unwrap().frame(Some(&last));
             let frame: Value = serde_json::from_str(&frame).unwrap();
-            assert_eq!(is_incremental, expect.is_some(), "{items:?}");
-            let previous = frame.get("previous_response_id");
-            assert_eq!(previous.and_then(Value::as_str), expect.as_ref().map(|_| "resp_1"));
+            assert_eq!(previous, expect.as_ref().map(|_| "resp_1"), "{items:?}");
+            assert_eq!(frame.get("previous_response_id").and_then(Value::as_str), previous);
             let all = items.iter().map(|item| serde_json::from_str(item).unwrap()).collect();
             assert_eq!(frame["input"], expect.unwrap_or(Value::Array(all)), "{items:?}");
         };
