@@ -1,7 +1,7 @@
-//! When a failed request is sent again, and after how long. Pure: no clock is read here, dates are
-//! relative to the answer's own `Date` header, and the caller brings the randomness.
+//! When a failed request is sent again, and after how long. Pure: no clock is read here, the caller brings
+//! the time and the randomness.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Doublings after which a wait no longer grows; keeps the multiplication in range.
 const MAX_DOUBLINGS: u32 = 16;
@@ -75,9 +75,12 @@ pub fn is_transient(status: u16) -> bool {
 }
 
 /// The wait that the headers of an answer ask for: `retry-after-ms`, else `retry-after` in seconds or
-/// as a date. A date is relative to the answer's `date` and is ignored without one. `header` returns a
+/// as a date. A date is relative to the server's clock (see [`server_time`]). `header` returns a
 /// header's value by its lower-case name.
-pub fn requested_wait<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
+pub fn requested_wait<'h>(
+    now: SystemTime,
+    header: impl Fn(&str) -> Option<&'h str>,
+) -> Option<Duration> {
     let text = |name: &str| header(name).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok()) {
         return seconds(ms / 1000.0);
@@ -87,8 +90,14 @@ pub fn requested_wait<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Du
         return seconds(plain);
     }
     let until = httpdate::parse_http_date(value).ok()?;
-    let now = httpdate::parse_http_date(text("date")?).ok()?;
-    Some(until.duration_since(now).unwrap_or_default())
+    Some(until.duration_since(server_time(now, text("date"))).unwrap_or_default())
+}
+
+/// The time by the clock of the server, from the `date` of its answer; `now` by our own clock without a
+/// date that can be read.
+#[must_use]
+pub fn server_time(now: SystemTime, date: Option<&str>) -> SystemTime {
+    date.and_then(|date| httpdate::parse_http_date(date.trim()).ok()).unwrap_or(now)
 }
 
 /// The wait named by "try again in 1m2.5s", "… in 350ms" or "… in 20 seconds" inside `message`.
@@ -194,7 +203,9 @@ mod tests {
     #[test]
     fn waits_named_in_headers() {
         let check = |pairs: &[(&'static str, &'static str)], ms: Option<u64>| {
-            let wait = requested_wait(|name| value(pairs, name));
+            // Sun, 06 Nov 1994 08:49:32 GMT, 5 s behind the server's clock.
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_772);
+            let wait = requested_wait(now, |name| value(pairs, name));
             assert_eq!(wait, ms.map(Duration::from_millis), "{pairs:?}");
         };
         check(&[("retry-after", "2")], Some(2000));
@@ -205,7 +216,15 @@ mod tests {
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
         check(&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT"), date], Some(10_000));
         check(&[("retry-after", "Sun, 06 Nov 1994 08:49:07 GMT"), date], Some(0));
-        check(&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")], None);
+        for same in [
+            "Sun, 06 Nov 1994 08:49:47 GMT",
+            "Sunday, 06-Nov-94 08:49:47 GMT",
+            "Sun Nov  6 08:49:47 1994",
+        ] {
+            check(&[("retry-after", same)], Some(15_000));
+            check(&[("retry-after", same), ("date", "today")], Some(15_000));
+            check(&[("retry-after", same), date], Some(10_000));
+        }
         check(&[], None);
     }
 

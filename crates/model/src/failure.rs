@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use http_client::{FailureKind, Retry, retry};
-use hyper::{HeaderMap, StatusCode, header};
+use hyper::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::{KeySource, Provider, Usage};
@@ -54,19 +54,16 @@ pub fn failure_from_status(
     let text = if text.is_empty() { "(empty body)" } else { &text };
     let mut message = format!("{target} answered {}: {text}", named(status));
     message.push_str(&advice(provider, kind));
+    let header = |name: &str| headers.get(name)?.to_str().ok();
+    let now = SystemTime::now();
     Failure {
         http_status: Some(status.as_u16()),
         details: (!details.is_empty()).then(|| details.join(", ").into()),
-        retry_after: requested_wait(headers)
-            .or_else(|| error.resets_after(headers))
+        retry_after: retry::requested_wait(now, header)
+            .or_else(|| error.resets_after(retry::server_time(now, header("date"))))
             .or_else(|| retry::wait_in_message(text)),
         ..Failure::new(kind, message)
     }
-}
-
-/// The delay in a provider's headers.
-fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
-    retry::requested_wait(|name| headers.get(name)?.to_str().ok())
 }
 
 /// The status with its name, if it has one.
@@ -176,12 +173,9 @@ impl ProviderError {
         [&self.code, &self.kind].into_iter().flatten().find_map(|name| classify(name))
     }
 
-    /// When the limit resets, relative to the response's `date`, because the clocks of both sides may
-    /// differ.
-    fn resets_after(&self, headers: &HeaderMap) -> Option<Duration> {
+    /// When the limit resets, relative to `now` by the provider's clock, which may differ from ours.
+    fn resets_after(&self, now: SystemTime) -> Option<Duration> {
         let at = || {
-            let date = headers.get(header::DATE)?.to_str().ok()?;
-            let now = httpdate::parse_http_date(date).ok()?;
             let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.resets_at?))?;
             at.duration_since(now).ok()
         };
@@ -259,7 +253,7 @@ mod tests {
         let provider = Provider::http("p", "http://host/v1");
         let check = |error: Value, date: Option<&str>, seconds: Option<u64>| {
             let mut headers = HeaderMap::new();
-            headers.extend(date.map(|date| (header::DATE, date.parse().unwrap())));
+            headers.extend(date.map(|date| (hyper::header::DATE, date.parse().unwrap())));
             let body = json!({ "error": error }).to_string();
             let status = StatusCode::TOO_MANY_REQUESTS;
             let failure =

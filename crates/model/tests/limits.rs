@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use model::{Client, Event, FailureKind, Prompt, Provider, RateLimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -89,4 +89,25 @@ async fn a_request_waits_for_the_limit() {
     let started = tokio::time::Instant::now();
     events(&client, &provider).await;
     assert!(started.elapsed() >= Duration::from_millis(450), "{:?}", started.elapsed());
+}
+
+/// The time without a `Date` header is that of this machine.
+#[tokio::test]
+async fn waits_until_a_moment_need_no_date() {
+    let moment = SystemTime::now() + Duration::from_secs(4_000);
+    let at = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let check = async |name: &str, more: &str, error: String| {
+        let body = format!(r#"{{"error":{error}}}"#);
+        let provider = provider(vec![answer("429 Too Many Requests", 0, "1s", more, &body)]).await;
+        let events = events(&Client::new(), &provider).await;
+        let Some(Event::Failed(failure)) = events.last() else { panic!("{name}: {events:?}") };
+        let wait = failure.retry_after.unwrap_or_default().as_secs();
+        assert!((3_970..=4_000).contains(&wait), "{name}: {:?}", failure.retry_after);
+    };
+    let busy = || r#"{"code":"rate_limit_exceeded"}"#.to_owned();
+    let date = httpdate::fmt_http_date(moment);
+    check("a date", &format!("retry-after: {date}\r\n"), busy()).await;
+    check("no clock", &format!("date: ?\r\nretry-after: {date}\r\n"), busy()).await;
+    let used = format!(r#"{{"type":"usage_limit_reached","resets_at":{at}}}"#);
+    check("a reset", "", used).await;
 }

@@ -2,7 +2,7 @@
 //! recorded.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http_client::retry;
@@ -133,7 +133,9 @@ fn may_be_tried_again(error: &ApiError) -> bool {
 fn pause(job: &Job, error: &ApiError, first: Duration, failures: u32) -> Duration {
     let policy = retry::Policy { first, longest: MAX_PAUSE, longest_asked: Duration::MAX };
     let header = |name: &str| error.find_header(name.parse().ok()?)?.to_str().ok();
-    let Some(wait) = policy.wait(failures, retry::requested_wait(header)) else { return MAX_PAUSE };
+    let now = UNIX_EPOCH + Duration::from_micros(job.gateway.clock.now());
+    let asked = retry::requested_wait(now, header);
+    let Some(wait) = policy.wait(failures, asked) else { return MAX_PAUSE };
     let mut chance = [0];
     job.gateway.random.fill(&mut chance);
     wait.drawn(f64::from(chance[0]) / 255.0).min(MAX_PAUSE)
