@@ -81,6 +81,8 @@ pub enum Step {
     ToolSearchCall(ToolSearchCall),
     #[serde(deserialize_with = "text_or_object")]
     WebSearch(WebSearch),
+    #[serde(deserialize_with = "text_or_object")]
+    ImageGeneration(ImageGeneration),
     /// Token counts of the response, at any position; absent, they are estimated.
     Usage(Usage),
     /// A pause, in milliseconds.
@@ -170,6 +172,20 @@ pub struct WebSearch {
     /// The item's `action`; absent, a `search` for the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Value>,
+    /// Whether the item's `status` is `failed`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+}
+
+/// An image that the provider generated; as a plain string, its base64.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ImageGeneration {
+    /// Base64; absent, the item's `result` is null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revised_prompt: Option<String>,
     /// Whether the item's `status` is `failed`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
@@ -302,6 +318,12 @@ impl FromText for Reasoning {
 impl FromText for WebSearch {
     fn from_text(text: &str) -> Self {
         Self { query: text.to_owned(), ..Self::default() }
+    }
+}
+
+impl FromText for ImageGeneration {
+    fn from_text(text: &str) -> Self {
+        Self { result: Some(text.to_owned()), ..Self::default() }
     }
 }
 

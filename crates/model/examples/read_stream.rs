@@ -88,6 +88,10 @@ fn described(item: Item) -> Value {
         Item::WebSearch { action, failed, .. } => {
             json!({ "type": "web_search_call", "action": action, "failed": failed })
         }
+        Item::ImageGeneration { status, result, revised_prompt } => json!({
+            "type": "image_generation_call", "status": status, "result": result,
+            "revised_prompt": revised_prompt,
+        }),
         Item::Other { kind, call_id } => json!({ "type": kind, "call_id": call_id }),
     }
 }

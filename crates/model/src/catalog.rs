@@ -60,6 +60,8 @@ pub struct ModelInfo {
     pub max_image_side: Option<u32>,
     /// Most bytes of an image before base64; `None`: not known.
     pub max_image_bytes: Option<u64>,
+    /// Most bytes of all images of a request, as base64; `None`: not known.
+    pub max_images_bytes: Option<u64>,
     pub supports_personality: bool,
     pub is_default: bool,
     pub hidden: bool,

@@ -118,6 +118,8 @@ pub enum ItemKind {
     WebSearch {
         query: String,
     },
+    /// An image that the provider's own tool generates. Previews of it are not decoded.
+    ImageGeneration,
     /// An unknown kind, with its `type`.
     Other {
         kind: String,
@@ -158,6 +160,13 @@ pub enum Item {
         query: String,
         action: serde_json::Value,
         failed: bool,
+    },
+    /// An image that the provider's own tool generated; `result` is its base64, empty without an
+    /// image, and `status` is the item's, which may be absent.
+    ImageGeneration {
+        status: Option<String>,
+        result: String,
+        revised_prompt: Option<String>,
     },
     /// An unknown kind, with its `type`. If it has a call id, the model waits for its output.
     Other {

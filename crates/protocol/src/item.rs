@@ -465,6 +465,9 @@ pub struct ImageGenerationItem {
     pub result: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_path: Option<AbsolutePath>,
+    /// Why there is no image; absent if it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The start of a review (what is reviewed) or its end (the review's text).

@@ -8,6 +8,7 @@ mod calls;
 mod close;
 mod forest;
 mod identity;
+mod input;
 mod jobs;
 mod limits;
 mod nicknames;
@@ -28,6 +29,7 @@ use crate::configurations::ConfigurationOrigin;
 use crate::connection::{ConnectionId, Peer};
 use crate::convert;
 use crate::error::Error;
+use crate::image_reader::ImageReader;
 use crate::loaded_threads::LoadedThreads;
 use crate::thread::{Command, Extra, TurnBudget};
 use crate::thread_loader::ThreadLoader;
@@ -44,6 +46,7 @@ pub(crate) struct Agents {
     forest: Mutex<Forest>,
     threads: Arc<LoadedThreads>,
     store: Arc<ThreadStore>,
+    images: Arc<ImageReader>,
     /// Set once: the loader starts the threads whose actors call this.
     loader: OnceLock<Weak<ThreadLoader>>,
     /// The rows that workers of jobs have.
@@ -97,11 +100,16 @@ impl AgentCaller {
 }
 
 impl Agents {
-    pub(crate) fn new(threads: Arc<LoadedThreads>, store: Arc<ThreadStore>) -> Self {
+    pub(crate) fn new(
+        threads: Arc<LoadedThreads>,
+        store: Arc<ThreadStore>,
+        images: Arc<ImageReader>,
+    ) -> Self {
         Self {
             forest: Mutex::default(),
             threads,
             store,
+            images,
             loader: OnceLock::new(),
             rows: OpenRows::default(),
             claims: Claims::default(),

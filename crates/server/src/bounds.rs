@@ -12,7 +12,7 @@ const MIB: usize = 1 << 20;
 pub(crate) const IMAGE_BYTES: usize = 20 * MIB;
 /// Bytes of all images of an input together, as they are sent to the provider: base64, or their
 /// URLs. Providers take about 50 MB a request.
-const INPUT_IMAGE_BYTES: usize = 48 * MIB;
+pub(crate) const INPUT_IMAGE_BYTES: usize = 48 * MIB;
 /// Images of an input. Providers take about a hundred in a request.
 const INPUT_IMAGES: usize = 100;
 /// Characters of all text of an input together: texts, names, paths and placeholders.
@@ -39,7 +39,7 @@ pub const LINE_BYTES: usize =
 const _: () = assert!(base64_bytes(IMAGE_BYTES) + PREFIX_BYTES <= INPUT_IMAGE_BYTES);
 
 /// Bytes of `data:image/jpeg;base64,` and its like.
-const PREFIX_BYTES: usize = 64;
+pub(crate) const PREFIX_BYTES: usize = 64;
 
 const fn base64_bytes(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
@@ -106,15 +106,15 @@ fn parts(part: &UserInput) -> usize {
     }
 }
 
-/// Refuses an input whose images exceed the bound in total.
-pub(crate) fn check_images(content: &[UserContent]) -> Result<(), Error> {
+/// Refuses an input whose images exceed the bound in total, or `most`, that of the model's requests.
+pub(crate) fn check_images(content: &[UserContent], most: usize) -> Result<(), Error> {
     let bytes: usize = content.iter().map(image_bytes).sum();
-    if bytes <= INPUT_IMAGE_BYTES {
+    let most = most.min(INPUT_IMAGE_BYTES);
+    if bytes <= most {
         return Ok(());
     }
-    let (found, most) = (bytes.div_ceil(MIB), INPUT_IMAGE_BYTES / MIB);
     Err(Error::invalid_params(format!(
-        "`input`: its images are {found} MiB as base64, {most} MiB at most; send fewer or smaller ones"
+        "`input`: its images are {bytes} bytes as base64, {most} at most; send fewer or smaller ones"
     )))
 }
 
@@ -161,8 +161,12 @@ mod tests {
         let refused = check_parts(&vec![link(); INPUT_IMAGES + 1]).unwrap_err().to_string();
         assert!(refused.contains("101 images, at most 100"), "{refused}");
         let image = |bytes: usize| UserContent::Image { url: "x".repeat(bytes) };
-        assert!(check_images(&[image(base64_bytes(IMAGE_BYTES)), image(20 * MIB)]).is_ok());
-        let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)]).unwrap_err().to_string();
-        assert!(refused.contains("49 MiB as base64, 48 MiB"), "{}", refused);
+        assert!(
+            check_images(&[image(base64_bytes(IMAGE_BYTES)), image(20 * MIB)], usize::MAX).is_ok()
+        );
+        let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)], usize::MAX)
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("50331649 bytes as base64, 50331648 at most"), "{}", refused);
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::bounds::IMAGE_BYTES;
+use crate::bounds::{IMAGE_BYTES, INPUT_IMAGE_BYTES, PREFIX_BYTES};
 use crate::error::Error;
 use crate::image_url;
 
@@ -34,10 +34,18 @@ pub(crate) struct ImageReader {
 pub(crate) fn bounds_of(info: &ModelInfo) -> Bounds {
     let default = Bounds::default();
     let bytes = info.max_image_bytes.and_then(|bytes| bytes.try_into().ok());
+    // Each fits in a request on its own, as base64 in a `data:` URL.
+    let most = request_bytes(info).saturating_sub(PREFIX_BYTES) / 4 * 3;
     Bounds {
         side: info.max_image_side.unwrap_or(default.side),
-        bytes: bytes.unwrap_or(default.bytes),
+        bytes: bytes.unwrap_or(default.bytes).min(most),
     }
+}
+
+/// Most bytes of all images of a request, as base64.
+pub(crate) fn request_bytes(info: &ModelInfo) -> usize {
+    let bytes = info.max_images_bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.unwrap_or(INPUT_IMAGE_BYTES)
 }
 
 /// The contents of an image file. Blocks on the file system.

@@ -229,7 +229,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         rules: rules.clone(),
         options: options.clone(),
     };
-    let agents = Arc::new(Agents::new(threads.clone(), store.clone()));
+    let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
     let actor_services = ActorServices {
         client,
         accounts: accounts.clone(),

@@ -1,5 +1,6 @@
 //! The history that the model sees, as ready-made JSON fragments of the Responses API.
 
+mod images;
 mod loaded_tools;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,37 +124,10 @@ pub(crate) fn message(role: &str, text: &str) -> Arc<str> {
 }
 
 impl Prompt {
-    /// Replaces images by a note, for a model that takes text only.
-    pub fn leave_out_images(&mut self) {
-        self.input.replace(without_images);
-    }
-
     /// Adds a note of the server, for this request only.
     pub fn add_notice(&mut self, text: &str) {
         self.input.push(message("developer", text));
     }
-}
-
-/// Stands for an image in the requests to a model that takes text only.
-const LEFT_OUT: &str = "[an image, which this model cannot see]";
-
-/// The model item with notes in place of its images; `None` when it has none.
-fn without_images(fragment: &str) -> Option<Arc<str>> {
-    const IMAGE: &str = "input_image";
-    if !fragment.contains(IMAGE) {
-        return None;
-    }
-    let mut item: Value = serde_json::from_str(fragment).ok()?;
-    let mut is_changed = false;
-    for list in ["content", "output"] {
-        for part in item.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            if part.get("type").and_then(Value::as_str) == Some(IMAGE) {
-                *part = json!({ "type": "input_text", "text": LEFT_OUT });
-                is_changed = true;
-            }
-        }
-    }
-    is_changed.then(|| item.to_string().into())
 }
 
 /// A message of the agent.

@@ -46,12 +46,12 @@ pub use port::fragment::{Fragment, Mark};
 pub use port::goal::{Goal, GoalChange, GoalStatus};
 pub use port::input::{Author, Input};
 pub use port::item::{
-    Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
-    SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
+    Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, ImageGeneration, Item,
+    ItemStatus, Phase, SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
 pub use port::model::{
-    Cost, Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, ModelNotice, ResponseSource,
-    ResponseUsage, Retry, Retrying, Usage, Verification,
+    Cost, Failure, FailureKind, GeneratedImage, ModelEvent, ModelItem, ModelItemKind, ModelNotice,
+    ResponseSource, ResponseUsage, Retry, Retrying, Usage, Verification,
 };
 pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::prompt::{Prompt, PromptInput};

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use crate::Id;
 use crate::cx::Cx;
-use crate::port::item::{Item, ItemStatus, Phase, SearchAction};
-use crate::port::model::{Failure, FailureKind, ModelItemKind};
+use crate::port::item::{ImageGeneration, Item, ItemStatus, Phase, SearchAction};
+use crate::port::model::{Failure, FailureKind, GeneratedImage, ModelItemKind};
 use message::Message;
 use reasoning::Reasoning;
 
@@ -44,6 +44,10 @@ enum Streaming {
     Search {
         id: Id,
         query: String,
+    },
+    /// An image that the provider generates.
+    Image {
+        id: Id,
     },
     /// An item that is processed only when it is complete.
     Other,
@@ -90,6 +94,7 @@ impl Sample {
                 Streaming::Message(message) => items.extend(message.items()),
                 Streaming::Reasoning(reasoning) => items.push(reasoning.item()),
                 Streaming::Search { id, query } => items.push(search(id, query)),
+                Streaming::Image { id } => items.push(image(id)),
                 Streaming::Other => {}
             }
         }
@@ -123,6 +128,11 @@ impl Sample {
                 let id = cx.item_id();
                 cx.item_started(turn, search(&id, &query));
                 Streaming::Search { id, query }
+            }
+            ModelItemKind::ImageGeneration => {
+                let id = cx.item_id();
+                cx.item_started(turn, image(&id));
+                Streaming::Image { id }
             }
             ModelItemKind::Other => Streaming::Other,
         };
@@ -255,6 +265,27 @@ impl Sample {
         Ok(())
     }
 
+    /// The generation of an image is over.
+    pub(crate) fn complete_image(
+        &mut self,
+        index: usize,
+        generated: GeneratedImage,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        let id = match self.items.remove(&index) {
+            Some(Streaming::Image { id }) => id,
+            other => {
+                self.reopen(other, cx)?;
+                let id = cx.item_id();
+                cx.item_started(&self.turn, image(&id));
+                id
+            }
+        };
+        let item = Item::ImageGeneration(Box::new(generated_image(id, generated)));
+        cx.item_completed(&self.turn, item);
+        Ok(())
+    }
+
     /// Closes what an item that came whole replaces, and counts the new item.
     fn reopen(&mut self, replaced: Option<Streaming>, cx: &mut Cx) -> Result<(), TooLong> {
         if let Some(replaced) = replaced {
@@ -280,9 +311,33 @@ impl Streaming {
                 let item = search(&id, &query).closed(ItemStatus::Failed, Some(reason));
                 cx.item_completed(turn, item);
             }
+            Self::Image { id } => {
+                let item = image(&id).closed(ItemStatus::Failed, Some(reason));
+                cx.item_completed(turn, item);
+            }
             Self::Other => {}
         }
     }
+}
+
+/// An image whose generation has begun.
+fn image(id: &Id) -> Item {
+    Item::ImageGeneration(Box::new(ImageGeneration::begun(id.clone())))
+}
+
+/// What the provider returned for an image. It reports some whole ones as `generating`.
+fn generated_image(id: Id, generated: GeneratedImage) -> ImageGeneration {
+    let GeneratedImage { status, result, revised_prompt } = generated;
+    let reason = match status.as_deref() {
+        Some(ImageGeneration::FAILED) => {
+            Some("the provider reports that the generation of the image failed")
+        }
+        _ if result.is_empty() => Some("the provider returned no image"),
+        _ => None,
+    };
+    let status = if reason.is_some() { ImageGeneration::FAILED } else { "completed" };
+    let (status, reason) = (status.to_owned(), reason.map(str::to_owned));
+    ImageGeneration { id, status, result, revised_prompt, reason }
 }
 
 /// A search that has begun.

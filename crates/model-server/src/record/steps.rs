@@ -5,8 +5,8 @@ use model::{Event, Failure, FailureKind, Item, Usage};
 use serde_json::Value;
 
 use crate::script::{
-    self, CustomToolCall, Cut, ErrorStep, FunctionCall, Message, Reasoning, Step, ToolSearchCall,
-    WebSearch,
+    self, CustomToolCall, Cut, ErrorStep, FunctionCall, ImageGeneration, Message, Reasoning, Step,
+    ToolSearchCall, WebSearch,
 };
 
 /// The step for `event`. Items have one step, for their end; deltas and beginnings have none.
@@ -43,6 +43,11 @@ fn step_of_item(item: Item) -> Option<Step> {
         }),
         Item::WebSearch { query, action, failed } => {
             Step::WebSearch(WebSearch { query, action: Some(action), failed })
+        }
+        Item::ImageGeneration { status, result, revised_prompt } => {
+            let result = Some(result).filter(|result| !result.is_empty());
+            let failed = status.as_deref() == Some("failed");
+            Step::ImageGeneration(ImageGeneration { result, revised_prompt, failed })
         }
         Item::Other { .. } => return None,
     })

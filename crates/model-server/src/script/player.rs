@@ -266,6 +266,7 @@ impl Player {
             Step::CustomToolCall(call) => self.custom_tool_call(call),
             Step::ToolSearchCall(call) => self.tool_search_call(call),
             Step::WebSearch(search) => self.web_search(search),
+            Step::ImageGeneration(image) => self.image_generation(image),
             Step::Usage(_) => {}
             Step::DelayMs(ms) => self.action(Action::Pause(Duration::from_millis(*ms))),
             Step::Error(error) => self.error(error),

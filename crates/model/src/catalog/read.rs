@@ -32,6 +32,8 @@ const MAX_TOKENS: u64 = 1 << 40;
 const IMAGE_SIDES: RangeInclusive<u32> = 64..=16_384;
 /// Smallest and largest bound on an image's bytes.
 const IMAGE_BYTES: RangeInclusive<u64> = 10_000..=20 << 20;
+/// Bounds of `max_images_bytes`: room for one image at least.
+const REQUEST_IMAGE_BYTES: RangeInclusive<u64> = 20_000..=512 << 20;
 /// Efforts that the protocol has names for, from least to most.
 pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
 
@@ -149,6 +151,10 @@ fn check(entry: &Entry) -> Result<(), String> {
     if entry.max_image_bytes.is_some_and(|bytes| !IMAGE_BYTES.contains(&bytes)) {
         let (least, most) = (IMAGE_BYTES.start(), IMAGE_BYTES.end());
         return wrong(format!("`max_image_bytes` is a number from {least} to {most}"));
+    }
+    if entry.max_images_bytes.is_some_and(|bytes| !REQUEST_IMAGE_BYTES.contains(&bytes)) {
+        let (least, most) = (REQUEST_IMAGE_BYTES.start(), REQUEST_IMAGE_BYTES.end());
+        return wrong(format!("`max_images_bytes` is a number from {least} to {most}"));
     }
     if entry.input_modalities.as_ref().is_some_and(|modalities| modalities.is_empty()) {
         return wrong("`input_modalities` is empty; leave it out for text and images".to_owned());

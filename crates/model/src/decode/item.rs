@@ -33,6 +33,7 @@ pub(super) fn added(json: &str) -> serde_json::Result<(String, ItemKind)> {
         "function_call" => ItemKind::FunctionCall { call_id, name },
         "custom_tool_call" => ItemKind::CustomToolCall { call_id, name },
         "web_search_call" => ItemKind::WebSearch { query: searched_for(&action) },
+        "image_generation_call" => ItemKind::ImageGeneration,
         _ => ItemKind::Other { kind },
     };
     Ok((id.unwrap_or_default(), kind))
@@ -55,6 +56,7 @@ pub(super) fn done(json: &str) -> serde_json::Result<Item> {
         "function_call" => function_call(json)?,
         "custom_tool_call" => custom_tool_call(json)?,
         "web_search_call" => web_search(json)?,
+        "image_generation_call" => image_generation(json)?,
         "tool_search_call" if call_id.is_string() => tool_search_call(json)?,
         _ => Item::Other { kind: kind.into_owned(), call_id: call_id.as_str().map(str::to_owned) },
     })
@@ -195,6 +197,17 @@ fn web_search(json: &str) -> serde_json::Result<Item> {
     let Search { action, status } = serde_json::from_str(json)?;
     let failed = status.as_deref() == Some("failed");
     Ok(Item::WebSearch { query: searched_for(&action), action, failed })
+}
+
+fn image_generation(json: &str) -> serde_json::Result<Item> {
+    #[derive(Deserialize)]
+    struct Generation {
+        status: Option<String>,
+        result: Option<String>,
+        revised_prompt: Option<String>,
+    }
+    let Generation { status, result, revised_prompt } = serde_json::from_str(json)?;
+    Ok(Item::ImageGeneration { status, result: result.unwrap_or_default(), revised_prompt })
 }
 
 /// The subject of a search: its query, the first of several, its page or pattern.

@@ -73,6 +73,7 @@ fn item_starts_are_decoded() {
     check(json!({"type": "web_search_call", "id": "i"}), search(""));
     let action = json!({"type": "search", "query": "q"});
     check(json!({"type": "web_search_call", "id": "i", "action": action}), search("q"));
+    check(json!({"type": "image_generation_call", "id": "i"}), ItemKind::ImageGeneration);
     check(json!({"type": "new", "id": "i"}), ItemKind::Other { kind: "new".into() });
 }
 
@@ -106,6 +107,17 @@ fn whole_items_are_parsed_and_kept_as_received() {
     let search = r#"{"type":"web_search_call","status":"failed"}"#;
     let parsed = Item::WebSearch { query: String::new(), action: Value::Null, failed: true };
     check(search, search, parsed);
+    let image = |status: Option<&str>, result: &str, prompt: Option<&str>| Item::ImageGeneration {
+        status: status.map(str::to_owned),
+        result: result.to_owned(),
+        revised_prompt: prompt.map(str::to_owned),
+    };
+    let whole = r#"{"result":"AAAA","type":"image_generation_call", "id":"ig","status":"generating","revised_prompt":"a cat","quality":"high"}"#;
+    check(whole, whole, image(Some("generating"), "AAAA", Some("a cat")));
+    let failed = r#"{"type":"image_generation_call","id":"ig","status":"failed","result":null}"#;
+    check(failed, failed, image(Some("failed"), "", None));
+    let bare = r#"{"type":"image_generation_call"}"#;
+    check(bare, bare, image(None, "", None));
     check(
         r#"{"type":"new"}"#,
         r#"{"type":"new"}"#,
@@ -256,6 +268,11 @@ fn invalid_events_end_the_stream_and_unknown_ones_do_not() {
             matches!(&events[..], [Event::Failed(f)] if f.retry == Retry::Stream),
             "{bad}: {events:?}"
         );
+    }
+    for state in ["in_progress", "generating", "partial_image", "completed"] {
+        let kind = format!("response.image_generation_call.{state}");
+        let preview = json!({"type": kind, "output_index": 0, "partial_image_b64": "AAAA"});
+        assert_eq!(decode_all(&format!("data: {preview}\n\n")), [], "{state}");
     }
     for fine in ["[DONE]", "", "{\"type\":\"response.in_progress\"}", "{\"a\":1,\"type\":\"x\"}"] {
         assert_eq!(decode_all(&format!("data: {fine}\n\n")), [], "{fine}");

@@ -151,6 +151,8 @@ impl Agents {
         let limits = self.limits(caller);
         let place = Place::take(self, &id, limits)?;
         let handle = self.load(caller, &id).await?;
+        let content = self.prepare_input(&handle, content).await;
+        let content = content.map_err(|error| refused(&id, &error))?;
         if interrupt {
             self.interrupt(&id).await;
         }

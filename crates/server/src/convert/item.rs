@@ -3,8 +3,8 @@
 use protocol::item as wire;
 use serde_json::value::RawValue;
 use session::{
-    Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
-    SearchAction, ToolContent, UserContent,
+    Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, ImageGeneration, Item,
+    ItemStatus, Phase, SearchAction, ToolContent, UserContent,
 };
 
 /// The item as it is sent and stored.
@@ -69,6 +69,7 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
                 reason: reason.clone(),
             })
         }
+        Item::ImageGeneration(image) => wire::ThreadItem::ImageGeneration(image_generation(image)),
         Item::ImageView { id, path, reason } => wire::ThreadItem::ImageView(wire::ImageViewItem {
             id: id.to_string(),
             path: path.clone(),
@@ -97,6 +98,7 @@ pub(crate) fn kind(item: &Item) -> &'static str {
         Item::EnteredReviewMode { .. } => "enteredReviewMode",
         Item::ExitedReviewMode { .. } => "exitedReviewMode",
         Item::ContextCompaction { .. } => "contextCompaction",
+        Item::ImageGeneration(_) => "imageGeneration",
         Item::ImageView { .. } => "imageView",
     }
 }
@@ -127,6 +129,18 @@ fn text_element(element: &session::TextElement) -> protocol::input::TextElement 
     protocol::input::TextElement {
         byte_range: protocol::input::ByteRange { start: element.start, end: element.end },
         placeholder: element.placeholder.clone(),
+    }
+}
+
+/// The image is in the item itself, so no copy is saved beside it.
+fn image_generation(image: &ImageGeneration) -> wire::ImageGenerationItem {
+    wire::ImageGenerationItem {
+        id: image.id.to_string(),
+        status: image.status.clone(),
+        revised_prompt: image.revised_prompt.clone(),
+        result: image.result.clone(),
+        saved_path: None,
+        reason: image.reason.clone(),
     }
 }
 

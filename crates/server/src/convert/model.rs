@@ -1,6 +1,8 @@
 //! Prompts and streamed events: between the session and the model crate.
 
-use session::{ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, SearchAction, Usage};
+use session::{
+    GeneratedImage, ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, SearchAction, Usage,
+};
 
 /// Leaves raw reasoning out.
 pub(crate) fn drop_raw_reasoning(events: &mut Vec<ModelEvent>) {
@@ -60,6 +62,7 @@ fn item_kind(kind: &model::ItemKind) -> ModelItemKind {
         }
         model::ItemKind::Reasoning => ModelItemKind::Reasoning,
         model::ItemKind::WebSearch { query } => ModelItemKind::WebSearch { query: query.clone() },
+        model::ItemKind::ImageGeneration => ModelItemKind::ImageGeneration,
         _ => ModelItemKind::Other,
     }
 }
@@ -87,6 +90,9 @@ fn model_item(item: model::Item) -> ModelItem {
         }
         Item::WebSearch { query, action, failed } => {
             ModelItem::WebSearch { query, action: search_action(&action), failed }
+        }
+        Item::ImageGeneration { status, result, revised_prompt } => {
+            ModelItem::ImageGeneration(GeneratedImage { status, result, revised_prompt })
         }
         Item::Other { kind, call_id } => ModelItem::Other { kind, call_id },
     }

@@ -53,7 +53,7 @@ impl ModelMethods<Caller> for Server {
     ) -> Result<ModelProviderCapabilitiesReadResponse, Error> {
         let config = self.default_config().await?;
         Ok(ModelProviderCapabilitiesReadResponse {
-            // No tool of this server lets a provider generate images.
+            // No request offers the provider's tool; an image that a provider returns is shown.
             image_generation: false,
             // A namespace becomes part of a tool's name, so that every provider takes it.
             namespace_tools: true,

@@ -206,29 +206,29 @@ async fn user_content(
     input: &[UserInput],
 ) -> Result<Vec<UserContent>, Error> {
     bounds::check_parts(input)?;
-    let image_bounds = match input.iter().position(bounds::is_image) {
+    let (image_bounds, most) = match input.iter().position(bounds::is_image) {
         Some(first) => image_bounds(handle, model, first).await?,
-        None => Bounds::default(),
+        None => (Bounds::default(), usize::MAX),
     };
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
         content.push(user_part(images, image_bounds, at, part).await?);
         if bounds::is_image(part) {
-            bounds::check_images(&content)?;
+            bounds::check_images(&content, most)?;
         }
     }
     Ok(content)
 }
 
-/// The bounds of the model's images; `first` is the position of the input's first one.
+/// The bounds of the model's images, each and all together; `first` is the position of the input's first one.
 async fn image_bounds(
     handle: &ThreadHandle,
     model: Option<&str>,
     first: usize,
-) -> Result<Bounds, Error> {
+) -> Result<(Bounds, usize), Error> {
     let info = handle.model_info(model).await?;
     if info.accepts_images() {
-        return Ok(image_reader::bounds_of(&info));
+        return Ok((image_reader::bounds_of(&info), image_reader::request_bytes(&info)));
     }
     let message = format!("`input[{first}]`: the model `{}` does not accept images", info.id);
     Err(Error::invalid_params(message).next_step(

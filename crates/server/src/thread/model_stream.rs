@@ -13,6 +13,7 @@ use session::{Failure, FailureKind, Id, ModelEvent, Prompt, Settings};
 
 use crate::accounts::Accounts;
 use crate::allowed::MachineInput;
+use crate::image_reader;
 use crate::models::Models;
 use crate::options::Options;
 use crate::provider::provider;
@@ -231,7 +232,9 @@ impl ModelStream {
             return Err(Failure::new(FailureKind::BadRequest, message));
         };
         let info = self.models.info(config, &prompt.provider, &prompt.model);
-        if !info.accepts_images() {
+        if info.accepts_images() {
+            prompt.bound_images(image_reader::request_bytes(&info));
+        } else {
             prompt.leave_out_images();
         }
         if !config.features.fast_mode {

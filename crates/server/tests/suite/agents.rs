@@ -52,6 +52,42 @@ pub(crate) fn parsed(output: &str) -> Value {
     serde_json::from_str(output).unwrap_or_else(|_| panic!("not JSON: {output}"))
 }
 
+#[tokio::test]
+async fn images_for_an_agent_are_prepared_as_those_of_clients_are() {
+    let image = |url: &str| {
+        json!([{ "type": "text", "text": "Look." },
+        { "type": "image", "image_url": url }])
+    };
+    let url = testkit::png_url(5000, 5);
+    let broken = "data:image/png;base64,JVBERg==";
+    let send = |url: &str| calls("send_input", json!({ "target": "Ada", "items": image(url) }));
+    let parent = vec![
+        calls("spawn_agent", json!({ "items": image(&url) })),
+        wait(&["Ada"], 10_000),
+        send(broken),
+        send(&url),
+        wait(&["Ada"], 10_000),
+        calls("spawn_agent", json!({ "items": image(broken) })),
+        says("Done."),
+    ];
+    let agent = vec![says("Seen."), says("Seen again.")];
+    let environment = environment(vec![parent, agent]).await;
+    let mut peer = environment.start().connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "Show it.").await["status"], "completed");
+    let outputs = outputs(&environment, &thread);
+    for (at, call) in [(5, "could not be started"), (2, "does not take the input")] {
+        let output = &outputs[at];
+        assert!(output.contains(call), "{output}");
+        assert!(output.contains("`items[1].image_url`: not a PNG"), "{output}");
+    }
+    let requests = environment.model().requests();
+    let own = requests.iter().rfind(|request| request["prompt_cache_key"] != thread.as_str());
+    let input = own.unwrap()["input"].to_string();
+    assert_eq!(input.matches("input_image").count(), 2, "{outputs:?}");
+    assert!(!input.contains(&url), "it is scaled down");
+}
+
 // Effect of `features.multi_agent`.
 #[tokio::test]
 async fn an_agent_is_a_thread_whose_result_its_parent_gets() {

@@ -239,3 +239,78 @@ async fn an_image_can_steer_a_turn() {
     let sent = images(env.model().requests().last().unwrap());
     assert_eq!((size(&sent[0]), sent.len()), ((2048, 2), 1));
 }
+
+#[tokio::test]
+async fn a_generated_image_is_an_item_and_goes_back_as_it_came() {
+    let result = STANDARD.encode(png(3, 2));
+    let image = json!({ "image_generation": { "result": result, "revised_prompt": "a cat" } });
+    let failed = json!({ "image_generation": { "failed": true } });
+    let responses = json!([{ "steps": [image, failed, { "message": "Here." }] },
+        says("More."), says("After a restart."), says("Read.")]);
+    let models = json!([{ "id": "sees", "is_default": true },
+                        { "id": "reads", "input_modalities": ["text"] }]);
+    let env = with_models(responses, &models).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.start_turn(&thread, "Draw.").await;
+    let items = [peer.item("imageGeneration").await, peer.item("imageGeneration").await];
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    let expected = json!({ "type": "imageGeneration", "id": items[0]["id"], "status": "completed",
+        "revisedPrompt": "a cat", "result": result });
+    assert_eq!(items[0], expected);
+    assert_eq!((&items[1]["status"], &items[1]["result"]), (&json!("failed"), &json!("")));
+    assert!(items[1]["reason"].as_str().unwrap().contains("failed"), "{}", items[1]);
+    peer.run_turn(&thread, "More.").await;
+    server.stop().await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    let read = json!({ "threadId": thread, "includeTurns": true });
+    let read = peer.call("thread/read", read).await;
+    let stored = read["thread"]["turns"][0]["items"].as_array().unwrap();
+    let stored = stored.iter().filter(|item| item["type"] == "imageGeneration");
+    assert_eq!(stored.collect::<Vec<_>>(), items.iter().collect::<Vec<_>>());
+    peer.run_turn(&thread, "Again.").await;
+    assert_grow(&env.model().raw_requests());
+    let last = env.model().requests().pop().unwrap();
+    let sent = last["input"].as_array().unwrap().iter();
+    let sent: Vec<&Value> = sent.filter(|item| item["type"] == "image_generation_call").collect();
+    assert_eq!((sent.len(), &sent[0]["result"]), (2, &json!(result)));
+    assert_eq!((&sent[0]["status"], &sent[1]["result"]), (&json!("completed"), &Value::Null));
+    // The tool is never offered, whatever a provider returns.
+    assert!(!last["tools"].to_string().contains("image_generation"));
+    let capabilities = peer.call("modelProvider/capabilities/read", json!({})).await;
+    assert_eq!(capabilities["imageGeneration"], false);
+    let text = json!([{ "type": "text", "text": "Read." }]);
+    let turn = json!({ "threadId": thread, "input": text, "model": "reads" });
+    assert_eq!(peer.run_turn_with(turn).await["status"], "completed");
+    let input = env.model().requests().pop().unwrap()["input"].to_string();
+    assert!(!input.contains(&result) && input.contains("which this model cannot see"), "{input}");
+}
+
+#[tokio::test]
+async fn images_of_a_request_have_a_bound() {
+    let models = json!([{ "id": "small", "is_default": true, "max_images_bytes": 20_000 }]);
+    let look = |name: &str| calls("view_image", json!({ "path": name }));
+    let responses = json!([look("a.png"), look("b.png"), look("c.png"), says("Seen.")]);
+    let env = with_models(responses, &models).await;
+    // Each has about 9,300 bytes as base64.
+    for name in ["a.png", "b.png", "c.png"] {
+        std::fs::write(env.workspace().join(name), png(48, 48)).unwrap();
+    }
+    let mut peer = env.start().connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let image = json!({ "type": "image", "url": png_url(48, 48) });
+    let turn = |input: Value| json!({ "threadId": thread, "input": input });
+    let fault = peer.refused("turn/start", turn(json!([image, image, image]))).await;
+    assert!(fault.message.contains("20000 at most"), "{}", fault.message);
+    let end = peer.run_turn_with(turn(json!([image]))).await;
+    assert_eq!(end["status"], "completed");
+    let requests = env.model().requests();
+    let counts: Vec<usize> = requests.iter().map(|request| images(request).len()).collect();
+    assert_eq!(counts, [1, 2, 2, 2], "the oldest of tools go first");
+    let last = requests[3]["input"].to_string();
+    assert_eq!(last.matches("look at it again").count(), 2, "{last}");
+    assert_eq!(images(&requests[3])[0], images(&requests[0])[0], "that of the user stays");
+}

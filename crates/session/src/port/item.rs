@@ -309,6 +309,8 @@ pub enum Item {
         /// Why the history stayed as it was.
         reason: Option<String>,
     },
+    /// An image that the provider generated.
+    ImageGeneration(Box<ImageGeneration>),
     /// An image that the agent viewed.
     ImageView {
         /// Item id.
@@ -318,6 +320,36 @@ pub enum Item {
         /// Why it could not be shown to the model.
         reason: Option<String>,
     },
+}
+
+/// An image that the provider generated, or generates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageGeneration {
+    /// Item id.
+    pub id: Id,
+    /// The provider's word for its state.
+    pub status: String,
+    /// Its base64, as the provider sent it.
+    pub result: String,
+    /// The prompt that the provider made of the model's.
+    pub revised_prompt: Option<String>,
+    /// Why there is no image.
+    pub reason: Option<String>,
+}
+
+impl ImageGeneration {
+    /// The state of one that failed.
+    pub(crate) const FAILED: &str = "failed";
+
+    /// One that has begun.
+    pub(crate) fn begun(id: Id) -> Self {
+        let status = "in_progress".to_owned();
+        Self { id, status, result: String::new(), revised_prompt: None, reason: None }
+    }
+
+    fn failed(self, reason: Option<String>) -> Self {
+        Self { status: Self::FAILED.to_owned(), reason, ..self }
+    }
 }
 
 impl Item {
@@ -337,6 +369,7 @@ impl Item {
             Self::Command(command) => &command.id,
             Self::DynamicCall(call) => &call.id,
             Self::AgentCall(call) => &call.id,
+            Self::ImageGeneration(image) => &image.id,
         }
     }
 
@@ -390,6 +423,7 @@ impl Item {
                 Self::WebSearch { id, query, action, reason: why() }
             }
             Self::ContextCompaction { id, .. } => Self::ContextCompaction { id, reason: why() },
+            Self::ImageGeneration(image) => Self::ImageGeneration(Box::new(image.failed(why()))),
             Self::ImageView { id, path, .. } => Self::ImageView { id, path, reason: why() },
             Self::UserMessage { .. }
             | Self::AgentMessage { .. }

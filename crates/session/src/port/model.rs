@@ -128,8 +128,21 @@ pub enum ModelItemKind {
     Reasoning,
     /// A search by the provider, with its query where that is known already.
     WebSearch { query: String },
+    /// An image that the provider generates.
+    ImageGeneration,
     /// A call or another item that is processed only when it is complete.
     Other,
+}
+
+/// An image as the provider returned it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratedImage {
+    /// The provider's word for its state, if it said one.
+    pub status: Option<String>,
+    /// Its base64; empty: there is no image.
+    pub result: String,
+    /// The prompt that the provider made of the model's.
+    pub revised_prompt: Option<String>,
 }
 
 /// A finished output item of the model.
@@ -147,6 +160,8 @@ pub enum ModelItem {
     ToolSearchCall { call_id: String, arguments: String },
     /// A search by the provider.
     WebSearch { query: String, action: Option<SearchAction>, failed: bool },
+    /// An image that the provider generated.
+    ImageGeneration(GeneratedImage),
     /// An item of a type that this version cannot carry out; the model waits for the output of one
     /// with a call id.
     Other { kind: String, call_id: Option<String> },

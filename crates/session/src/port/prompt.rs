@@ -1,7 +1,11 @@
 //! Requests to the model, in ready-made JSON fragments of the Responses API.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// One request to the model.
 #[derive(Clone, Debug)]
@@ -61,9 +65,9 @@ impl PromptInput {
     }
 
     /// Replaces the items for which `replacement` returns another.
-    pub(crate) fn replace(&mut self, replacement: impl Fn(&str) -> Option<Arc<str>>) {
-        for item in &mut self.items {
-            if let Some(other) = replacement(item) {
+    pub(crate) fn replace(&mut self, replacement: impl Fn(usize, &str) -> Option<Arc<str>>) {
+        for (at, item) in self.items.iter_mut().enumerate() {
+            if let Some(other) = replacement(at, item) {
                 self.weight = self.weight - weight(item) + weight(&other);
                 *item = other;
             }
@@ -87,8 +91,28 @@ impl Deref for PromptInput {
 /// What an image weighs, however large it is as text: about a thousand tokens.
 const IMAGE_WEIGHT: usize = 4000;
 
+/// The bytes of the image that the provider generated, if `item` is one.
+pub(crate) fn generated_image_bytes(item: &str) -> Option<usize> {
+    const KIND: &str = "image_generation_call";
+    #[derive(Deserialize)]
+    struct Generated<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
+    }
+    if !item.contains(KIND) {
+        return None;
+    }
+    let Generated { kind, result } = serde_json::from_str(item).ok()?;
+    (kind == KIND).then(|| result.map_or(0, |result| result.get().len()))
+}
+
 /// About how many bytes of plain text cost as many tokens as this does.
 pub(crate) fn weight(text: &str) -> usize {
+    if let Some(bytes) = generated_image_bytes(text).filter(|bytes| *bytes > 0) {
+        return text.len() - bytes + IMAGE_WEIGHT;
+    }
     const IMAGE: &str = "data:image/";
     let (mut total, mut rest) = (0, text);
     while let Some(at) = rest.find(IMAGE) {

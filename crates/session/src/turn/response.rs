@@ -159,6 +159,7 @@ impl Turn {
             ModelItem::WebSearch { query, action, failed } => {
                 sample.complete_search(index, query, action, failed, cx)?;
             }
+            ModelItem::ImageGeneration(image) => sample.complete_image(index, image, cx)?,
             ModelItem::FunctionCall { call_id, name, arguments } => {
                 sample.replace(index, cx);
                 let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());

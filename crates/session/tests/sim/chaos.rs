@@ -7,9 +7,10 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 use session::{
     ApprovalPolicy, ApprovalsReviewer, Assessment, Attempted, Author, Decision, Failure,
-    FailureKind, Fragment, GoalChange, GoalStatus, Grant, GrantScope, Granular, Input, Mark, Mode,
-    ModelEvent, ModelItem, ModelItemKind, Overrides, PatchPlan, Permissions, PolicyBound, Prepared,
-    ProcessEnd, Retry, ReviewResponse, SandboxPolicy, ToolError, Usage, UserAnswers,
+    FailureKind, Fragment, GeneratedImage, GoalChange, GoalStatus, Grant, GrantScope, Granular,
+    Input, Mark, Mode, ModelEvent, ModelItem, ModelItemKind, Overrides, PatchPlan, Permissions,
+    PolicyBound, Prepared, ProcessEnd, Retry, ReviewResponse, SandboxPolicy, ToolError, Usage,
+    UserAnswers,
 };
 
 use crate::response::{
@@ -359,12 +360,18 @@ fn event() -> impl Strategy<Value = ModelEvent> {
         ModelItemKind::Message { phase: None },
         ModelItemKind::Reasoning,
         ModelItemKind::WebSearch { query: "x".into() },
+        ModelItemKind::ImageGeneration,
         ModelItemKind::Other,
     ]);
     let item = prop::sample::select(vec![
         ModelItem::Message { text: "x".into(), phase: None },
         ModelItem::Reasoning { summary: vec![], content: vec![] },
         ModelItem::WebSearch { query: String::new(), action: None, failed: true },
+        ModelItem::ImageGeneration(GeneratedImage {
+            status: None,
+            result: "AAAA".into(),
+            revised_prompt: None,
+        }),
         ModelItem::Other { kind: "novel".into(), call_id: None },
     ]);
     let failure = Failure {

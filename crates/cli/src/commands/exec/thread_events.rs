@@ -242,6 +242,7 @@ fn is_observable(item: &ThreadItem) -> bool {
             | ThreadItem::McpToolCall(_)
             | ThreadItem::CollabToolCall(_)
             | ThreadItem::WebSearch(_)
+            | ThreadItem::ImageGeneration(_)
     )
 }
 
@@ -287,6 +288,11 @@ fn shown(item: ThreadItem) -> Option<Value> {
         ThreadItem::CollabToolCall(item) => agent_call(item),
         ThreadItem::WebSearch(item) => {
             json!({ "id": item.id, "type": "web_search", "query": item.query })
+        }
+        // Not of the dialect; the image is nowhere else.
+        ThreadItem::ImageGeneration(item) => {
+            json!({ "id": item.id, "type": "image_generation", "status": item.status,
+                "revised_prompt": item.revised_prompt, "result": item.result })
         }
         _ => return None,
     })

@@ -84,7 +84,8 @@ pub(super) fn in_a_line(item: &ThreadItem) -> Option<(&'static str, String)> {
         }
         ThreadItem::ImageView(image) => ("image", image.path.clone() + &because(&image.reason)),
         ThreadItem::ImageGeneration(image) => {
-            ("image", image.saved_path.clone().unwrap_or_else(|| image.status.clone()))
+            let prompt = image.revised_prompt.as_deref().unwrap_or("generated");
+            ("image", prompt.to_owned() + &because(&image.reason))
         }
         ThreadItem::EnteredReviewMode(review) | ThreadItem::ExitedReviewMode(review) => {
             ("review", review.review.clone())

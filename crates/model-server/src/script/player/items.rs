@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{End, Piece, Player, cut_text};
 use crate::script::{
-    CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, ToolSearchCall, WebSearch,
+    CustomToolCall, ErrorStep, FunctionCall, ImageGeneration, Message, Reasoning, ToolSearchCall,
+    WebSearch,
 };
 
 impl Player {
@@ -163,6 +164,27 @@ impl Player {
         let item = |status: &str| json!({"id": id, "type": "web_search_call", "status": status, "action": action});
         self.added(index, &item("in_progress"));
         self.done(index, item(if search.failed { "failed" } else { "completed" }));
+    }
+
+    pub(super) fn image_generation(&mut self, image: &ImageGeneration) {
+        let (index, id) = self.item("ig");
+        let begun = json!({"id": id, "type": "image_generation_call", "status": "in_progress",
+            "result": null});
+        self.added(index, &begun);
+        let place = format!("\"item_id\":{},\"output_index\":{index}", quoted(&id));
+        self.event("response.image_generation_call.in_progress", place.clone());
+        self.event("response.image_generation_call.generating", place.clone());
+        if !image.failed {
+            self.event("response.image_generation_call.completed", place);
+        }
+        let status = if image.failed { "failed" } else { "completed" };
+        let mut whole = begun;
+        whole["status"] = status.into();
+        whole["result"] = json!(image.result);
+        if let Some(prompt) = &image.revised_prompt {
+            whole["revised_prompt"] = prompt.as_str().into();
+        }
+        self.done(index, whole);
     }
 
     pub(super) fn error(&mut self, error: &ErrorStep) {
