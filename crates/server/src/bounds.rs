@@ -113,8 +113,10 @@ pub(crate) fn check_images(content: &[UserContent], most: usize) -> Result<(), E
     if bytes <= most {
         return Ok(());
     }
+    let (unit, name) = if most.is_multiple_of(MIB) { (MIB, "MiB") } else { (1, "bytes") };
+    let (found, most) = (bytes.div_ceil(unit), most / unit);
     Err(Error::invalid_params(format!(
-        "`input`: its images are {bytes} bytes as base64, {most} at most; send fewer or smaller ones"
+        "`input`: its images are {found} {name} as base64, {most} {name} at most; send fewer or smaller ones"
     )))
 }
 
@@ -167,6 +169,6 @@ mod tests {
         let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)], usize::MAX)
             .unwrap_err()
             .to_string();
-        assert!(refused.contains("50331649 bytes as base64, 50331648 at most"), "{}", refused);
+        assert!(refused.contains("49 MiB as base64, 48 MiB"), "{}", refused);
     }
 }

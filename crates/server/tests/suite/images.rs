@@ -264,7 +264,7 @@ async fn a_generated_image_is_an_item_and_goes_back_as_it_came() {
     peer.run_turn(&thread, "More.").await;
     server.stop().await;
     let server = env.start();
-    let mut peer = server.connect().await;
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     let read = json!({ "threadId": thread, "includeTurns": true });
     let read = peer.call("thread/read", read).await;
@@ -304,7 +304,7 @@ async fn images_of_a_request_have_a_bound() {
     let image = json!({ "type": "image", "url": png_url(48, 48) });
     let turn = |input: Value| json!({ "threadId": thread, "input": input });
     let fault = peer.refused("turn/start", turn(json!([image, image, image]))).await;
-    assert!(fault.message.contains("20000 at most"), "{}", fault.message);
+    assert!(fault.message.contains("20000 bytes at most"), "{}", fault.message);
     let end = peer.run_turn_with(turn(json!([image]))).await;
     assert_eq!(end["status"], "completed");
     let requests = env.model().requests();
