@@ -1505,6 +1505,8 @@ export type ImageDetail = "auto" | "low" | "high" | "original";
 /** An image that the model generated. */
 export interface ImageGenerationItem {
   id: string;
+  /** Why there is no image; absent if it succeeded. */
+  reason?: string | null;
   /** The image in base64. */
   result: string;
   revisedPrompt?: string | null;

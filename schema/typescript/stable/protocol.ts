@@ -1317,6 +1317,8 @@ export interface HostedAuthTokensRefreshResponse {
 /** An image that the model generated. */
 export interface ImageGenerationItem {
   id: string;
+  /** Why there is no image; absent if it succeeded. */
+  reason?: string | null;
   /** The image in base64. */
   result: string;
   revisedPrompt?: string | null;

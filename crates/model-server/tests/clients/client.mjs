@@ -29,6 +29,10 @@ function described(item) {
       return { type, call_id, arguments: item.arguments };
     case "web_search_call":
       return { type, action: item.action ?? null, failed: item.status === "failed" };
+    case "image_generation_call": {
+      const [status, revised_prompt] = [item.status ?? null, item.revised_prompt ?? null];
+      return { type, status, result: item.result ?? "", revised_prompt };
+    }
     default:
       return { type, call_id: call_id ?? null };
   }

@@ -35,6 +35,9 @@ def described(item):
         return {"type": kind, **{name: item[name] for name in ("call_id", "arguments")}}
     if kind == "web_search_call":
         return {"type": kind, "action": item.get("action"), "failed": item.get("status") == "failed"}
+    if kind == "image_generation_call":
+        result = item.get("result") or ""
+        return {"type": kind, "status": item.get("status"), "result": result, "revised_prompt": item.get("revised_prompt")}
     return {"type": kind, "call_id": item.get("call_id")}
 
 
