@@ -220,7 +220,8 @@ async fn user_content(
     Ok(content)
 }
 
-/// The bounds of the model's images, each and all together; `first` is the position of the input's first one.
+/// The bounds of the model's images, of each and of all together; `first` is the position of the
+/// input's first one.
 async fn image_bounds(
     handle: &ThreadHandle,
     model: Option<&str>,

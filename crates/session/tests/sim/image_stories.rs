@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use session::{
-    Event, GeneratedImage, Input, Item, ModelEvent, ModelItem, ModelItemKind, TurnStatus,
+    Author, Event, GeneratedImage, Input, Item, ModelEvent, ModelItem, ModelItemKind, TurnStatus,
     UserContent,
 };
 
@@ -78,7 +78,8 @@ fn a_compaction_keeps_the_images_of_users_and_sums_up_those_of_tools() {
             next = true;
             let overrides = Default::default();
             let content = text("Is it a cat?");
-            sim.step(Input::Start { reply, content, overrides, output_schema: None });
+            let (author, output_schema) = (Author::User, None);
+            sim.step(Input::Start { reply, content, author, overrides, output_schema });
         }
     });
     assert_eq!(sim.ends(), [TurnStatus::Completed; 3]);
