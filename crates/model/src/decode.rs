@@ -5,7 +5,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use http_client::sse::{Reader, TooLong};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 
 use crate::failure::{ProviderError, from_event};
@@ -129,7 +129,7 @@ fn decode_repaired(data: &[u8]) -> Result<Option<Event>, Failure> {
 }
 
 fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
-    if data.trim_ascii().is_empty() || data == b"[DONE]" {
+    if data.trim_ascii().is_empty() || data == b"[DONE]" || is_other_json(data) {
         return Ok(None);
     }
     let kind = event_type(data)?;
@@ -187,6 +187,11 @@ fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
     Ok(Some(event))
 }
 
+/// Whether the data is JSON but no object, so that it has no type.
+fn is_other_json(data: &[u8]) -> bool {
+    !data.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(data).is_ok()
+}
+
 /// The `type` of an event. Providers write it first; at another position it costs a parse.
 fn event_type(data: &[u8]) -> Result<Cow<'_, str>, Failure> {
     #[derive(Deserialize)]
@@ -241,13 +246,26 @@ fn created(data: &[u8]) -> Result<Event, Failure> {
 fn completed(data: &[u8]) -> Result<Event, Failure> {
     #[derive(Deserialize)]
     struct Response {
-        usage: Option<WireUsage>,
+        #[serde(default)]
+        usage: Value,
         #[serde(default)]
         service_tier: Value,
     }
     let Wrapped::<Response> { response } = read(data)?;
-    let usage = response.usage.map(Usage::from).unwrap_or_default();
+    let usage = usage(&response.usage).unwrap_or_default();
     Ok(Event::Completed { usage, service_tier: metadata::name(&response.service_tier) })
+}
+
+/// The tokens of a response. `None` when they are unknown: a count that cannot be read costs no response.
+fn usage(value: &Value) -> Option<Usage> {
+    match Option::<WireUsage>::deserialize(value) {
+        Ok(wire) => wire.map(Usage::from),
+        Err(error) => {
+            let value = excerpt(&value.to_string());
+            tracing::warn!(%error, value, "the model provider sent a `usage` that cannot be read");
+            None
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -293,10 +311,11 @@ fn failed(data: &[u8]) -> Result<Failure, Failure> {
     struct Response {
         #[serde(default)]
         error: Value,
-        usage: Option<WireUsage>,
+        #[serde(default)]
+        usage: Value,
     }
     let Wrapped::<Response> { response } = read(data)?;
-    let usage = response.usage.map(|usage| Box::new(Usage::from(usage)));
+    let usage = usage(&response.usage).map(Box::new);
     Ok(Failure { usage, ..from_event(&ProviderError::from_value(&response.error)) })
 }
 
@@ -304,7 +323,8 @@ fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
     #[derive(Deserialize)]
     struct Response {
         incomplete_details: Option<Details>,
-        usage: Option<WireUsage>,
+        #[serde(default)]
+        usage: Value,
     }
     #[derive(Deserialize)]
     struct Details {
@@ -323,7 +343,7 @@ fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
         Some(reason) => format!("the response is incomplete: {}", excerpt(reason)),
         None => "the response is incomplete; the provider gave no reason".to_owned(),
     };
-    let usage = response.usage.map(|usage| Box::new(Usage::from(usage)));
+    let usage = usage(&response.usage).map(Box::new);
     Ok(Failure { usage, ..Failure::new(FailureKind::Other, message) })
 }
 

@@ -118,7 +118,10 @@ async fn broken_events() {
     check("no blank line", &COMPLETED[..COMPLETED.len() - 1], "closed the stream").await;
     let quoted = format!("data: {{\"type\":{KEY}}}\n\n");
     check("wrong JSON", quoted.as_bytes(), "cannot be read").await;
-    check("an array", b"data: []\n\n", "cannot be read").await;
+    for data in ["[]", "5", "null", "\"text\"", "true"] {
+        let data = format!("data: {data}\n\n");
+        check("no object alone", data.as_bytes(), "closed the stream").await;
+    }
     check("a wrong type", b"data: {\"type\":7}\n\n", "cannot be read").await;
     check("no response", b"data: {\"type\":\"response.completed\"}\n\n", "cannot be read").await;
     check("unknown events alone", b"data: {\"type\":\"response.new\"}\n\n", "closed the stream")
