@@ -9,6 +9,9 @@ const MAX_DOUBLINGS: u32 = 16;
 /// The longest delay that randomness adds to the wait that a server asked for.
 const MAX_SPREAD: Duration = Duration::from_secs(5);
 
+/// Longest wait that is read; also what a longer one reads as, so that it is refused and not ignored.
+const LONGEST_READ: Duration = Duration::from_hours(24 * 365);
+
 /// How long to wait between attempts. Which failures deserve another attempt, and how many, is the
 /// caller's decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,10 +71,11 @@ impl Wait {
     }
 }
 
-/// Whether the status says that the same request may succeed later.
+/// Whether the status says that the same request may succeed later: besides limits and failures of the
+/// server, a timeout (408), a conflict (409) and a request that came too early (425).
 #[must_use]
 pub fn is_transient(status: u16) -> bool {
-    status == 429 || (500..600).contains(&status)
+    matches!(status, 408 | 409 | 425 | 429 | 500..600)
 }
 
 /// The wait that the headers of an answer ask for: `retry-after-ms`, else `retry-after` in seconds or
@@ -90,7 +94,8 @@ pub fn requested_wait<'h>(
         return seconds(plain);
     }
     let until = httpdate::parse_http_date(value).ok()?;
-    Some(until.duration_since(server_time(now, text("date"))).unwrap_or_default())
+    let wait = until.duration_since(server_time(now, text("date"))).unwrap_or_default();
+    Some(wait.min(LONGEST_READ))
 }
 
 /// The time by the clock of the server, from the `date` of its answer; `now` by our own clock without a
@@ -140,8 +145,12 @@ fn leading_part(text: &str) -> Option<(f64, &str)> {
     Some((number * scale, &text[letters..]))
 }
 
+/// `None` for less than nothing. What is no finite number is longer than any wait.
 fn seconds(value: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(value).ok()
+    if value.is_finite() && value < 0.0 {
+        return None;
+    }
+    Some(Duration::try_from_secs_f64(value).map_or(LONGEST_READ, |wait| wait.min(LONGEST_READ)))
 }
 
 #[cfg(test)]
@@ -191,9 +200,22 @@ mod tests {
         check("try again in 1500μs", Some(1));
         check("try again in 2000000ns", Some(2));
         check("Do not try again in vain; try again in 3s", Some(3_000));
+        check("try again in 99999999999999999999999h", Some(365 * 86_400_000));
         check("try again in a while", None);
         check("try again in 5", None);
         check("try later", None);
+    }
+
+    #[test]
+    fn statuses_that_pass() {
+        for status in [408, 409, 425, 429, 500, 502, 503, 529] {
+            assert!(is_transient(status), "{status}");
+        }
+        for status in [200, 301, 400, 401, 403, 404, 410, 413, 422, 600] {
+            assert!(!is_transient(status), "{status}");
+        }
+        // A wait without end is refused, not ignored.
+        assert_eq!(Policy::INTERACTIVE.wait(1, seconds(f64::INFINITY)), None);
     }
 
     fn value<'v>(pairs: &[(&'static str, &'v str)], name: &str) -> Option<&'v str> {
@@ -213,6 +235,12 @@ mod tests {
         check(&[("retry-after-ms", "7"), ("retry-after", "2")], Some(7));
         check(&[("retry-after", "-1")], None);
         check(&[("retry-after", "soon")], None);
+        let longest = Some(365 * 86_400_000);
+        for endless in ["99999999999999999999999", "1e300", "inf", "-inf", "nan", "infinity"] {
+            check(&[("retry-after", endless)], longest);
+            check(&[("retry-after-ms", endless)], longest);
+        }
+        check(&[("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")], longest);
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
         check(&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT"), date], Some(10_000));
         check(&[("retry-after", "Sun, 06 Nov 1994 08:49:07 GMT"), date], Some(0));

@@ -99,9 +99,10 @@ pub fn excerpt(text: &str) -> String {
 fn classify(code: &str) -> Option<(FailureKind, bool)> {
     Some(match code {
         "context_length_exceeded" => (FailureKind::ContextWindowExceeded, false),
-        "insufficient_quota" | "usage_limit_reached" | "billing_hard_limit_reached" => {
-            (FailureKind::UsageLimitExceeded, false)
-        }
+        "insufficient_quota"
+        | "usage_limit_reached"
+        | "usage_not_included"
+        | "billing_hard_limit_reached" => (FailureKind::UsageLimitExceeded, false),
         "rate_limit_exceeded" => (FailureKind::ResponseTooManyFailedAttempts, true),
         "server_is_overloaded" | "slow_down" => (FailureKind::ServerOverloaded, true),
         "server_error" | "internal_error" => (FailureKind::InternalServerError, true),
@@ -111,6 +112,9 @@ fn classify(code: &str) -> Option<(FailureKind, bool)> {
         _ => return None,
     })
 }
+
+/// Words by which a message of an unknown code names a limit on spending, in lower case.
+const SPEND_LIMITS: [&str; 3] = ["spend limit", "spending limit", "billing hard limit"];
 
 /// A sentence to append about what the user can do.
 fn advice(provider: &Provider, kind: FailureKind) -> String {
@@ -168,9 +172,15 @@ impl ProviderError {
         self.code.as_deref().or(self.kind.as_deref())
     }
 
-    /// The kind of the failure, and whether a retry may succeed, where code or type is known.
+    /// The kind of the failure, and whether a retry may succeed, where code or type is known, or else the
+    /// message names a limit on spending.
     fn classify(&self) -> Option<(FailureKind, bool)> {
-        [&self.code, &self.kind].into_iter().flatten().find_map(|name| classify(name))
+        let mut names = [&self.code, &self.kind].into_iter().flatten();
+        names.find_map(|name| classify(name)).or_else(|| {
+            let message = self.message.as_ref()?.to_lowercase();
+            let is_spent = SPEND_LIMITS.iter().any(|words| message.contains(words));
+            is_spent.then_some((FailureKind::UsageLimitExceeded, false))
+        })
     }
 
     /// When the limit resets, relative to `now` by the provider's clock, which may differ from ours.
@@ -214,6 +224,13 @@ mod tests {
         check(429, r#"{"error":{"code":429,"type":"insufficient_quota"}}"#, UsageLimitExceeded);
         check(429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ResponseTooManyFailedAttempts);
         check(429, r#"{"error":{"type":"insufficient_quota"}}"#, UsageLimitExceeded);
+        check(429, r#"{"error":{"type":"usage_not_included"}}"#, UsageLimitExceeded);
+        let spent = r#"{"error":{"code":"new","message":"Hard monthly spend limit reached."}}"#;
+        check(429, spent, UsageLimitExceeded);
+        check(403, r#"{"error":"Your spending limit is used up."}"#, UsageLimitExceeded);
+        let known =
+            r#"{"error":{"code":"rate_limit_exceeded","message":"spend limit per minute"}}"#;
+        check(429, known, ResponseTooManyFailedAttempts);
         check(500, "oops", HttpConnectionFailed);
         check(529, "busy", HttpConnectionFailed);
         check(503, r#"{"code":"server_is_overloaded"}"#, ServerOverloaded);
@@ -238,6 +255,8 @@ mod tests {
         check("server_error", "", InternalServerError, true, None);
         check("invalid_prompt", "", BadRequest, false, None);
         check("cyber_policy", "", CyberPolicy, false, None);
+        check("usage_not_included", "", UsageLimitExceeded, false, None);
+        check("new", "Hard monthly spend limit reached.", UsageLimitExceeded, false, None);
         check("something_new", "", Other, true, None);
         check("", "", Other, true, None);
     }

@@ -162,6 +162,28 @@ async fn nothing_counts_after_the_end() {
 }
 
 #[tokio::test]
+async fn refusals_that_pass_and_those_that_are_final() {
+    let check = async |status: &str, body: &str, kind: FailureKind, retry: Retry| {
+        let steps = answered(status, "application/json", body);
+        fails(&format!("{status} {body}"), steps, kind, retry, &status[..3]).await;
+    };
+    for status in ["408 Request Timeout", "409 Conflict", "425 Too Early"] {
+        check(status, "", HttpConnectionFailed, Retry::Request).await;
+    }
+    for status in ["404 Not Found", "413 Content Too Large"] {
+        check(status, "", HttpConnectionFailed, Retry::Never).await;
+    }
+    let limited = "429 Too Many Requests";
+    for error in [
+        r#"{"type":"usage_not_included"}"#,
+        r#"{"code":"new","message":"hard monthly spend limit reached"}"#,
+    ] {
+        let body = format!(r#"{{"error":{error}}}"#);
+        check(limited, &body, FailureKind::UsageLimitExceeded, Retry::Never).await;
+    }
+}
+
+#[tokio::test]
 async fn waits_that_never_end() {
     let (cut, none) = (ResponseStreamDisconnected, ResponseStreamConnectionFailed);
     let head = Step::Send(stream_head());
