@@ -10,11 +10,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_client::retry;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::http_clients::HttpClients;
+use crate::open::Refused;
 use crate::pacing::Permit;
-use crate::{Event, Provider, reported_limits};
+use crate::{Event, FailureKind, Provider, reported_limits};
 use connection::{Connection, End, Refusal};
 use request::{Exchange, Request};
 
@@ -98,7 +100,8 @@ pub(crate) async fn respond(
                 }
                 Err(refusal) => {
                     sockets.refused(provider, &refusal);
-                    return Outcome::UseHttp;
+                    let Refusal::Wait(_, refused) = refusal else { return Outcome::UseHttp };
+                    return fail(*refused, permit, sender).await;
                 }
             },
         };
@@ -139,6 +142,19 @@ pub(crate) async fn respond(
             End::ReaderGone => return Outcome::Delivered { limited: None },
         }
     }
+}
+
+/// Reports a refused upgrade as the failure of its request, so that the caller waits as the provider asks.
+async fn fail(refused: Refused, permit: &mut Permit, sender: &mpsc::Sender<Vec<Event>>) -> Outcome {
+    let Refused { failure, limits } = refused;
+    let is_limited = failure.kind == FailureKind::ResponseTooManyFailedAttempts;
+    let limited = failure.retry_after.filter(|_| is_limited);
+    permit.observe(limits.rates.as_ref());
+    let mut events = limits.into_events();
+    events.push(Event::Failed(failure));
+    // Ignored: the reader is gone.
+    let _ = sender.send(events).await;
+    Outcome::Delivered { limited }
 }
 
 /// The session, unless it cannot be used again. Delivers the limits that were reported meanwhile.
@@ -201,8 +217,9 @@ impl Sockets {
         match refusal {
             // HTTP reports it, with the advice for it.
             Refusal::Unreachable => {}
-            Refusal::Status(status) => {
-                let passing = matches!(status, 401 | 403 | 429) || *status >= 500 && *status != 501;
+            Refusal::Status(status) | Refusal::Wait(status, _) => {
+                let passing =
+                    matches!(status, 401 | 403) || retry::is_transient(*status) && *status != 501;
                 let failures = if passing { 1 } else { MAX_FAILURES };
                 self.note(provider, failures, &format!("the upgrade was answered {status}"));
             }

@@ -183,6 +183,31 @@ async fn refusals_that_pass_and_those_that_are_final() {
     }
 }
 
+/// Requests over HTTP are answered the same as the upgrade.
+#[tokio::test]
+async fn a_refused_upgrade_waits_when_the_provider_asks_for_it() {
+    let check = async |status: &str, more: &str, wait: Option<u64>, methods: &[&str]| {
+        let head = format!("HTTP/1.1 {status}\r\n{more}content-length: 0\r\nconnection: close");
+        let steps = vec![Step::Request, Step::Send(format!("{head}\r\n\r\n").into())];
+        let server = Server::start(steps, None).await;
+        let mut provider = provider(&format!("http://{}/v1", server.address));
+        provider.supports_websockets = true;
+        let client = Client::new();
+        let failed = failure(&client, &provider).await;
+        let name = format!("{status} {more}");
+        assert_eq!(failed.retry_after, wait.map(Duration::from_secs), "{name}");
+        failure(&client, &provider).await;
+        let heads = server.heads();
+        let seen: Vec<_> = heads.iter().filter_map(|head| head.split(' ').next()).collect();
+        assert_eq!(seen, methods, "{name}");
+    };
+    let asked = "retry-after: 7\r\n";
+    check("429 Too Many Requests", asked, Some(7), &["GET", "POST"]).await;
+    check("503 Service Unavailable", asked, Some(7), &["GET", "POST"]).await;
+    check("429 Too Many Requests", "", None, &["GET", "POST", "POST"]).await;
+    check("404 Not Found", asked, Some(7), &["GET", "POST", "POST"]).await;
+}
+
 #[tokio::test]
 async fn waits_that_never_end() {
     let (cut, none) = (ResponseStreamDisconnected, ResponseStreamConnectionFailed);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, SinkExt, StreamExt};
+use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Method, StatusCode};
@@ -18,12 +19,12 @@ use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_acc
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
 use crate::http_clients::HttpClients;
-use crate::open::retry_of;
+use crate::open::{self, retry_of};
 use crate::pacing::Permit;
 use crate::read::{deadline, only_keep_alives, silent};
 use crate::reported_limits::{self, ReportedLimits};
 use crate::{
-    Decoder, Endpoint, Event, Failure, FailureKind, Provider, excerpt, failure_from_status,
+    Decoder, Endpoint, Event, Failure, FailureKind, Provider, Retry, excerpt, failure_from_status,
 };
 
 /// Longest time for the upgrade.
@@ -44,6 +45,8 @@ pub(super) enum Refusal {
     Unreachable,
     /// The answer to the upgrade.
     Status(u16),
+    /// The answer to the upgrade asks for a wait before the next request, over HTTP too.
+    Wait(u16, Box<open::Refused>),
     /// The server switched to something else.
     NoWebSocket,
 }
@@ -94,7 +97,7 @@ impl Connection {
         let upgrade = async {
             let response = http.request(request).await.map_err(|_| Refusal::Unreachable)?;
             if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                return Err(Refusal::Status(response.status().as_u16()));
+                return Err(Refusal::read(provider, &endpoint, response).await);
             }
             let accept = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
             if accept.is_none_or(|accept| {
@@ -205,6 +208,22 @@ impl Connection {
                 return End::ReaderGone;
             }
         }
+    }
+}
+
+impl Refusal {
+    async fn read(
+        provider: &Provider,
+        endpoint: &Endpoint,
+        response: hyper::Response<Incoming>,
+    ) -> Self {
+        let status = response.status().as_u16();
+        let limits = ReportedLimits::read(response.headers());
+        let failure = open::refused(provider, endpoint, response).await;
+        if failure.retry != Retry::Request || failure.retry_after.is_none() {
+            return Self::Status(status);
+        }
+        Self::Wait(status, Box::new(open::Refused { failure, limits }))
     }
 }
 
