@@ -21,7 +21,15 @@ pub(crate) use metadata::MODEL_HEADERS;
 #[derive(Debug)]
 pub struct Decoder {
     reader: Reader,
+    progress: Progress,
+}
+
+/// What the events of a response had so far.
+#[derive(Debug, Default)]
+struct Progress {
     ended: bool,
+    has_items: bool,
+    names_model: bool,
 }
 
 impl Default for Decoder {
@@ -33,38 +41,27 @@ impl Default for Decoder {
 impl Decoder {
     #[must_use]
     pub fn new() -> Self {
-        Self { reader: Reader::new(), ended: false }
+        Self { reader: Reader::new(), progress: Progress::default() }
     }
 
     /// Whether the terminal event was returned.
     #[must_use]
     pub fn ended(&self) -> bool {
-        self.ended
+        self.progress.ended
+    }
+
+    /// The model that answers is known from elsewhere: the name in the response's end adds nothing.
+    pub(crate) fn model_is_known(&mut self) {
+        self.progress.names_model = true;
     }
 
     /// Reads `chunk`, split at any position of the stream, and appends the events that it completes
     /// to `out`.
     pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<Event>) {
-        if self.ended {
+        if self.ended() {
             return;
         }
-        let ended = &mut self.ended;
-        let read = self.reader.feed(chunk, |data| {
-            if *ended {
-                return;
-            }
-            match decode_repaired(data) {
-                Ok(Some(event)) => {
-                    *ended = event.is_terminal();
-                    out.push(event);
-                }
-                Ok(None) => {}
-                Err(failure) => {
-                    *ended = true;
-                    out.push(Event::Failed(failure));
-                }
-            }
-        });
+        let read = self.reader.feed(chunk, |data| self.progress.read(data, out));
         if let Err(error @ TooLong) = read {
             self.fail(Failure::disconnected(error.to_string()), out);
         }
@@ -72,11 +69,36 @@ impl Decoder {
 
     /// Reads the data of one event that arrives on its own, and appends what it means to `out`.
     pub(crate) fn feed_event(&mut self, data: &[u8], out: &mut Vec<Event>) {
+        self.progress.read(data, out);
+    }
+
+    /// Ends the response with `failure`, unless it has ended.
+    pub fn fail(&mut self, failure: Failure, out: &mut Vec<Event>) {
+        self.progress.fail(failure, out);
+    }
+
+    /// Ends the stream: a response without its terminal event was cut off.
+    pub fn finish(&mut self, out: &mut Vec<Event>) {
+        let message = "the model provider closed the stream before the response was complete";
+        self.fail(Failure::disconnected(message), out);
+    }
+}
+
+impl Progress {
+    fn read(&mut self, data: &[u8], out: &mut Vec<Event>) {
         if self.ended {
             return;
         }
-        match decode_repaired(data) {
+        match repaired(data, decode) {
             Ok(Some(event)) => {
+                match &event {
+                    Event::Created { model: Some(_), .. } | Event::ServedBy { .. } => {
+                        self.names_model = true;
+                    }
+                    Event::ItemDone { .. } => self.has_items = true,
+                    Event::Completed { .. } => self.complete(data, out),
+                    _ => {}
+                }
                 self.ended = event.is_terminal();
                 out.push(event);
             }
@@ -85,18 +107,24 @@ impl Decoder {
         }
     }
 
-    /// Ends the response with `failure`, unless it has ended.
-    pub fn fail(&mut self, failure: Failure, out: &mut Vec<Event>) {
+    /// Appends what only the whole response at its end has.
+    fn complete(&self, data: &[u8], out: &mut Vec<Event>) {
+        // Its members were read, so that this cannot fail.
+        let Ok(Whole { model, items }) = repaired(data, whole) else { return };
+        if !self.names_model {
+            out.extend(model.map(|model| Event::ServedBy { model }));
+        }
+        // Not by index: some providers leave it out, and a call must not run twice.
+        if !self.has_items {
+            out.extend(items);
+        }
+    }
+
+    fn fail(&mut self, failure: Failure, out: &mut Vec<Event>) {
         if !self.ended {
             self.ended = true;
             out.push(Event::Failed(failure));
         }
-    }
-
-    /// Ends the stream: a response without its terminal event was cut off.
-    pub fn finish(&mut self, out: &mut Vec<Event>) {
-        let message = "the model provider closed the stream before the response was complete";
-        self.fail(Failure::disconnected(message), out);
     }
 }
 
@@ -119,11 +147,11 @@ struct ItemEvent<'a> {
     item: &'a RawValue,
 }
 
-/// [`decode`], and again with the text repaired if it is not valid Unicode: half a character costs that
-/// character, not the response.
-fn decode_repaired(data: &[u8]) -> Result<Option<Event>, Failure> {
-    decode(data).or_else(|failure| match repair::unicode(data) {
-        Some(repaired) => decode(&repaired),
+/// `read` of the data, and again with the text repaired if it is not valid Unicode: half a character costs
+/// that character, not the response.
+fn repaired<T>(data: &[u8], read: fn(&[u8]) -> Result<T, Failure>) -> Result<T, Failure> {
+    read(data).or_else(|failure| match repair::unicode(data) {
+        Some(repaired) => read(&repaired),
         None => Err(failure),
     })
 }
@@ -254,6 +282,41 @@ fn completed(data: &[u8]) -> Result<Event, Failure> {
     let Wrapped::<Response> { response } = read(data)?;
     let usage = usage(&response.usage).unwrap_or_default();
     Ok(Event::Completed { usage, service_tier: metadata::name(&response.service_tier) })
+}
+
+/// What the end of a response repeats of it.
+struct Whole {
+    model: Option<String>,
+    /// [`Event::ItemDone`]s.
+    items: Vec<Event>,
+}
+
+fn whole(data: &[u8]) -> Result<Whole, Failure> {
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(default)]
+        model: Value,
+        #[serde(default)]
+        headers: Value,
+        #[serde(borrow)]
+        output: Option<&'a RawValue>,
+    }
+    let Wrapped::<Response<'_>> { response } = read(data)?;
+    let model = metadata::model(&response.headers).or_else(|| metadata::name(&response.model));
+    let output = response.output.map(|output| serde_json::from_str(output.get()));
+    let output: Vec<&RawValue> = output.and_then(Result::ok).unwrap_or_default();
+    let items = (0..).zip(output).filter_map(|(index, json)| match item::done(json.get()) {
+        Ok(item) => {
+            let raw = item::as_input(json.get(), &item).into();
+            Some(Event::ItemDone { index, raw, item })
+        }
+        Err(error) => {
+            let json = excerpt(json.get());
+            tracing::warn!(%error, json, "the output of a response has an item that cannot be read");
+            None
+        }
+    });
+    Ok(Whole { model, items: items.collect() })
 }
 
 /// The tokens of a response. `None` when they are unknown: a count that cannot be read costs no response.

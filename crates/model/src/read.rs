@@ -55,12 +55,13 @@ pub(crate) async fn pump(
 ) {
     let idle = provider.stream_idle_timeout;
     let Opened { mut body, request_id, served_by, .. } = opened;
-    if let Some(model) = served_by
-        && sender.send(vec![Event::ServedBy { model }]).await.is_err()
-    {
-        return;
-    }
     let mut decoder = Decoder::new();
+    if let Some(model) = served_by {
+        decoder.model_is_known();
+        if sender.send(vec![Event::ServedBy { model }]).await.is_err() {
+            return;
+        }
+    }
     let mut progress = time::Instant::now();
     while !decoder.ended() {
         let mut batch = Vec::new();
