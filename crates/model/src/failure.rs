@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use http_client::{FailureKind, Retry, retry};
-use hyper::{HeaderMap, StatusCode};
+use hyper::{HeaderMap, StatusCode, Uri};
 use serde_json::Value;
 
 use crate::{KeySource, Provider, Usage};
@@ -55,6 +55,9 @@ pub fn failure_from_status(
     let mut message = format!("{target} answered {}: {text}", named(status));
     message.push_str(&advice(provider, kind));
     let header = |name: &str| headers.get(name)?.to_str().ok();
+    if status.is_redirection() {
+        message.push_str(&redirect(provider, header("location")));
+    }
     let now = SystemTime::now();
     Failure {
         http_status: Some(status.as_u16()),
@@ -93,6 +96,30 @@ pub fn excerpt(text: &str) -> String {
         out.push(if c.is_control() { '\u{fffd}' } else { c });
     }
     out
+}
+
+/// Where a redirect leads, and that it is not followed: another host would get the key.
+fn redirect(provider: &Provider, location: Option<&str>) -> String {
+    // A location may leave out the scheme.
+    let absolute = |location: &str| match location.starts_with("//") {
+        true => format!("http:{location}").parse::<Uri>(),
+        false => location.parse(),
+    };
+    let to = match location.map(absolute) {
+        Some(Ok(uri)) => match uri.authority() {
+            // Without a user name and password.
+            Some(authority) => {
+                let (host, port) = (authority.host(), authority.port());
+                let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+                format!("a redirect to `{}`", provider.redact(&excerpt(&format!("{host}{port}"))))
+            }
+            None => "a redirect to the same host".to_owned(),
+        },
+        Some(Err(_)) => "a redirect to an address that cannot be read".to_owned(),
+        None => "a redirect to no address".to_owned(),
+    };
+    let id = &provider.id;
+    format!("; {to}: redirects are not followed, check the `base_url` of model provider `{id}`")
 }
 
 /// Error codes with a kind of their own, and whether a retry may succeed.

@@ -236,12 +236,21 @@ async fn a_redirect_is_not_followed() {
     for status in
         ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"]
     {
-        let answer = format!(
-            "HTTP/1.1 {status}\r\nlocation: http://{}/v1/responses\r\ncontent-length: 0\r\n\r\n",
-            other.address
-        );
-        let steps = vec![Step::Request, Step::Send(answer.into())];
-        fails(status, steps, HttpConnectionFailed, Retry::Never, &status[..3]).await;
+        let at = other.address;
+        let check = async |location: &str, to: &str| {
+            let head = format!("HTTP/1.1 {status}\r\n{location}content-length: 0\r\n\r\n");
+            let steps = vec![Step::Request, Step::Send(head.into())];
+            let part = format!("{to}: redirects are not followed");
+            let name = format!("{status} {location}");
+            fails(&name, steps, HttpConnectionFailed, Retry::Never, &part).await;
+        };
+        let to = format!("a redirect to `{at}`");
+        check(&format!("location: http://{at}/v1/responses\r\n"), &to).await;
+        check(&format!("location: http://user:{KEY}@{at}/?key={KEY}\r\n"), &to).await;
+        check("location: //other.test/v1\r\n", "a redirect to `other.test`").await;
+        check("location: /v2/responses\r\n", "a redirect to the same host").await;
+        check("location: http://[\r\n", "an address that cannot be read").await;
+        check("", "a redirect to no address").await;
     }
     assert_eq!(other.accepted(), 0, "the key does not follow");
 }
