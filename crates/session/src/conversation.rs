@@ -21,7 +21,7 @@ pub(crate) struct Conversation {
     is_restored: bool,
     /// The settings that the model knows.
     introduced: Option<Settings>,
-    /// Outputs that the restored history lacked, until a turn stores them.
+    /// What the restored history lacked, outputs and input that waited, until a turn stores them.
     repairs: Vec<Fragment>,
     /// For the model's next request, besides changed settings.
     announcements: Vec<Fragment>,
@@ -46,11 +46,13 @@ impl Conversation {
     }
 
     /// Takes over the stored history, and completes one that a crash cut short.
-    pub(crate) fn restore(&mut self, mut history: Vec<Fragment>, cx: &mut Cx) {
-        for fragment in &mut history {
+    pub(crate) fn restore(&mut self, stored: Vec<Fragment>, cx: &mut Cx) {
+        let (mut history, mut waiting) = history::received(stored);
+        for fragment in history.iter_mut().chain(&mut waiting) {
             fragment.mark = fragment.effective_mark();
         }
         self.repairs = history::missing_outputs(&history);
+        self.repairs.extend(waiting);
         history.extend(self.repairs.iter().cloned());
         // Session ids that an earlier run gave the model must not name other commands now. A run
         // takes at most eight numbers for each fragment that it leaves.
@@ -99,7 +101,9 @@ impl Conversation {
     pub(crate) fn remember(&mut self, turn: Option<&Id>, fragments: Vec<Fragment>, cx: &mut Cx) {
         if !fragments.is_empty() {
             self.history.extend(fragments.iter().cloned());
-            cx.persist(Record::History { turn: turn.cloned(), fragments });
+            let mut stored = std::mem::take(&mut self.repairs);
+            stored.extend(fragments);
+            cx.persist(Record::History { turn: turn.cloned(), fragments: stored });
         }
     }
 

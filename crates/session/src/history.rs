@@ -92,6 +92,24 @@ impl History {
     }
 }
 
+/// A stored history in the order in which the model received it, and what it has not received yet.
+/// What waits for the next request is stored when it arrives, and again at its place.
+pub(crate) fn received(stored: Vec<Fragment>) -> (Vec<Fragment>, Vec<Fragment>) {
+    let mut history = Vec::with_capacity(stored.len());
+    let mut waiting: Vec<Fragment> = Vec::new();
+    for fragment in stored {
+        if fragment.is_waiting {
+            waiting.push(Fragment { is_waiting: false, ..fragment });
+            continue;
+        }
+        if let Some(at) = waiting.iter().position(|earlier| earlier.text == fragment.text) {
+            waiting.remove(at);
+        }
+        history.push(fragment);
+    }
+    (history, waiting)
+}
+
 /// `fragments` without the outputs whose calls are not among them: the provider refuses those.
 pub(crate) fn without_orphans(fragments: Vec<Fragment>) -> Vec<Fragment> {
     let mut calls = BTreeSet::new();
@@ -303,6 +321,29 @@ mod tests {
         assert!(text.contains("local_shell_call_output") && text.contains("\"c\""));
         let orphaned = without_orphans(history[1..].to_vec());
         assert_eq!(orphaned.len(), 3, "the output of `a` goes with its call");
+    }
+
+    #[test]
+    fn what_waited_is_where_the_model_received_it() {
+        let text = |text: &str| Fragment::kept(text.into());
+        let waiting = |text: &str| Fragment { is_waiting: true, ..Fragment::kept(text.into()) };
+        let stored = vec![
+            text("call"),
+            waiting("one"),
+            waiting("one"),
+            waiting("two"),
+            text("output"),
+            text("one"),
+            text("one"),
+            waiting("late"),
+            text("two"),
+            text("answer"),
+        ];
+        let of_store =
+            |part: Fragment| Fragment::from_stored(part.stored_text().clone(), part.stored_code());
+        let (history, left) = received(stored.into_iter().map(of_store).collect());
+        assert_eq!(history, ["call", "output", "one", "one", "two", "answer"].map(text));
+        assert_eq!(left, [text("late")]);
     }
 
     #[test]

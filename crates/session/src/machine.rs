@@ -24,7 +24,7 @@ use crate::port::permission::Permissions;
 use crate::port::settings::{Mode, Settings};
 use crate::port::thread::{Configured, Ids, Restored};
 use crate::port::tool::ProcessEnd;
-use crate::processes::{AfterExit, Exit, Processes};
+use crate::processes::{AfterExit, Processes};
 use crate::spending::Spending;
 use crate::terms::CHANGED;
 use crate::thread::{Phase, Thread};
@@ -376,16 +376,16 @@ impl Machine {
         self.after_withdrawal(withdrawn);
         let active = self.turn.as_ref().map(Turn::id);
         let Thread { processes, cx, .. } = &mut self.thread;
-        if let Some(exit) = processes.exited(process, end, active, cx) {
-            self.after_exit(process, exit);
+        if let Some(then) = processes.exited(process, end, active, cx) {
+            self.after_exit(process, then);
         }
     }
 
-    fn after_exit(&mut self, process: u64, exit: Exit) {
-        match exit.then {
+    fn after_exit(&mut self, process: u64, then: AfterExit) {
+        match then {
             AfterExit::Nothing => {}
             AfterExit::TellUserCommand(item) => {
-                self.user_command_ended(process, &exit.turn, &item);
+                self.user_command_ended(process, &item);
             }
             AfterExit::Answer { call, output } => {
                 self.with_turn(|turn, thread| turn.answer(call, output, thread));
@@ -400,9 +400,9 @@ impl Machine {
     }
 
     /// The model is informed of a user's command with its next request.
-    fn user_command_ended(&mut self, process: u64, turn: &Id, item: &CommandItem) {
+    fn user_command_ended(&mut self, process: u64, item: &CommandItem) {
         if let Some(running) = &mut self.turn {
-            return running.user_command_ended(process, turn, item, &mut self.thread);
+            return running.user_command_ended(process, item, &mut self.thread);
         }
         let fragments = vec![user_command::message(item, &self.thread.cx.limits)];
         self.thread.conversation.remember(None, fragments, &mut self.thread.cx);
@@ -414,8 +414,8 @@ impl Machine {
             let withdrawn = self.thread.approvals.command_ended(process, &mut self.thread.cx);
             self.after_withdrawal(withdrawn);
             let exit = self.thread.processes.kill(process, &mut self.thread.cx);
-            if let Some(exit) = exit {
-                self.after_exit(process, exit);
+            if let Some(then) = exit {
+                self.after_exit(process, then);
             }
         }
     }

@@ -93,15 +93,7 @@ pub(crate) struct AgentCommand {
     pub(crate) tokens: Option<u64>,
 }
 
-/// A command that is over, its item completed.
-pub(crate) struct Exit {
-    /// The turn that it belongs to.
-    pub(crate) turn: Id,
-    /// What follows.
-    pub(crate) then: AfterExit,
-}
-
-/// What follows from the end of a command.
+/// What follows from the end of a command, whose item is completed.
 pub(crate) enum AfterExit {
     /// Nothing: it ran in the background.
     Nothing,
@@ -223,7 +215,7 @@ impl Processes {
         end: ProcessEnd,
         active: Option<&Id>,
         cx: &mut Cx,
-    ) -> Option<Exit> {
+    ) -> Option<AfterExit> {
         let mut process = self.running.remove(&number)?;
         let (status, exit_code, state) = match &end {
             ProcessEnd::Code(code) => {
@@ -260,7 +252,7 @@ impl Processes {
                 AfterExit::Nothing
             }
         };
-        Some(Exit { turn: process.turn, then })
+        Some(then)
     }
 
     fn keep_ended(&mut self, number: u64, state: String, process: &mut Process, limits: &Limits) {
@@ -408,7 +400,7 @@ impl Processes {
     }
 
     /// Ends a running command now. No call is answered.
-    pub(crate) fn kill(&mut self, number: u64, cx: &mut Cx) -> Option<Exit> {
+    pub(crate) fn kill(&mut self, number: u64, cx: &mut Cx) -> Option<AfterExit> {
         let process = self.running.remove(&number)?;
         cx.push(Effect::Kill { process: number });
         let item = process.item(cx.now, ItemStatus::Failed, None);
@@ -417,7 +409,7 @@ impl Processes {
             Caller::User => AfterExit::TellUserCommand(item),
             Caller::Call(_) | Caller::None => AfterExit::Nothing,
         };
-        Some(Exit { turn: process.turn, then })
+        Some(then)
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Turn {
     view: TurnView,
     /// Turns that were started while this one ran: they end with it.
     joined: Vec<TurnView>,
+    /// With which of them the history is stored: the last one whose input the model has received.
+    received: Id,
     /// Callers that interrupted: answered when the turn is over, so that they can start the next.
     interrupters: Vec<u64>,
     kind: Kind,
@@ -97,6 +99,7 @@ impl Turn {
         thread.goal.start_clock(at);
         thread.conversation.store_repairs(&view.id, &mut thread.cx);
         Self {
+            received: view.id.clone(),
             view,
             joined: Vec::new(),
             interrupters: Vec::new(),
@@ -158,7 +161,7 @@ impl Turn {
         match &mut self.kind {
             Kind::Review(review) => review.history_mut().extend(fragments),
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
-                thread.conversation.remember(Some(&self.view.id), fragments, &mut thread.cx);
+                thread.conversation.remember(Some(&self.received), fragments, &mut thread.cx);
             }
         }
     }
@@ -190,23 +193,20 @@ impl Turn {
     pub(crate) fn user_command_ended(
         &mut self,
         process: u64,
-        turn: &Id,
         command: &CommandItem,
         thread: &mut Thread,
     ) {
         let fragment = user_command::message(command, &thread.cx.limits);
-        let active = self.view.id.clone();
         match (self.is_ending(), &self.kind) {
             // The thread's own history, not the review's: the review is about something else.
             (false, _) if self.awaited_process() == Some(process) => {
                 let fragments = vec![fragment];
-                thread.conversation.remember(Some(&active), fragments, &mut thread.cx);
+                thread.conversation.remember(Some(&self.received), fragments, &mut thread.cx);
                 self.kind = Kind::Ordinary { kept_before: 0 };
                 self.advance(thread);
             }
-            (false, _) => self.add_pending(&active, vec![fragment], thread),
-            // Behind the outputs of the calls that end with the turn.
-            (true, _) => self.add_pending(turn, vec![fragment], thread),
+            // In a turn that ends, behind the outputs of the calls that end with it.
+            _ => self.add_pending(vec![fragment], thread),
         }
     }
 
@@ -242,8 +242,7 @@ impl Turn {
             return self.begin_compaction(thread);
         }
         self.again = false;
-        let pending = std::mem::take(&mut self.pending);
-        thread.conversation.history_mut().extend(pending);
+        self.receive_pending(thread);
         self.request_response(thread);
     }
 

@@ -90,12 +90,7 @@ fn git_info(json: &str) -> Option<GitInfo> {
 
 /// A stored part of the model's history.
 pub(crate) fn fragments(stored: Vec<store::Fragment>) -> Vec<session::Fragment> {
-    let one = |part: store::Fragment| session::Fragment {
-        text: part.text,
-        mark: session::Mark::from_code(part.mark),
-        stored: None,
-    };
-    stored.into_iter().map(one).collect()
+    stored.into_iter().map(|part| session::Fragment::from_stored(part.text, part.mark)).collect()
 }
 
 /// The running turns of a loaded thread, with their stored items and those that are not final.

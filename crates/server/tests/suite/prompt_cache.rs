@@ -2,7 +2,7 @@
 //! with all that the one before held.
 
 use serde_json::{Value, json};
-use testkit::TestEnvironment;
+use testkit::{Peer, ReceivedRequest, TestEnvironment};
 
 use crate::{calls, runs, says};
 
@@ -104,4 +104,71 @@ async fn an_agent_with_the_context_of_its_parent_begins_with_the_parents_request
     // The request in answer to which the agent was started.
     let (short, long) = (cached(&own[1]), cached(&agents[0]));
     assert!(long.starts_with(short), "{}", difference(long, short));
+}
+
+/// Something that adds to the history of a thread whose turn waits for an approval.
+type Addition = fn(&str, &str) -> (&'static str, Value);
+
+/// Ways to add to the history while a call runs.
+const ADDITIONS: [(&str, Addition); 4] = [
+    ("steered", |thread, turn| {
+        let input = json!([{ "type": "text", "text": "EXTRA" }]);
+        ("turn/steer", json!({ "threadId": thread, "expectedTurnId": turn, "input": input }))
+    }),
+    ("joined", |thread, _| {
+        let input = json!([{ "type": "text", "text": "EXTRA" }]);
+        ("turn/start", json!({ "threadId": thread, "input": input }))
+    }),
+    ("injected", |thread, _| {
+        let content = json!([{ "type": "input_text", "text": "EXTRA" }]);
+        let items = json!([{ "type": "message", "role": "user", "content": content }]);
+        ("thread/inject_items", json!({ "threadId": thread, "items": items }))
+    }),
+    ("the user's command", |thread, _| {
+        ("thread/shellCommand", json!({ "threadId": thread, "command": "echo EXTRA" }))
+    }),
+];
+
+/// A thread whose turn waits for an approval of its first call, and has been given more since.
+async fn added_during_a_call(peer: &mut Peer, add: Addition) -> (String, String, ReceivedRequest) {
+    let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+    let turn = peer.start_turn(&thread, "Begin.").await;
+    let asked = peer.asked("item/commandExecution/requestApproval").await;
+    let (method, params) = add(&thread, &turn);
+    peer.call(method, params).await;
+    if method == "thread/shellCommand" {
+        peer.expect_where("item/completed", |it| it["item"]["source"] == "userShell").await;
+    }
+    (thread, turn, asked)
+}
+
+#[tokio::test]
+async fn what_is_added_during_a_call_survives_a_crash_before_the_model_receives_it() {
+    for (way, add) in ADDITIONS {
+        let responses = vec![runs("touch one"), says("So."), says("Good.")];
+        let mut environment = TestEnvironment::with_responses(Value::from(responses)).await;
+        let server = environment.start();
+        let mut peer = server.connect().await;
+        let (thread, ..) = added_during_a_call(&mut peer, add).await;
+        environment.crash();
+        for at in [1, 2] {
+            let server = environment.start();
+            let mut peer = server.connect().await;
+            peer.call("thread/resume", json!({ "threadId": thread })).await;
+            peer.run_turn(&thread, "Go on.").await;
+            server.stop().await;
+            let request = &environment.model().requests()[at];
+            let items: Vec<String> =
+                request["input"].as_array().unwrap().iter().map(Value::to_string).collect();
+            let place = |text: &str| {
+                let at = items.iter().position(|item| item.contains(text));
+                at.unwrap_or_else(|| panic!("{way}: {text} is missing in {items:#?}"))
+            };
+            assert!(place("function_call_output") < place("EXTRA"), "{way}: {items:#?}");
+            assert!(place("EXTRA") < place("Go on."), "{way}: {items:#?}");
+            let extras = items.iter().filter(|item| item.contains("EXTRA")).count();
+            assert_eq!(extras, 1, "{way}: {items:#?}");
+        }
+        assert_grow(&environment.model().raw_requests());
+    }
 }

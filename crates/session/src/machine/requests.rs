@@ -194,8 +194,7 @@ impl Machine {
             }
             Some(turn) => {
                 thread.cx.reply(reply, Answer::Done);
-                let id = turn.id().clone();
-                turn.add_pending(&id, fragments, thread);
+                turn.add_pending(fragments, thread);
             }
             None => {
                 thread.conversation.remember(None, fragments, &mut thread.cx);
@@ -219,10 +218,7 @@ impl Machine {
         );
         let fragment = Fragment::summarized(history::message("developer", &text));
         match &mut self.turn {
-            Some(turn) => {
-                let id = turn.id().clone();
-                turn.add_pending(&id, vec![fragment], &mut self.thread);
-            }
+            Some(turn) => turn.add_pending(vec![fragment], &mut self.thread),
             None => {
                 let Thread { conversation, cx, .. } = &mut self.thread;
                 conversation.remember(None, vec![fragment], cx);

@@ -151,7 +151,8 @@ pub enum Record {
     TurnStarted { turn: Id, at: Millis },
     /// An item began or became final: the later one replaces the earlier.
     Item { turn: Id, item: Item },
-    /// Model items, in order; `None`: outside of any turn.
+    /// Model items in the order in which the model receives them, but for those that wait; `None`:
+    /// outside of any turn.
     History { turn: Option<Id>, fragments: Vec<Fragment> },
     /// The model's history from now on: it contains a summary of what came before.
     HistoryReplaced { turn: Id, fragments: Vec<Fragment> },

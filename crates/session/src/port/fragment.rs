@@ -14,7 +14,13 @@ pub struct Fragment {
     pub mark: Mark,
     /// What is stored in its place, when it holds a secret of the user.
     pub stored: Option<Arc<str>>,
+    /// Whether it is stored ahead of its place in the history, which a copy takes when the model
+    /// receives it.
+    pub is_waiting: bool,
 }
+
+/// Added to the stored number of the mark of a part that waits.
+const WAITING: u8 = 16;
 
 /// What a compaction does with a part of the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +69,18 @@ impl Mark {
 
 impl Fragment {
     pub(crate) fn new(text: Arc<str>, mark: Mark) -> Self {
-        Self { text, mark, stored: None }
+        Self { text, mark, stored: None, is_waiting: false }
+    }
+
+    /// A part of a stored history.
+    pub fn from_stored(text: Arc<str>, code: u8) -> Self {
+        let is_waiting = code & WAITING != 0;
+        Self { is_waiting, ..Self::new(text, Mark::from_code(code & !WAITING)) }
+    }
+
+    /// The mark as a number for the store, and whether the part waits.
+    pub fn stored_code(&self) -> u8 {
+        self.mark.code() | if self.is_waiting { WAITING } else { 0 }
     }
 
     /// The item as it is stored, without what the user keeps secret.

@@ -5,7 +5,7 @@ use crate::Id;
 use crate::port::effect::{Answer, Effect, Record};
 use crate::port::event::{Event, Status, TurnError, TurnStatus};
 use crate::port::model::Failure;
-use crate::processes::{AfterExit, Exit};
+use crate::processes::AfterExit;
 use crate::thread::{Phase, Thread};
 
 /// How a turn ends.
@@ -84,8 +84,8 @@ impl Turn {
         if status != TurnStatus::Completed {
             for process in thread.processes.of_turn(&id) {
                 let exit = thread.processes.kill(process, &mut thread.cx);
-                if let Some(Exit { turn, then: AfterExit::TellUserCommand(item) }) = exit {
-                    self.user_command_ended(process, &turn, &item, thread);
+                if let Some(AfterExit::TellUserCommand(item)) = exit {
+                    self.user_command_ended(process, &item, thread);
                 }
             }
             thread.processes.stop_waiting();
@@ -102,11 +102,11 @@ impl Turn {
             self.ending.take().unwrap_or(Ending { status: TurnStatus::Interrupted, error: None });
         let id = self.view.id.clone();
         let outputs = self.calls.take_outputs();
-        match self.kind {
+        match std::mem::replace(&mut self.kind, Kind::Compaction) {
             Kind::Review(review) => review.leave(&id, status, error.as_ref(), thread),
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
-                thread.conversation.remember(Some(&id), outputs, &mut thread.cx);
-                thread.conversation.history_mut().extend(self.pending);
+                thread.conversation.remember(Some(&self.received), outputs, &mut thread.cx);
+                self.receive_pending(thread);
             }
         }
         for reply in self.interrupters {

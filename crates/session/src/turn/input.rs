@@ -99,24 +99,50 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        self.add_pending(turn, vec![message_of(author, &content)], thread);
+        self.add_pending(vec![message_of(author, &content)], thread);
         show_user_message(turn, content, thread);
     }
 
     /// Adds to the thread's history beside the running turn, stored at once. An ordinary turn sends
     /// it with its next request. A review has a history of its own and a compaction makes no
     /// request after its summary, so there a later turn is the first to send it.
-    pub(crate) fn add_pending(&mut self, turn: &Id, fragments: Vec<Fragment>, thread: &mut Thread) {
+    pub(crate) fn add_pending(&mut self, fragments: Vec<Fragment>, thread: &mut Thread) {
         match self.kind {
             Kind::Review(_) => {
-                thread.conversation.history_mut().extend(fragments.iter().cloned());
+                thread.conversation.remember(Some(&self.received), fragments, &mut thread.cx);
             }
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
                 self.pending.extend(fragments.iter().cloned());
+                let turn = self.last_id().clone();
+                store_waiting(turn, fragments, thread);
             }
         }
-        thread.cx.persist(Record::History { turn: Some(turn.clone()), fragments });
     }
+
+    /// Moves the input that waits to the history, at this place also in the store.
+    pub(super) fn receive_pending(&mut self, thread: &mut Thread) {
+        self.received = self.last_id().clone();
+        let pending = std::mem::take(&mut self.pending);
+        thread.conversation.remember(Some(&self.received), pending, &mut thread.cx);
+    }
+
+    /// Stores the input that waits once more, behind a history that begins anew.
+    pub(super) fn store_pending_again(&self, thread: &mut Thread) {
+        if !self.pending.is_empty() {
+            store_waiting(self.received.clone(), self.pending.clone(), thread);
+        }
+    }
+
+    /// The turn that joined last, or the turn itself.
+    pub(super) fn last_id(&self) -> &Id {
+        &self.joined.last().unwrap_or(&self.view).id
+    }
+}
+
+/// Stores input that the model has not received: a crash must not lose it.
+fn store_waiting(turn: Id, mut fragments: Vec<Fragment>, thread: &mut Thread) {
+    fragments.iter_mut().for_each(|fragment| fragment.is_waiting = true);
+    thread.cx.persist(Record::History { turn: Some(turn), fragments });
 }
 
 /// Input as part of the history. That of an agent is kept like the user's, and not taken for it; the

@@ -8,7 +8,7 @@ use super::compaction::Compaction;
 use super::{Kind, Request, Turn, review};
 use crate::calls::Called;
 use crate::history::{self, CallKind};
-use crate::port::effect::{Effect, Record};
+use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
 use crate::port::item::ItemStatus;
@@ -32,7 +32,7 @@ impl Turn {
     pub(super) fn request_response(&mut self, thread: &mut Thread) {
         if !self.is_review() {
             // A review begins with all of it.
-            thread.introduce(&self.view.id);
+            thread.introduce(&self.received);
         }
         let output_schema = self.output_schema.clone();
         let sample = self.new_sample(thread);
@@ -394,20 +394,17 @@ impl Turn {
             let message = "the model gave no summary of the conversation; its history is as it was";
             return self.fail(Failure::new(FailureKind::Other, message), thread);
         };
-        let turn = self.view.id.clone();
+        // What waits follows the history that begins anew, also in the store.
+        self.received = self.last_id().clone();
         let finished = match self.kind {
             Kind::Ordinary { kept_before } => Some(kept_before),
             Kind::Compaction | Kind::Review(_) | Kind::Shell { .. } => None,
         };
         let fragments = compaction.compacted(finished, thread);
         let settings = thread.configuration.settings();
-        thread.conversation.replace(&turn, fragments, settings, &mut thread.cx);
-        // What waits for the model was stored before; it comes after what takes its place.
-        if !self.pending.is_empty() {
-            let fragments = self.pending.clone();
-            thread.cx.persist(Record::History { turn: Some(turn.clone()), fragments });
-        }
-        thread.cx.item_completed(&turn, compaction.item());
+        thread.conversation.replace(&self.received, fragments, settings, &mut thread.cx);
+        self.store_pending_again(thread);
+        thread.cx.item_completed(&self.view.id, compaction.item());
         self.compacted_at = Some(thread.conversation.history().fragments().len());
         self.advance(thread);
     }

@@ -268,6 +268,7 @@ fn only_the_users_words_are_shown_as_the_users() {
         .into(),
         mark: session::Mark::Pinned,
         stored: None,
+        is_waiting: false,
     });
     sim.step(Input::Inject { reply, fragments: vec![fragment("SAID-BY-A-CLIENT")] });
     while sim.prompts.len() < 2 {

@@ -441,7 +441,8 @@ fn input(sim: &mut Simulation, act: ClientAction) -> Input {
         }
         ClientAction::Inject => {
             let text = r#"{"type":"message","role":"user","content":[]}"#.into();
-            let fragments = vec![Fragment { text, mark: Mark::Pinned, stored: None }];
+            let fragments =
+                vec![Fragment { text, mark: Mark::Pinned, stored: None, is_waiting: false }];
             Input::Inject { reply: sim.reply(), fragments }
         }
         ClientAction::Clean => Input::CleanTerminals { reply: sim.reply() },

@@ -179,6 +179,7 @@ impl Checker {
         match record {
             Record::TurnStarted { turn, .. } => {
                 assert!(self.stored_starts.insert(turn.clone()), "{turn} stored twice");
+                self.prompts.turn_started(turn);
             }
             Record::Item { turn, item } => {
                 assert!(self.stored_starts.contains(turn), "{item:?} of an unknown turn");
@@ -192,14 +193,15 @@ impl Checker {
             Record::History { turn, fragments } => {
                 let known = turn.as_ref().is_none_or(|turn| self.stored_starts.contains(turn));
                 assert!(known, "history of an unknown turn");
-                self.prompts.stored(fragments);
+                self.prompts.stored(turn.as_ref(), fragments);
             }
             Record::HistoryReplaced { turn, fragments } => {
                 assert!(self.stored_starts.contains(turn), "history of an unknown turn");
-                self.prompts.begun_anew(fragments);
+                self.prompts.begun_anew(turn, fragments);
             }
             Record::TurnFinished { view, status } => {
                 assert_eq!(view.status, *status);
+                self.prompts.turn_finished();
                 assert!(self.stored_ends.insert(view.id.clone()), "{} ended twice", view.id);
             }
             Record::Settings(_)

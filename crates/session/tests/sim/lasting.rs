@@ -346,7 +346,7 @@ fn injected_items_reach_the_model_in_order() {
         Fragment {
         text: r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"INJECTED"}]}"#.into(),
         mark: Mark::Summarized,
-        stored: None,
+        stored: None, is_waiting: false,
     }
     };
     let script = Script::new(&[&[exec("a", "after:100")], &[say("ok")]]);

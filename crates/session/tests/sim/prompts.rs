@@ -6,11 +6,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use session::{Fragment, Prompt};
+use session::{Fragment, Id, Prompt};
 
 /// The history so far, as stored and as last sent.
 pub(crate) struct Prompts {
     stored: Vec<Arc<str>>,
+    /// What is stored and waits for its place.
+    waiting: Vec<Arc<str>>,
+    /// In the order in which they began: the store reads their parts of the history in this order.
+    turns: Vec<Id>,
+    /// The turn with which the newest part is stored.
+    newest: usize,
     sent: Vec<Arc<str>>,
     /// Calls without an output, by call id.
     open: BTreeMap<String, usize>,
@@ -19,18 +25,57 @@ pub(crate) struct Prompts {
 impl Prompts {
     pub(crate) fn new(restored: &[Fragment]) -> Self {
         let stored: Vec<Arc<str>> = restored.iter().map(|part| part.text.clone()).collect();
-        let mut prompts = Self { sent: stored.clone(), stored, open: BTreeMap::new() };
+        let mut prompts = Self {
+            sent: stored.clone(),
+            stored,
+            waiting: Vec::new(),
+            turns: Vec::new(),
+            newest: 0,
+            open: BTreeMap::new(),
+        };
         for fragment in prompts.sent.clone() {
             prompts.count(&fragment);
         }
         prompts
     }
 
-    pub(crate) fn stored(&mut self, fragments: &[Fragment]) {
-        self.stored.extend(fragments.iter().map(|part| part.text.clone()));
+    pub(crate) fn turn_started(&mut self, turn: &Id) {
+        self.turns.push(turn.clone());
     }
 
-    pub(crate) fn begun_anew(&mut self, fragments: &[Fragment]) {
+    pub(crate) fn stored(&mut self, turn: Option<&Id>, fragments: &[Fragment]) {
+        let is_waiting = |part: &&Fragment| part.is_waiting;
+        self.waiting.extend(fragments.iter().filter(is_waiting).map(|part| part.text.clone()));
+        let taken: Vec<&Fragment> = fragments.iter().filter(|part| !part.is_waiting).collect();
+        for part in &taken {
+            if let Some(at) = self.waiting.iter().position(|text| *text == part.text) {
+                self.waiting.remove(at);
+            }
+        }
+        if !taken.is_empty() {
+            self.follows(turn);
+        }
+        self.stored.extend(taken.into_iter().map(|part| part.text.clone()));
+    }
+
+    /// Checks that the store reads what is stored with `turn` behind all that it has.
+    fn follows(&mut self, turn: Option<&Id>) {
+        let at = match turn {
+            Some(turn) => self.turns.iter().position(|it| it == turn).expect("a known turn"),
+            None => self.turns.len().saturating_sub(1),
+        };
+        assert!(at >= self.newest, "stored before what the model received earlier");
+        self.newest = at;
+    }
+
+    /// At the end of a turn.
+    pub(crate) fn turn_finished(&self) {
+        assert!(self.waiting.is_empty(), "still waiting: {:?}", self.waiting);
+    }
+
+    pub(crate) fn begun_anew(&mut self, turn: &Id, fragments: &[Fragment]) {
+        self.follows(Some(turn));
+        self.waiting.clear();
         self.stored = fragments.iter().map(|part| part.text.clone()).collect();
         self.sent.clear();
         self.open.clear();
@@ -48,12 +93,7 @@ impl Prompts {
             return;
         }
         assert!(input.starts_with(&self.sent), "the prompt does not begin as the last one did");
-        let sorted = |fragments: &[Arc<str>]| {
-            let mut fragments = fragments.to_vec();
-            fragments.sort();
-            fragments
-        };
-        assert_eq!(sorted(input), sorted(&self.stored), "stored and sent histories differ");
+        assert_eq!(**input, *self.stored, "stored and sent histories differ");
         for fragment in &input[self.sent.len()..] {
             self.count(fragment);
         }

@@ -155,5 +155,5 @@ pub(crate) fn text(text: &str) -> Vec<UserContent> {
 
 /// A stored part of the history, of a version that made no marks.
 pub(crate) fn fragment(text: &str) -> Fragment {
-    Fragment { text: text.into(), mark: Mark::Unknown, stored: None }
+    Fragment { text: text.into(), mark: Mark::Unknown, stored: None, is_waiting: false }
 }

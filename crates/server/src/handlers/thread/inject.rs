@@ -32,7 +32,12 @@ pub(super) async fn fragments(
     for (at, (item, mark)) in items.iter_mut().zip(marks).enumerate() {
         let prepared = images.model_item(item, bounds).await;
         prepared.map_err(|error| error.within(&format!("`{member}[{at}]`")))?;
-        fragments.push(Fragment { text: item.to_string().into(), mark, stored: None });
+        fragments.push(Fragment {
+            text: item.to_string().into(),
+            mark,
+            stored: None,
+            is_waiting: false,
+        });
     }
     Ok(fragments)
 }

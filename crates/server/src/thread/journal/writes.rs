@@ -77,7 +77,7 @@ fn usage(turn: &str, at_ms: i64, response: &ResponseUsage) -> UsageRecord {
 fn stored(fragments: &[session::Fragment]) -> Vec<store::Fragment> {
     let one = |part: &session::Fragment| store::Fragment {
         text: part.stored_text().clone(),
-        mark: part.mark.code(),
+        mark: part.stored_code(),
     };
     fragments.iter().map(one).collect()
 }

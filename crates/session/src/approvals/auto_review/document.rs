@@ -85,7 +85,8 @@ impl UserWords {
 /// returns it for a loaded one.
 #[must_use]
 pub fn user_words(history: &[Fragment], goal: Option<&str>) -> Arc<str> {
-    UserWords::new(history.iter(), goal).json()
+    let (history, waiting) = history::received(history.to_vec());
+    UserWords::new(history.iter().chain(&waiting), goal).json()
 }
 
 /// The text of a message that the user wrote; `None` for anything else.
