@@ -79,11 +79,17 @@ fn machine() -> Machine {
     };
     let turn = || {
         [
-            Fragment { text: text("user", "input_text"), mark: Mark::Kept, stored: None },
+            Fragment {
+                text: text("user", "input_text"),
+                mark: Mark::Kept,
+                stored: None,
+                is_waiting: false,
+            },
             Fragment {
                 text: text("assistant", "output_text"),
                 mark: Mark::Summarized,
                 stored: None,
+                is_waiting: false,
             },
         ]
     };

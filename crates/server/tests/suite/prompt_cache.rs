@@ -129,6 +129,14 @@ const ADDITIONS: [(&str, Addition); 4] = [
     }),
 ];
 
+fn two_commands() -> Value {
+    let command = |text: &str| {
+        let arguments = json!({ "cmd": format!("touch {text}") });
+        json!({ "function_call": { "name": "exec_command", "arguments": arguments } })
+    };
+    json!({ "steps": [command("one"), command("two")] })
+}
+
 /// A thread whose turn waits for an approval of its first call, and has been given more since.
 async fn added_during_a_call(peer: &mut Peer, add: Addition) -> (String, String, ReceivedRequest) {
     let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
@@ -140,6 +148,43 @@ async fn added_during_a_call(peer: &mut Peer, add: Addition) -> (String, String,
         peer.expect_where("item/completed", |it| it["item"]["source"] == "userShell").await;
     }
     (thread, turn, asked)
+}
+
+#[tokio::test]
+async fn what_is_added_during_a_call_keeps_its_place_after_a_restart_and_in_a_fork() {
+    for (way, add) in ADDITIONS {
+        for (calls, first) in [runs("touch one"), two_commands()].into_iter().enumerate() {
+            let mut responses = vec![first, runs("touch three")];
+            responses.extend((0..4).map(|_| says("Good.")));
+            let environment = TestEnvironment::with_responses(Value::from(responses)).await;
+            let server = environment.start();
+            let mut peer = server.connect().await;
+            let (thread, turn, asked) = added_during_a_call(&mut peer, add).await;
+            peer.decide(&asked, "decline").await;
+            for _ in 0..=calls {
+                let asked = peer.asked("item/commandExecution/requestApproval").await;
+                peer.decide(&asked, "decline").await;
+            }
+            peer.turn_end(&turn).await;
+            drop(peer);
+            server.stop().await;
+            let server = environment.start();
+            let mut peer = server.connect().await;
+            let fork = peer.call("thread/fork", json!({ "threadId": thread })).await;
+            peer.start_turn(fork["thread"]["id"].as_str().unwrap(), "Go on.").await;
+            // The script begins anew for another thread.
+            peer.asked("item/commandExecution/requestApproval").await;
+            let mut bodies = environment.model().raw_requests();
+            assert_eq!(bodies.len(), 4, "{way}");
+            assert!(bodies[1].matches("EXTRA").count() >= 1, "{way}: {}", bodies[1]);
+            assert_grow(&bodies);
+            bodies.pop();
+            peer.call("thread/resume", json!({ "threadId": thread })).await;
+            peer.run_turn(&thread, "Go on.").await;
+            bodies.extend(environment.model().raw_requests().pop());
+            assert_grow(&bodies);
+        }
+    }
 }
 
 #[tokio::test]
