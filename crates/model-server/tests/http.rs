@@ -187,7 +187,7 @@ async fn refusals_state_whether_and_when_to_retry() {
     let quota = r#"{"error":{"code":"insufficient_quota"}}"#;
     check("429 No", now, quota, Never, Some(1), UsageLimitExceeded).await;
     check("500 No", "x-should-retry: false\r\n", "", Never, None, HttpConnectionFailed).await;
-    check("409 Yes", "x-should-retry: true\r\n", "", Request, None, HttpConnectionFailed).await;
+    check("404 Yes", "x-should-retry: true\r\n", "", Request, None, HttpConnectionFailed).await;
     check("400 Bad", "", r#"{"error":{"message":"m"}}"#, Never, None, BadRequest).await;
     check("401 No", "", "", Never, None, Unauthorized).await;
     check("404 No", "", "", Never, None, HttpConnectionFailed).await;
