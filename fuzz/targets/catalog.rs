@@ -31,8 +31,9 @@ fuzz_target!(|text: &str| {
     match parse_listing(text.as_bytes()) {
         Ok(listed) => {
             let catalog = Catalog::hosted().with_listing(&listed);
-            let reported = |id: &str| catalog.models().iter().filter(|model| &*model.id == id);
-            assert!(listed.iter().all(|model| reported(&model.id).count() == 1));
+            let reported =
+                |id: &str| catalog.models().iter().filter(|model| &*model.id == id).count();
+            assert!(listed.iter().all(|model| reported(&model.id) == 1));
             assert!(catalog.default_model().is_some());
         }
         Err(reason) => assert!(!reason.is_empty()),
