@@ -267,7 +267,7 @@ fn an_error_without_a_turn_is_an_event() {
     check(&["--enable", "zork", "hello"], 2, "zork");
     check(&["--output-schema", "none.json", "hello"], 2, "none.json: No such file");
     check(&["--add-dir", "nowhere", "hello"], 2, "--add-dir: cannot use");
-    check(&["--model-provider", "nobody", "hello"], 1, "nobody");
+    check(&["--model-provider", "nobody", "hello"], 2, "nobody");
     check(&["-m", "echo", "resume", "none", "hello"], 1, "thread not found");
 }
 

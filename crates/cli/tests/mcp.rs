@@ -37,7 +37,7 @@ fn servers_are_added_listed_tested_and_removed() {
     assert!(tested.contains("two  failed: ") && tested.contains("cannot be reached"), "{tested}");
     run(&["remove", "two"], 0);
     assert_eq!(run(&["test"], 0).0, "one  ok, 1 tools\n");
-    assert!(run(&["login", "one"], 1).1.contains("only servers with `url` have logins"));
+    assert!(run(&["login", "one"], 2).1.contains("only servers with `url` have logins"));
     assert!(run(&["logout", "two"], 1).1.contains("no MCP server `two`"));
     assert!(run(&["get", "two"], 1).1.contains("no MCP server `two`"));
 }
