@@ -19,7 +19,15 @@ pub(super) const MALFORMED: &[(&str, &str)] = &[
     ),
     ("item-without-type", "the clients make an item of it without a type"),
     ("message-lone-surrogate", "half a character: the clients keep it, we replace it"),
+    ("no-objects", "the clients make an event of data that is no object"),
     ("not-utf8", "the Python client refuses the event, the others replace the bytes"),
+    ("output-only-at-the-end", "we read items that only the end names, the clients do not"),
+    ("output-unreadable-at-the-end", "we read items that only the end names, the clients do not"),
+    ("usage-fraction", "the clients check no numbers of the usage"),
+    ("usage-huge", "the clients check no numbers of the usage"),
+    ("usage-negative", "the clients check no numbers of the usage"),
+    ("usage-null-count", "the clients check no numbers of the usage"),
+    ("usage-text", "the clients check no numbers of the usage"),
     ("wrong-types", "the JavaScript client checks no types"),
 ];
 
