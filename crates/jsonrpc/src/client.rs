@@ -80,18 +80,33 @@ pub struct Client {
 /// requests are answered with -32601.
 pub struct Events {
     queue: mpsc::Receiver<Event>,
+    /// Events that were read.
+    read: u64,
 }
+
+/// A place in the stream of [`Event`]s: how many came before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position(u64);
 
 impl Events {
     /// Returns the next event; `None` once the connection has ended and all events are read. Cancel
     /// safe: no event is lost.
     pub async fn next(&mut self) -> Option<Event> {
-        self.queue.recv().await
+        let event = self.queue.recv().await?;
+        self.read += 1;
+        Some(event)
     }
 
     /// Returns the next event if one is already queued.
     pub fn try_next(&mut self) -> Option<Event> {
-        self.queue.try_recv().ok()
+        let event = self.queue.try_recv().ok()?;
+        self.read += 1;
+        Some(event)
+    }
+
+    /// Returns the next event if it came before `position`.
+    pub fn try_next_before(&mut self, position: Position) -> Option<Event> {
+        if self.read < position.0 { self.try_next() } else { None }
     }
 }
 
@@ -103,9 +118,9 @@ impl Client {
         let (sender, queue) = mpsc::channel(limits.events.max(1));
         let calls = Calls::default();
         let dispatch =
-            Dispatch { calls: calls.clone(), events: sender, outbox: outbox.downgrade() };
+            Dispatch { calls: calls.clone(), events: sender, sent: 0, outbox: outbox.downgrade() };
         tokio::spawn(dispatch.run(incoming));
-        (Self { outbox, next_id: Arc::default(), calls }, Events { queue })
+        (Self { outbox, next_id: Arc::default(), calls }, Events { queue, read: 0 })
     }
 
     /// Calls a method and waits for its result.
@@ -113,9 +128,25 @@ impl Client {
     /// # Errors
     /// See [`CallError`].
     pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, CallError> {
-        let result = self.call(M::NAME, params).await?;
-        read_result(&result)
-            .map_err(|error| CallError::Decode { method: M::NAME.to_owned(), error })
+        self.request_with_position::<M>(params).await.0
+    }
+
+    /// As [`Client::request`], with the place of the response among the events.
+    pub async fn request_with_position<M: Method>(
+        &self,
+        params: &M::Params,
+    ) -> (Result<M::Result, CallError>, Position) {
+        match self.call(M::NAME, params).await {
+            Ok(Response { outcome, position }) => {
+                let result = outcome.map_err(CallError::Rpc).and_then(|result| {
+                    read_result(&result)
+                        .map_err(|error| CallError::Decode { method: M::NAME.to_owned(), error })
+                });
+                (result, position)
+            }
+            // Everything came before the end of the connection.
+            Err(error) => (Err(error), Position(u64::MAX)),
+        }
     }
 
     /// Calls a method by name; `Value::Null` sends no parameters.
@@ -123,7 +154,7 @@ impl Client {
     /// # Errors
     /// See [`CallError`].
     pub async fn request_raw(&self, method: &str, params: &Value) -> Result<Value, CallError> {
-        let result = self.call(method, params).await?;
+        let result = self.call(method, params).await?.outcome.map_err(CallError::Rpc)?;
         read_result(&result).map_err(|error| CallError::Decode { method: method.to_owned(), error })
     }
 
@@ -164,17 +195,13 @@ impl Client {
         &self.outbox
     }
 
-    async fn call<P: Serialize>(
-        &self,
-        method: &str,
-        params: &P,
-    ) -> Result<Box<RawValue>, CallError> {
+    async fn call<P: Serialize>(&self, method: &str, params: &P) -> Result<Response, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let message = encode_request(&RequestId::Integer(id), method, params)?;
         // Registered before the request is sent, so that the response always finds its call.
         let (_registration, answer) = self.calls.register(id).ok_or(CallError::Closed)?;
         self.send(message)?;
-        answer.await.map_err(|_| CallError::Closed)?.map_err(CallError::Rpc)
+        answer.await.map_err(|_| CallError::Closed)
     }
 
     fn send(&self, message: bytes::Bytes) -> Result<(), CallError> {
@@ -182,10 +209,14 @@ impl Client {
     }
 }
 
-type Answer = Result<Box<RawValue>, ErrorObject>;
+/// The response to a call.
+struct Response {
+    outcome: Result<Box<RawValue>, ErrorObject>,
+    position: Position,
+}
 
 /// The calls in progress; `None` once the connection has ended.
-type Waiting = Option<HashMap<i64, oneshot::Sender<Answer>>>;
+type Waiting = Option<HashMap<i64, oneshot::Sender<Response>>>;
 
 #[derive(Clone)]
 struct Calls(Arc<Mutex<Waiting>>);
@@ -197,13 +228,13 @@ impl Default for Calls {
 }
 
 impl Calls {
-    fn register(&self, id: i64) -> Option<(Registration, oneshot::Receiver<Answer>)> {
+    fn register(&self, id: i64) -> Option<(Registration, oneshot::Receiver<Response>)> {
         let (sender, answer) = oneshot::channel();
         self.lock().as_mut()?.insert(id, sender);
         Some((Registration { calls: self.clone(), id }, answer))
     }
 
-    fn take(&self, id: i64) -> Option<oneshot::Sender<Answer>> {
+    fn take(&self, id: i64) -> Option<oneshot::Sender<Response>> {
         self.lock().as_mut()?.remove(&id)
     }
 
@@ -235,22 +266,25 @@ impl Drop for Registration {
 struct Dispatch {
     calls: Calls,
     events: mpsc::Sender<Event>,
+    /// Events that were sent.
+    sent: u64,
     outbox: WeakOutbox,
 }
 
 impl Dispatch {
-    async fn run(self, mut incoming: Inbox) {
+    async fn run(mut self, mut incoming: Inbox) {
         // Runs also when this task is dropped with its runtime.
-        let _end = EndCalls(&self.calls);
+        let _end = EndCalls(self.calls.clone());
         while let Some(incoming) = incoming.recv().await {
             let event = match incoming {
                 Incoming::Message(message) => self.sort(message),
                 Incoming::Malformed(malformed) => Some(Event::Fault(malformed.error)),
             };
-            if let Some(event) = event
-                && let Err(unread) = self.events.send(event).await
-            {
-                self.decline(unread.0);
+            if let Some(event) = event {
+                match self.events.send(event).await {
+                    Ok(()) => self.sent += 1,
+                    Err(unread) => self.decline(unread.0),
+                }
             }
         }
     }
@@ -268,7 +302,7 @@ impl Dispatch {
                 if let RequestId::Integer(id) = id
                     && let Some(caller) = self.calls.take(id)
                 {
-                    let _ = caller.send(outcome);
+                    let _ = caller.send(Response { outcome, position: Position(self.sent) });
                 }
                 None
             }
@@ -285,9 +319,9 @@ impl Dispatch {
     }
 }
 
-struct EndCalls<'a>(&'a Calls);
+struct EndCalls(Calls);
 
-impl Drop for EndCalls<'_> {
+impl Drop for EndCalls {
     fn drop(&mut self) {
         self.0.end();
     }

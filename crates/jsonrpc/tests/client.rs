@@ -235,3 +235,27 @@ async fn reading_stops_at_the_bound_of_unread_events() {
     assert!(events.try_next().is_none());
     drop(client);
 }
+
+#[tokio::test]
+async fn a_response_has_its_place_among_the_events() {
+    let (client, mut events, mut peer) = client();
+    let call = tokio::spawn(async move { client.request_with_position::<Reset>(&()).await });
+    let (id, ..) = request(&mut peer).await;
+    for message in [
+        encode_notification("before", &()).unwrap(),
+        encode_notification("before", &()).unwrap(),
+        encode_response(&id, &json!(null)),
+        encode_notification("after", &()).unwrap(),
+    ] {
+        peer.outbox.push(message).unwrap();
+    }
+    let (result, position) = call.await.unwrap();
+    result.unwrap();
+    for _ in 0..2 {
+        let event = events.try_next_before(position);
+        assert!(matches!(event, Some(Event::Notification { method, .. }) if method == "before"));
+    }
+    assert!(events.try_next_before(position).is_none());
+    let event = events.next().await;
+    assert!(matches!(event, Some(Event::Notification { method, .. }) if method == "after"));
+}

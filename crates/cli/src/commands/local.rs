@@ -87,7 +87,7 @@ impl LocalServer {
         Ok(Self { opened, client, events, serving, completed: None })
     }
 
-    /// Calls a method; what happens meanwhile goes to the observer.
+    /// Calls a method; what the server sends before its response goes to the observer.
     ///
     /// # Errors
     /// The server's refusal, which is [`Invalid`] for bad parameters, or the observer's.
@@ -97,15 +97,19 @@ impl LocalServer {
         observer: &mut impl Observer,
     ) -> anyhow::Result<M::Result> {
         let client = self.client.clone();
-        let mut call = std::pin::pin!(client.request::<M>(params));
-        loop {
+        let mut call = std::pin::pin!(client.request_with_position::<M>(params));
+        let (result, position) = loop {
             // The response first: later notifications are for the next call.
             tokio::select! {
                 biased;
-                result = &mut call => return result.map_err(|error| refused(M::NAME, error)),
+                response = &mut call => break response,
                 Some(event) = self.events.next() => self.take(event, observer).await?,
             }
+        };
+        while let Some(event) = self.events.try_next_before(position) {
+            self.take(event, observer).await?;
         }
+        result.map_err(|error| refused(M::NAME, error))
     }
 
     /// Runs a turn to its end. The first signal interrupts it.
