@@ -8,7 +8,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,7 +18,7 @@ use tokio::{sync::mpsc, task::AbortHandle, time};
 use crate::http_clients::HttpClients;
 use crate::local;
 use crate::open::{Refused, open};
-use crate::pacing::{Outlook, Pacer, Permit, Queue};
+use crate::pacing::{Arrival, Pacer, Permit};
 use crate::read::{DRAIN_TIMEOUT, drain, pump};
 use crate::websocket::{self, Outcome, Sockets};
 use crate::{
@@ -33,8 +32,6 @@ pub use models::ModelsAnswer;
 const MAX_BATCHES: usize = 64;
 /// Bytes of a request for each of its tokens, to compare it with a limit.
 const BYTES_PER_TOKEN: u64 = 4;
-/// A longer wait for the rate limit is reported.
-const REPORT_WAIT_AFTER: Duration = Duration::from_secs(5);
 
 /// A client's options beyond its providers.
 #[derive(Clone, Default)]
@@ -107,12 +104,33 @@ impl Client {
     /// within a Tokio runtime.
     #[must_use]
     pub fn stream_prompt(&self, provider: &Arc<Provider>, prompt: &Prompt) -> ResponseStream {
+        self.stream_prompt_of(&self.arrival(), provider, prompt)
+    }
+
+    /// The arrival of a request, for all of its tries.
+    #[must_use]
+    pub fn arrival(&self) -> Arrival {
+        self.inner.pacer.arrival()
+    }
+
+    /// As [`Self::stream_prompt`], for a try of the request that arrived at `arrival`. Its place is kept
+    /// after a refusal, for as long as the wait that the provider asks for, until `arrival` is dropped.
+    #[must_use]
+    pub fn stream_prompt_of(
+        &self,
+        arrival: &Arrival,
+        provider: &Arc<Provider>,
+        prompt: &Prompt,
+    ) -> ResponseStream {
         let (sender, batches) = mpsc::channel(MAX_BATCHES);
         let (inner, provider) = (Arc::clone(&self.inner), Arc::clone(provider));
         let (model, body) = (Arc::clone(&prompt.model), prompt.encode());
+        let arrival = arrival.clone();
         let task = tokio::spawn(async move {
             match provider.transport {
-                Transport::Http => respond(&inner, &provider, &model, body, &sender).await,
+                Transport::Http => {
+                    respond(&inner, &provider, (&model, &arrival), body, &sender).await;
+                }
                 Transport::Offline => respond_offline(&inner, provider, body, sender).await,
             }
         });
@@ -180,19 +198,24 @@ impl Drop for ResponseStream {
 async fn respond(
     inner: &Inner,
     provider: &Arc<Provider>,
-    model: &str,
+    (model, arrival): (&str, &Arrival),
     body: Bytes,
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
-    let permit = &mut admitted(&inner.pacer.queue(provider, model), &body, sender).await;
+    let queue = inner.pacer.queue(provider, model);
+    let permit =
+        &mut queue.admit_announced(body.len() as u64 / BYTES_PER_TOKEN, arrival, sender).await;
     let outcome = over_websocket(inner, provider, &body, permit, sender).await;
     if let Outcome::Delivered { limited } = outcome {
-        permit.report(None, limited);
+        match limited {
+            Some(wait) => permit.refused(Some(wait)),
+            None => permit.report(None),
+        }
         return;
     }
     match open(&inner.http, &inner.compression, provider, &body).await {
         Ok((provider, endpoint, opened)) => {
-            permit.report(opened.limits.rates.as_ref(), None);
+            permit.report(opened.limits.rates.as_ref());
             let limits = opened.limits.clone().into_events();
             if !limits.is_empty() {
                 // Ignored: the reader is gone.
@@ -209,8 +232,10 @@ async fn respond(
             }
             let is_limited = failure.kind == FailureKind::ResponseTooManyFailedAttempts;
             if failure.http_status.is_some() {
-                let wait = failure.retry_after.filter(|_| is_limited);
-                permit.report(limits.rates.as_ref(), wait);
+                permit.report(limits.rates.as_ref());
+            }
+            if is_limited {
+                permit.refused(failure.retry_after);
             }
             let mut events = limits.into_events();
             events.push(Event::Failed(failure));
@@ -218,26 +243,6 @@ async fn respond(
             let _ = sender.send(events).await;
         }
     }
-}
-
-/// Waits for the request's turn; a long wait is reported, once, as soon as it is foreseen.
-async fn admitted(queue: &Arc<Queue>, body: &Bytes, sender: &mpsc::Sender<Vec<Event>>) -> Permit {
-    let tokens = body.len() as u64 / BYTES_PER_TOKEN;
-    let Outlook { mut wait, ahead } = queue.outlook(tokens);
-    let admitted = queue.admit(tokens);
-    tokio::pin!(admitted);
-    if wait <= REPORT_WAIT_AFTER {
-        if let Ok(permit) = time::timeout(REPORT_WAIT_AFTER, &mut admitted).await {
-            return permit;
-        }
-        // The provider has refused another request meanwhile.
-        wait = queue.outlook(tokens).wait;
-    }
-    // Ignored: the reader is gone.
-    let _ = sender.send(vec![Event::Queued { wait, ahead }]).await;
-    let permit = admitted.await;
-    let _ = sender.send(vec![Event::Sent]).await;
-    permit
 }
 
 async fn respond_offline(

@@ -34,6 +34,7 @@ pub use failure::{Failure, excerpt, failure_from_status};
 pub use http_client::{FailureKind, Network, Retry, Secret, TlsFiles};
 pub use http_clients::connect;
 pub use local_server::LocalServer;
+pub use pacing::Arrival;
 pub use plan_usage::{Credits, PlanUsage, PlanWindow};
 pub use price::{Price, Prices, TierPrices, dollars};
 pub use prompt::{Prompt, Reasoning};

@@ -1,65 +1,56 @@
 //! Requests that share a key wait for their turn before the provider's rate limit, instead of being
 //! refused by it. A provider that reports no limits is never waited for.
 //!
-//! The requests of a key to one model form a queue, first come, first served: a thread has one request
-//! at a time, so that threads take turns. The state is what the provider reported last, less what has
-//! been sent since.
+//! The requests of a key to one model form a queue in the order of their arrival. A thread has one
+//! request at a time, so that threads take turns. A request that is refused, or withdrawn and made anew
+//! with more input, keeps its place. The state is what the provider reported last, less what has been
+//! sent since.
 
 mod meter;
+mod state;
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Mutex as Turnstile, Notify};
+use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
-use crate::Provider;
-use crate::rate_limits::{RateLimit, RateLimits};
-use meter::Meter;
+use crate::rate_limits::RateLimits;
+use crate::{Event, Provider};
+use state::{Position, State, Units};
 
 /// Most keys and models whose limits are kept; beyond it, those without requests are forgotten.
 const MAX_QUEUES: usize = 256;
 /// Longest wait before a request. A limit that needs longer answers the request itself, so that the
 /// user learns of it.
 const LONGEST: Duration = Duration::from_mins(10);
+/// A longer wait is announced.
+const LONG: Duration = Duration::from_secs(5);
+/// What a wait is foreseen after: the first report of a provider can mean several limits, the reports of
+/// requests that were sent with its request show which.
+const FORESEEN_AFTER: Duration = Duration::from_secs(1);
 
 /// The queues of all keys.
 #[derive(Default)]
 pub(crate) struct Pacer {
     queues: Mutex<HashMap<u64, Arc<Queue>>>,
     hasher: RandomState,
+    arrivals: AtomicU64,
 }
+
+/// When a request arrived, among all of a client: its place in the queue of its key and model. Kept from
+/// try to try, the tries share one place.
+#[derive(Debug, Clone)]
+pub struct Arrival(Arc<u64>);
 
 /// The requests of one key to one model.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// The first in the queue holds it. Tokio's mutex is fair.
-    turnstile: Turnstile<()>,
     state: Mutex<State>,
-    /// The provider reported its limits, or a request was withdrawn.
-    changed: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    /// Requests, tokens, tokens of the project.
-    meters: [Option<Meter>; 3],
-    /// Units of the requests that have no report yet.
-    pending: [f64; 3],
-    /// Requests in the queue, and their units.
-    waiting: usize,
-    waiting_units: [f64; 3],
-    /// The provider asked for this wait.
-    blocked: Option<Instant>,
-}
-
-/// Counts a request in the queue.
-struct Waiting<'q> {
-    queue: &'q Queue,
-    units: [f64; 3],
 }
 
 /// What a request that joins the queue can expect.
@@ -70,32 +61,32 @@ pub(crate) struct Outlook {
     pub(crate) ahead: usize,
 }
 
-impl<'q> Waiting<'q> {
-    fn new(queue: &'q Queue, units: [f64; 3]) -> Self {
-        let mut state = queue.state();
-        state.waiting += 1;
-        state.waiting_units = add(state.waiting_units, units);
-        drop(state);
-        Self { queue, units }
-    }
+/// A request in the queue.
+struct Waiting<'q> {
+    queue: &'q Queue,
+    position: Position,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.queue.state();
-        state.waiting = state.waiting.saturating_sub(1);
-        state.waiting_units = subtract(state.waiting_units, self.units);
+        self.queue.state().leave(self.position);
     }
 }
 
 /// Permission for one request. Dropped without a report, its units are given back.
 pub(crate) struct Permit {
     queue: Arc<Queue>,
-    units: [f64; 3],
+    arrival: Arrival,
+    units: Units,
     is_reported: bool,
 }
 
 impl Pacer {
+    /// The arrival of a request now.
+    pub(crate) fn arrival(&self) -> Arrival {
+        Arrival(Arc::new(self.arrivals.fetch_add(1, Ordering::Relaxed)))
+    }
+
     /// The queue of requests to `model` with the provider's key.
     pub(crate) fn queue(&self, provider: &Provider, model: &str) -> Arc<Queue> {
         let mut hasher = self.hasher.build_hasher();
@@ -111,36 +102,58 @@ impl Pacer {
 }
 
 impl Queue {
-    /// Waits until a request of about `tokens` fits into the limits.
-    pub(crate) async fn admit(self: &Arc<Self>, tokens: u64) -> Permit {
+    /// Waits until a request of about `tokens` fits into the limits, behind all that arrived before.
+    pub(crate) async fn admit(self: &Arc<Self>, tokens: u64, arrival: &Arrival) -> Permit {
         let units = units(tokens);
-        let _waiting = Waiting::new(self, units);
-        let _first = self.turnstile.lock().await;
+        let (position, turn) = self.state().join(*arrival.0, units);
+        let _waiting = Waiting { queue: self, position };
         loop {
-            let changed = self.changed.notified();
-            let wait = self.state().wait(&units, Instant::now());
-            if wait.is_zero() || wait > LONGEST {
-                break;
-            }
-            tokio::select! {
-                () = time::sleep(wait) => {}
-                () = changed => {}
+            let wait = self.state().wait_at(position, Instant::now());
+            match wait {
+                Some(wait) if wait.is_zero() || wait > LONGEST => break,
+                Some(wait) => {
+                    // Reports and earlier arrivals may change it.
+                    let _ = time::timeout(wait, turn.notified()).await;
+                }
+                None => turn.notified().await,
             }
         }
-        self.state().take(&units, Instant::now());
-        Permit { queue: Arc::clone(self), units, is_reported: false }
+        self.state().take(*arrival.0, &units, Instant::now());
+        Permit { queue: Arc::clone(self), arrival: arrival.clone(), units, is_reported: false }
     }
 
-    /// What a request of about `tokens` can expect that joins the queue now.
-    pub(crate) fn outlook(&self, tokens: u64) -> Outlook {
-        let state = self.state();
-        let (units, now) = (units(tokens), Instant::now());
-        let wait = match state.waiting {
-            0 => state.wait(&units, now),
-            _ => state.expected(&add(state.waiting_units, units), now),
-        };
-        let is_sent_at_once = state.waiting == 0 && wait > LONGEST;
-        Outlook { wait: if is_sent_at_once { Duration::ZERO } else { wait }, ahead: state.waiting }
+    /// As [`Self::admit`]; a long wait is announced to `events`, once.
+    pub(crate) async fn admit_announced(
+        self: &Arc<Self>,
+        tokens: u64,
+        arrival: &Arrival,
+        events: &mpsc::Sender<Vec<Event>>,
+    ) -> Permit {
+        let admitted = self.admit(tokens, arrival);
+        tokio::pin!(admitted);
+        let mut outlook = None;
+        for patience in [FORESEEN_AFTER, LONG - FORESEEN_AFTER] {
+            if let Ok(permit) = time::timeout(patience, &mut admitted).await {
+                return permit;
+            }
+            // Later the provider may have reported less, or refused another request.
+            outlook = Some(self.outlook(tokens, arrival));
+            if outlook.is_some_and(|outlook| outlook.wait > LONG) {
+                break;
+            }
+        }
+        if let Some(Outlook { wait, ahead }) = outlook {
+            // Ignored: the reader is gone.
+            let _ = events.send(vec![Event::Queued { wait, ahead }]).await;
+        }
+        let permit = admitted.await;
+        let _ = events.send(vec![Event::Sent]).await;
+        permit
+    }
+
+    /// What a request of about `tokens` can expect that joins the queue, or is in it.
+    pub(crate) fn outlook(&self, tokens: u64, arrival: &Arrival) -> Outlook {
+        self.state().outlook(*arrival.0, &units(tokens), Instant::now())
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -152,94 +165,37 @@ impl Permit {
     /// The provider reported limits before the request was sent.
     pub(crate) fn observe(&self, limits: Option<&RateLimits>) {
         self.queue.state().report(limits, Instant::now());
-        self.queue.changed.notify_one();
     }
 
-    /// The provider answered, with these limits, and perhaps with a refusal that asks for a wait. It
-    /// may report limits again in the course of its answer.
-    pub(crate) fn report(&mut self, limits: Option<&RateLimits>, refused_for: Option<Duration>) {
-        let now = Instant::now();
+    /// The provider answered, with these limits. It may report limits again in the course of its answer.
+    pub(crate) fn report(&mut self, limits: Option<&RateLimits>) {
         let mut state = self.queue.state();
         if !std::mem::replace(&mut self.is_reported, true) {
-            state.pending = subtract(state.pending, self.units);
+            state.answered(self.units);
         }
-        state.report(limits, now);
-        if let Some(wait) = refused_for.filter(|wait| *wait <= LONGEST) {
-            let until = now + wait;
-            state.blocked = Some(state.blocked.map_or(until, |blocked| blocked.max(until)));
-        }
-        drop(state);
-        self.queue.changed.notify_one();
+        state.report(limits, Instant::now());
+    }
+
+    /// The provider refused the request for its limit, and perhaps asks for a wait.
+    pub(crate) fn refused(&mut self, wait: Option<Duration>) {
+        self.report(None);
+        self.queue.state().refused(&self.arrival.0, self.units, wait, Instant::now());
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if self.is_reported {
-            return;
-        }
-        let now = Instant::now();
-        let mut state = self.queue.state();
-        state.pending = subtract(state.pending, self.units);
-        for (meter, units) in state.meters.iter_mut().zip(self.units) {
-            if let Some(meter) = meter {
-                meter.give_back(units, now);
-            }
-        }
-        drop(state);
-        self.queue.changed.notify_one();
-    }
-}
-
-impl State {
-    fn report(&mut self, limits: Option<&RateLimits>, now: Instant) {
-        let Some(limits) = limits else { return };
-        let RateLimits { requests, tokens, project_tokens } = limits;
-        let reports: [&Option<RateLimit>; 3] = [requests, tokens, project_tokens];
-        for ((meter, pending), report) in self.meters.iter_mut().zip(self.pending).zip(reports) {
-            *meter = report.as_ref().map(|report| Meter::new(report, pending, now));
-        }
-    }
-
-    fn wait(&self, units: &[f64; 3], now: Instant) -> Duration {
-        let blocked = self.blocked.map(|until| until.saturating_duration_since(now));
-        let meters = self.meters.iter().zip(units);
-        let waits = meters.filter_map(|(meter, units)| Some(meter.as_ref()?.wait(*units, now)));
-        waits.chain(blocked).max().unwrap_or_default()
-    }
-
-    /// The wait of the last of requests of these `units` altogether.
-    fn expected(&self, units: &[f64; 3], now: Instant) -> Duration {
-        let blocked = self.blocked.map(|until| until.saturating_duration_since(now));
-        let meters = self.meters.iter().zip(units);
-        let waits = meters.filter_map(|(meter, units)| Some(meter.as_ref()?.expected(*units, now)));
-        waits.chain(blocked).max().unwrap_or_default()
-    }
-
-    fn take(&mut self, units: &[f64; 3], now: Instant) {
-        self.pending = add(self.pending, *units);
-        for (meter, units) in self.meters.iter_mut().zip(units) {
-            if let Some(meter) = meter {
-                meter.take(*units, now);
-            }
+        if !self.is_reported {
+            self.queue.state().give_back(self.units, Instant::now());
         }
     }
 }
 
 /// A request, its tokens, and its tokens of the project.
-fn units(tokens: u64) -> [f64; 3] {
+fn units(tokens: u64) -> Units {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let tokens = tokens as f64;
     [1.0, tokens, tokens]
-}
-
-fn add(one: [f64; 3], other: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|n| one[n] + other[n])
-}
-
-/// Never below zero, whatever rounding leaves.
-fn subtract(one: [f64; 3], other: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|n| (one[n] - other[n]).max(0.0))
 }
 
 #[cfg(test)]

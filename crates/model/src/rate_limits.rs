@@ -73,14 +73,6 @@ impl RateLimit {
         u8::try_from(percent).unwrap_or(100)
     }
 
-    /// The period in which the limit refills, as far as the report shows it. All of it being available
-    /// agrees with every period.
-    #[must_use]
-    pub fn window(&self) -> Option<Duration> {
-        let window = self.agreeing_windows().next().filter(|_| !self.reset.is_zero())?;
-        Some(Duration::from_secs_f64(window))
-    }
-
     /// The windows, in seconds, with which the report agrees: then the reset is more precise than the
     /// whole number that remains. A provider that counts in fixed windows agrees with none.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -186,20 +178,6 @@ mod tests {
             assert_eq!(RateLimits::of_event(&event(bad.clone())), None, "{bad}");
         }
         assert_eq!(RateLimits::of_event(&Value::Null), None);
-    }
-
-    #[test]
-    fn a_window_is_known_when_the_report_shows_it() {
-        let window = |limit, remaining, seconds| {
-            let reset = Duration::from_secs_f64(seconds);
-            RateLimit { limit, remaining, reset }.window().map(|window| window.as_secs())
-        };
-        assert_eq!(window(20, 19, 3.0), Some(60));
-        assert_eq!(window(14_400, 14_399, 6.0), Some(86_400));
-        // All of it is available, in any window.
-        assert_eq!(window(20, 20, 0.0), None);
-        // A fixed window that ends in 30 s.
-        assert_eq!(window(20, 0, 30.0), None);
     }
 
     #[test]

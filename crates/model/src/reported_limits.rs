@@ -29,7 +29,7 @@ impl ReportedLimits {
 pub(crate) fn note(events: &[Event], permit: &mut Permit) {
     for event in events {
         if let Event::RateLimits(limits) = event {
-            permit.report(Some(limits), None);
+            permit.report(Some(limits));
         }
     }
 }

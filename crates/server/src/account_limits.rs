@@ -301,10 +301,10 @@ fn current(window: RateLimitWindow, now: i64) -> RateLimitWindow {
 
 fn rate_window(limit: &RateLimit, now: i64) -> RateLimitWindow {
     let reset = i64::try_from(limit.reset.as_millis().div_ceil(1000)).ok();
-    let minutes = limit.window().map(|window| window.as_secs() / 60).filter(|minutes| *minutes > 0);
     RateLimitWindow {
         used_percent: limit.used_percent().into(),
-        window_duration_mins: minutes.and_then(|minutes| i64::try_from(minutes).ok()),
+        // The headers do not state the window.
+        window_duration_mins: None,
         resets_at: reset.and_then(|reset| now.checked_add(reset)),
     }
 }

@@ -47,7 +47,8 @@ impl Conversation {
 
     /// Takes over the stored history, and completes one that a crash cut short.
     pub(crate) fn restore(&mut self, stored: Vec<Fragment>, cx: &mut Cx) {
-        let (mut history, mut waiting) = history::received(stored);
+        let (history, mut waiting) = history::received(stored);
+        let mut history = history::with_unique_calls(history);
         for fragment in history.iter_mut().chain(&mut waiting) {
             fragment.mark = fragment.effective_mark();
         }

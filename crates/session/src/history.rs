@@ -1,5 +1,6 @@
 //! The history that the model sees, as ready-made JSON fragments of the Responses API.
 
+mod call_ids;
 mod images;
 mod loaded_tools;
 
@@ -12,6 +13,8 @@ use crate::port::fragment::{Fragment, Head, Mark};
 use crate::port::item::{ToolContent, UserContent};
 use crate::port::prompt::{Prompt, PromptInput, weight};
 use crate::port::tool_set::FoundTool;
+use call_ids::CallIds;
+pub(crate) use call_ids::{with_call_id, with_unique_calls};
 pub(crate) use loaded_tools::{LoadedTools, compacted as compacted_searches, failed_search};
 
 /// The model's history in memory.
@@ -25,6 +28,7 @@ pub(crate) struct History {
     /// Tokens that the provider counted, and the weight that there was then.
     counted: Option<(i64, usize)>,
     loaded: LoadedTools,
+    call_ids: CallIds,
 }
 
 /// Bytes of JSON that make about a token.
@@ -52,6 +56,11 @@ impl History {
         &self.loaded
     }
 
+    /// The ids of its calls.
+    pub(crate) fn call_ids(&self) -> &CallIds {
+        &self.call_ids
+    }
+
     /// The input of a request with all of it.
     pub(crate) fn input(&self) -> PromptInput {
         let items = self.fragments.iter().map(|fragment| fragment.text.clone()).collect();
@@ -61,6 +70,7 @@ impl History {
     pub(crate) fn push(&mut self, fragment: Fragment) {
         let added = weight(&fragment.text);
         self.loaded.read(&fragment.text);
+        self.call_ids.read(&fragment.text);
         self.weight += added;
         if fragment.effective_mark() == Mark::Summarized {
             self.summarized += added;

@@ -11,6 +11,7 @@ mod input;
 mod kind;
 mod permissions;
 mod questions;
+mod received_calls;
 mod response;
 mod review;
 mod review_findings;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use crate::Id;
 use crate::calls::Calls;
+use crate::history::History;
 use crate::port::effect::{Answer, Record, Refusal};
 use crate::port::event::{Event, Status, TurnStatus, TurnView};
 use crate::port::fragment::Fragment;
@@ -33,6 +35,7 @@ pub(crate) use approval::Put;
 use compaction::Compaction;
 use ending::Ending;
 pub(crate) use kind::{Beginning, Kind};
+use received_calls::ReceivedCalls;
 pub(crate) use review::Review;
 
 /// See the module.
@@ -49,6 +52,7 @@ pub(crate) struct Turn {
     /// Failed tries of the current request.
     attempts: Attempts,
     calls: Calls,
+    received_calls: ReceivedCalls,
     /// Whether the model must be asked again though no call was made.
     again: bool,
     /// Whether a call has ended the work of the turn: the model gets no further request.
@@ -107,6 +111,7 @@ impl Turn {
             request: Request::None,
             attempts: Attempts::default(),
             calls: Calls::default(),
+            received_calls: ReceivedCalls::default(),
             again: asks_model,
             is_finished: false,
             made_calls: false,
@@ -154,6 +159,16 @@ impl Turn {
 
     fn has_id(&self, id: &str) -> bool {
         self.views().any(|view| &*view.id == id)
+    }
+
+    /// What the model knows: the thread's history, or a review's own.
+    fn history<'h>(&'h self, thread: &'h Thread) -> &'h History {
+        match &self.kind {
+            Kind::Review(review) => review.history(),
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+                thread.conversation.history()
+            }
+        }
     }
 
     /// Appends to the model's history, and stores it. A review's history is its own.

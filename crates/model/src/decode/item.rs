@@ -18,15 +18,14 @@ pub(super) fn added(json: &str) -> serde_json::Result<(String, ItemKind)> {
         #[serde(rename = "type")]
         kind: String,
         id: Option<String>,
-        #[serde(default)]
-        call_id: String,
-        #[serde(default)]
-        name: String,
+        call_id: Option<String>,
+        name: Option<String>,
         phase: Option<String>,
         #[serde(default)]
         action: serde_json::Value,
     }
     let Added { kind, id, call_id, name, phase, action } = serde_json::from_str(json)?;
+    let (call_id, name) = (call_id.unwrap_or_default(), name.unwrap_or_default());
     let kind = match kind.as_str() {
         "message" => ItemKind::Message { phase: phase.as_deref().and_then(Phase::from_name) },
         "reasoning" => ItemKind::Reasoning,
@@ -156,23 +155,23 @@ fn reasoning(json: &str) -> serde_json::Result<Item> {
 fn function_call(json: &str) -> serde_json::Result<Item> {
     #[derive(Deserialize)]
     struct Call {
-        call_id: String,
+        call_id: Option<String>,
         name: String,
         arguments: String,
     }
     let Call { call_id, name, arguments } = serde_json::from_str(json)?;
-    Ok(Item::FunctionCall { call_id, name, arguments })
+    Ok(Item::FunctionCall { call_id: call_id.unwrap_or_default(), name, arguments })
 }
 
 fn custom_tool_call(json: &str) -> serde_json::Result<Item> {
     #[derive(Deserialize)]
     struct Call {
-        call_id: String,
+        call_id: Option<String>,
         name: String,
         input: String,
     }
     let Call { call_id, name, input } = serde_json::from_str(json)?;
-    Ok(Item::CustomToolCall { call_id, name, input })
+    Ok(Item::CustomToolCall { call_id: call_id.unwrap_or_default(), name, input })
 }
 
 /// A search that the provider carries out itself has no call id, and is not read here.

@@ -131,6 +131,35 @@ fn whole_items_are_parsed_and_kept_as_received() {
 }
 
 #[test]
+fn calls_without_an_id_are_read() {
+    for id in [json!({}), json!({ "call_id": null }), json!({ "call_id": "" })] {
+        let call = |kind: &str, input: &str| {
+            let mut call = json!({ "type": kind, "name": "f" });
+            call[input] = "x".into();
+            call.as_object_mut().unwrap().extend(id.as_object().unwrap().clone());
+            call
+        };
+        let done = |item: Value| match one(
+            &json!({ "type": "response.output_item.done", "item": item }),
+        ) {
+            Event::ItemDone { item, .. } => item,
+            other => panic!("{other:?}"),
+        };
+        let (call_id, name) = (String::new(), "f".to_owned());
+        let (function, custom) =
+            (call("function_call", "arguments"), call("custom_tool_call", "input"));
+        one(&json!({ "type": "response.output_item.added", "item": function }));
+        let expect = Item::FunctionCall {
+            call_id: call_id.clone(),
+            name: name.clone(),
+            arguments: "x".into(),
+        };
+        assert_eq!(done(function), expect);
+        assert_eq!(done(custom), Item::CustomToolCall { call_id, name, input: "x".into() });
+    }
+}
+
+#[test]
 fn reasoning_drops_members_that_providers_refuse() {
     let check = |raw: &str, expect: &str| {
         let event = format!(r#"{{"type":"response.output_item.done","item":{raw}}}"#);

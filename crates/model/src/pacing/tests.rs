@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::rate_limits::RateLimit;
 
 /// A provider that admits `limit` requests a minute, refilled continuously.
 struct Limited {
@@ -46,20 +47,23 @@ impl Limited {
 
 /// One thread: turn after turn, each of one request that is sent again when it is refused.
 async fn thread(
-    queue: Arc<Queue>,
+    (pacer, queue): (Arc<Pacer>, Arc<Queue>),
     provider: Arc<Limited>,
     latency: Duration,
     end: Instant,
 ) -> usize {
     let mut turns = 0;
     while Instant::now() < end {
-        let mut permit = queue.admit(100).await;
+        let mut permit = queue.admit(100, &pacer.arrival()).await;
         // tidy: sleep in virtual time
         time::sleep(latency).await;
         let (is_admitted, limits, wait) = provider.request();
         // tidy: sleep in virtual time
         time::sleep(latency).await;
-        permit.report(Some(&limits), wait);
+        permit.report(Some(&limits));
+        if wait.is_some() {
+            permit.refused(wait);
+        }
         match wait {
             // tidy: sleep in virtual time
             Some(wait) => time::sleep(wait).await,
@@ -71,12 +75,13 @@ async fn thread(
 
 #[tokio::test(start_paused = true)]
 async fn fifty_threads_use_a_limit_of_twenty_a_minute_without_refusals() {
-    let (provider, queue) = (Arc::new(Limited::new(20.0)), Arc::new(Queue::default()));
+    let provider = Arc::new(Limited::new(20.0));
+    let queue = (Arc::new(Pacer::default()), Arc::new(Queue::default()));
     let end = Instant::now() + Duration::from_mins(11);
     let mut threads = JoinSet::new();
     for number in 0..50 {
         let latency = Duration::from_millis(20 + number * 7 % 300);
-        threads.spawn(thread(Arc::clone(&queue), Arc::clone(&provider), latency, end));
+        threads.spawn(thread(queue.clone(), Arc::clone(&provider), latency, end));
     }
     // tidy: sleep in virtual time
     time::sleep(Duration::from_mins(1)).await;
@@ -97,27 +102,46 @@ async fn fifty_threads_use_a_limit_of_twenty_a_minute_without_refusals() {
 
 #[tokio::test(start_paused = true)]
 async fn without_limits_requests_wait_for_nothing() {
-    let queue = Arc::new(Queue::default());
+    let requests = Requests::default();
     let started = Instant::now();
     for _ in 0..1_000 {
-        queue.admit(1_000_000).await.report(None, None);
+        requests.admit(1_000_000).await.report(None);
     }
     assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
+/// A queue, and arrivals at it.
+#[derive(Default, Clone)]
+struct Requests {
+    pacer: Arc<Pacer>,
+    queue: Arc<Queue>,
+}
+
+impl Requests {
+    async fn admit(&self, tokens: u64) -> Permit {
+        self.queue.admit(tokens, &self.pacer.arrival()).await
+    }
+
+    fn outlook(&self, tokens: u64) -> Outlook {
+        self.queue.outlook(tokens, &self.pacer.arrival())
+    }
+}
+
+fn requests(limit: u64, remaining: u64, reset: u64) -> RateLimits {
+    let limit = RateLimit { limit, remaining, reset: Duration::from_secs(reset) };
+    RateLimits { requests: Some(limit), ..RateLimits::default() }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_withdrawn_request_gives_its_place_to_the_next() {
-    let queue = Arc::new(Queue::default());
-    let limit = RateLimit { limit: 20, remaining: 1, reset: Duration::from_secs(57) };
-    let limits = RateLimits { requests: Some(limit), ..RateLimits::default() };
-    queue.admit(1).await.report(Some(&limits), None);
+    let queue = Requests::default();
+    queue.admit(1).await.report(Some(&requests(20, 1, 57)));
     let started = Instant::now();
     let first = queue.admit(1).await;
     let second = {
-        let queue = Arc::clone(&queue);
+        let queue = queue.clone();
         tokio::spawn(async move {
-            let mut permit = queue.admit(1).await;
-            permit.report(None, None);
+            queue.admit(1).await.report(None);
             started.elapsed()
         })
     };
@@ -127,51 +151,239 @@ async fn a_withdrawn_request_gives_its_place_to_the_next() {
     assert_eq!(second.await.unwrap(), Duration::ZERO);
     // A request that is dropped while it waits in the queue delays no other.
     let waiting = tokio::spawn({
-        let queue = Arc::clone(&queue);
-        async move { queue.admit(1).await.report(None, None) }
+        let queue = queue.clone();
+        async move { queue.admit(1).await.report(None) }
     });
     tokio::task::yield_now().await;
     waiting.abort();
     let _ = waiting.await;
-    queue.admit(1).await.report(None, None);
+    assert_eq!(queue.queue.state().waiting(), 0);
+    queue.admit(1).await.report(None);
     assert_eq!(started.elapsed(), Duration::from_secs(3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_holds_the_others_back_as_long_as_it_asks() {
-    let queue = Arc::new(Queue::default());
-    queue.admit(1).await.report(None, Some(Duration::from_secs(7)));
+    let queue = Requests::default();
+    queue.admit(1).await.refused(Some(Duration::from_secs(7)));
     let started = Instant::now();
-    queue.admit(1).await.report(None, Some(Duration::from_mins(11)));
+    queue.admit(1).await.refused(Some(Duration::from_mins(11)));
     assert_eq!(started.elapsed(), Duration::from_secs(7));
     // A wait that long is the user's to learn of, from the provider's answer.
-    queue.admit(1).await.report(None, None);
+    queue.admit(1).await.report(None);
     assert_eq!(started.elapsed(), Duration::from_secs(7));
+}
+
+/// Requests of arrivals that a client keeps, and the order in which they are sent.
+#[derive(Default, Clone)]
+struct Order {
+    requests: Requests,
+    sent: Arc<Mutex<Vec<(usize, Duration)>>>,
+}
+
+impl Order {
+    fn join(&self, number: usize, arrival: &Arrival) -> tokio::task::JoinHandle<()> {
+        let (order, arrival, started) = (self.clone(), arrival.clone(), Instant::now());
+        tokio::spawn(async move {
+            let mut permit = order.requests.queue.admit(1, &arrival).await;
+            permit.report(None);
+            order.sent.lock().unwrap().push((number, started.elapsed()));
+        })
+    }
+
+    fn numbers(&self) -> Vec<usize> {
+        self.sent.lock().unwrap().iter().map(|(number, _)| *number).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_keeps_its_place() {
+    let order = Order::default();
+    let arrivals: Vec<Arrival> = (0..4).map(|_| order.requests.pacer.arrival()).collect();
+    let queue = &order.requests.queue;
+    // Two requests fit into each six seconds.
+    let mut permit = queue.admit(1, &arrivals[0]).await;
+    permit.report(Some(&requests(2, 0, 6)));
+    permit.refused(Some(Duration::from_secs(6)));
+    drop(permit);
+    for number in 1..4 {
+        drop(order.join(number, &arrivals[number]));
+    }
+    let outlook = Outlook { wait: Duration::from_secs(12), ahead: 3 };
+    tokio::task::yield_now().await;
+    assert_eq!(queue.outlook(1, &arrivals[3]), outlook);
+    // It comes again a little after the wait, as clients that were refused do not return at once.
+    // tidy: sleep in virtual time
+    time::sleep(Duration::from_millis(6_500)).await;
+    assert_eq!(order.numbers(), [1], "one place in the window is kept");
+    order.join(0, &arrivals[0]).await.unwrap();
+    assert_eq!(order.numbers(), [1, 0]);
+    // tidy: sleep in virtual time
+    time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(order.numbers(), [1, 0, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_kept_for_no_longer_than_its_request() {
+    for gives_up in [true, false] {
+        let queue = Requests::default();
+        let arrival = queue.pacer.arrival();
+        let mut permit = queue.queue.admit(1, &arrival).await;
+        permit.report(Some(&requests(1, 0, 6)));
+        permit.refused(Some(Duration::from_secs(6)));
+        drop(permit);
+        let started = Instant::now();
+        // Otherwise the request waits longer than it was asked to.
+        let kept = (!gives_up).then_some(arrival);
+        queue.admit(1).await.report(None);
+        let waited = if gives_up { 6 } else { 12 };
+        assert_eq!(started.elapsed(), Duration::from_secs(waited));
+        drop(kept);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_withdrawn_and_made_anew_keeps_its_place() {
+    let order = Order::default();
+    let arrivals: Vec<Arrival> = (0..3).map(|_| order.requests.pacer.arrival()).collect();
+    order.requests.admit(1).await.report(Some(&requests(20, 0, 60)));
+    let first = order.join(0, &arrivals[0]);
+    let second = order.join(1, &arrivals[1]);
+    tokio::task::yield_now().await;
+    first.abort();
+    // Before the first one is gone, and behind the second one.
+    let anew = order.join(0, &arrivals[0]);
+    assert_eq!(order.requests.queue.outlook(1, &arrivals[2]).ahead, 2);
+    let (anew, second) = tokio::join!(anew, second);
+    (anew.unwrap(), second.unwrap());
+    let seconds = |(number, wait): &(usize, Duration)| (*number, wait.as_secs());
+    let sent: Vec<_> = order.sent.lock().unwrap().iter().map(seconds).collect();
+    assert_eq!(sent, [(0, 3), (1, 6)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_outlook_counts_those_ahead() {
-    let queue = Arc::new(Queue::default());
+    let queue = Requests::default();
     let outlook = |seconds, ahead| Outlook { wait: Duration::from_secs(seconds), ahead };
     assert_eq!(queue.outlook(1_000_000), outlook(0, 0));
-    let limit = RateLimit { limit: 20, remaining: 0, reset: Duration::from_secs(60) };
-    let limits = RateLimits { requests: Some(limit), ..RateLimits::default() };
-    queue.admit(1).await.report(Some(&limits), None);
-    let mut waiting = JoinSet::new();
+    queue.admit(1).await.report(Some(&requests(20, 0, 60)));
+    let (mut waiting, mut arrivals) = (JoinSet::new(), Vec::new());
     for ahead in 0..50 {
         assert_eq!(queue.outlook(1), outlook(3 * (ahead as u64 + 1), ahead));
-        let queue = Arc::clone(&queue);
-        waiting.spawn(async move { queue.admit(1).await.report(None, None) });
+        let (queue, arrival) = (queue.clone(), queue.pacer.arrival());
+        arrivals.push(arrival.clone());
+        waiting.spawn(async move { queue.queue.admit(1, &arrival).await.report(None) });
         tokio::task::yield_now().await;
     }
+    // Those behind do not count.
+    assert_eq!(queue.queue.outlook(1, &arrivals[9]), outlook(30, 9));
     drop(waiting);
     tokio::task::yield_now().await;
     assert_eq!(queue.outlook(1), outlook(3, 0), "those that withdrew do not count");
     // A limit that needs longer is for the provider to report.
-    let limit = RateLimit { reset: Duration::from_secs(86_400), ..limit };
-    let limits = RateLimits { requests: Some(RateLimit { limit: 1, ..limit }), ..limits };
-    queue.admit(1).await.report(Some(&limits), None);
+    queue.admit(1).await.report(Some(&requests(1, 0, 86_400)));
     assert_eq!(queue.outlook(1), outlook(0, 0));
+}
+
+/// A provider that admits six requests in each six seconds, counted in fixed windows, and reports other
+/// limits that matter to none of them: one of them is smaller than a request, and resets at once.
+struct Windows {
+    window: Mutex<(Instant, u64)>,
+    refused: AtomicUsize,
+}
+
+impl Windows {
+    const LIMIT: u64 = 6;
+    const LENGTH: Duration = Duration::from_secs(6);
+
+    fn request(&self) -> (RateLimits, Option<Duration>) {
+        let mut window = self.window.lock().unwrap();
+        if window.0.elapsed() >= Self::LENGTH {
+            *window = (Instant::now(), 0);
+        }
+        window.1 += 1;
+        let (reset, sent) = (Self::LENGTH - window.0.elapsed(), window.1);
+        let refused = (sent > Self::LIMIT).then_some(reset);
+        self.refused.fetch_add(usize::from(refused.is_some()), Ordering::Relaxed);
+        let limit = |limit, remaining, reset| Some(RateLimit { limit, remaining, reset });
+        let limits = RateLimits {
+            requests: limit(Self::LIMIT, Self::LIMIT.saturating_sub(sent), reset),
+            tokens: limit(100_000, 90_000, Duration::from_mins(6)),
+            project_tokens: limit(1_000, 10, Duration::from_millis(1)),
+        };
+        (limits, refused)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outlook_of_fixed_windows_is_right() {
+    const TOKENS: u64 = 3_000;
+    let requests = Requests::default();
+    let provider =
+        Windows { window: Mutex::new((Instant::now(), 0)), refused: AtomicUsize::new(0) };
+    let provider = Arc::new(provider);
+    let mut threads = JoinSet::new();
+    for number in 0..20_usize {
+        let (requests, provider) = (requests.clone(), Arc::clone(&provider));
+        threads.spawn(async move {
+            let (arrival, started) = (requests.pacer.arrival(), Instant::now());
+            let (mut foreseen, mut tries) = (None, 0);
+            loop {
+                let (events, mut announced) = mpsc::channel::<Vec<Event>>(9);
+                let joined = Instant::now();
+                let announces = async {
+                    let Some(Event::Queued { wait, .. }) = announced.recv().await?.pop() else {
+                        return None;
+                    };
+                    Some(started.elapsed() + wait)
+                };
+                let admitted = async {
+                    let permit = requests.queue.admit_announced(TOKENS, &arrival, &events).await;
+                    drop(events);
+                    permit
+                };
+                let (mut permit, wait) = tokio::join!(admitted, announces);
+                assert_eq!(wait.is_some(), joined.elapsed() > LONG, "long waits are announced");
+                foreseen = foreseen.or(wait);
+                tries += 1;
+                let sent = started.elapsed();
+                let (limits, refused) = provider.request();
+                // tidy: sleep in virtual time
+                time::sleep(Duration::from_millis(100)).await;
+                permit.report(Some(&limits));
+                let Some(wait) = refused else { return (number, tries, foreseen, sent) };
+                permit.refused(refused);
+                drop(permit);
+                // tidy: sleep in virtual time
+                time::sleep(wait + wait.mul_f64(0.05)).await;
+            }
+        });
+        // tidy: sleep in virtual time
+        time::sleep(Duration::from_millis(16)).await;
+    }
+    let mut sent = Vec::new();
+    while let Some(done) = threads.join_next().await {
+        sent.push(done.unwrap());
+    }
+    sent.sort_unstable_by_key(|(_, _, _, sent)| *sent);
+    let refused = provider.refused.load(Ordering::Relaxed);
+    assert!(refused <= 1, "{refused} refusals: {sent:?}");
+    assert!(sent.iter().all(|(_, tries, ..)| *tries <= 2), "{sent:?}");
+    let last = sent.last().unwrap().3;
+    assert!(last <= Duration::from_secs(19), "{sent:?}");
+    let foreseen: Vec<_> = sent
+        .iter()
+        .filter_map(|(number, _, foreseen, sent)| Some((number, (*foreseen)?, sent)))
+        .collect();
+    assert!(foreseen.len() >= 12, "{sent:?}");
+    for (number, foreseen, sent) in foreseen {
+        let ratio = foreseen.as_secs_f64() / sent.as_secs_f64();
+        assert!((0.7..=1.3).contains(&ratio), "{number}: {foreseen:?} foreseen, sent at {sent:?}");
+    }
+    // In the order of arrival but for what comes again within the last moments of its wait.
+    for (place, (number, ..)) in sent.iter().enumerate() {
+        assert!(number.abs_diff(place) <= 6, "{sent:?}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use config::Config;
 use http_client::retry::Wait;
+use model::Arrival;
 use model::catalog::ModelInfo;
 use session::{Failure, FailureKind, Id, ModelEvent, Prompt, Settings};
 
@@ -34,6 +35,8 @@ pub(crate) struct ModelStream {
     options: Arc<Options>,
     /// The response that streams in.
     current: Option<(u64, Response)>,
+    /// Of the request whose response has not begun: tries of it share a place in the queue of its key.
+    arrival: Option<Arrival>,
     /// Budgets that requests ask for, by the turns that they started and that have not begun here.
     requested: Vec<(Id, TurnBudget)>,
     running: Option<RunningTurn>,
@@ -87,6 +90,7 @@ impl ModelStream {
             accounts,
             options,
             current: None,
+            arrival: None,
             requested: Vec::new(),
             running: None,
             ended: None,
@@ -161,6 +165,7 @@ impl ModelStream {
 
     /// The running turn has ended.
     pub(super) fn turn_ended(&mut self) {
+        self.arrival = None;
         self.ended = self.running.take().map(|running| RunningTurn { pause: None, ..running });
     }
 
@@ -187,7 +192,8 @@ impl ModelStream {
         let cache_key = self.thread.to_string();
         match self.request(prompt, cache_key, (config, user_agent)) {
             Ok(request) => {
-                let request = Unsent { takes_notice: true, ..request };
+                let arrival = self.arrival.get_or_insert_with(|| self.client.arrival());
+                let request = Unsent { takes_notice: true, arrival: arrival.clone(), ..request };
                 self.current = Some((sample, Response::begin(request)));
                 None
             }
@@ -253,6 +259,7 @@ impl ModelStream {
         );
         Ok(Unsent {
             client: self.client.clone(),
+            arrival: self.client.arrival(),
             provider,
             prompt,
             cache_key,
@@ -275,11 +282,14 @@ impl ModelStream {
 
     /// What the model stream reports next. Cancel safe.
     pub(super) async fn next(&mut self) -> FromModel {
-        let Self { current, running, .. } = self;
+        let Self { current, running, arrival, .. } = self;
         tokio::select! {
             biased;
             input = over_budget(running) => FromModel::OverBudget(input),
-            (sample, events) = next_events(current) => FromModel::Events(sample, events),
+            (sample, events) = next_events(current) => {
+                arrival.take_if(|_| events.iter().any(is_response));
+                FromModel::Events(sample, events)
+            }
         }
     }
 
@@ -293,6 +303,11 @@ impl ModelStream {
 fn own_budget(limits: BudgetLimits, max_tokens: Option<i64>) -> Budgets {
     let tokens = limits.tokens.into_iter().chain(max_tokens).min();
     Budgets::new(BudgetLimits { tokens, ..limits })
+}
+
+/// Whether the event is part of a response, so that its request needs no place in a queue any longer.
+fn is_response(event: &ModelEvent) -> bool {
+    !matches!(event, ModelEvent::Notice(_) | ModelEvent::Sent | ModelEvent::Failed(_))
 }
 
 /// The next events of the response. Never resolves without a response.

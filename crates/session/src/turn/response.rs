@@ -25,7 +25,7 @@ use crate::thread::Thread;
 use crate::tools::{self, RejectedCall, ToolCall};
 
 /// Bytes shown of an item that only the provider knows.
-const MAX_SHOWN: usize = 4_096;
+pub(super) const MAX_SHOWN: usize = 4_096;
 
 impl Turn {
     /// Asks the model.
@@ -142,6 +142,7 @@ impl Turn {
         if let Request::Streaming(sample) = &mut self.request {
             sample.count(raw.len(), &thread.cx)?;
         }
+        let Some((raw, item)) = self.admit_item(index, raw, item, thread) else { return Ok(()) };
         self.remember(vec![Fragment::summarized(raw.clone())], thread);
         let Request::Streaming(sample) = &mut self.request else { return Ok(()) };
         let planning = thread.configuration.is_planning();
@@ -184,7 +185,7 @@ impl Turn {
             }
             ModelItem::Other { kind, call_id } => {
                 sample.replace(index, cx);
-                self.unknown_item(kind, call_id, raw, thread);
+                self.unknown_item(kind, call_id, &raw, thread);
             }
         }
         Ok(())
@@ -213,14 +214,18 @@ impl Turn {
 
     /// Answers a call that cannot be read or is one too many, and shows it as failed.
     fn reject_call(&mut self, number: u64, called: Called, message: String, thread: &mut Thread) {
+        self.show_rejected_call(&called, &message, thread);
+        self.calls.push_answered(number, called, message);
+    }
+
+    pub(super) fn show_rejected_call(&self, called: &Called, message: &str, thread: &mut Thread) {
         let is_json = called.kind != CallKind::Custom;
         let arguments = is_json.then(|| serde_json::from_str(&called.input).ok()).flatten();
         let cwd = &thread.configuration.settings().cwd;
         let rejected = RejectedCall { input: &called.input, arguments, cwd, thread: &thread.id };
         let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
         let item = tools::rejected_item(&tools, &called.name, thread.cx.item_id(), &rejected);
-        thread.cx.failed_item(&self.view.id, item, &message);
-        self.calls.push_answered(number, called, message);
+        thread.cx.failed_item(&self.view.id, item, message);
     }
 
     /// Shows an item that only the provider knows, and answers it where the model waits for that.
@@ -253,6 +258,7 @@ impl Turn {
 
     fn response_completed(&mut self, usage: ResponseUsage, thread: &mut Thread) {
         self.attempts = Attempts::default();
+        self.received_calls.clear();
         self.close_sample(UNFINISHED, thread);
         let history = match &mut self.kind {
             Kind::Review(review) => review.history_mut(),

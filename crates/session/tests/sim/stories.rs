@@ -2,13 +2,13 @@
 
 use session::{
     Author, Effect, Event, Failure, FailureKind, Input, Item, ItemStatus, Mode, ModelEvent,
-    ModelNotice, Overrides, Record, ResponseSource, ResponseUsage, Restored, Retry, SandboxPolicy,
-    Status, TurnStatus, Usage, Verification,
+    ModelNotice, Overrides, Record, ResponseSource, ResponseUsage, Retry, SandboxPolicy, Status,
+    TurnStatus, Usage, Verification,
 };
 
 use crate::response::{Output, cut, exec, failed, patch, respond, say, tty, write};
 use crate::scenarios;
-use crate::script::{Script, fragment, settings, text};
+use crate::script::{Script, text};
 use crate::simulation::{Order, Simulation};
 
 pub(crate) fn run(script: &Script) -> Simulation {
@@ -494,14 +494,6 @@ fn completions_of_a_truncated_history_are_stored() {
     let output = sim.output_of("y");
     assert!(output.contains("aborted"), "{output}");
     assert_eq!(sim.ends(), [TurnStatus::Completed; 2]);
-    let call = r#"{"type":"function_call","call_id":"twice","name":"x","arguments":""}"#;
-    let mut script = Script::new(&[]);
-    script.restored = Restored {
-        history: Some(vec![fragment(call), fragment(call)]),
-        introduced: Some(settings()),
-        ..Restored::default()
-    };
-    run(&script);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::catalog::ModelInfo;
-use model::{Client, Event, Failure, Provider, ResponseStream};
+use model::{Arrival, Client, Event, Failure, Provider, ResponseStream};
 use session::{ModelEvent, Prompt};
 
 use crate::convert;
@@ -30,6 +30,7 @@ enum State {
 /// A request that is not sent yet.
 pub(super) struct Unsent {
     pub(super) client: Client,
+    pub(super) arrival: Arrival,
     pub(super) provider: Arc<Provider>,
     pub(super) prompt: Prompt,
     pub(super) cache_key: String,
@@ -91,13 +92,13 @@ impl Unsent {
     }
 
     fn send(self, admission: Admission) -> Streaming {
-        let Self { client, provider, mut prompt, cache_key, info, meter, budgets, takes_notice } =
-            self;
+        let Self { client, arrival, provider, mut prompt, cache_key, info, .. } = self;
+        let (meter, budgets, takes_notice) = (self.meter, self.budgets, self.takes_notice);
         if let Some(notice) = admission.notice.as_deref().filter(|_| takes_notice) {
             prompt.add_notice(notice);
         }
         let prompt = convert::model::prompt(prompt, &cache_key, &info);
-        let stream = client.stream_prompt(&provider, &prompt);
+        let stream = client.stream_prompt_of(&arrival, &provider, &prompt);
         Streaming {
             stream,
             meter,

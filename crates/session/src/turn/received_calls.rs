@@ -1,0 +1,142 @@
+//! Recognizes calls that a provider sends repeatedly, so that no call runs twice.
+//!
+//! A response has each call id once. A request that is sent again because its response was cut can
+//! return calls that have run; a call with the same id and another content is a new one, because some
+//! model servers count their calls from zero in each response.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::response::MAX_SHOWN;
+use super::{Request, Turn};
+use crate::calls::Called;
+use crate::history::{self, CallKind, is_output};
+use crate::port::model::ModelItem;
+use crate::port::tool_set::TOOL_SEARCH;
+use crate::processes::output;
+use crate::thread::Thread;
+
+/// The calls of the current response and of its tries that were cut, by the provider's id.
+#[derive(Default)]
+pub(super) struct ReceivedCalls(BTreeMap<String, Received>);
+
+struct Received {
+    /// The try that it last came with.
+    sample: u64,
+    call: ModelItem,
+    /// Whether a repetition was shown to the clients.
+    is_reported: bool,
+}
+
+/// What a call is to those before it.
+enum Occurrence {
+    New,
+    /// It must not run; the clients are shown the reason, once for each id.
+    Repeated(Option<String>),
+}
+
+impl ReceivedCalls {
+    /// Takes a call of the try `sample`. Calls without an id cannot be told apart: each is new.
+    fn receive(&mut self, sample: u64, call_id: &str, call: &ModelItem) -> Occurrence {
+        if call_id.is_empty() {
+            return Occurrence::New;
+        }
+        let repeated = match self.0.get_mut(call_id) {
+            Some(earlier) if earlier.sample == sample => Some((earlier, "")),
+            Some(earlier) if earlier.call == *call => Some((earlier, " before it was cut")),
+            _ => None,
+        };
+        let Some((earlier, when)) = repeated else {
+            let received = Received { sample, call: call.clone(), is_reported: false };
+            self.0.insert(call_id.to_owned(), received);
+            return Occurrence::New;
+        };
+        let is_reported = std::mem::replace(&mut earlier.is_reported, true);
+        let reason = format!(
+            "the provider sent a call with the id `{call_id}` in this response already{when}; this \
+             repetition was not carried out"
+        );
+        Occurrence::Repeated((!is_reported).then_some(reason))
+    }
+
+    /// The response is whole: the next one is about something else.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Turn {
+    /// The item as it enters the history: with a call id that no other call there has. `None` for a
+    /// call that the provider sent before.
+    pub(super) fn admit_item(
+        &mut self,
+        index: usize,
+        raw: &Arc<str>,
+        mut item: ModelItem,
+        thread: &mut Thread,
+    ) -> Option<(Arc<str>, ModelItem)> {
+        let Request::Streaming(sample) = &mut self.request else { return None };
+        let Some(id) = call_id(&mut item).cloned() else {
+            return Some((raw.clone(), item));
+        };
+        match self.received_calls.receive(sample.number(), &id, &item) {
+            Occurrence::New => {
+                let Some(new) = self.history(thread).call_ids().replacement(&id) else {
+                    return Some((raw.clone(), item));
+                };
+                let raw = history::with_call_id(raw, &new);
+                call_id(&mut item)?.clone_from(&new);
+                Some((raw, item))
+            }
+            Occurrence::Repeated(reason) => {
+                sample.replace(index, &mut thread.cx);
+                // The model learns from the output of the first one how that ended.
+                self.again = true;
+                if let Some(reason) = reason {
+                    self.show_repeated_call(raw, item, &reason, thread);
+                }
+                None
+            }
+        }
+    }
+
+    fn show_repeated_call(&self, raw: &str, item: ModelItem, reason: &str, thread: &mut Thread) {
+        let called = match item {
+            ModelItem::FunctionCall { call_id, name, arguments } => {
+                Called { call_id, kind: CallKind::Function, name, input: arguments }
+            }
+            ModelItem::CustomToolCall { call_id, name, input } => {
+                Called { call_id, kind: CallKind::Custom, name, input }
+            }
+            ModelItem::ToolSearchCall { call_id, arguments } => Called {
+                call_id,
+                kind: CallKind::ToolSearch,
+                name: TOOL_SEARCH.to_owned(),
+                input: arguments,
+            },
+            ModelItem::Other { kind, call_id } => Called {
+                call_id: call_id.unwrap_or_default(),
+                kind: CallKind::Other(kind.clone()),
+                name: kind,
+                input: output::shorten(raw, MAX_SHOWN),
+            },
+            _ => return,
+        };
+        self.show_rejected_call(&called, reason, thread);
+    }
+}
+
+/// The id of a call whose output the model waits for.
+fn call_id(item: &mut ModelItem) -> Option<&mut String> {
+    match item {
+        ModelItem::FunctionCall { call_id, .. }
+        | ModelItem::CustomToolCall { call_id, .. }
+        | ModelItem::ToolSearchCall { call_id, .. } => Some(call_id),
+        ModelItem::Other { kind, call_id } if !is_output(kind) => call_id.as_mut(),
+        ModelItem::Other { .. }
+        | ModelItem::Message { .. }
+        | ModelItem::Reasoning { .. }
+        | ModelItem::WebSearch { .. }
+        | ModelItem::ImageGeneration(_) => None,
+    }
+}
