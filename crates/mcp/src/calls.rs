@@ -2,6 +2,7 @@
 //! of progress; and their time limit, which does not run while the user is asked.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,9 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 use crate::server::Progress;
+
+/// Questions to the user of one request; further ones are refused.
+const MAX_QUESTIONS: usize = 20;
 
 /// Requests in progress, oldest first.
 #[derive(Default)]
@@ -31,6 +35,8 @@ pub(crate) struct ActiveCall {
     progress: Option<mpsc::Sender<Progress>>,
     /// Questions to the user that have no answer.
     asking: watch::Sender<usize>,
+    /// Questions to the user so far.
+    asked: AtomicUsize,
 }
 
 /// Removes a request from those in progress.
@@ -48,13 +54,18 @@ impl ActiveCall {
         turn: Option<String>,
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Arc<Self> {
-        Arc::new(Self { holder, turn, progress, asking: watch::Sender::new(0) })
+        let (asking, asked) = (watch::Sender::new(0), AtomicUsize::new(0));
+        Arc::new(Self { holder, turn, progress, asking, asked })
     }
 
-    /// While the guard lives, the time limit does not run.
-    pub(crate) fn ask(self: &Arc<Self>) -> Asking {
+    /// Begins a question; `None` when the request has asked too many. While the guard lives, the time
+    /// limit does not run.
+    pub(crate) fn ask(self: &Arc<Self>) -> Option<Asking> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= MAX_QUESTIONS {
+            return None;
+        }
         self.asking.send_modify(|asking| *asking += 1);
-        Asking(self.clone())
+        Some(Asking(self.clone()))
     }
 
     /// Reports progress; a receiver that is behind misses it.
@@ -83,8 +94,8 @@ impl ActiveCall {
                 () = tokio::time::sleep(left), if !is_asking => {
                     let seconds = limit.as_secs();
                     let message = format!(
-                        "the server did not answer within {seconds} s (`tool_timeout_sec`); it was \
-                         told that the request is cancelled"
+                        "the server did not answer within {seconds} s (`tool_timeout_sec`); the \
+                         request was cancelled"
                     );
                     return Err(Error::new(ErrorKind::TimedOut, message));
                 }
@@ -149,7 +160,7 @@ mod tests {
         let asked = async {
             // tidy: sleep the clock is paused: it passes at once
             tokio::time::sleep(second).await;
-            let asking = call.ask();
+            let asking = call.ask().expect("the first question");
             // tidy: sleep the clock is paused: it passes at once
             tokio::time::sleep(100 * second).await;
             drop(asking);

@@ -115,17 +115,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// An error with its sources.
+/// An error with its sources, quoted as text of a server, which it may contain.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    quoted(&text)
+    quoted(&http_client::error_chain(error))
 }

@@ -56,7 +56,7 @@ struct Inner {
 struct Servers {
     by_definition: HashMap<Arc<Definition>, Server>,
     by_holder: HashMap<String, Vec<Server>>,
-    /// The server ends: nothing is started any more.
+    /// The server ends: nothing is started.
     is_closed: bool,
 }
 
@@ -154,7 +154,7 @@ impl Pool {
         servers
     }
 
-    /// Ends all servers, and starts none any more.
+    /// Ends all servers. Later ones are not started.
     pub async fn close(&self) {
         let servers: Vec<Server> = {
             let mut servers = self.inner.lock();
@@ -173,7 +173,7 @@ impl Pool {
 }
 
 impl Held {
-    /// Replaces the servers of the holder. One that nobody wants any longer ends at once, because its
+    /// Replaces the servers of the holder. One without a holder ends at once, because its
     /// configuration changed.
     pub fn update(&self, folder: &Path, definitions: Vec<Definition>) {
         let Some(pool) = self.pool.upgrade() else { return };

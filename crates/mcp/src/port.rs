@@ -58,7 +58,7 @@ pub trait Audience: Send + Sync {
 }
 
 /// A question of a server to the user.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elicitation {
     pub server: String,
     /// Whose clients are asked: of the first one that has any.
@@ -71,7 +71,7 @@ pub struct Elicitation {
 }
 
 /// How a server asks.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ElicitationMode {
     /// With a form, whose fields the schema describes.
     Form { schema: Value },
@@ -85,6 +85,13 @@ pub struct Answer {
     pub action: Action,
     /// Values of the form, complete and checked ([`crate::elicitation::complete`]).
     pub content: Option<Value>,
+}
+
+impl Answer {
+    /// An answer that has no values.
+    pub fn without_content(action: Action) -> Self {
+        Self { action, content: None }
+    }
 }
 
 /// What the user chose.

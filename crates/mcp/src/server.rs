@@ -1,5 +1,6 @@
 //! A server: its state, and requests to it. Cheap to clone; clones are the same server.
 
+mod questions;
 pub(crate) mod requests;
 
 use std::collections::BTreeMap;
@@ -7,25 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{
-    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, Implementation, JsonObject,
-    ListRootsResult, Root, ServerCapabilities,
-};
+use rmcp::model::{Implementation, JsonObject, ListRootsResult, Root, ServerCapabilities};
 use rmcp::service::Peer;
 use rmcp::{RoleClient, model};
-use serde_json::Value;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
-use crate::calls::{ActiveCall, Calls};
+use crate::calls::Calls;
 use crate::catalog::{Catalog, Digest};
 use crate::definition::Definition;
 use crate::error::{Error, quoted};
-use crate::port::{Action, Audience, Elicitation, ElicitationMode};
-
-/// Questions of a server that wait for the user at the same time; further ones are refused.
-const MAX_QUESTIONS: usize = 8;
-/// Longest question, with its form or URL, in bytes.
-const MAX_QUESTION: usize = 256 << 10;
+use crate::port::Audience;
+use questions::Questions;
 
 /// See the module.
 #[derive(Clone)]
@@ -91,7 +84,7 @@ pub(crate) struct Shared {
     /// Who shares the server, each with its folder.
     holders: Mutex<BTreeMap<String, PathBuf>>,
     generation: AtomicU64,
-    questions: Semaphore,
+    questions: Questions,
 }
 
 /// A connection that is established.
@@ -122,7 +115,7 @@ impl Server {
             live: Mutex::default(),
             holders: Mutex::default(),
             generation: AtomicU64::new(0),
-            questions: Semaphore::new(MAX_QUESTIONS),
+            questions: Questions::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -241,83 +234,6 @@ impl Shared {
             roots.map(|root| Root::new(root.as_str().trim_end_matches('/'))).collect(),
         )
     }
-
-    /// Asks the user, in the name of `call` if the question belongs to one.
-    ///
-    /// # Errors
-    /// Too many or too large questions.
-    pub(crate) async fn ask(
-        &self,
-        params: ElicitRequestParams,
-        call: Option<Arc<ActiveCall>>,
-    ) -> Result<ElicitResult, ErrorData> {
-        let refused = |text: &str| ErrorData::invalid_params(text.to_owned(), None);
-        let Ok(_permit) = self.questions.try_acquire() else {
-            return Err(refused("too many questions wait for the user"));
-        };
-        let is_too_long = serde_json::to_vec(&params).is_ok_and(|text| text.len() > MAX_QUESTION);
-        if is_too_long {
-            return Err(refused("the question is too long"));
-        }
-        let _asking = call.as_ref().map(|call| call.ask());
-        let (message, meta, mode) = parts(params)?;
-        let mut holders = self.holders();
-        let caller = call.as_ref().and_then(|call| call.holder.clone());
-        if let Some(caller) = &caller {
-            // A call's question is for whoever made the call, and nobody else.
-            holders = vec![caller.clone()];
-        }
-        let question = Elicitation {
-            server: self.definition.name.clone(),
-            holders,
-            turn: call.and_then(|call| call.turn.clone()),
-            message: quoted_message(&message),
-            mode,
-            meta,
-        };
-        let answer = self.audience.elicit(question).await;
-        let action = match answer.action {
-            Action::Accept => ElicitationAction::Accept,
-            Action::Decline => ElicitationAction::Decline,
-            Action::Cancel => ElicitationAction::Cancel,
-        };
-        let result = ElicitResult::new(action);
-        Ok(match answer.content {
-            Some(content) => result.with_content(content),
-            None => result,
-        })
-    }
-}
-
-fn parts(
-    params: ElicitRequestParams,
-) -> Result<(String, Option<Value>, ElicitationMode), ErrorData> {
-    let json = |meta: Option<model::RequestMetaObject>| {
-        let meta = meta.and_then(|meta| serde_json::to_value(meta).ok());
-        meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()))
-    };
-    match params {
-        ElicitRequestParams::FormElicitationParams { meta, message, requested_schema } => {
-            let schema = serde_json::to_value(requested_schema)
-                .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-            Ok((message, json(meta), ElicitationMode::Form { schema }))
-        }
-        ElicitRequestParams::UrlElicitationParams { meta, message, url, elicitation_id } => {
-            let is_page = url::Url::parse(&url)
-                .is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host());
-            if !is_page || url.chars().any(visible::is_hidden) {
-                let text = "`url` is no address of a page".to_owned();
-                return Err(ErrorData::invalid_params(text, None));
-            }
-            Ok((message, json(meta), ElicitationMode::Url { url, id: elicitation_id }))
-        }
-        _ => Err(ErrorData::invalid_params("this mode of elicitation is unknown", None)),
-    }
-}
-
-/// A question of any length with its hidden characters visible.
-fn quoted_message(message: &str) -> String {
-    visible::text(message).into_owned()
 }
 
 impl Progress {

@@ -37,11 +37,6 @@ struct Waiting {
 }
 
 impl DirectRequest {
-    /// The id on the wire.
-    pub(crate) fn id(&self) -> i64 {
-        self.id
-    }
-
     /// The next answer; `None` when every client has answered or left.
     pub(crate) async fn next(&mut self) -> Option<Answer> {
         self.answers.recv().await

@@ -19,7 +19,6 @@ use tokio::sync::Semaphore;
 
 use crate::command_runner::CommandRunner;
 use crate::connection::Peer;
-use crate::direct_requests::DirectRequests;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::options::Options;
@@ -59,11 +58,10 @@ impl McpServers {
         runner: CommandRunner,
         network: Network,
         threads: Arc<LoadedThreads>,
-        requests: Arc<DirectRequests>,
     ) -> Self {
         let pool = Pool::new(mcp::Options {
             launcher: Arc::new(SandboxLauncher::new(runner, options.clone())),
-            audience: Arc::new(ThreadClients::new(threads, requests)),
+            audience: Arc::new(ThreadClients::new(threads)),
             network,
             eras_file: options.home.join(ERAS_FILE),
             logins_folder: options.home.join(LOGINS_FOLDER),

@@ -2,6 +2,7 @@
 //! (specification: Server-initiated requests).
 
 mod answers;
+mod elicitations;
 pub(crate) mod permissions;
 pub(crate) mod user_input;
 
@@ -21,6 +22,7 @@ use crate::warnings;
 
 pub(crate) use answers::{Amendable, Question};
 use answers::{Unusable, cut};
+pub(crate) use elicitations::params as elicitation_params;
 
 /// All requests that wait for an answer.
 pub(crate) struct ClientRequests {
@@ -30,7 +32,7 @@ pub(crate) struct ClientRequests {
 
 struct Waiting {
     question: Question,
-    /// The session's number of the request.
+    /// The session's number of the request, or that of an MCP server's question.
     number: u64,
     thread_id: Id,
     thread: mpsc::Sender<Command>,
@@ -50,10 +52,18 @@ enum Client {
     Unsubscribed,
 }
 
+/// What an answer to a request, or the lack of one, is for its thread.
+pub(crate) enum Settled {
+    /// The session asked.
+    Session(MachineInput),
+    /// An MCP server asked.
+    Elicitation { number: u64, answer: mcp::Answer },
+}
+
 /// What follows from an answer.
 struct Outcome {
     /// For the thread.
-    input: Option<(mpsc::Sender<Command>, MachineInput)>,
+    input: Option<(mpsc::Sender<Command>, Settled)>,
     /// For the client that answered.
     warning: Option<(Id, String)>,
 }
@@ -152,7 +162,7 @@ impl ClientRequests {
         &self,
         connection: ConnectionId,
         id: i64,
-        read: impl FnOnce(&Question, u64) -> Result<MachineInput, Unusable>,
+        read: impl FnOnce(&Question, u64) -> Result<Settled, Unusable>,
     ) -> Option<Outcome> {
         let mut all = self.lock();
         let waiting = all.get_mut(&id)?;
@@ -188,7 +198,7 @@ impl ClientRequests {
     }
 
     /// A client unsubscribes. Returns the inputs for requests that no other client can answer.
-    pub(crate) fn unsubscribed(&self, thread: &Id, connection: ConnectionId) -> Vec<MachineInput> {
+    pub(crate) fn unsubscribed(&self, thread: &Id, connection: ConnectionId) -> Vec<Settled> {
         self.left(thread, |clients| {
             if let Some(client @ Client::Asked) = clients.get_mut(&connection) {
                 *client = Client::Unsubscribed;
@@ -197,7 +207,7 @@ impl ClientRequests {
     }
 
     /// See [`ClientRequests::unsubscribed`], for a connection that has ended.
-    pub(crate) fn disconnected(&self, thread: &Id, connection: ConnectionId) -> Vec<MachineInput> {
+    pub(crate) fn disconnected(&self, thread: &Id, connection: ConnectionId) -> Vec<Settled> {
         self.left(thread, |clients| {
             clients.remove(&connection);
         })
@@ -207,7 +217,7 @@ impl ClientRequests {
         &self,
         thread: &Id,
         leave: impl Fn(&mut BTreeMap<ConnectionId, Client>),
-    ) -> Vec<MachineInput> {
+    ) -> Vec<Settled> {
         let mut inputs = Vec::new();
         self.lock().retain(|_, waiting| {
             if waiting.thread_id != *thread {
@@ -230,8 +240,8 @@ impl ClientRequests {
 }
 
 impl Waiting {
-    /// The input to the session when no client that could answer gave a valid answer.
-    fn given_up(&mut self, fault: String) -> Option<MachineInput> {
+    /// What follows when no client that could answer gave a valid answer.
+    fn given_up(&mut self, fault: String) -> Option<Settled> {
         let open = self.clients.values().any(|client| *client == Client::Asked);
         let answered = self.clients.values().any(|client| *client == Client::Answered);
         let input = self.question.unanswered(self.number, &fault);
@@ -241,12 +251,15 @@ impl Waiting {
 }
 
 /// What the thread is sent. The images of a tool's answer are prepared for the model first.
-fn command(input: MachineInput) -> Command {
-    match input {
-        MachineInput::ToolAnswered { request, outcome: Ok(answer) } if has_image(&answer) => {
+fn command(settled: Settled) -> Command {
+    match settled {
+        Settled::Session(MachineInput::ToolAnswered { request, outcome: Ok(answer) })
+            if has_image(&answer) =>
+        {
             Command::ToolAnswered { request, answer }
         }
-        input => Command::Input(input),
+        Settled::Session(input) => Command::Input(input),
+        Settled::Elicitation { number, answer } => Command::ElicitationAnswered { number, answer },
     }
 }
 

@@ -213,8 +213,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
     let runner = CommandRunner::new(sandbox);
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
-    let mcp =
-        McpServers::new(options.clone(), runner.clone(), network, threads.clone(), direct_requests);
+    let mcp = McpServers::new(options.clone(), runner.clone(), network, threads.clone());
     let mcp = Arc::new(mcp);
     let commands = CommandServices {
         options: options.clone(),

@@ -40,7 +40,7 @@ pub(crate) use inspect::{InspectionServices, ToolInspector};
 pub(crate) use journal::Journal;
 pub(crate) use mailbox::Mailbox;
 pub(crate) use model_stream::{ModelStream, TurnBudget};
-pub(crate) use questions::Questions;
+pub(crate) use questions::{Questions, ServerQuestion};
 pub(crate) use reviewer::Reviewer;
 pub(crate) use running_commands::{CommandServices, RunningCommands};
 pub(crate) use turn_hooks::TurnHooks;

@@ -43,8 +43,8 @@ pub(super) struct Redirect {
 }
 
 impl Listener {
-    /// Listens on a port of this machine, 0 for a free one. `address`: what the authorization server is
-    /// told, if it is not the port itself.
+    /// Listens on a port of this machine, 0 for a free one. `address`: what the authorization server
+    /// is sent in place of the port's own address.
     ///
     /// # Errors
     /// The port cannot be listened on, or the address is none.

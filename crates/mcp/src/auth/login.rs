@@ -22,7 +22,7 @@ const MAX_URL: usize = 16 << 10;
 pub struct Callback {
     /// 0: a free port.
     pub port: u16,
-    /// The address that the authorization server is told, if it is not that of the port.
+    /// The address that the authorization server is sent in place of the port's own.
     pub url: Option<String>,
 }
 
@@ -75,12 +75,15 @@ impl Login {
     /// Waits for the browser, and stores the tokens.
     ///
     /// # Errors
-    /// The login was refused, its answer is of another authorization server, or nobody answered in time.
+    /// The login was refused, its answer is of another authorization server, or the browser did not return in time.
     pub async fn finish(self, timeout: Duration) -> Result<(), Error> {
         let redirect = tokio::time::timeout(timeout, self.listener.redirect(&self.state)).await;
         let redirect = redirect.map_err(|_| {
             let seconds = timeout.as_secs();
-            Error::new(ErrorKind::TimedOut, format!("nobody logged in within {seconds} s"))
+            Error::new(
+                ErrorKind::TimedOut,
+                format!("the login was not completed within {seconds} s"),
+            )
         })?;
         let code = redirect.outcome.map_err(|reason| {
             let message = format!("the login was refused: {}", quoted(&reason));

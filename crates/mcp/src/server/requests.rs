@@ -345,7 +345,7 @@ fn allowed_meta(mut meta: JsonObject) -> RequestMetaObject {
     RequestMetaObject::from(meta)
 }
 
-/// Cancels a request that nobody waits for any longer.
+/// Cancels a request whose caller has stopped waiting.
 struct CancelGuard<'p> {
     peer: &'p Peer<RoleClient>,
     id: Option<RequestId>,

@@ -229,3 +229,62 @@ async fn ten_thousand_calls_pass() {
         bench.fakes.received.lock().unwrap().clear();
     }
 }
+
+/// A server that answers each answer with another question.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_asks_without_end_is_refused_further_questions() {
+    let bench = Bench::new();
+    let call_id = Arc::new(std::sync::Mutex::new(Value::Null));
+    let ask = |id: usize| {
+        let schema = json!({"type": "object", "properties": {}});
+        let params = json!({"message": "Again?", "requestedSchema": schema});
+        json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
+            .to_string()
+    };
+    let (_held, server) = start(&bench, move |message| match message["method"].as_str() {
+        Some("tools/call") => {
+            *call_id.lock().unwrap() = message["id"].clone();
+            Some(vec![ask(1000)])
+        }
+        None if message["error"].is_object() => {
+            let refusal = text(message["error"]["message"].as_str().unwrap());
+            Some(result(&json!({"id": *call_id.lock().unwrap()}), refusal))
+        }
+        _ => Some(vec![ask(message["id"].as_u64().unwrap() as usize + 1)]),
+    })
+    .await;
+    let done = server.call(call()).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "the request has asked the user too often");
+    assert_eq!(bench.listener.questions.lock().unwrap().len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_outside_of_requests_are_few_in_a_minute() {
+    let bench = Bench::new();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let counted = refused.clone();
+    bench.fakes.add("s", move |message| {
+        if message["error"].is_object() {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        let ask = |id: u64| {
+            let schema = json!({"type": "object", "properties": {}});
+            let params = json!({"message": "Hello?", "requestedSchema": schema});
+            json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
+                .to_string()
+        };
+        match (message["method"].as_str(), message["id"].as_u64()) {
+            (Some("notifications/initialized"), _) => Some(vec![ask(1000)]),
+            (None, Some(id)) if id < 1011 => Some(vec![ask(id + 1)]),
+            (None, Some(_)) => Some(Vec::new()),
+            _ => earlier_era(message),
+        }
+    });
+    let held = bench.pool.hold("t", Path::new("/"), vec![definition("s")]);
+    held.servers()[0].ready().await.unwrap();
+    while refused.load(Ordering::Relaxed) < 2 {
+        // tidy: sleep the clock is paused: it passes at once
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(bench.listener.questions.lock().unwrap().len(), 10);
+}

@@ -146,7 +146,7 @@ pub(crate) fn earlier_era(message: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// An audience that keeps what it is told, and answers questions in one way.
+/// An audience that keeps what it receives, and answers questions in one way.
 pub(crate) struct Listener {
     pub states: Mutex<Vec<(Vec<String>, String, State)>>,
     pub questions: Mutex<Vec<Elicitation>>,

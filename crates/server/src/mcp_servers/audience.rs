@@ -1,60 +1,65 @@
 //! The clients of threads, as MCP servers reach them: their state, and their questions to the user.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mcp::{Action, Answer, Audience, BoxFuture, Elicitation, ElicitationMode, State};
-use protocol::connection::ServerRequestResolvedNotification;
-use protocol::elicitation::{
-    McpServerElicitationAction, McpServerElicitationRequestMode, McpServerElicitationRequestParams,
-    McpServerElicitationRequestResponse,
-};
+use mcp::{Action, Answer, Audience, BoxFuture, Elicitation, State};
+use protocol::McpServerStartupStatusUpdated;
 use protocol::mcp::{McpServerStartupState, McpServerStartupStatusUpdatedNotification};
-use protocol::{McpServerElicitationRequest, McpServerStartupStatusUpdated, ServerRequestResolved};
-use session::ApprovalPolicy;
+use tokio::sync::oneshot;
 
-use crate::connection::Peer;
-use crate::direct_requests::{DirectRequest, DirectRequests};
 use crate::loaded_threads::LoadedThreads;
-use crate::thread::ThreadHandle;
-use crate::warnings;
+use crate::thread::{Command, ServerQuestion, ThreadHandle};
 
-/// How long a question waits for a client when none subscribes to the thread.
-const AWAIT_CLIENT: Duration = Duration::from_secs(30);
 /// How long a question waits for its answer.
 const AWAIT_ANSWER: Duration = Duration::from_hours(24);
 
 /// See the module.
 pub(super) struct ThreadClients {
     threads: Arc<LoadedThreads>,
-    requests: Arc<DirectRequests>,
+    /// Numbers the questions.
+    questions: AtomicU64,
 }
 
 impl ThreadClients {
-    pub(super) fn new(threads: Arc<LoadedThreads>, requests: Arc<DirectRequests>) -> Self {
-        Self { threads, requests }
+    pub(super) fn new(threads: Arc<LoadedThreads>) -> Self {
+        Self { threads, questions: AtomicU64::new(0) }
     }
 
+    /// Asks the clients of the first of the threads that can ask. One that ends before its clients have
+    /// answered is followed by the next.
     async fn ask(&self, question: Elicitation) -> Answer {
-        let Some((thread, handle)) = self.asked_thread(&question.holders) else {
-            return without(Action::Cancel);
-        };
-        if !surfaces(&handle).await {
-            return without(Action::Decline);
-        }
-        let Some(params) = params(thread, &question) else { return without(Action::Cancel) };
-        // A client that leaves without an answer is waited for.
-        while let Ok(clients) = tokio::time::timeout(AWAIT_CLIENT, handle.first_clients()).await {
-            let sent = self.requests.send::<McpServerElicitationRequest>(&params, &clients);
-            let Some(request) = sent else { break };
-            let mut open = OpenRequest { request, clients, thread: params.thread_id.clone() };
-            match tokio::time::timeout(AWAIT_ANSWER, open.answer(&question)).await {
-                Ok(Some(answer)) => return answer,
-                Ok(None) => {}
-                Err(_) => break,
+        let question = Arc::new(question);
+        let mut holders = question.holders.clone();
+        while let Some((thread, handle)) = self.asked_thread(&holders) {
+            match self.ask_thread(handle, &question).await {
+                Some(answer) => return answer,
+                None => holders.retain(|holder| *holder != thread),
             }
         }
-        without(Action::Cancel)
+        Answer::without_content(Action::Cancel)
+    }
+
+    /// `None` when the thread ends first.
+    async fn ask_thread(
+        &self,
+        handle: ThreadHandle,
+        question: &Arc<Elicitation>,
+    ) -> Option<Answer> {
+        let number = self.questions.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        let asked = ServerQuestion { number, question: question.clone(), answer };
+        if !handle.send(Command::Elicit(asked)).await {
+            return None;
+        }
+        let mut open = OpenQuestion { handle, number, is_open: true };
+        let answer = match tokio::time::timeout(AWAIT_ANSWER, answered).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => return Some(Answer::without_content(Action::Cancel)),
+        };
+        open.is_open = false;
+        answer
     }
 
     /// The first of the threads that has clients, else the first one that is loaded.
@@ -99,103 +104,21 @@ pub(super) fn status(server: &str, state: &State) -> McpServerStartupStatusUpdat
     McpServerStartupStatusUpdatedNotification { name: server.to_owned(), status, error }
 }
 
-/// A request that clients were sent. Dropped, it is withdrawn.
-struct OpenRequest {
-    request: DirectRequest,
-    clients: Vec<Arc<Peer>>,
-    thread: String,
+/// A question that a thread was given. Dropped before it has its answer, it is withdrawn.
+struct OpenQuestion {
+    handle: ThreadHandle,
+    number: u64,
+    is_open: bool,
 }
 
-impl OpenRequest {
-    /// The first answer that can be used; `None` when no client gives one. The clients learn why an
-    /// answer cannot be used.
-    async fn answer(&mut self, question: &Elicitation) -> Option<Answer> {
-        let mut refused = false;
-        while let Some(answer) = self.request.next().await {
-            let read = match answer {
-                Ok(result) => read(result.get(), question),
-                Err(error) => Err(format!("it is the error {}: {}", error.code, error.message)),
-            };
-            match read {
-                Ok(answer) => return Some(answer),
-                Err(why) => {
-                    refused = true;
-                    let message = format!(
-                        "the answer to the question of the MCP server `{}` cannot be used: {why}",
-                        question.server
-                    );
-                    for peer in &self.clients {
-                        warnings::send_to_sender(peer, &self.thread, message.clone());
-                    }
-                }
-            }
-        }
-        refused.then(|| without(Action::Cancel))
-    }
-}
-
-impl Drop for OpenRequest {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        let params = ServerRequestResolvedNotification {
-            thread_id: self.thread.clone(),
-            request_id: self.request.id().into(),
-        };
-        for peer in &self.clients {
-            peer.notify::<ServerRequestResolved>(&params);
+        if self.is_open {
+            let (handle, number) = (self.handle.clone(), self.number);
+            tokio::spawn(async move {
+                // A thread that has ended asks nothing.
+                handle.send(Command::WithdrawElicitation { number }).await;
+            });
         }
     }
-}
-
-fn read(result: &str, question: &Elicitation) -> Result<Answer, String> {
-    let answer: McpServerElicitationRequestResponse =
-        serde_json::from_str(result).map_err(|error| error.to_string())?;
-    let action = match answer.action {
-        McpServerElicitationAction::Accept => Action::Accept,
-        McpServerElicitationAction::Decline => Action::Decline,
-        McpServerElicitationAction::Cancel => Action::Cancel,
-    };
-    let content = match (&question.mode, action) {
-        (ElicitationMode::Form { schema }, Action::Accept) => {
-            Some(mcp::elicitation::complete(schema, answer.content)?)
-        }
-        _ => None,
-    };
-    Ok(Answer { action, content })
-}
-
-fn without(action: Action) -> Answer {
-    Answer { action, content: None }
-}
-
-/// Whether the approval policy lets questions of servers through.
-async fn surfaces(handle: &ThreadHandle) -> bool {
-    match handle.snapshot().await.map(|snapshot| snapshot.settings.approval) {
-        Some(ApprovalPolicy::Granular(granular)) => granular.mcp_elicitations,
-        Some(_) => true,
-        None => false,
-    }
-}
-
-/// The question for clients; `None` for a form that the protocol does not have.
-fn params(thread: String, question: &Elicitation) -> Option<McpServerElicitationRequestParams> {
-    let (message, meta) = (question.message.clone(), question.meta.clone());
-    let request = match &question.mode {
-        ElicitationMode::Form { schema } => McpServerElicitationRequestMode::Form {
-            message,
-            requested_schema: serde_json::from_value(schema.clone()).ok()?,
-            meta,
-        },
-        ElicitationMode::Url { url, id } => McpServerElicitationRequestMode::Url {
-            message,
-            url: url.clone(),
-            elicitation_id: id.clone(),
-            meta,
-        },
-    };
-    Some(McpServerElicitationRequestParams {
-        thread_id: thread,
-        turn_id: question.turn.clone(),
-        server_name: question.server.clone(),
-        request,
-    })
 }

@@ -17,7 +17,7 @@ use session::{Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQue
 use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::image_url;
-use crate::requests::{permissions, user_input};
+use crate::requests::{Settled, elicitations, permissions, user_input};
 
 /// Characters of a client's text that are quoted.
 const QUOTED: usize = 200;
@@ -34,6 +34,8 @@ pub(crate) enum Question {
     Tool,
     /// Questions of the model to the user.
     UserInput(Arc<[UserQuestion]>),
+    /// A question of an MCP server to the user.
+    Elicitation(Arc<mcp::Elicitation>),
 }
 
 /// The command prefixes that an answer may allow permanently.
@@ -61,6 +63,7 @@ impl Question {
             Self::Permissions(_) => protocol::ItemPermissionsRequestApproval::NAME,
             Self::Tool => protocol::ItemToolCall::NAME,
             Self::UserInput(_) => protocol::ItemToolRequestUserInput::NAME,
+            Self::Elicitation(_) => protocol::McpServerElicitationRequest::NAME,
         }
     }
 
@@ -88,6 +91,10 @@ impl Question {
             Self::UserInput(_) => {
                 "a result `{\"answers\": {question id: {\"answers\": [label or text, …]}}}`"
             }
+            Self::Elicitation(_) => {
+                "a result `{\"action\": …}` with `accept`, `decline` or `cancel`, and the values of the \
+                 form as `content`"
+            }
         }
     }
 
@@ -99,12 +106,17 @@ impl Question {
             }
             Self::Tool => "No other client can answer, so the call has failed.",
             Self::UserInput(_) => "No other client can answer, so the model gets no answer.",
+            Self::Elicitation(_) => "No other client can answer, so the question is cancelled.",
         }
     }
 
-    /// The input to the session in that case; `fault` describes the last answer.
-    pub(super) fn unanswered(&self, request: u64, fault: &str) -> MachineInput {
-        match self {
+    /// What follows in that case; `fault` describes the last answer.
+    pub(super) fn unanswered(&self, request: u64, fault: &str) -> Settled {
+        Settled::Session(match self {
+            Self::Elicitation(_) => {
+                let answer = mcp::Answer::without_content(mcp::Action::Cancel);
+                return Settled::Elicitation { number: request, answer };
+            }
             Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) => {
                 MachineInput::Decided {
                     request,
@@ -126,7 +138,7 @@ impl Question {
                     "not answered: the client's answer could not be used, {fault}"
                 ))),
             },
-        }
+        })
     }
 
     /// Reads an answer.
@@ -134,12 +146,23 @@ impl Question {
         &self,
         request: u64,
         outcome: Result<Box<RawValue>, ErrorObject>,
-    ) -> Result<MachineInput, Unusable> {
+    ) -> Result<Settled, Unusable> {
         let result = outcome.map_err(|error| Unusable {
             why: "it is an error".to_owned(),
             quoted: cut(&error.to_string()),
         })?;
         let read = match self {
+            Self::Elicitation(question) => {
+                let answer = object(&result)
+                    .map_err(|error| self.without_secrets(error))
+                    .and_then(|answer| elicitations::answer(answer, question));
+                return match answer {
+                    Ok(answer) => Ok(Settled::Elicitation { number: request, answer }),
+                    Err(error) => {
+                        Err(Unusable { why: error.to_string(), quoted: cut(result.get()) })
+                    }
+                };
+            }
             Self::Tool => tool_answer(&result)
                 .map(|answer| MachineInput::ToolAnswered { request, outcome: Ok(answer) }),
             Self::UserInput(questions) => object(&result)
@@ -157,7 +180,9 @@ impl Question {
                 patch_decision(&result).map(|decision| MachineInput::Decided { request, decision })
             }
         };
-        read.map_err(|error| Unusable { why: error.to_string(), quoted: cut(result.get()) })
+        let unusable =
+            |error: Error| Unusable { why: error.to_string(), quoted: cut(result.get()) };
+        read.map(Settled::Session).map_err(unusable)
     }
 }
 
@@ -166,6 +191,8 @@ impl Question {
     pub(super) fn hides_answers(&self) -> bool {
         match self {
             Self::UserInput(questions) => questions.iter().any(|question| question.is_secret),
+            // A server does not mark what is secret.
+            Self::Elicitation(_) => true,
             Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) | Self::Tool => {
                 false
             }

@@ -137,6 +137,7 @@ impl Actor {
     /// Stores what is missing and lets another server have the thread.
     async fn end(&mut self) {
         self.mailbox.refuse_commands();
+        self.questions.resolve_all(self.broadcast.subscribers_mut());
         self.journal.store_missing_ends().await;
         self.journal.release().await;
     }

@@ -1,6 +1,6 @@
-//! Prompts that are open outside the server, as clients count them
-//! (`thread/increment_elicitation`). While there is one, the clock of the thread and of its agents
-//! stands still (`pausable_clock`).
+//! Prompts to the user that pause a turn: those that are open outside the server, as clients count them
+//! (`thread/increment_elicitation`), and questions of MCP servers that the turn waits for. While there is
+//! one, the clock of the thread and of its agents stands still (`pausable_clock`).
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ const MAX_PROMPTS: u64 = 1_000;
 pub(crate) struct Elicitations {
     /// By connection, none of them zero.
     open: BTreeMap<ConnectionId, u64>,
+    /// A turn waits for the answer to a question of an MCP server.
+    is_asking: bool,
     paused: watch::Sender<bool>,
 }
 
@@ -28,7 +30,7 @@ pub(crate) enum ElicitationChange {
 
 impl Elicitations {
     pub(crate) fn new() -> Self {
-        Self { open: BTreeMap::new(), paused: watch::Sender::new(false) }
+        Self { open: BTreeMap::new(), is_asking: false, paused: watch::Sender::new(false) }
     }
 
     /// Whether a prompt is open.
@@ -71,6 +73,12 @@ impl Elicitations {
         Ok(self.count())
     }
 
+    /// Whether a turn waits for the answer to a question of an MCP server.
+    pub(super) fn set_asking(&mut self, is_asking: bool) {
+        self.is_asking = is_asking;
+        self.publish();
+    }
+
     /// A connection has ended: its prompts count no longer.
     pub(super) fn disconnected(&mut self, connection: ConnectionId) {
         self.open.remove(&connection);
@@ -82,7 +90,7 @@ impl Elicitations {
     }
 
     fn publish(&self) {
-        let is_paused = !self.open.is_empty();
+        let is_paused = self.is_asking || !self.open.is_empty();
         self.paused.send_if_modified(|paused| std::mem::replace(paused, is_paused) != is_paused);
     }
 }
@@ -110,7 +118,10 @@ mod tests {
         }
         elicitations.disconnected(1);
         assert!(*paused.borrow());
+        elicitations.set_asking(true);
         elicitations.disconnected(2);
+        assert!(*paused.borrow(), "a server still waits for its answer");
+        elicitations.set_asking(false);
         assert!(!*paused.borrow());
         for _ in 0..MAX_PROMPTS {
             elicitations.change(3, Increment).unwrap();

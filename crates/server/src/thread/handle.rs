@@ -21,6 +21,7 @@ use crate::thread::elicitations::ElicitationChange;
 use crate::thread::event_log::{EventPosition, ReplayGap};
 use crate::thread::model_stream::TurnBudget;
 use crate::thread::patches::PlannedPatch;
+use crate::thread::questions::{QuestionKey, ServerQuestion};
 
 /// Where the answer to a command goes.
 pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;
@@ -83,9 +84,15 @@ pub(crate) enum Command {
     },
     /// A connection has ended.
     Detach { connection: ConnectionId },
+    /// An MCP server asks the user.
+    Elicit(ServerQuestion),
+    /// An MCP server no longer waits for the answer to its question.
+    WithdrawElicitation { number: u64 },
+    /// A client has answered the question of an MCP server.
+    ElicitationAnswered { number: u64, answer: mcp::Answer },
     /// A question to the user is answered as unanswered when still no client can answer it.
     /// `wait` is the number of that wait.
-    GiveUp { request: u64, wait: u64 },
+    GiveUp { question: QuestionKey, wait: u64 },
     /// A client of the thread at the root of the tree has left it.
     RootClientLeft { connection: ConnectionId },
     /// The server is about to end; see [`session::Input::Drain`].
@@ -205,17 +212,6 @@ impl ThreadHandle {
     /// The clients that subscribe to the thread.
     pub(crate) fn clients(&self) -> Vec<Arc<Peer>> {
         self.clients.borrow().clone()
-    }
-
-    /// Waits until a client subscribes to the thread; never returns when the thread has ended.
-    pub(crate) async fn first_clients(&self) -> Vec<Arc<Peer>> {
-        let mut clients = self.clients.clone();
-        let found = clients.wait_for(|clients| !clients.is_empty()).await;
-        let found = found.map(|clients| clients.clone()).ok();
-        match found {
-            Some(clients) => clients,
-            None => std::future::pending().await,
-        }
     }
 
     /// Whether a prompt of the thread is open outside the server: its clock stands still.

@@ -8,12 +8,14 @@ use bytes::Bytes;
 use jsonrpc::{Notification, encode_notification, encode_request};
 use protocol::tool::DynamicToolCallParams;
 use session::{Ask, DynamicCall, Id, Millis, ToolError, UserQuestion};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Peer};
 use crate::convert;
-use crate::requests::{Amendable, ClientRequests, Question, user_input};
+use crate::requests::{
+    Amendable, ClientRequests, Question, Settled, elicitation_params, user_input,
+};
 use crate::thread::handle::Command;
 use crate::thread::subscribers::Subscribers;
 
@@ -22,10 +24,41 @@ pub(crate) struct Questions {
     thread: Id,
     sender: mpsc::Sender<Command>,
     requests: Arc<ClientRequests>,
-    /// By the session's number of the request.
-    open: BTreeMap<u64, OpenQuestion>,
+    open: BTreeMap<QuestionKey, OpenQuestion>,
     /// Counts the waits for a client that can answer.
     waits: u64,
+}
+
+/// Identifies an open question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum QuestionKey {
+    /// The session's number of a request.
+    Session(u64),
+    /// The number of an MCP server's question.
+    Server(u64),
+}
+
+/// A question of an MCP server, as the thread that is asked gets it.
+pub(crate) struct ServerQuestion {
+    /// Unique in the server.
+    pub(crate) number: u64,
+    pub(crate) question: Arc<mcp::Elicitation>,
+    /// Dropped without an answer when the thread ends.
+    pub(crate) answer: oneshot::Sender<mcp::Answer>,
+}
+
+/// Who asks a question.
+enum Asker {
+    /// The session, for an approval or a tool: the question waits for a client.
+    Session,
+    /// The model, which learns when no client can answer.
+    Model,
+    /// An MCP server, which learns it too.
+    Server {
+        answer: oneshot::Sender<mcp::Answer>,
+        /// A turn waits for the answer.
+        in_turn: bool,
+    },
 }
 
 /// A request to the clients that has no answer yet.
@@ -34,9 +67,7 @@ struct OpenQuestion {
     message: Bytes,
     /// Only clients that may use what is experimental are asked.
     experimental: bool,
-    /// The user is asked by the model, which learns when no client can answer. An approval waits
-    /// for a client.
-    asks_user: bool,
+    asker: Asker,
     /// The number of the wait for a client, while none can answer.
     wait: Option<u64>,
     /// The clients that it was sent to. They learn when it needs no answer any longer, whatever
@@ -47,7 +78,8 @@ struct OpenQuestion {
 impl OpenQuestion {
     fn new(wire_id: i64, message: Bytes) -> Self {
         let sent_to = Vec::new();
-        Self { wire_id, message, experimental: false, asks_user: false, wait: None, sent_to }
+        let asker = Asker::Session;
+        Self { wire_id, message, experimental: false, asker, wait: None, sent_to }
     }
 
     fn is_for(&self, peer: &Peer) -> bool {
@@ -95,7 +127,8 @@ impl Questions {
         let params = convert::thread::approval(&self.thread, turn, item, ask, at);
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("an approval is made of strings and numbers");
-        self.send(request, OpenQuestion::new(wire_id, message), clients);
+        let question = OpenQuestion::new(wire_id, message);
+        self.send(QuestionKey::Session(request), question, clients);
     }
 
     /// Has a client run its tool.
@@ -118,7 +151,7 @@ impl Questions {
         let message = encode_request(&wire_id.into(), Question::Tool.method(), &params)
             .expect("a tool call is made of strings and JSON");
         let question = OpenQuestion { experimental: true, ..OpenQuestion::new(wire_id, message) };
-        self.send(request, question, clients);
+        self.send(QuestionKey::Session(request), question, clients);
     }
 
     /// Asks the user. Returns what follows when no client can answer.
@@ -136,51 +169,111 @@ impl Questions {
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("questions are made of strings");
         let question = OpenQuestion::new(wire_id, message);
-        let question = OpenQuestion { experimental: true, asks_user: true, ..question };
-        self.send(request, question, clients);
+        let question = OpenQuestion { experimental: true, asker: Asker::Model, ..question };
+        let key = QuestionKey::Session(request);
+        self.send(key, question, clients);
         self.unattended(clients)
-            .contains(&request)
+            .contains(&key)
             .then(|| unattended_input(request, "no client that can answer is connected"))
     }
 
+    /// Asks the user for an MCP server.
+    pub(super) fn ask_for_server(&mut self, asked: ServerQuestion, clients: &[Arc<Peer>]) {
+        let ServerQuestion { number, question, answer } = asked;
+        let Some(params) = elicitation_params(self.thread.to_string(), &question) else {
+            // The server that no longer waits needs no answer.
+            let _ = answer.send(mcp::Answer::without_content(mcp::Action::Cancel));
+            return;
+        };
+        let in_turn = question.turn.is_some();
+        let question = Question::Elicitation(question);
+        let method = question.method();
+        let wire_id = self.register(question, number);
+        let message = encode_request(&wire_id.into(), method, &params)
+            .expect("a question of a server is made of strings, numbers and JSON");
+        let asker = Asker::Server { answer, in_turn };
+        let question = OpenQuestion { asker, ..OpenQuestion::new(wire_id, message) };
+        self.send(QuestionKey::Server(number), question, clients);
+    }
+
+    /// Answers the question of an MCP server, and resolves it.
+    pub(super) fn answer_server(
+        &mut self,
+        number: u64,
+        answered: mcp::Answer,
+        subscribers: &mut Subscribers,
+    ) {
+        let resolved = self.resolve(QuestionKey::Server(number), subscribers);
+        if let Some(Asker::Server { answer, .. }) = resolved {
+            let _ = answer.send(answered);
+        }
+    }
+
+    /// Whether a turn waits for the answer to a question of an MCP server.
+    pub(super) fn has_server_question_of_turn(&self) -> bool {
+        let of_turn =
+            |question: &OpenQuestion| matches!(question.asker, Asker::Server { in_turn: true, .. });
+        self.open.values().any(of_turn)
+    }
+
     /// Begins a wait for each question to the user that none of the clients can answer, unless one is
-    /// under way. Returns the session's numbers of the questions, each with that of its wait.
-    pub(super) fn begin_waits(&mut self, clients: &[Arc<Peer>]) -> Vec<(u64, u64)> {
+    /// under way. Returns the questions, each with the number of its wait.
+    pub(super) fn begin_waits(&mut self, clients: &[Arc<Peer>]) -> Vec<(QuestionKey, u64)> {
         let mut begun = Vec::new();
-        for request in self.unattended(clients) {
-            if let Some(question) = self.open.get_mut(&request)
+        for key in self.unattended(clients) {
+            if let Some(question) = self.open.get_mut(&key)
                 && question.wait.is_none()
             {
                 self.waits += 1;
                 question.wait = Some(self.waits);
-                begun.push((request, self.waits));
+                begun.push((key, self.waits));
             }
         }
         begun
     }
 
-    /// What follows when `request` has waited for a client without success. A wait that ended with
+    /// What follows when a question has waited for a client without success. A wait that ended with
     /// a client's return does not count.
     pub(super) fn give_up(
         &self,
-        (request, wait): (u64, u64),
+        (key, wait): (QuestionKey, u64),
         clients: &[Arc<Peer>],
-    ) -> Option<MachineInput> {
-        let waits = self.open.get(&request).is_some_and(|question| question.wait == Some(wait));
-        (waits && self.unattended(clients).contains(&request))
-            .then(|| unattended_input(request, "every client that could answer has disconnected"))
+    ) -> Option<Settled> {
+        let waits = self.open.get(&key).is_some_and(|question| question.wait == Some(wait));
+        (waits && self.unattended(clients).contains(&key)).then(|| match key {
+            QuestionKey::Session(request) => Settled::Session(unattended_input(
+                request,
+                "every client that could answer has disconnected",
+            )),
+            QuestionKey::Server(number) => {
+                let answer = mcp::Answer::without_content(mcp::Action::Cancel);
+                Settled::Elicitation { number, answer }
+            }
+        })
     }
 
-    /// The session's numbers of the questions to the user that none of the clients can answer.
-    fn unattended(&self, clients: &[Arc<Peer>]) -> Vec<u64> {
+    /// The questions to the user that none of the clients can answer.
+    fn unattended(&self, clients: &[Arc<Peer>]) -> Vec<QuestionKey> {
         let has_client = |question: &OpenQuestion| clients.iter().any(|peer| question.is_for(peer));
-        let open = self.open.iter().filter(|(_, question)| question.asks_user);
-        open.filter(|(_, question)| !has_client(question)).map(|(request, _)| *request).collect()
+        let asks_user = |question: &OpenQuestion| !matches!(question.asker, Asker::Session);
+        let open = self.open.iter().filter(|(_, question)| asks_user(question));
+        open.filter(|(_, question)| !has_client(question)).map(|(key, _)| *key).collect()
     }
 
-    /// The request needs no answer any longer: the clients that it was sent to are notified.
-    pub(super) fn resolve(&mut self, request: u64, subscribers: &mut Subscribers) {
-        let Some(question) = self.open.remove(&request) else { return };
+    /// The request of the session needs no answer any longer.
+    pub(super) fn resolve_session(&mut self, request: u64, subscribers: &mut Subscribers) {
+        self.resolve(QuestionKey::Session(request), subscribers);
+    }
+
+    /// An MCP server needs no answer any longer.
+    pub(super) fn withdraw(&mut self, number: u64, subscribers: &mut Subscribers) {
+        self.resolve(QuestionKey::Server(number), subscribers);
+    }
+
+    /// The clients that a question was sent to are notified that it needs no answer any longer.
+    /// Returns who asked it.
+    fn resolve(&mut self, key: QuestionKey, subscribers: &mut Subscribers) -> Option<Asker> {
+        let question = self.open.remove(&key)?;
         self.requests.close(question.wire_id);
         let params = protocol::connection::ServerRequestResolvedNotification {
             thread_id: self.thread.to_string(),
@@ -194,13 +287,14 @@ impl Questions {
         subscribers.send_to_all(&subscribed, protocol::ServerRequestResolved::NAME, message);
         // Without a position among events that they do not get.
         others.iter().for_each(|peer| peer.notify::<protocol::ServerRequestResolved>(&params));
+        Some(question.asker)
     }
 
-    /// See [`Questions::resolve`], for all of them.
+    /// Resolves all questions.
     pub(super) fn resolve_all(&mut self, subscribers: &mut Subscribers) {
-        let open: Vec<u64> = self.open.keys().copied().collect();
-        for request in open {
-            self.resolve(request, subscribers);
+        let open: Vec<QuestionKey> = self.open.keys().copied().collect();
+        for key in open {
+            self.resolve(key, subscribers);
         }
     }
 
@@ -219,12 +313,12 @@ impl Questions {
     }
 
     /// What follows from a client's ending its subscription.
-    pub(super) fn unsubscribed(&self, connection: ConnectionId) -> Vec<MachineInput> {
+    pub(super) fn unsubscribed(&self, connection: ConnectionId) -> Vec<Settled> {
         self.requests.unsubscribed(&self.thread, connection)
     }
 
     /// What follows from the end of a connection.
-    pub(super) fn disconnected(&self, connection: ConnectionId) -> Vec<MachineInput> {
+    pub(super) fn disconnected(&self, connection: ConnectionId) -> Vec<Settled> {
         self.requests.disconnected(&self.thread, connection)
     }
 
@@ -232,14 +326,14 @@ impl Questions {
         self.requests.open(question, request, self.thread.clone(), self.sender.clone())
     }
 
-    fn send(&mut self, request: u64, mut question: OpenQuestion, clients: &[Arc<Peer>]) {
+    fn send(&mut self, key: QuestionKey, mut question: OpenQuestion, clients: &[Arc<Peer>]) {
         for peer in clients {
             if !question.is_for(peer) {
                 continue;
             }
             question.send_to(peer, &self.requests);
         }
-        self.open.insert(request, question);
+        self.open.insert(key, question);
     }
 }
 

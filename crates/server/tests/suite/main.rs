@@ -44,6 +44,7 @@ mod links;
 mod login_service;
 mod managed_network;
 mod mcp_http;
+mod mcp_questions;
 mod mcp_servers;
 mod methods;
 mod models;

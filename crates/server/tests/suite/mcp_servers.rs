@@ -42,14 +42,14 @@ done
 echo ended >>"$log"
 "#;
 
-struct Bench {
-    env: TestEnvironment,
+pub(crate) struct Bench {
+    pub(crate) env: TestEnvironment,
     log: PathBuf,
 }
 
 impl Bench {
     /// `keys`: further keys of the entry.
-    async fn new(keys: &str) -> Self {
+    pub(crate) async fn new(keys: &str) -> Self {
         let mut env = TestEnvironment::with_responses(json!([says("One.")])).await;
         env.variables.push(("MY_TOKEN".into(), "secret".into()));
         env.variables.push(("PASSED".into(), "too".into()));
@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-fn call(thread: &str, tool: &str) -> Value {
+pub(crate) fn call(thread: &str, tool: &str) -> Value {
     json!({ "threadId": thread, "server": "one", "tool": tool, "arguments": {} })
 }
 

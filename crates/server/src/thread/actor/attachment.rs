@@ -18,7 +18,7 @@ impl Actor {
             ephemeral: self.journal.is_ephemeral(),
             settings: self.machine.settings().clone(),
             granted: self.machine.granted(),
-            status: self.machine.status(),
+            status: self.shown_status(self.machine.status()),
             instruction_sources: self.configuration.instruction_sources().to_vec(),
             live: self.machine.live(),
             goal: self.machine.goal().cloned(),

@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::allowed::MachineInput;
+use session::{ApprovalPolicy, Status};
+
 use crate::connection::{ConnectionId, Peer};
+use crate::requests::Settled;
 use crate::thread::actor::Actor;
 use crate::thread::handle::Command;
+use crate::thread::questions::{QuestionKey, ServerQuestion};
 use crate::thread::step::Step;
 
 /// How long a question to the user waits for a client after the last one that could answer has
@@ -25,8 +28,8 @@ impl Actor {
     /// Ends the subscription of a connection; returns whether it had one.
     pub(super) fn unsubscribe(&mut self, connection: ConnectionId, steps: &mut Vec<Step>) -> bool {
         let was_subscribed = self.remove_subscriber(connection);
-        let inputs = self.questions.unsubscribed(connection);
-        self.client_left(inputs, steps);
+        let settled = self.questions.unsubscribed(connection);
+        self.client_left(settled, steps);
         was_subscribed
     }
 
@@ -34,23 +37,82 @@ impl Actor {
     pub(super) fn detach(&mut self, connection: ConnectionId, steps: &mut Vec<Step>) {
         self.commands.elicitations().disconnected(connection);
         self.remove_subscriber(connection);
-        let inputs = self.questions.disconnected(connection);
-        self.client_left(inputs, steps);
+        let settled = self.questions.disconnected(connection);
+        self.client_left(settled, steps);
     }
 
     /// A client has left the thread at the root. It may still subscribe to this one.
     pub(super) fn root_client_left(&mut self, connection: ConnectionId, steps: &mut Vec<Step>) {
-        let inputs = match self.broadcast.subscribers().contains(connection) {
+        let settled = match self.broadcast.subscribers().contains(connection) {
             true => Vec::new(),
             false => self.questions.unsubscribed(connection),
         };
-        self.client_left(inputs, steps);
+        self.client_left(settled, steps);
     }
 
     /// A question to the user has waited for a client.
-    pub(super) fn give_up_question(&mut self, request: u64, wait: u64, steps: &mut Vec<Step>) {
-        let unanswered = self.questions.give_up((request, wait), &self.asked_clients());
-        unanswered.into_iter().for_each(|input| self.step(input, steps));
+    pub(super) fn give_up_question(
+        &mut self,
+        question: QuestionKey,
+        wait: u64,
+        steps: &mut Vec<Step>,
+    ) {
+        let unanswered = self.questions.give_up((question, wait), &self.asked_clients());
+        unanswered.into_iter().for_each(|settled| self.settle(settled, steps));
+    }
+
+    /// Asks the user for an MCP server, unless the approval policy lets no such question through.
+    pub(super) fn elicit(&mut self, question: ServerQuestion) {
+        if let ApprovalPolicy::Granular(granular) = &self.machine.settings().approval
+            && !granular.mcp_elicitations
+        {
+            let declined = mcp::Answer::without_content(mcp::Action::Decline);
+            // The server may have withdrawn its question.
+            let _ = question.answer.send(declined);
+            return;
+        }
+        let clients = self.asked_clients();
+        self.questions.ask_for_server(question, &clients);
+        self.begin_waits();
+        self.server_questions_changed();
+    }
+
+    /// The question of an MCP server has its answer.
+    pub(super) fn answer_elicitation(&mut self, number: u64, answer: mcp::Answer) {
+        self.questions.answer_server(number, answer, self.broadcast.subscribers_mut());
+        self.server_questions_changed();
+    }
+
+    /// An MCP server no longer waits for an answer.
+    pub(super) fn withdraw_elicitation(&mut self, number: u64) {
+        self.questions.withdraw(number, self.broadcast.subscribers_mut());
+        self.server_questions_changed();
+    }
+
+    /// While the running turn waits for the answer to a question of an MCP server, it waits for the user.
+    pub(super) fn shown_status(&self, status: Status) -> Status {
+        match status {
+            Status::Active { waiting_on_approval, .. }
+                if self.questions.has_server_question_of_turn() =>
+            {
+                Status::Active { waiting_on_approval, waiting_on_user_input: true }
+            }
+            status => status,
+        }
+    }
+
+    /// Meanwhile its clock stands still.
+    fn server_questions_changed(&mut self) {
+        let is_asking = self.questions.has_server_question_of_turn();
+        self.commands.elicitations().set_asking(is_asking);
+        self.show_status(self.machine.status());
+    }
+
+    fn settle(&mut self, settled: Settled, steps: &mut Vec<Step>) {
+        match settled {
+            Settled::Session(input) => self.step(input, steps),
+            Settled::Elicitation { number, answer } => self.answer_elicitation(number, answer),
+        }
     }
 
     fn remove_subscriber(&mut self, connection: ConnectionId) -> bool {
@@ -63,13 +125,15 @@ impl Actor {
 
     /// What follows from a client's leaving. Questions to the user that no other client can answer
     /// wait a while for one.
-    fn client_left(&mut self, inputs: Vec<MachineInput>, steps: &mut Vec<Step>) {
-        for input in inputs {
-            self.step(input, steps);
-        }
+    fn client_left(&mut self, settled: Vec<Settled>, steps: &mut Vec<Step>) {
+        settled.into_iter().for_each(|settled| self.settle(settled, steps));
+        self.begin_waits();
+    }
+
+    fn begin_waits(&mut self) {
         let clients = self.asked_clients();
-        for (request, wait) in self.questions.begin_waits(&clients) {
-            self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { request, wait });
+        for (question, wait) in self.questions.begin_waits(&clients) {
+            self.mailbox.send_after(AWAIT_CLIENT, Command::GiveUp { question, wait });
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_client::retry::Wait;
 use serde_json::value::RawValue;
-use session::{Effect, Event, ExecSpec, FailureKind, Item, Prompt, TurnError};
+use session::{Effect, Event, ExecSpec, FailureKind, Item, Prompt, Status, TurnError};
 
 use crate::agents::{AgentCaller, CallItem};
 use crate::allowed::MachineInput;
@@ -25,7 +25,7 @@ impl Actor {
         match effect {
             Effect::Persist(_) => {}
             Effect::Emit(Event::RequestResolved { request }) => {
-                self.questions.resolve(request, self.broadcast.subscribers_mut());
+                self.questions.resolve_session(request, self.broadcast.subscribers_mut());
             }
             Effect::Emit(event) => self.emit(&event, json.as_deref()),
             Effect::Reply { reply, result } => self.mailbox.replies().send(reply, result).await,
@@ -109,7 +109,7 @@ impl Actor {
     /// Sends an event to the clients, and to the owners that count or follow it.
     fn emit(&mut self, event: &Event, json: Option<&RawValue>) {
         match event {
-            Event::StatusChanged(status) => self.mailbox.set_status(*status),
+            Event::StatusChanged(status) => return self.show_status(*status),
             Event::TurnStarted(view) => {
                 let agents = &self.configuration.config().agents;
                 let (limits, clock) = (BudgetLimits::new(agents), self.clock());
@@ -121,9 +121,7 @@ impl Actor {
             }
             _ => {}
         }
-        let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
-        self.broadcast.emit(event, json, config, cwd);
-        self.agents.observe(event);
+        self.send_event(event, json);
         if matches!(
             event,
             Event::ItemCompleted { item: Item::UserMessage { .. }, .. }
@@ -134,6 +132,21 @@ impl Actor {
         }
         if matches!(event, Event::ApprovalReview(_) | Event::ReviewerWarning { .. }) {
             self.broadcast.show_review(event, self.agents.root_clients());
+        }
+    }
+
+    fn send_event(&mut self, event: &Event, json: Option<&RawValue>) {
+        let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
+        self.broadcast.emit(event, json, config, cwd);
+        self.agents.observe(event);
+    }
+
+    /// Sends the thread's status if it is not the last that was sent.
+    pub(super) fn show_status(&mut self, status: Status) {
+        let status = self.shown_status(status);
+        if self.mailbox.status() != Some(status) {
+            self.mailbox.set_status(status);
+            self.send_event(&Event::StatusChanged(status), None);
         }
     }
 
@@ -235,10 +248,7 @@ impl Actor {
                 self.perform(step).await;
             }
         }
-        let status = self.machine.status();
-        if self.mailbox.status() != Some(status) {
-            self.perform(Step::plain(Effect::Emit(Event::StatusChanged(status)))).await;
-        }
+        self.show_status(self.machine.status());
     }
 
     /// Ends the thread after a panic. The machine may be half changed, so it is not used.

@@ -80,8 +80,13 @@ impl Actor {
             Command::Elicitation { connection, change, answer } => {
                 let _ = answer.send(self.commands.elicitations().change(connection, change));
             }
-            Command::GiveUp { request, wait } => {
-                self.give_up_question(request, wait, steps);
+            Command::Elicit(question) => self.elicit(question),
+            Command::WithdrawElicitation { number } => self.withdraw_elicitation(number),
+            Command::ElicitationAnswered { number, answer } => {
+                self.answer_elicitation(number, answer);
+            }
+            Command::GiveUp { question, wait } => {
+                self.give_up_question(question, wait, steps);
             }
             Command::Drain => self.step(MachineInput::Drain {}, steps),
             Command::Shutdown => {

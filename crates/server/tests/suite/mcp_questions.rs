@@ -1,0 +1,71 @@
+//! Questions of MCP servers that are open while clients come and go, and while their thread ends.
+
+use serde_json::json;
+
+use crate::mcp_servers::{Bench, call};
+
+const ASKED: &str = "mcpServer/elicitation/request";
+
+#[tokio::test]
+async fn an_open_question_is_sent_to_a_client_that_subscribes_later() {
+    let bench = Bench::new("").await;
+    let server = bench.env.start();
+    let mut first = server.connect().await;
+    let mut second = server.connect().await;
+    let thread = first.start_thread(json!({})).await;
+    let id = first.send("mcpServer/tool/call", call(&thread, "ask")).await;
+    let asked = first.asked(ASKED).await;
+    // The one that called goes; the question waits for the other.
+    second.call("thread/resume", json!({ "threadId": thread })).await;
+    let again = second.asked(ASKED).await;
+    assert_eq!((&again.id, &again.params), (&asked.id, &asked.params));
+    first.call("thread/unsubscribe", json!({ "threadId": thread })).await;
+    second.answer(&again, json!({ "action": "accept", "content": { "n": 7 } })).await;
+    let done = first.response(id).await.unwrap();
+    assert_eq!(done["content"][0]["text"], r#"{"action":"accept","content":{"n":7}}"#);
+    // Also the one that no longer subscribes.
+    for peer in [&mut first, &mut second] {
+        let resolved = peer.expect("serverRequest/resolved").await;
+        assert_eq!(resolved["threadId"], thread.as_str());
+        assert_eq!(resolved["requestId"], again.id);
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_answer_leaves_the_question_to_the_other_clients() {
+    let bench = Bench::new("").await;
+    let server = bench.env.start();
+    let mut first = server.connect().await;
+    let mut second = server.connect().await;
+    let thread = first.start_thread(json!({})).await;
+    second.call("thread/resume", json!({ "threadId": thread })).await;
+    let id = first.send("mcpServer/tool/call", call(&thread, "ask")).await;
+    let asked = first.asked(ASKED).await;
+    let secret = "hunter2";
+    first.answer(&asked, json!({ "action": "accept", "content": { "n": secret } })).await;
+    let warning = first.expect("warning").await;
+    let message = warning["message"].as_str().unwrap();
+    assert!(message.contains("content.n") && message.contains("stays open"), "{message}");
+    assert!(!message.contains(secret), "{message}");
+    let asked = second.asked(ASKED).await;
+    second.answer(&asked, json!({ "action": "decline" })).await;
+    let done = first.response(id).await.unwrap();
+    assert_eq!(done["content"][0]["text"], r#"{"action":"decline"}"#);
+}
+
+#[tokio::test]
+async fn a_question_is_cancelled_with_its_thread() {
+    let bench = Bench::new("").await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let id = peer.send("mcpServer/tool/call", call(&thread, "ask")).await;
+    let asked = peer.asked(ASKED).await;
+    let archived = peer.send("thread/archive", json!({ "threadId": thread })).await;
+    let resolved = peer.expect("serverRequest/resolved").await;
+    assert_eq!(resolved["requestId"], asked.id);
+    peer.response(archived).await.unwrap();
+    let done = peer.response(id).await.unwrap();
+    assert_eq!(done["content"][0]["text"], r#"{"action":"cancel"}"#);
+}
