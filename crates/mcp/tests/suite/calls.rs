@@ -241,7 +241,7 @@ async fn a_request_that_asks_without_end_is_refused_further_questions() {
         json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
             .to_string()
     };
-    let (_held, server) = start(&bench, move |message| match message["method"].as_str() {
+    bench.fakes.add("s", move |message| match message["method"].as_str() {
         Some("tools/call") => {
             *call_id.lock().unwrap() = message["id"].clone();
             Some(vec![ask(1000)])
@@ -250,9 +250,12 @@ async fn a_request_that_asks_without_end_is_refused_further_questions() {
             let refusal = text(message["error"]["message"].as_str().unwrap());
             Some(result(&json!({"id": *call_id.lock().unwrap()}), refusal))
         }
-        _ => Some(vec![ask(message["id"].as_u64().unwrap() as usize + 1)]),
-    })
-    .await;
+        None => Some(vec![ask(message["id"].as_u64().unwrap() as usize + 1)]),
+        _ => earlier_era(message),
+    });
+    let held = bench.pool.hold("t", Path::new("/"), vec![definition("s")]);
+    let server = held.servers().remove(0);
+    server.ready().await.unwrap();
     let done = server.call(call()).await.unwrap();
     assert_eq!(done["content"][0]["text"], "the request has asked the user too often");
     assert_eq!(bench.listener.questions.lock().unwrap().len(), 20);
@@ -274,7 +277,8 @@ async fn questions_outside_of_requests_are_few_in_a_minute() {
                 .to_string()
         };
         match (message["method"].as_str(), message["id"].as_u64()) {
-            (Some("notifications/initialized"), _) => Some(vec![ask(1000)]),
+            // A second holder has come.
+            (Some("notifications/roots/list_changed"), _) => Some(vec![ask(1000)]),
             (None, Some(id)) if id < 1011 => Some(vec![ask(id + 1)]),
             (None, Some(_)) => Some(Vec::new()),
             _ => earlier_era(message),
@@ -282,6 +286,7 @@ async fn questions_outside_of_requests_are_few_in_a_minute() {
     });
     let held = bench.pool.hold("t", Path::new("/"), vec![definition("s")]);
     held.servers()[0].ready().await.unwrap();
+    let _second = bench.pool.hold("u", Path::new("/second"), vec![definition("s")]);
     while refused.load(Ordering::Relaxed) < 2 {
         // tidy: sleep the clock is paused: it passes at once
         tokio::time::sleep(Duration::from_millis(1)).await;
