@@ -12,6 +12,7 @@ mod local;
 mod local_provider;
 pub(crate) mod login;
 pub(crate) mod mcp;
+pub(crate) mod mcp_server;
 pub(crate) mod model_server;
 pub(crate) mod proxy;
 pub(crate) mod rules;

@@ -16,7 +16,7 @@ use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     Invalid, app_server, demo, doctor, exec, gateway as gateway_command, login, mcp as mcp_command,
-    model_server, rules, sandbox as sandbox_command, threads,
+    mcp_server, model_server, rules, sandbox as sandbox_command, threads,
 };
 use crate::environment::Environment;
 
@@ -107,6 +107,8 @@ enum Command {
     Logout(login::LogoutArguments),
     /// List, change and test MCP servers, and log in at them
     Mcp(mcp_command::Arguments),
+    /// Serve the agent to MCP clients, as tools
+    McpServer(mcp_server::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
     /// Explain decisions of the command rules
@@ -188,6 +190,9 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Login(arguments) => runtime.block_on(login::login(arguments, environment()?)),
         Command::Logout(arguments) => runtime.block_on(login::logout(arguments, environment()?)),
         Command::Mcp(arguments) => runtime.block_on(mcp_command::run(arguments, environment()?)),
+        Command::McpServer(arguments) => {
+            runtime.block_on(mcp_server::run(arguments, environment()?))
+        }
         Command::ModelServer(arguments) => {
             runtime.block_on(model_server::run(arguments, environment))
         }

@@ -33,6 +33,7 @@ const OWN_TARGETS: &[&str] = &[
     "jsonrpc",
     "logging",
     "mcp",
+    "mcp_server",
     "model",
     "model_server",
     "patch",

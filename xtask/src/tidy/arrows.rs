@@ -60,6 +60,7 @@ const TABLE: &[(&str, May)] = &[
             "extensions",
         ]),
     ),
+    ("mcp-server", Only(&["visible", "jsonrpc", "protocol", "transport", "server"])),
     ("tui", Only(&["protocol"])),
     ("ratelimit", Only(&[])),
     ("gateway-body", Only(&["http-client"])),
