@@ -9,7 +9,10 @@ fn check(catalog: &Catalog) {
     let models = catalog.models();
     assert!(!models.is_empty());
     assert!(catalog.default_model().is_some());
+    assert!(models.iter().filter(|model| model.is_default).count() <= 1);
     for model in models {
+        let upgrade = model.upgrade.as_ref();
+        assert!(upgrade.is_none_or(|id| models.iter().any(|other| other.id == *id)));
         assert!(model.is_known && !model.id.is_empty());
         assert_eq!(catalog.find(&model.id), *model);
         assert!(model.max_input() > 0, "`{}` has room for input", model.id);
@@ -29,8 +32,9 @@ fuzz_target!(|text: &str| {
         Err(reason) => assert!(!reason.is_empty()),
     }
     match parse_listing(text.as_bytes()) {
-        Ok(listed) => {
-            let catalog = Catalog::hosted().with_listing(&listed);
+        Ok(listing) => {
+            let listed = &listing.models;
+            let catalog = Catalog::hosted().with_listing(listed);
             let reported =
                 |id: &str| catalog.models().iter().filter(|model| &*model.id == id).count();
             assert!(listed.iter().all(|model| reported(&model.id) == 1));

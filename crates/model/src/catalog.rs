@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::price::Prices;
 pub use cache::CachedListing;
 use entry::Entry;
-pub use listing::{ListedModel, MAX_LISTING_BYTES, parse_listing};
+pub use listing::{ListedModel, Listing, MAX_LISTING_BYTES, parse_listing};
 pub use names::is_same_model;
 pub use read::{CatalogError, MAX_CATALOG_BYTES, parse, read};
 

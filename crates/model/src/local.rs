@@ -50,7 +50,7 @@ mod tests {
     fn the_lists_of_local_servers_are_read() {
         let check = |server: LocalServer, answer: Value, expect: &[&str]| {
             let listed = parse_listing(server.listing(answer).to_string().as_bytes()).unwrap();
-            let ids: Vec<&str> = listed.iter().map(|model| &*model.id).collect();
+            let ids: Vec<&str> = listed.models.iter().map(|model| &*model.id).collect();
             assert_eq!(ids, expect);
         };
         let tags = json!({"models": [

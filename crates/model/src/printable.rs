@@ -5,6 +5,6 @@ const MAX_NAME: usize = 256;
 
 /// A name that can be shown.
 pub(crate) fn printable(text: &str) -> Option<String> {
-    let fits = !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control);
+    let fits = !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(visible::is_hidden);
     fits.then(|| text.to_owned())
 }

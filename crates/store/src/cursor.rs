@@ -51,7 +51,7 @@ impl EntryPosition {
 }
 
 /// A short hash of a query. A cursor contains it, so that it cannot be used for another list.
-pub(crate) fn query_tag(parts: &[&str]) -> String {
+pub fn query_tag(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());

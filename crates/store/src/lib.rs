@@ -39,6 +39,7 @@ pub mod transfer;
 mod usage;
 mod writer;
 
+pub use cursor::query_tag;
 pub use error::StoreError;
 pub use jobs::{
     Job, JobItem, JobItemCounts, JobItemOutcome, JobItemStatus, JobStatus, JobWrite, MAX_JOB_ITEMS,

@@ -31,7 +31,7 @@ const TABLE: &[(&str, May)] = &[
     ("account", Only(&["files", "http-client"])),
     ("mcp", Only(&["files", "http-client", "visible"])),
     ("session", Only(&["visible", "http-client"])),
-    ("model", Only(&["files", "http-client"])),
+    ("model", Only(&["files", "http-client", "visible"])),
     ("model-server", Only(&["files", "http-client", "model"])),
     ("sandbox", Only(&["files", "visible"])),
     ("store", Only(&["files"])),

@@ -53,8 +53,10 @@ impl CachedListing {
                 };
             }
         };
-        let cached: Self =
+        let mut cached: Self =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        // Earlier versions kept names with hidden characters.
+        cached.models.retain(ListedModel::has_name);
         Ok((cached.version == VERSION && cached.base_url == base_url).then_some(cached))
     }
 
@@ -85,7 +87,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("models/p.json");
         assert_eq!(CachedListing::read(&path, "http://a"), Ok(None));
-        let listing = super::super::parse_listing(br#"[{"id":"m","context_length":9}]"#).unwrap();
+        let listing =
+            super::super::parse_listing(br#"[{"id":"m","context_length":9}]"#).unwrap().models;
         let cached = CachedListing::new("http://a", 5, Some("\"e\"".to_owned()), listing);
         cached.write(&path).unwrap();
         assert_eq!(CachedListing::read(&path, "http://a"), Ok(Some(cached.clone())));
@@ -99,6 +102,10 @@ mod tests {
                 "{bad}"
             );
         }
+        let named = |id: &str| ListedModel { id: id.into(), ..cached.models[0].clone() };
+        let models = vec![named("a\u{202e}b"), named("m")];
+        CachedListing { models, ..cached.clone() }.write(&path).unwrap();
+        assert_eq!(CachedListing::read(&path, "http://a"), Ok(Some(cached.clone())));
         let newer = CachedListing { version: 2, ..cached };
         std::fs::write(&path, serde_json::to_vec(&newer).unwrap()).unwrap();
         assert_eq!(CachedListing::read(&path, "http://a"), Ok(None));

@@ -33,12 +33,20 @@ pub struct ListedModel {
     pub context_window: Option<u64>,
 }
 
+/// The models of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    pub models: Vec<ListedModel>,
+    /// Entries that are left out, without those that repeat an id.
+    pub left_out: usize,
+}
+
 /// Reads an answer: an object with an array `data` or `models`, or an array, of objects with `id`.
-/// Of entries with one id the first counts; entries that are not understood are left out.
+/// Of entries with one id the first counts; entries whose id is no name are left out.
 ///
 /// # Errors
 /// What the answer is instead.
-pub fn parse_listing(body: &[u8]) -> Result<Vec<ListedModel>, String> {
+pub fn parse_listing(body: &[u8]) -> Result<Listing, String> {
     if body.len() > MAX_LISTING_BYTES {
         return Err(format!("it has more than {MAX_LISTING_BYTES} bytes"));
     }
@@ -53,38 +61,50 @@ pub fn parse_listing(body: &[u8]) -> Result<Vec<ListedModel>, String> {
     };
     let entries = entries.ok_or("it has no array `data`")?;
     let mut ids = HashSet::new();
-    let mut listed: Vec<ListedModel> = Vec::new();
-    for model in entries.iter().filter_map(entry) {
-        if listed.len() == MAX_MODELS {
-            break;
-        }
-        if ids.insert(model.id.clone()) {
-            listed.push(model);
+    let mut listing = Listing { models: Vec::new(), left_out: 0 };
+    for value in entries {
+        match entry(value) {
+            Some(model) if ids.contains(&model.id) => {}
+            Some(model) if listing.models.len() < MAX_MODELS => {
+                ids.insert(model.id.clone());
+                listing.models.push(model);
+            }
+            _ => listing.left_out += 1,
         }
     }
-    if listed.is_empty() && !entries.is_empty() {
+    if listing.models.is_empty() && !entries.is_empty() {
         return Err("no entry of its list has an `id` that is a name".to_owned());
     }
-    Ok(listed)
+    Ok(listing)
+}
+
+impl ListedModel {
+    /// Whether it can be shown and asked for.
+    pub(super) fn has_name(&self) -> bool {
+        let fits = !self.id.is_empty() && self.id.len() <= MAX_ID;
+        fits && !self.id.chars().any(visible::is_hidden)
+    }
 }
 
 fn entry(value: &Value) -> Option<ListedModel> {
     let text = |name: &str, max: usize| {
         let text = value.get(name)?.as_str()?;
         let fits = !text.is_empty() && text.len() <= max && !text.chars().any(char::is_control);
-        fits.then(|| Text::from(text))
+        fits.then(|| Text::from(visible::text(text)))
     };
+    let id = Text::from(value.get("id")?.as_str()?);
     let tokens = |name: &str| {
         let tokens = value.get(name)?.as_u64()?;
         (1..=MAX_TOKENS).contains(&tokens).then_some(tokens)
     };
     let windows = ["context_window", "context_length", "max_model_len", "max_context_length"];
-    Some(ListedModel {
-        id: text("id", MAX_ID)?,
+    let model = ListedModel {
+        id,
         display_name: text("display_name", MAX_TEXT).or_else(|| text("name", MAX_TEXT)),
         description: text("description", MAX_TEXT),
         context_window: windows.into_iter().find_map(tokens),
-    })
+    };
+    model.has_name().then_some(model)
 }
 
 impl Catalog {
@@ -143,7 +163,8 @@ mod tests {
     use super::*;
 
     fn ids(body: &str) -> Vec<String> {
-        parse_listing(body.as_bytes()).unwrap().iter().map(|model| model.id.to_string()).collect()
+        let models = parse_listing(body.as_bytes()).unwrap().models;
+        models.iter().map(|model| model.id.to_string()).collect()
     }
 
     fn listed(ids: &[&str]) -> Vec<ListedModel> {
@@ -172,11 +193,24 @@ mod tests {
         let model = &parse_listing(
             br#"[{"id":"m","name":"M","description":5,"context_length":"8","max_model_len":8192}]"#,
         )
-        .unwrap()[0];
+        .unwrap()
+        .models[0];
         assert_eq!((model.display_name.as_deref(), model.context_window), (Some("M"), Some(8192)));
         let many: Vec<Value> =
             (0..5000).map(|n| serde_json::json!({ "id": n.to_string() })).collect();
-        assert_eq!(parse_listing(Value::from(many).to_string().as_bytes()).unwrap().len(), 2000);
+        let many = parse_listing(Value::from(many).to_string().as_bytes()).unwrap();
+        assert_eq!((many.models.len(), many.left_out), (2000, 3000));
+    }
+
+    #[test]
+    fn entries_without_a_name_that_can_be_shown_are_counted_and_texts_are_made_visible() {
+        let body =
+            r#"[{"id":"a","name":"A\u202eB"},{"id":"a"},{"id":"b\u202ec"},{"id":"d\u200b"},5]"#;
+        let listing = parse_listing(body.as_bytes()).unwrap();
+        let names: Vec<_> =
+            listing.models.iter().map(|m| (&*m.id, m.display_name.as_deref())).collect();
+        assert_eq!(names, [("a", Some(r"A\u{202e}B"))]);
+        assert_eq!(listing.left_out, 3);
     }
 
     #[test]
@@ -234,8 +268,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_panics(body in prop::collection::vec(any::<u8>(), 0..300)) {
-            if let Ok(listed) = parse_listing(&body) {
-                let _ = Catalog::hosted().with_listing(&listed);
+            if let Ok(listing) = parse_listing(&body) {
+                let _ = Catalog::hosted().with_listing(&listing.models);
             }
         }
 

@@ -1,12 +1,13 @@
 //! Reads a catalog file (configuration `model_catalog_json`) and checks it.
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::entry::Entry;
-use super::{Catalog, Effort, Family, family_of};
+use super::{Catalog, Effort, Family, ModelInfo, family_of};
 
 /// A catalog file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,8 @@ const IMAGE_SIDES: RangeInclusive<u32> = 64..=16_384;
 const IMAGE_BYTES: RangeInclusive<u64> = 10_000..=20 << 20;
 /// Bounds of `max_images_bytes`: room for one image at least.
 const REQUEST_IMAGE_BYTES: RangeInclusive<u64> = 20_000..=512 << 20;
+/// Most characters of an entry's text in a message.
+const MAX_SHOWN: usize = 80;
 /// Efforts that the protocol has names for, from least to most.
 pub(super) const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
 
@@ -85,23 +88,76 @@ pub fn parse(text: &str) -> Result<Catalog, String> {
     }
     let mut families: Vec<Family> = families.into_iter().map(Family).collect();
     families.extend(inherited(text));
-    let models = models.into_iter().map(|model| {
-        let family = family_of(&families, &model);
-        if let (Some(named), None) = (&model.family, family) {
-            return Err(format!("model `{}`: there is no family `{named}`", model.id));
-        }
-        check(&model)?;
-        let base = family.map(|family| family.0.clone()).unwrap_or_default();
-        let id = family.map(|family| family.0.id.clone());
-        let info = Entry { family: id, ..model.over(&base) }.resolve(true);
-        match info.max_input() {
-            0 => Err(format!("model `{}`: `max_output` leaves no room for input", info.id)),
-            _ => Ok(info),
-        }
-    });
+    let models = models.into_iter().map(|model| resolved(model, &families));
     let models = models.collect::<Result<Vec<_>, _>>()?;
     families.iter().try_for_each(|family| check(&family.0))?;
+    check_default(&models)?;
+    check_upgrades(&models)?;
     Ok(Catalog { families, models })
+}
+
+/// A model with what it inherits.
+fn resolved(model: Entry, families: &[Family]) -> Result<ModelInfo, String> {
+    let family = family_of(families, &model);
+    if let (Some(named), None) = (&model.family, family) {
+        return Err(format!("model `{}`: there is no family `{named}`", model.id));
+    }
+    check(&model)?;
+    let inherits_upgrade = model.upgrade.is_none() && model.upgrade_info.is_none();
+    let own_default = model.default_effort.clone().filter(|effort| !effort.is_empty());
+    let base = family.map(|family| family.0.clone()).unwrap_or_default();
+    let id = family.map(|family| family.0.id.clone());
+    let mut info = Entry { family: id, ..model.over(&base) }.resolve(true);
+    if inherits_upgrade && info.upgrade.as_ref() == Some(&info.id) {
+        // The model to which its family moves.
+        (info.upgrade, info.upgrade_info) = (None, None);
+    }
+    let efforts: Vec<&str> = info.supported_efforts.iter().map(|option| &*option.effort).collect();
+    // An inherited one that the model does not support is replaced.
+    if let Some(effort) = own_default.filter(|effort| !efforts.contains(&&**effort)) {
+        let problem = match efforts.is_empty() {
+            true => "the model has no `supported_efforts`".to_owned(),
+            false => format!("the model supports {}", efforts.join(", ")),
+        };
+        return Err(format!("model `{}`: `default_effort` is `{effort}`, but {problem}", info.id));
+    }
+    match info.max_input() {
+        0 => Err(format!("model `{}`: `max_output` leaves no room for input", info.id)),
+        _ => Ok(info),
+    }
+}
+
+fn check_default(models: &[ModelInfo]) -> Result<(), String> {
+    let mut defaults = models.iter().filter(|model| model.is_default);
+    match (defaults.next(), defaults.next()) {
+        (Some(first), Some(second)) => Err(format!(
+            "`{}` and `{}` both have `is_default`; leave it to one model",
+            first.id, second.id
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the models to move to are in the catalog.
+fn check_upgrades(models: &[ModelInfo]) -> Result<(), String> {
+    let ids: HashSet<&str> = models.iter().map(|model| &*model.id).collect();
+    for model in models {
+        let named = model.upgrade_info.as_ref().map(|info| &info.model);
+        for (key, upgrade) in [("upgrade", model.upgrade.as_ref()), ("upgrade_info.model", named)] {
+            let Some(upgrade) = upgrade else { continue };
+            let problem = match ids.contains(&**upgrade) {
+                true if *upgrade == model.id => "the model itself",
+                true => continue,
+                false => "which the catalog does not list",
+            };
+            return Err(format!(
+                "model `{}`: `{key}` is `{}`, {problem}",
+                model.id,
+                shown(upgrade)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The families of the built-in catalog, for other catalogs than itself.
@@ -111,16 +167,34 @@ fn inherited(text: &str) -> Vec<Family> {
 }
 
 fn check_ids(kind: &str, entries: &[Entry]) -> Result<(), String> {
-    let mut ids = std::collections::HashSet::new();
+    let mut ids = HashSet::new();
     for (at, entry) in entries.iter().enumerate() {
         if entry.id.is_empty() {
             return Err(format!("{kind} {at} has no `id`"));
+        }
+        if let Some(hidden) = entry.id.chars().find(|c| visible::is_hidden(*c)) {
+            return Err(format!(
+                "{kind} {at}: the id `{}` has the hidden character {}; write it without",
+                shown(&entry.id),
+                hidden.escape_unicode()
+            ));
         }
         if !ids.insert(&entry.id) {
             return Err(format!("`{}` is listed twice", entry.id));
         }
     }
     Ok(())
+}
+
+/// Text of the file in a message, on one line.
+fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).flat_map(escaped).collect()
+}
+
+fn escaped(c: char) -> impl Iterator<Item = char> {
+    let escape = visible::is_hidden(c).then(|| c.escape_unicode());
+    let plain = escape.is_none().then_some(c);
+    escape.into_iter().flatten().chain(plain)
 }
 
 fn check(entry: &Entry) -> Result<(), String> {

@@ -107,6 +107,11 @@ fn a_catalog_lists_only_deviations() {
     let old = catalog.find("old");
     assert_eq!((old.patch_tool, old.accepts_images()), (PatchTool::Custom, false));
     assert_eq!(old.upgrade.as_deref(), Some("m"));
+    let moved = r#"{"families": [{"id": "f", "names": ["*"], "upgrade": "n"}],
+        "models": [{"id": "m"}, {"id": "n"}]}"#;
+    let moved = parse(moved).unwrap();
+    assert_eq!(moved.find("m").upgrade.as_deref(), Some("n"));
+    assert_eq!(moved.find("n").upgrade, None, "a family's upgrade is not one of itself");
     // Its families come first, and the built-in ones serve other names.
     assert_eq!(catalog.find("mine").family.as_deref(), Some("f"));
     assert_eq!(catalog.find("gpt-6").family.as_deref(), Some("gpt-5.4"));
@@ -129,6 +134,31 @@ fn a_catalog_that_cannot_be_used_says_why() {
     check(r#"[{}]"#, "model 0 has no `id`");
     check(r#"[{"id": "m", "family": "x"}]"#, "no family `x`");
     check(r#"[{"id": "m", "names": ["x"]}]"#, "only families");
+    check(r#"[{"id": "a\nb"}]"#, r"model 0: the id `a\u{a}b` has the hidden character \u{a}");
+    check(r#"[{"id": "m"}, {"id": "a\u202eb"}]"#, r"model 1: the id `a\u{202e}b`");
+    check(r#"[{"id": "m", "default_effort": "high"}]"#, "`m`: `default_effort` is `high`, but");
+    check(
+        r#"[{"id": "m", "family": "gpt-codex", "default_effort": "minimal"}]"#,
+        "the model supports low, medium, high",
+    );
+    check(
+        r#"[{"id": "m", "upgrade": "n"}]"#,
+        "`m`: `upgrade` is `n`, which the catalog does not list",
+    );
+    check(r#"[{"id": "m", "upgrade": "m"}]"#, "`upgrade` is `m`, the model itself");
+    check(
+        r#"[{"id": "m", "upgrade": "n", "upgrade_info": {"model": "o"}}, {"id": "n"}]"#,
+        "`upgrade_info.model` is `o`",
+    );
+    check(
+        r#"[{"id": "m", "is_default": true}, {"id": "n"}, {"id": "o", "is_default": true}]"#,
+        "`m` and `o` both have `is_default`",
+    );
+    check(
+        r#"{"families": [{"id": "f", "names": ["*"], "is_default": true}],
+            "models": [{"id": "m"}, {"id": "n"}]}"#,
+        "`m` and `n` both have `is_default`",
+    );
     check(r#"[{"id": "m", "context_window": 0}]"#, "context_window");
     check(r#"[{"id": "m", "context_window": 1}]"#, "no room");
     check(r#"[{"id": "m", "context_window": -1}]"#, "-1");

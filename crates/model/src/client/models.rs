@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode};
 use tokio::time;
 
 use super::Client;
-use crate::catalog::{ListedModel, MAX_LISTING_BYTES, parse_listing};
+use crate::catalog::{ListedModel, Listing, MAX_LISTING_BYTES, parse_listing};
 use crate::http_clients::HttpClients;
 use crate::open::{MAX_ERROR_BODY, unreachable};
 use crate::{Endpoint, Failure, FailureKind, KeySource, Provider, Transport, failure_from_status};
@@ -117,16 +117,24 @@ async fn ask(
         return Err(failure_from_status(provider, label, head.status, &head.headers, &text));
     }
     let body = collect(body, MAX_LISTING_BYTES).await?;
-    let models = read_listing(provider, &body).map_err(|problem| {
+    let Listing { models, left_out } = read_listing(provider, &body).map_err(|problem| {
         failure(format!("the answer to {} is no list of models: {problem}", endpoint.label))
     })?;
+    if left_out > 0 {
+        tracing::warn!(
+            target: "model::models",
+            "the provider `{}` lists {left_out} entries that are left out: those whose `id` is not a \
+             name of at most 256 bytes without hidden characters, and those behind the first 2000",
+            provider.id
+        );
+    }
     let etag = head.headers.get(header::ETAG).and_then(|value| value.to_str().ok());
     let etag = etag.filter(|etag| etag.len() <= MAX_ETAG).map(str::to_owned);
     Ok(ModelsAnswer::Listed { models, etag })
 }
 
 /// Reads a list in the form of the provider.
-fn read_listing(provider: &Provider, body: &[u8]) -> Result<Vec<ListedModel>, String> {
+fn read_listing(provider: &Provider, body: &[u8]) -> Result<Listing, String> {
     let Some(server) = provider.local else { return parse_listing(body) };
     match serde_json::from_slice(body) {
         Ok(answer) => parse_listing(server.listing(answer).to_string().as_bytes()),

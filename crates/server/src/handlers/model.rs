@@ -31,17 +31,25 @@ impl ModelMethods<Caller> for Server {
             tokio::spawn(due.refresh());
         }
         let catalog = models.catalog(&config, provider);
+        let includes_hidden = params.include_hidden.unwrap_or(false);
         let mut models: Vec<&ModelInfo> = catalog.models().iter().collect();
-        models.retain(|model| params.include_hidden.unwrap_or(false) || !model.hidden);
+        models.retain(|model| includes_hidden || !model.hidden);
+        let which = if includes_hidden { "all" } else { "visible" };
+        // Of the list that a cursor belongs to; behind it is the first model of the next page.
+        let tag = store::query_tag(&["models", provider, which]);
+        let position = |cursor: &str| {
+            let id = cursor.strip_prefix(&*tag)?.strip_prefix('.')?;
+            models.iter().position(|model| &*model.id == id)
+        };
         let start = match params.cursor.as_deref() {
             None => 0,
-            Some(cursor) => models
-                .iter()
-                .position(|model| &*model.id == cursor)
-                .ok_or_else(|| Error::invalid_params("`cursor` is not a cursor of this list"))?,
+            Some(cursor) => position(cursor).ok_or_else(|| {
+                Error::invalid_params("`cursor` is not a cursor of this list")
+                    .next_step("begin the list without a cursor")
+            })?,
         };
         let limit = PAGE.rows(params.limit) as usize;
-        let next_cursor = models.get(start + limit).map(|model| model.id.to_string());
+        let next_cursor = models.get(start + limit).map(|model| format!("{tag}.{}", model.id));
         let data = models.into_iter().skip(start).take(limit).map(entry).collect();
         Ok(ModelListResponse { data, next_cursor })
     }

@@ -78,6 +78,36 @@ async fn an_entry_has_every_member_of_the_specification() {
 }
 
 #[tokio::test]
+async fn a_cursor_belongs_to_its_list() {
+    let models: Vec<Value> =
+        (0..6).map(|n| json!({ "id": format!("m{n}"), "hidden": n % 2 == 1 })).collect();
+    let env = with_catalog(json!([says("Hello.")]), &json!({ "models": models })).await;
+    let mut peer = env.start().connect().await;
+    for (includes_hidden, expected) in [(false, 3), (true, 6)] {
+        let (mut cursor, mut found) = (Value::Null, Vec::new());
+        loop {
+            let params = json!({ "limit": 2, "cursor": cursor, "includeHidden": includes_hidden });
+            let page = peer.call("model/list", params).await;
+            found.extend(ids(&page).into_iter().map(str::to_owned));
+            cursor = page["nextCursor"].clone();
+            if cursor.is_null() {
+                break;
+            }
+            let other = json!({ "cursor": cursor, "includeHidden": !includes_hidden });
+            let fault = peer.refused("model/list", other).await;
+            assert_eq!(fault.code, -32602, "{fault:?}");
+            assert!(fault.message.contains("not a cursor of this list"), "{fault:?}");
+        }
+        found.dedup();
+        assert_eq!(found.len(), expected, "{found:?}");
+    }
+    for cursor in ["", "m0", ".m0"] {
+        let fault = peer.refused("model/list", json!({ "cursor": cursor })).await;
+        assert!(fault.message.contains("not a cursor of this list"), "{fault:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_familys_row_shapes_the_requests_of_its_models() {
     let catalog = json!({ "families": [
             { "id": "plain", "names": ["plain-*"], "patch_tool": "shell", "command_tool": "one_shot",
