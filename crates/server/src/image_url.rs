@@ -1,17 +1,20 @@
 //! Checks of image URLs that clients send. They are checked on arrival, because a URL that the
 //! provider refuses would fail every later turn of the thread.
 
+use std::path::Path;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::bounds::IMAGE_BYTES;
 use crate::error::Error;
 
-/// Longest `http:` or `https:` URL, in bytes.
+/// Longest `https:` URL, in bytes.
 const MAX_LINK: usize = 8 * 1024;
 
 /// Checks that the model can be sent the image at `url`: a `data:` URL that holds an image in
-/// base64, or an `http:` or `https:` URL with a host.
+/// base64, or an `https:` URL with a host and without a user. An image over `http:` could be read and
+/// replaced on its way to the provider, and a password would be stored with the thread.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -24,7 +27,7 @@ pub(crate) fn check(url: &str) -> Result<(), Error> {
     };
     match scheme.to_ascii_lowercase().as_str() {
         "data" => data(rest),
-        "http" | "https" => link(url, rest),
+        "https" => link(url, rest),
         _ => Err(Error::invalid_params(format!(
             "an image cannot have a `{}:` URL: {WANTED}",
             shown(scheme)
@@ -32,7 +35,7 @@ pub(crate) fn check(url: &str) -> Result<(), Error> {
     }
 }
 
-const WANTED: &str = "give a `data:`, `https:` or `http:` URL, or a file as `localImage`";
+const WANTED: &str = "give a `data:` or `https:` URL, or a file as `localImage`";
 
 fn data(rest: &str) -> Result<(), Error> {
     let bad = |what: &str| Err(Error::invalid_params(format!("the `data:` URL {what}")));
@@ -87,10 +90,13 @@ fn is_base64(encoded: &[u8]) -> bool {
 }
 
 fn link(url: &str, rest: &str) -> Result<(), Error> {
-    let host = rest.strip_prefix("//").map(|rest| {
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        authority.rsplit('@').next().unwrap_or_default()
-    });
+    let host = rest.strip_prefix("//").and_then(|rest| rest.split(['/', '?', '#']).next());
+    if host.is_some_and(|host| host.contains('@')) {
+        let message = "the URL of an image cannot hold a user or a password";
+        return Err(Error::invalid_params(message).next_step(
+            "remove what stands before the `@` of its host; a signed URL has its key in the query",
+        ));
+    }
     if host.is_none_or(|host| host.is_empty() || host.starts_with(':')) {
         return Err(Error::invalid_params(format!("`{}` names no host", shown(url))));
     }
@@ -100,9 +106,12 @@ fn link(url: &str, rest: &str) -> Result<(), Error> {
             MAX_LINK >> 10
         )));
     }
-    if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+    if let Some(hidden) = url.chars().find(|c| *c == ' ' || visible::is_hidden(*c)) {
+        let mut bytes = [0; 4];
+        let bytes = hidden.encode_utf8(&mut bytes).bytes();
+        let encoded: String = bytes.map(|byte| format!("%{byte:02X}")).collect();
         return Err(Error::invalid_params(format!(
-            "`{}` has white space in it: encode it as %20",
+            "`{}` has white space or a hidden character in it: encode it as {encoded}",
             shown(url)
         )));
     }
@@ -111,7 +120,8 @@ fn link(url: &str, rest: &str) -> Result<(), Error> {
 
 /// The beginning of what a client sent.
 fn shown(text: &str) -> String {
-    text.chars().take(80).flat_map(char::escape_debug).collect()
+    let start: String = text.chars().take(80).collect();
+    visible::path(Path::new(&start))
 }
 
 #[cfg(test)]
@@ -122,8 +132,8 @@ mod tests {
     fn images_that_can_be_sent() {
         for url in [
             "https://example.com/a.png",
-            "HTTP://user@example.com:80/a%20b.png?x#y",
-            "http://[::1]/a",
+            "HTTPS://example.com:80/a%20b.png?x@y#z",
+            "https://[::1]/a",
             "data:image/png;base64,AAAA",
             "data:image/svg+xml;charset=utf-8;base64,AA==",
             "DATA:IMAGE/PNG;BASE64,AAA=",
@@ -145,10 +155,16 @@ mod tests {
         refuse("/tmp/picture.png", "not an image URL");
         refuse("file:///tmp/picture.png", "`file:`");
         refuse("javascript:alert(1)", "`javascript:`");
+        refuse("http://example.com/a.png", "cannot have a `http:` URL: give a `data:` or `https:`");
+        refuse("HTTP://example.com/a.png", "`HTTP:`");
+        refuse("https://u:secret@h/", "a user or a password");
+        refuse("https://h\\@evil/", "a user or a password");
+        refuse("https://@h/", "a user or a password");
         refuse("https:/picture.png", "names no host");
         refuse("https://", "names no host");
         refuse("https://:80/", "names no host");
-        refuse("https://a/b c", "white space");
+        refuse("https://a/b c", "encode it as %20");
+        refuse("https://a/b\u{202e}c", "encode it as %E2%80%AE");
         refuse(&format!("https://a/{}", "x".repeat(9000)), "8 KiB");
         refuse("data:", "no `,`");
         refuse("data:,x", "not an image");

@@ -43,8 +43,8 @@ impl TurnMethods<Caller> for Server {
         let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
         let cwd = folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?;
         let overrides = overrides(&params, cwd)?;
-        let model = overrides.model.as_deref();
-        let content = user_content(&self.services.images, &handle, model, &params.input).await?;
+        let over = (overrides.model.as_deref(), overrides.cwd.as_deref());
+        let content = user_content(&self.services.images, &handle, over, &params.input).await?;
         let max_tokens = params.max_total_tokens;
         if max_tokens.is_some_and(|tokens| tokens < 1) {
             return Err(Error::invalid_params("`maxTotalTokens` must be at least 1"));
@@ -91,7 +91,8 @@ impl TurnMethods<Caller> for Server {
         let metadata = params.responsesapi_client_metadata.is_some();
         refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let content = user_content(&self.services.images, &handle, None, &params.input).await?;
+        let content =
+            user_content(&self.services.images, &handle, (None, None), &params.input).await?;
         let expected_turn = params.expected_turn_id;
         let steered = ask(&handle, caller.gate(), move |reply| MachineInput::Steer {
             reply,
@@ -197,39 +198,52 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
     Ok(schema.to_string().into())
 }
 
-/// The user's input for `model`, or for that of the thread. Images are prepared here, because the
-/// session performs no I/O.
+/// What the images of an input are prepared for.
+struct ImageTarget {
+    bounds: Bounds,
+    /// Most bytes of all of them together.
+    total: usize,
+    /// Folder of relative paths.
+    cwd: PathBuf,
+}
+
+/// The user's input for this model and folder, by default those of the thread. Images are prepared
+/// here, because the session performs no I/O.
 async fn user_content(
     images: &ImageReader,
     handle: &ThreadHandle,
-    model: Option<&str>,
+    over: (Option<&str>, Option<&Path>),
     input: &[UserInput],
 ) -> Result<Vec<UserContent>, Error> {
     bounds::check_parts(input)?;
-    let (image_bounds, most) = match input.iter().position(bounds::is_image) {
-        Some(first) => image_bounds(handle, model, first).await?,
-        None => (Bounds::default(), usize::MAX),
+    let target = match input.iter().position(bounds::is_image) {
+        Some(first) => image_target(handle, over, first).await?,
+        None => ImageTarget { bounds: Bounds::default(), total: usize::MAX, cwd: PathBuf::new() },
     };
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
-        content.push(user_part(images, image_bounds, at, part).await?);
+        content.push(user_part(images, &target, at, part).await?);
         if bounds::is_image(part) {
-            bounds::check_images(&content, most)?;
+            bounds::check_images(&content, target.total)?;
         }
     }
     Ok(content)
 }
 
-/// The bounds of the model's images, of each and of all together; `first` is the position of the
-/// input's first one.
-async fn image_bounds(
+/// `first` is the position of the input's first image.
+async fn image_target(
     handle: &ThreadHandle,
-    model: Option<&str>,
+    (model, cwd): (Option<&str>, Option<&Path>),
     first: usize,
-) -> Result<(Bounds, usize), Error> {
-    let info = handle.model_info(model).await?;
+) -> Result<ImageTarget, Error> {
+    let target = handle.input_target(model).await?;
+    let info = target.model;
     if info.accepts_images() {
-        return Ok((image_reader::bounds_of(&info), image_reader::request_bytes(&info)));
+        return Ok(ImageTarget {
+            bounds: image_reader::bounds_of(&info),
+            total: image_reader::request_bytes(&info),
+            cwd: cwd.map_or(target.cwd, Path::to_owned),
+        });
     }
     let message = format!("`input[{first}]`: the model `{}` does not accept images", info.id);
     Err(Error::invalid_params(message).next_step(
@@ -239,7 +253,7 @@ async fn image_bounds(
 
 async fn user_part(
     images: &ImageReader,
-    image_bounds: Bounds,
+    target: &ImageTarget,
     at: usize,
     part: &UserInput,
 ) -> Result<UserContent, Error> {
@@ -249,15 +263,16 @@ async fn user_part(
             elements: text_elements_of(at, text, text_elements)?,
         }),
         UserInput::Image { url } => {
-            let url = images.url(url, image_bounds).await;
+            let url = images.url(url, target.bounds).await;
             let url = url.map_err(|error| error.within(&format!("`input[{at}].url`")))?;
             Ok(UserContent::Image { url })
         }
         UserInput::LocalImage { path } => {
-            let data_url = images.file(Path::new(path), image_bounds).await;
+            let path = target.cwd.join(path);
+            let data_url = images.file(&path, target.bounds).await;
             let data_url =
                 data_url.map_err(|error| error.within(&format!("`input[{at}].path`")))?;
-            Ok(UserContent::LocalImage { path: path.clone(), data_url })
+            Ok(UserContent::LocalImage { path: path.display().to_string(), data_url })
         }
         UserInput::Skill { .. } => Err(Error::not_implemented("a `skill` input")),
         UserInput::Mention { .. } => Err(Error::not_implemented("a `mention` input")),

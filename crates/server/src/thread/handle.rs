@@ -26,6 +26,13 @@ use crate::thread::questions::{QuestionKey, ServerQuestion};
 /// Where the answer to a command goes.
 pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;
 
+/// What the input of a client is prepared for.
+pub(crate) struct InputTarget {
+    pub(crate) model: ModelInfo,
+    /// Folder of relative paths.
+    pub(crate) cwd: PathBuf,
+}
+
 /// What can be asked of a thread.
 pub(crate) enum Command {
     /// Something happened: a tool call, a command or a client made progress.
@@ -70,8 +77,9 @@ pub(crate) enum Command {
     Announce { method: &'static str, message: Bytes },
     /// Returns the current state of the thread.
     Look { snapshot: oneshot::Sender<Snapshot> },
-    /// Returns what is known of a model of the thread's provider, by default of the thread's model.
-    DescribeModel { model: Option<String>, info: oneshot::Sender<ModelInfo> },
+    /// Returns what is known of a model of the thread's provider, by default of the thread's model, and
+    /// the thread's folder.
+    DescribeInput { model: Option<String>, target: oneshot::Sender<InputTarget> },
     /// A client's tool has answered; its images are not prepared for the model yet.
     ToolAnswered { request: u64, answer: ToolAnswer },
     /// A connection ends its subscription; returns whether it had one.
@@ -236,8 +244,16 @@ impl ThreadHandle {
     /// # Errors
     /// The thread has ended.
     pub(crate) async fn model_info(&self, model: Option<&str>) -> Result<ModelInfo, Error> {
-        let (info, answer) = oneshot::channel();
-        self.send(Command::DescribeModel { model: model.map(str::to_owned), info }).await;
+        Ok(self.input_target(model).await?.model)
+    }
+
+    /// What an input is prepared for; `model` as for [`Self::model_info`].
+    ///
+    /// # Errors
+    /// The thread was unloaded.
+    pub(crate) async fn input_target(&self, model: Option<&str>) -> Result<InputTarget, Error> {
+        let (target, answer) = oneshot::channel();
+        self.send(Command::DescribeInput { model: model.map(str::to_owned), target }).await;
         answer.await.map_err(|_| Error::unloaded())
     }
 

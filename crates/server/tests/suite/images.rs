@@ -314,3 +314,57 @@ async fn images_of_a_request_have_a_bound() {
     assert_eq!(last.matches("look at it again").count(), 2, "{last}");
     assert_eq!(images(&requests[3])[0], images(&requests[0])[0], "that of the user stays");
 }
+
+#[tokio::test]
+async fn a_relative_path_is_one_of_the_threads_folder() {
+    let env = TestEnvironment::with_responses(json!([says("One."), says("Two.")])).await;
+    let (own, other) = (env.workspace().join("pictures"), env.workspace().join("other"));
+    for (folder, width) in [(&own, 30), (&other, 40)] {
+        std::fs::create_dir_all(folder.join("in")).unwrap();
+        std::fs::write(folder.join("in/a.png"), png_with_text(width, 20, SECRET)).unwrap();
+    }
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "cwd": own })).await;
+    let input = json!([{ "type": "localImage", "path": "in/a.png" }]);
+    let turn = json!({ "threadId": thread, "input": input });
+    assert_eq!(peer.run_turn_with(turn).await["status"], "completed");
+    let turn = json!({ "threadId": thread, "input": input, "cwd": other });
+    assert_eq!(peer.run_turn_with(turn).await["status"], "completed");
+    let requests = env.model().requests();
+    let sizes: Vec<(u32, u32)> = images(&requests[1]).iter().map(|url| size(url)).collect();
+    assert_eq!(sizes, [(30, 20), (40, 20)]);
+    let params = json!({ "threadId": thread, "itemsView": "full" });
+    let turns = peer.call("thread/turns/list", params).await.to_string();
+    assert!(turns.contains(own.join("in/a.png").to_str().unwrap()), "{turns}");
+    let missing = json!([{ "type": "localImage", "path": "in/b.png" }]);
+    let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": missing })).await;
+    // The turn's folder is the thread's from then on.
+    assert!(fault.message.contains(other.join("in/b.png").to_str().unwrap()), "{fault:?}");
+}
+
+#[tokio::test]
+async fn links_that_could_be_read_on_their_way_are_refused_wherever_they_come_from() {
+    let env = TestEnvironment::with_responses(json!([says("One.")])).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    for (url, expected) in [
+        ("http://h.example/a.png", "give a `data:` or `https:` URL"),
+        ("https://ada:secret@h.example/a.png", "a user or a password"),
+    ] {
+        let input = json!([{ "type": "text", "text": "Look." }, { "type": "image", "url": url }]);
+        let params = json!({ "threadId": thread, "input": input });
+        let fault = peer.refused("turn/start", params).await;
+        assert!(fault.message.contains("`input[1].url`"), "{fault:?}");
+        let content = json!([{ "type": "input_image", "image_url": url }]);
+        let items = json!([{ "type": "message", "role": "user", "content": content }]);
+        let params = json!({ "threadId": thread, "items": items });
+        let other = peer.refused("thread/inject_items", params).await;
+        for fault in [fault, other] {
+            assert_eq!(fault.code, -32602, "{fault:?}");
+            assert!(fault.message.contains(expected), "{fault:?}");
+            assert!(!fault.message.contains("secret"), "{fault:?}");
+        }
+    }
+}

@@ -165,7 +165,7 @@ fn part(mut item: Arguments<'_>) -> Result<UserContent, ToolError> {
         }
         "image" => {
             let url = item.needed_text("image_url", "an `https:` or `data:image/` URL")?;
-            let is_image = ["https://", "http://", "data:image/"];
+            let is_image = ["https://", "data:image/"];
             if !is_image.iter().any(|scheme| url.starts_with(scheme)) {
                 let wanted = "an `https:` or `data:image/` URL";
                 return Err(item.wrong("image_url", &Value::from(url), wanted));

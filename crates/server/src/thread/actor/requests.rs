@@ -6,7 +6,7 @@ use crate::allowed::{Allowed, MachineInput};
 use crate::connection::Gate;
 use crate::error::Error;
 use crate::thread::actor::Actor;
-use crate::thread::handle::{AnswerSender, Command, TurnStart};
+use crate::thread::handle::{AnswerSender, Command, InputTarget, TurnStart};
 use crate::thread::patches::PlannedPatch;
 use crate::thread::step::{Step, append_steps};
 
@@ -64,9 +64,10 @@ impl Actor {
                 self.journal.store_missing_ends().await;
                 let _ = snapshot.send(self.snapshot());
             }
-            Command::DescribeModel { model, info } => {
+            Command::DescribeInput { model, target } => {
                 let (config, settings) = (self.configuration.config(), self.machine.settings());
-                let _ = info.send(self.model.describe(config, settings, model.as_deref()));
+                let model = self.model.describe(config, settings, model.as_deref());
+                let _ = target.send(InputTarget { model, cwd: settings.cwd.clone() });
             }
             Command::ToolAnswered { request, answer } => {
                 let context = self.tool_context();
