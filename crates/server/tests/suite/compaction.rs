@@ -85,6 +85,44 @@ async fn a_requested_compaction_is_a_separate_turn() {
     assert_eq!(kinds, expected);
 }
 
+/// A message, and behind it a call.
+fn says_and_runs(text: &str, command: &str) -> Value {
+    let call = json!({ "name": "exec_command", "arguments": { "cmd": command } });
+    json!({ "steps": [{ "message": text }, { "function_call": call }] })
+}
+
+#[tokio::test]
+async fn a_call_in_place_of_a_summary_is_not_run() {
+    let env = TestEnvironment::with_responses(json!([
+        says("One."),
+        says_and_runs("Let me look first.", "touch made"),
+        says_and_runs("SUMMARY", "touch made"),
+        says("Two."),
+    ]))
+    .await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "approvalPolicy": "never", "sandbox": "danger-full-access" });
+    let thread = peer.start_thread(params).await;
+    peer.run_turn(&thread, "first").await;
+    peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    let error = peer.expect("error").await;
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`exec_command`") && message.contains("not run"), "{message}");
+    assert_eq!(error["willRetry"], true);
+    peer.item("contextCompaction").await;
+    assert_eq!(peer.expect("turn/completed").await["turn"]["status"], "completed");
+    assert!(!env.workspace().join("made").exists());
+    peer.run_turn(&thread, "second").await;
+    let requests = env.model().requests();
+    assert_eq!(requests.len(), 4);
+    assert!(requests[1]["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
+    assert_eq!(requests[2]["tools"], Value::Null);
+    assert_eq!(requests[1]["input"], requests[2]["input"]);
+    let last = requests[3].to_string();
+    assert!(last.contains("SUMMARY") && !last.contains("look first"), "{last}");
+}
+
 #[tokio::test]
 async fn a_compacted_history_survives_a_restart() {
     let env = TestEnvironment::with_responses(json!([

@@ -82,6 +82,42 @@ async fn each_request_begins_with_the_one_before() {
 }
 
 #[tokio::test]
+async fn a_compaction_begins_with_the_request_before_it() {
+    let noise = format!("echo {}", "x".repeat(3_000));
+    let responses = vec![
+        runs("echo one"),
+        says("Hello."),
+        says("SUMMARY one"),
+        // Two outputs exceed the limit in the middle of a turn.
+        runs(&noise),
+        runs(&noise),
+        says("SUMMARY two"),
+        says("Done."),
+    ];
+    let environment = TestEnvironment::with_responses(Value::from(responses)).await;
+    let path = environment.home().join("config.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    environment.write_config(&format!("model_auto_compact_token_limit = 5000\n{config}"));
+    let server = environment.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "approvalPolicy": "never", "sandbox": "danger-full-access" });
+    let thread = peer.start_thread(params).await;
+    peer.run_turn(&thread, "Hello.").await;
+    peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    peer.item("contextCompaction").await;
+    peer.expect("turn/completed").await;
+    assert_eq!(peer.run_turn(&thread, "Much noise.").await["status"], "completed");
+    let bodies = environment.model().raw_requests();
+    let is_compaction = |body: &String| body.contains("will be replaced by your summary");
+    let compactions: Vec<usize> =
+        (0..bodies.len()).filter(|at| is_compaction(&bodies[*at])).collect();
+    let [first, second] = compactions[..] else { panic!("{compactions:?}") };
+    assert_eq!(first, 2);
+    assert_grow(&bodies[..=first]);
+    assert_grow(&bodies[first + 1..=second]);
+}
+
+#[tokio::test]
 async fn an_agent_with_the_context_of_its_parent_begins_with_the_parents_request() {
     let spawn = calls("spawn_agent", json!({ "message": "Go on.", "fork_context": true }));
     let wait = calls("wait_agent", json!({ "targets": ["Ada"], "timeout_ms": 10_000 }));

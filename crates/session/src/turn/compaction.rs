@@ -13,6 +13,8 @@ use crate::history::{self, History};
 use crate::omitted::OmittedMessages;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::Item;
+use crate::port::model::ModelItem;
+use crate::port::tool_set::TOOL_SEARCH;
 use crate::thread::Thread;
 
 /// A compaction that is under way.
@@ -21,6 +23,10 @@ pub(crate) struct Compaction {
     summary: String,
     /// How often more of the oldest history was left out, because the request itself was too long.
     left_out: u32,
+    /// The tool that the model called in place of a summary.
+    called: Option<String>,
+    /// Whether the request has no tools, because the model called one before.
+    is_without_tools: bool,
 }
 
 /// Times that the oldest half of what is summed up is left out before nothing of it is sent.
@@ -29,7 +35,13 @@ const MAX_LEFT_OUT: u32 = 4;
 impl Compaction {
     /// Opens the item of a compaction.
     pub(crate) fn begin(turn: &Id, thread: &mut Thread) -> Self {
-        let compaction = Self { item: thread.cx.item_id(), summary: String::new(), left_out: 0 };
+        let compaction = Self {
+            item: thread.cx.item_id(),
+            summary: String::new(),
+            left_out: 0,
+            called: None,
+            is_without_tools: false,
+        };
         thread.cx.item_started(turn, compaction.item());
         compaction
     }
@@ -42,6 +54,7 @@ impl Compaction {
     /// The input of a request for the summary, which begins anew.
     pub(crate) fn request(&mut self, thread: &Thread) -> Vec<Arc<str>> {
         self.summary.clear();
+        self.called = None;
         let parts = shortened(thread.conversation.history(), self.left_out);
         let mut input: Vec<Arc<str>> = parts.into_iter().map(|part| part.text).collect();
         let configured = thread.configuration.context().compact_prompt.clone();
@@ -50,9 +63,43 @@ impl Compaction {
         input
     }
 
-    /// Takes part of the summary.
-    pub(crate) fn push(&mut self, text: &str) {
-        self.summary.push_str(text);
+    /// Whether the request has the tools of the thread. They stand before the history, so a request
+    /// without them would have nothing in the provider's prompt cache.
+    pub(crate) fn has_tools(&self) -> bool {
+        !self.is_without_tools
+    }
+
+    /// Takes an item of the response. Its messages are the summary; a call is not run.
+    pub(crate) fn take(&mut self, item: ModelItem) {
+        match item {
+            ModelItem::Message { text, .. } => self.summary.push_str(&text),
+            ModelItem::FunctionCall { name, .. } | ModelItem::CustomToolCall { name, .. } => {
+                self.called.get_or_insert(name);
+            }
+            ModelItem::ToolSearchCall { .. } => {
+                self.called.get_or_insert_with(|| TOOL_SEARCH.to_owned());
+            }
+            ModelItem::Other { kind, call_id: Some(_) } if !history::is_output(&kind) => {
+                self.called.get_or_insert(kind);
+            }
+            // What the provider itself does needs no answer.
+            ModelItem::Reasoning { .. }
+            | ModelItem::WebSearch { .. }
+            | ModelItem::ImageGeneration(_)
+            | ModelItem::Other { .. } => {}
+        }
+    }
+
+    /// After a response that called a tool the next request has no tools: text beside a call announces
+    /// the call and is no summary. Returns the tool; `None` when the response counts, also that to a
+    /// request without tools.
+    pub(crate) fn leave_out_tools(&mut self) -> Option<String> {
+        if self.is_without_tools {
+            return None;
+        }
+        let called = self.called.take()?;
+        self.is_without_tools = true;
+        Some(called)
     }
 
     /// Whether the model gave no summary.

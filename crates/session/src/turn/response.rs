@@ -26,6 +26,8 @@ use crate::tools::{self, RejectedCall, ToolCall};
 
 /// Bytes shown of an item that only the provider knows.
 pub(super) const MAX_SHOWN: usize = 4_096;
+/// Bytes shown of the name of a tool.
+const MAX_SHOWN_NAME: usize = 128;
 
 impl Turn {
     /// Asks the model.
@@ -362,8 +364,12 @@ impl Turn {
     pub(super) fn request_summary(&mut self, thread: &mut Thread) {
         let Some(compaction) = &mut self.compaction else { return };
         let input = PromptInput::new(compaction.request(thread));
+        let has_tools = compaction.has_tools();
         let sample = self.new_sample(thread);
-        let prompt = Prompt { input, tools: "[]".into(), ..self.prompt(None, thread) };
+        let mut prompt = Prompt { input, ..self.prompt(None, thread) };
+        if !has_tools {
+            prompt.tools = "[]".into();
+        }
         thread.cx.push(Effect::Sample { sample, prompt });
     }
 
@@ -376,10 +382,8 @@ impl Turn {
             | ModelEvent::ReasoningDelta { text, .. } => sample.count(text.len(), &thread.cx)?,
             ModelEvent::ItemDone { raw, item, .. } => {
                 sample.count(raw.len(), &thread.cx)?;
-                if let (Some(compaction), ModelItem::Message { text, .. }) =
-                    (&mut self.compaction, item)
-                {
-                    compaction.push(&text);
+                if let Some(compaction) = &mut self.compaction {
+                    compaction.take(item);
                 }
             }
             ModelEvent::ItemAdded { .. }
@@ -396,6 +400,16 @@ impl Turn {
         thread.account(&self.view.id, usage);
         self.attempts = Attempts::default();
         self.request = Request::None;
+        if let Some(tool) = self.compaction.as_mut().and_then(Compaction::leave_out_tools) {
+            let tool = output::shorten(&visible::text(&tool), MAX_SHOWN_NAME);
+            let message = format!(
+                "the model called `{tool}` in place of a summary of the conversation; the call is not \
+                 run (retry 1 of 1 without tools)"
+            );
+            let retrying = Retrying { attempt: 1, limit: 1, wait: Wait::default() };
+            self.report_retry(Failure::new(FailureKind::Other, message), retrying, thread);
+            return self.request_summary(thread);
+        }
         let Some(compaction) = self.compaction.take_if(|compaction| !compaction.is_empty()) else {
             let message = "the model gave no summary of the conversation; its history is as it was";
             return self.fail(Failure::new(FailureKind::Other, message), thread);
