@@ -272,6 +272,9 @@ fn leaf_fits(value: &Value, kind: &Kind) -> bool {
         (Value::Text(url), Kind::Url) => is_url(url),
         (Value::Text(uuid), Kind::Uuid) => is_uuid(uuid),
         (Value::Text(name), Kind::Nickname) => is_nickname(name),
+        (Value::Text(code), Kind::Country) => is_country(code),
+        (Value::Text(name), Kind::TimeZone) => is_time_zone(name),
+        (Value::Text(name), Kind::Host) => is_host(name),
         _ => false,
     }
 }
@@ -299,6 +302,104 @@ fn is_nickname(text: &str) -> bool {
         && !is_uuid(text.trim())
 }
 
+fn is_country(code: &str) -> bool {
+    code.len() == 2 && code.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Areas of the IANA time zone database (its files `africa` to `southamerica`, `etcetera` and
+/// `backward`).
+const TIME_ZONE_AREAS: [&str; 16] = [
+    "Africa",
+    "America",
+    "Antarctica",
+    "Arctic",
+    "Asia",
+    "Atlantic",
+    "Australia",
+    "Brazil",
+    "Canada",
+    "Chile",
+    "Etc",
+    "Europe",
+    "Indian",
+    "Mexico",
+    "Pacific",
+    "US",
+];
+/// Names of that database without an area.
+const TIME_ZONES_WITHOUT_AREA: [&str; 44] = [
+    "CET",
+    "CST6CDT",
+    "Cuba",
+    "EET",
+    "EST",
+    "EST5EDT",
+    "Egypt",
+    "Eire",
+    "GB",
+    "GB-Eire",
+    "GMT",
+    "GMT+0",
+    "GMT-0",
+    "GMT0",
+    "Greenwich",
+    "HST",
+    "Hongkong",
+    "Iceland",
+    "Iran",
+    "Israel",
+    "Jamaica",
+    "Japan",
+    "Kwajalein",
+    "Libya",
+    "MET",
+    "MST",
+    "MST7MDT",
+    "NZ",
+    "NZ-CHAT",
+    "Navajo",
+    "PRC",
+    "PST8PDT",
+    "Poland",
+    "Portugal",
+    "ROC",
+    "ROK",
+    "Singapore",
+    "Turkey",
+    "UCT",
+    "UTC",
+    "Universal",
+    "W-SU",
+    "WET",
+    "Zulu",
+];
+
+/// Whether `name` is one of the database or, with an area of it, could be one: the names in an area
+/// change every year.
+fn is_time_zone(name: &str) -> bool {
+    let Some((area, places)) = name.split_once('/') else {
+        return TIME_ZONES_WITHOUT_AREA.contains(&name);
+    };
+    let is_place = |place: &str| {
+        place.starts_with(|c: char| c.is_ascii_alphabetic())
+            && place.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_+-".contains(&byte))
+    };
+    TIME_ZONE_AREAS.contains(&area)
+        && places.split('/').count() <= 2
+        && places.split('/').all(is_place)
+}
+
+/// Whether `name` is that of a host (RFC 1123), without scheme, port and path.
+fn is_host(name: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 /// Describes the values of a kind.
 pub(crate) fn expected(kind: &Kind) -> String {
     match kind {
@@ -313,6 +414,15 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Nickname => format!(
             "a name of 1 to {MAX_NICKNAME} visible characters that is not the id of a thread"
         ),
+        Kind::Country => "a country code of two letters, such as \"NL\"".to_owned(),
+        Kind::TimeZone => {
+            "the name of a time zone of the IANA database, such as \"Europe/Amsterdam\"".to_owned()
+        }
+        Kind::Host => {
+            "the name of a host without scheme, port and path, such as \"docs.example\", \
+                       with letters of other scripts as in \"xn--bcher-kva.example\""
+                .to_owned()
+        }
         Kind::Path => "a string with a path".to_owned(),
         Kind::Choice(names, _) => one_of(names),
         Kind::List(Kind::Table(_)) => "an array of tables".to_owned(),

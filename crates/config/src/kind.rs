@@ -71,6 +71,12 @@ pub enum Kind {
     Uuid,
     /// A name of an agent: 1 to 64 visible characters, and no id of a thread.
     Nickname,
+    /// A country code of two letters.
+    Country,
+    /// A name of the IANA time zone database, as far as its form and its area show it.
+    TimeZone,
+    /// The name of a host.
+    Host,
     /// A path, relative to the folder of the file that sets it.
     Path,
     /// One of the names in the first list; those in the second are accepted as well.
@@ -217,6 +223,18 @@ formed! {
 formed! {
     /// A name of an agent.
     Nickname, Kind::Nickname
+}
+formed! {
+    /// A country code of two letters.
+    Country, Kind::Country
+}
+formed! {
+    /// The name of a time zone.
+    TimeZone, Kind::TimeZone
+}
+formed! {
+    /// The name of a host.
+    Host, Kind::Host
 }
 
 /// Most characters of a [`Nickname`].

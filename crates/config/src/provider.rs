@@ -326,7 +326,7 @@ fn http_provider(
         name: keys.name.clone().unwrap_or_else(|| id.to_owned()),
         base_url: trimmed(base_url),
         env_key,
-        env_key_instructions: keys.env_key_instructions.clone(),
+        env_key_instructions: instructions(keys),
         credential,
         http_headers: headers(keys, environment),
         query_params: keys.query_params.clone(),
@@ -340,6 +340,20 @@ fn http_provider(
         supports_websockets: keys.supports_websockets,
         local: LOCAL.iter().map(|local| local.kind).find(|kind| kind.as_str() == id),
     })
+}
+
+/// How to get the credential of a configured provider.
+fn instructions(keys: &ModelProvider) -> Option<String> {
+    const LOG_IN: &str = "log in (`agentd login`)";
+    let own = keys.env_key_instructions.clone();
+    if !keys.requires_default_auth {
+        return own;
+    }
+    let set = own.unwrap_or_else(|| match keys.env_key {
+        Some(_) => "set it".to_owned(),
+        None => format!("set it, or {}, to the key of your account", DEFAULT_ENV_KEYS[1]),
+    });
+    Some(format!("{set}; or {LOG_IN}"))
 }
 
 /// A client certificate needs its key.

@@ -104,6 +104,13 @@ fn schema_of_kind(kind: &Kind, path: &str) -> Json {
         Kind::Nickname => {
             json!({ "type": "string", "minLength": 1, "maxLength": MAX_NICKNAME, "pattern": "\\S" })
         }
+        Kind::Country => json!({ "type": "string", "pattern": "^[A-Za-z]{2}$" }),
+        Kind::TimeZone => json!({ "type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_+/-]*$" }),
+        Kind::Host => {
+            let label = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+            let pattern = format!("^{label}(\\.{label})*$");
+            json!({ "type": "string", "maxLength": 253, "pattern": pattern })
+        }
         Kind::Path => json!({ "type": "string", "minLength": 1 }),
         Kind::Choice(names, also) => {
             json!({ "enum": names.iter().chain(*also).collect::<Vec<_>>() })

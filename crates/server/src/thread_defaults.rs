@@ -283,19 +283,21 @@ fn web_search(config: &Config, full_access: bool) -> Option<Arc<str>> {
             tool["search_context_size"] = size.as_str().into();
         }
         if !settings.allowed_domains.is_empty() {
-            tool["filters"] = json!({ "allowed_domains": settings.allowed_domains });
+            let domains: Vec<&str> = settings.allowed_domains.iter().map(|host| &**host).collect();
+            tool["filters"] = json!({ "allowed_domains": domains });
         }
         if let Some(location) = &settings.location {
+            let country = location.country.as_ref().map(|code| code.to_ascii_uppercase());
             let parts = [
-                ("country", &location.country),
-                ("region", &location.region),
-                ("city", &location.city),
-                ("timezone", &location.timezone),
+                ("country", country.as_deref()),
+                ("region", location.region.as_deref()),
+                ("city", location.city.as_deref()),
+                ("timezone", location.timezone.as_deref()),
             ];
             tool["user_location"] = json!({ "type": "approximate" });
             for (name, value) in parts {
                 if let Some(value) = value {
-                    tool["user_location"][name] = value.as_str().into();
+                    tool["user_location"][name] = value.into();
                 }
             }
         }

@@ -8,7 +8,9 @@ use serde_json::Value as Json;
 use super::parts::{APPS, SKILLS};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
-use crate::kind::{Effect, Kind, Nickname, ReadContext, Setting, Url, Whole};
+use crate::kind::{
+    Country, Effect, Host, Kind, Nickname, ReadContext, Setting, TimeZone, Url, Whole,
+};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -72,8 +74,8 @@ options! {
     pub struct WebSearchSettings {
         /// How much of the results the model receives.
         context_size: Option<ContextSize>, ANY, Effect::Active;
-        /// Searches only these domains; all when empty.
-        allowed_domains: Vec<String>, ANY, Effect::Active;
+        /// Searches only these domains and those below them; all when empty.
+        allowed_domains: Vec<Host>, ANY, Effect::Active;
         /// Approximate location of the user, for nearby results.
         location: Option<Location>, ANY, Effect::Group;
     }
@@ -82,13 +84,13 @@ options! {
     /// `tools.web_search.location`.
     pub struct Location {
         /// Two-letter country code, such as `NL`.
-        country: Option<String>, ANY, Effect::Active;
+        country: Option<Country>, ANY, Effect::Active;
         /// Region or state.
         region: Option<String>, ANY, Effect::Active;
         /// City.
         city: Option<String>, ANY, Effect::Active;
         /// Name of the time zone, such as `Europe/Amsterdam`.
-        timezone: Option<String>, ANY, Effect::Active;
+        timezone: Option<TimeZone>, ANY, Effect::Active;
     }
 }
 

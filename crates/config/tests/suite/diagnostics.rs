@@ -66,6 +66,25 @@ fn errors_name_file_position_key_and_expected_value() {
             "agents.a.nickname_candidates = ['01a1fb98-0faf-7484-898d-4fa19c4cd3eb']",
             "that is not the id of a thread",
         ),
+        (
+            "tools.web_search.location = { country = \"zork\" }",
+            ":1:41: `tools.web_search.location.country` must be a country code of two letters",
+        ),
+        (
+            "tools.web_search.location.timezone = \"Nope/X\"",
+            ":1:38: `tools.web_search.location.timezone` must be the name of a time zone",
+        ),
+        ("tools.web_search.location.timezone = \"Europe/\"", "the name of a time zone"),
+        ("tools.web_search.location.timezone = \"\"", "the name of a time zone"),
+        (
+            "tools.web_search.allowed_domains = [\"a.com\", \"https://a.com/x\"]",
+            ":1:46: `tools.web_search.allowed_domains.1` must be the name of a host without scheme",
+        ),
+        ("tools.web_search.allowed_domains = [\"\"]", "`tools.web_search.allowed_domains.0`"),
+        ("tools.web_search.allowed_domains = [\"a.com/x\"]", "the name of a host"),
+        ("tools.web_search.allowed_domains = [\"a.com:80\"]", "the name of a host"),
+        ("tools.web_search.allowed_domains = [\"*.a.com\"]", "the name of a host"),
+        ("tools.web_search.allowed_domains = [\"b\\u00FCcher.de\"]", "xn--bcher-kva"),
         ("skills.config = [1]", "`skills.config.0` must be a table"),
         ("notify = \"beep\"", "an array of strings"),
     ] {

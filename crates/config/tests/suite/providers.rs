@@ -137,6 +137,30 @@ fn default_address() {
     assert!(TestHome::with("default_provider_base_url = \"https:///v1\"").resolved().is_err());
 }
 
+#[test]
+fn a_provider_with_the_default_login_names_all_ways_to_a_credential() {
+    let message = |keys: &str| {
+        let text = format!(
+            "model_provider = \"p\"\n[model_providers.p]\nbase_url = \"https://h\"\n{keys}\n"
+        );
+        TestHome::with(&text).config().provider.ready().unwrap_err().to_string()
+    };
+    assert_eq!(
+        message("requires_default_auth = true"),
+        "the provider `p` needs the environment variable AGENT_API_KEY, which is not set: set it, or \
+         OPENAI_API_KEY, to the key of your account; or log in (`agentd login`)"
+    );
+    assert_eq!(
+        message("requires_default_auth = true\nenv_key = \"UNSET_KEY\""),
+        "the provider `p` needs the environment variable UNSET_KEY, which is not set: set it; or log in \
+         (`agentd login`)"
+    );
+    let own = message("requires_default_auth = true\nenv_key_instructions = \"Ask Ada\"");
+    assert!(own.ends_with(": Ask Ada; or log in (`agentd login`)"), "{own}");
+    let other = message("env_key = \"UNSET_KEY\"\nenv_key_instructions = \"Ask Ada\"");
+    assert!(other.ends_with("UNSET_KEY, which is not set: Ask Ada"), "{other}");
+}
+
 // Effect of `oss_provider`.
 #[test]
 fn local() {

@@ -61,7 +61,8 @@ async fn web_search() {
         &[
             "tools.web_search.context_size=high",
             "tools.web_search.allowed_domains=[\"a.example\"]",
-            "tools.web_search.location={country=\"NL\", city=\"Delft\"}",
+            "tools.web_search.location={country=\"nl\", city=\"Delft\", \
+             timezone=\"America/Argentina/Buenos_Aires\"}",
         ],
         json!({}),
     )
@@ -69,7 +70,8 @@ async fn web_search() {
     let expect = json!({
         "type": "web_search", "external_web_access": false, "search_context_size": "high",
         "filters": { "allowed_domains": ["a.example"] },
-        "user_location": { "type": "approximate", "country": "NL", "city": "Delft" },
+        "user_location": { "type": "approximate", "country": "NL", "city": "Delft",
+            "timezone": "America/Argentina/Buenos_Aires" },
     });
     assert_eq!(tool(&request, "web_search"), Some(&expect));
 }
