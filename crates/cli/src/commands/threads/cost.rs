@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -224,7 +225,8 @@ fn csv(by: &[Dimension], groups: &Groups) -> anyhow::Result<String> {
             model::dollars(sum.cost),
             sum.unpriced.to_string(),
         ];
-        writer.write_record(values.iter().cloned().chain(numbers).chain(costs))?;
+        let values = values.iter().map(|value| spreadsheet_text(value));
+        writer.write_record(values.chain(numbers).chain(costs))?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
@@ -288,9 +290,19 @@ fn table(by: &[Dimension], groups: &Groups) -> String {
     text
 }
 
-/// A text of the store for a terminal.
+/// A text of the store on one line, without hidden characters.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    visible::path(Path::new(text))
+}
+
+/// A text of the store that no spreadsheet takes for a formula: providers and clients choose the names
+/// of models.
+fn spreadsheet_text(text: &str) -> String {
+    let text = printable(text);
+    match text.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{text}"),
+        false => text,
+    }
 }
 
 #[cfg(test)]
@@ -371,6 +383,29 @@ total                   3    300     120      30  9223372.036979775807 + unknown
         );
         assert_eq!(report["total"]["requests"], 3);
         assert!(!table(&by, &groups).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn names_are_neither_hidden_nor_formulas() {
+        let rows = ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "a\u{202e}b\n\u{1b}[31m"];
+        let rows: Vec<UsageRow> = rows.iter().map(|name| row(0, name, "/w", None)).collect();
+        let groups = groups(BY_MODEL, &rows);
+        let text = csv(BY_MODEL, &groups).unwrap();
+        let names = text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap());
+        let expected = [
+            r"\u{9}=1",
+            "'+1",
+            "'-1",
+            "'=cmd|'/C calc'!A0",
+            "'@SUM(A1)",
+            r"a\u{202e}b\u{a}\u{1b}[31m",
+        ];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+        let table = table(BY_MODEL, &groups);
+        assert_eq!(table.lines().count(), 2 + rows.len());
+        assert!(!table.contains(['\u{202e}', '\u{1b}', '\t']), "{table}");
+        let json = json_report(BY_MODEL, &groups);
+        assert_eq!(json["rows"][0]["model"], "\t=1", "a program gets the name as it is");
     }
 
     #[test]
