@@ -105,6 +105,14 @@ async fn tools_that_cannot_be_offered_are_refused_by_name() {
         (json!([tool("a"), tool("a")]), "another tool"),
         (json!([with(json!({ "name": "x".repeat(65) }))]), "longer"),
         (json!([with(json!({ "inputSchema": 5 }))]), "inputSchema"),
+        (json!([with(json!({ "inputSchema": { "type": "array" } }))]), "not `\"array\"`"),
+        (
+            json!([with(json!({ "inputSchema": { "type": ["object", "null"] } }))]),
+            "type `\"object\"`",
+        ),
+        (json!([with(json!({ "inputSchema": { "type": null } }))]), "not `null`"),
+        (json!([with(json!({ "inputSchema": { "properties": [] } }))]), "`properties`"),
+        (json!([with(json!({ "inputSchema": { "required": [1] } }))]), "`required`"),
         (json!([with(json!({ "name": "tool_search" }))]), "another tool"),
         (json!([with(json!({ "deferLoading": "yes" }))]), "deferLoading"),
     ] {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use protocol::tool::DynamicToolSpec;
+use serde_json::Value;
 use session::DynamicTool;
 
 use crate::error::Error;
@@ -34,10 +35,7 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>,
         for name in std::iter::once(&spec.name).chain(&spec.namespace) {
             check_name(name).map_err(bad)?;
         }
-        if !spec.input_schema.is_object() {
-            return Err(bad(Error::invalid_params("`inputSchema` must be a JSON Schema object")));
-        }
-        let schema = spec.input_schema.to_string();
+        let schema = object_schema(&spec.name, spec.input_schema).map_err(bad)?;
         if schema.len().max(spec.description.len()) > MAX_TEXT {
             return Err(bad(Error::invalid_params(format!(
                 "`description` and `inputSchema` must have at most {MAX_TEXT} bytes"
@@ -70,12 +68,42 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Arc<[DynamicTool]>,
     Ok(tools.into())
 }
 
+/// The schema of a tool's arguments, which are always an object.
+fn object_schema(tool: &str, schema: Value) -> Result<String, Error> {
+    let refused = |problem: String| {
+        Err(Error::invalid_params(format!("the `inputSchema` of `{tool}` {problem}")))
+    };
+    let Value::Object(mut schema) = schema else {
+        return refused("must be a JSON Schema object".to_owned());
+    };
+    // Model servers refuse a schema that leaves it out.
+    let kind = schema.entry("type").or_insert_with(|| "object".into());
+    if kind != "object" {
+        let kind = shown(&kind.to_string());
+        return refused(format!("must have the type `\"object\"`, not `{kind}`"));
+    }
+    if schema.get("properties").is_some_and(|properties| !properties.is_object()) {
+        return refused("has `properties` that are not an object".to_owned());
+    }
+    let is_name_list =
+        |names: &Value| names.as_array().is_some_and(|names| names.iter().all(Value::is_string));
+    if schema.get("required").is_some_and(|names| !is_name_list(names)) {
+        return refused("has `required` that is not an array of names".to_owned());
+    }
+    Ok(Value::Object(schema).to_string())
+}
+
+/// The beginning of what a client sent.
+fn shown(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
 fn check_name(name: &str) -> Result<(), Error> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if name.is_empty() || !name.chars().all(fits) {
-        let shown: String = name.chars().take(80).collect();
         return Err(Error::invalid_params(format!(
-            "`{shown}` must consist of letters, digits, `_` and `-`"
+            "`{}` must consist of letters, digits, `_` and `-`",
+            shown(name)
         )));
     }
     if name == "mcp" || name.starts_with("mcp__") {
