@@ -20,3 +20,4 @@ pub use error::Error;
 pub use logins::{BrowserLogin, DeviceLogin};
 pub use oauth::authorization::Random;
 pub use settings::{LoginMethod, Settings, StoreKind};
+pub use storage::CREDENTIALS_FILE;

@@ -11,6 +11,7 @@ use crate::credentials::Stored;
 use crate::error::Error;
 use crate::settings::StoreKind;
 use file::FileStore;
+pub use file::NAME as CREDENTIALS_FILE;
 pub(crate) use file::Room;
 
 /// The store of a home.

@@ -27,7 +27,7 @@ use crate::connections::Connections;
 use crate::direct_requests::DirectRequests;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
-use announcements::{Announcements, Noticed, OwnChange};
+use announcements::{Announcements, Look, Noticed, OwnChange};
 use external::ExternalSource;
 use pending::PendingLogins;
 
@@ -153,8 +153,9 @@ impl Accounts {
                 error => return Err(error.into()),
             }
         }
+        let look = self.announcements.begin_look();
         let status = self.account.status(settings).await?;
-        self.notice(config, &status);
+        self.notice(config, &status, look);
         Ok(match config.has_environment_key && !matches!(status, Status::External(_)) {
             true => Identity::EnvironmentKey,
             false => Identity::Account(status),
@@ -240,7 +241,7 @@ impl Accounts {
         self.pending.cancel(login_id)
     }
 
-    /// Logs out. Its notification follows the response.
+    /// Logs out. Its notification follows the response; without a login there is none.
     ///
     /// # Errors
     /// The credentials cannot be deleted.
@@ -250,7 +251,13 @@ impl Accounts {
         caller: &Caller,
     ) -> Result<(), Error> {
         let change = self.announcements.begin();
+        let status = self.account.status(&config.settings).await;
+        // What cannot be read is deleted too.
+        let was_logged_in = !matches!(status, Ok(Status::LoggedOut { .. }));
         self.account.logout(&config.settings).await?;
+        if !was_logged_in {
+            return Ok(());
+        }
         self.limits.clear(None);
         let (accounts, config, gate) = (self.clone(), config.clone(), caller.gate());
         tokio::spawn(async move {
@@ -300,10 +307,24 @@ impl Accounts {
             outcome => outcome,
         };
         // Another process may have logged in or out.
-        if let Some(status) = self.status(config).await {
-            self.notice(config, &status);
-        }
+        self.notice_status(config).await;
         bearer
+    }
+
+    /// Looks at the account when the server starts and when the file with the credentials has changed,
+    /// so that clients are notified of what other processes do.
+    pub(crate) async fn look(&self, config: &AccountConfig) {
+        // A keyring can ask the user to unlock it: it is read when it is needed.
+        if config.settings.store == StoreKind::File {
+            self.notice_status(config).await;
+        }
+    }
+
+    async fn notice_status(&self, config: &AccountConfig) {
+        let look = self.announcements.begin_look();
+        if let Some(status) = self.status(config).await {
+            self.notice(config, &status, look);
+        }
     }
 
     /// Notifies all clients of the outcome of a login, with the change that it made.
@@ -337,9 +358,9 @@ impl Accounts {
     }
 
     /// Notifies all clients if `status` is not the one that they know.
-    fn notice(&self, config: &AccountConfig, status: &Status) {
+    fn notice(&self, config: &AccountConfig, status: &Status, look: Look) {
         let update = update(config, status);
-        match self.announcements.notice(&update) {
+        match self.announcements.notice(&update, look) {
             Noticed::Known => {}
             Noticed::First => self.limits.set_plan(update.plan_type),
             Noticed::Changed => {

@@ -1,5 +1,6 @@
 //! Watches the configuration files of the user, the administrator and the projects of threads, so
-//! that clients learn of a mistake at once. Threads apply a change when their next turn starts.
+//! that clients learn of a mistake at once. Threads apply a change when their next turn starts. Watches
+//! the file with the credentials too, so that clients learn of logins by other processes.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use protocol::ConfigWarning;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
+use crate::accounts::{AccountConfig, Accounts};
 use crate::config_source::ConfigSource;
 use crate::connections::Connections;
 use crate::options::Options;
@@ -53,7 +55,7 @@ impl Drop for ConfigWatch {
 
 /// Begins to watch.
 pub(crate) fn start(
-    source: Arc<ConfigSource>,
+    (source, accounts): (Arc<ConfigSource>, Arc<Accounts>),
     files: Pool,
     options: &Options,
     connections: Arc<Connections>,
@@ -61,16 +63,36 @@ pub(crate) fn start(
     let home = options.home.clone();
     let folders = [home.clone(), home.join("cache"), options.system_dir.clone()];
     let (changes, watched) = Changes::begin();
-    let watcher = Watcher { source, files, home, connections };
+    folders.iter().for_each(|folder| watched.add(folder));
+    let watcher = Watcher { source, accounts, files, home, connections };
     let task = tokio::spawn(watcher.run(changes)).abort_handle();
-    let watch = ConfigWatch { task, folders: watched, projects: Mutex::default() };
-    folders.iter().for_each(|folder| watch.folders.add(folder));
-    watch
+    ConfigWatch { task, folders: watched, projects: Mutex::default() }
+}
+
+/// What changed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Changed {
+    configuration: bool,
+    credentials: bool,
+}
+
+impl Changed {
+    /// A change of the file of this name.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only inotify names files"))]
+    fn add(&mut self, name: &[u8]) {
+        self.configuration |= matches!(name, b"config.toml" | b"requirements.toml");
+        self.credentials |= name == account::CREDENTIALS_FILE.as_bytes();
+    }
+
+    fn is_any(self) -> bool {
+        self.configuration || self.credentials
+    }
 }
 
 /// Reads what changed and reports what is wrong with it.
 struct Watcher {
     source: Arc<ConfigSource>,
+    accounts: Arc<Accounts>,
     files: Pool,
     home: PathBuf,
     connections: Arc<Connections>,
@@ -80,10 +102,22 @@ impl Watcher {
     async fn run(self, mut changes: Changes) {
         let before = self.source.own().ok().map(|loaded| restart_values(&loaded.resolved));
         let mut before = before.unwrap_or_default();
-        while changes.next().await {
+        while let Some(changed) = changes.next().await {
             tokio::time::sleep(QUIET).await;
-            self.look(&mut before).await;
+            if changed.configuration {
+                self.look(&mut before).await;
+            }
+            self.look_at_account().await;
         }
+    }
+
+    /// The configuration decides which account there is, too.
+    async fn look_at_account(&self) {
+        let source = self.source.clone();
+        let loaded = self.files.run(&self.home, move || source.own()).await;
+        // Reported by [`Self::look`].
+        let Ok(Ok(loaded)) = loaded else { return };
+        self.accounts.look(&AccountConfig::new(&loaded.resolved.config)).await;
     }
 
     async fn look(&self, before: &mut Vec<(&'static str, Option<Value>)>) {
@@ -133,6 +167,8 @@ mod linux {
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
     use tokio::io::unix::AsyncFd;
 
+    use super::Changed;
+
     /// Changes of the files of interest in some folders.
     pub(super) struct Changes {
         /// `None` when the kernel has no more watches: changes are not reported then.
@@ -173,22 +209,23 @@ mod linux {
             }
         }
 
-        /// Waits for a change; false when there will be none.
-        pub(super) async fn next(&mut self) -> bool {
-            let Some(events) = &self.events else { return false };
+        /// Waits for a change; `None` when there will be none.
+        pub(super) async fn next(&mut self) -> Option<Changed> {
+            let events = self.events.as_ref()?;
             loop {
-                let Ok(mut ready) = events.readable().await else { return false };
+                let mut ready = events.readable().await.ok()?;
                 let mut buffer = [MaybeUninit::uninit(); 4096];
                 let mut reader = Reader::new(events.get_ref(), &mut buffer);
-                let mut of_interest = false;
+                let mut changed = Changed::default();
                 while let Ok(event) = reader.next() {
-                    let name = event.file_name().map(|name| name.to_bytes());
-                    of_interest |= event.events().contains(ReadFlags::QUEUE_OVERFLOW)
-                        || matches!(name, Some(b"config.toml" | b"requirements.toml"));
+                    if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                        changed = Changed { configuration: true, credentials: true };
+                    }
+                    changed.add(event.file_name().map(|name| name.to_bytes()).unwrap_or_default());
                 }
                 ready.clear_ready();
-                if of_interest {
-                    return true;
+                if changed.is_any() {
+                    return Some(changed);
                 }
             }
         }
@@ -204,6 +241,8 @@ mod elsewhere {
     use std::sync::{Arc, Mutex, PoisonError};
     use std::time::{Duration, SystemTime};
 
+    use super::Changed;
+
     const POLL: Duration = Duration::from_secs(2);
 
     /// Looks at the files now and then.
@@ -217,7 +256,7 @@ mod elsewhere {
 
     impl Folders {
         pub(super) fn add(&self, folder: &Path) {
-            let names = ["config.toml", "requirements.toml"];
+            let names = ["config.toml", "requirements.toml", account::CREDENTIALS_FILE];
             let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             files.extend(names.map(|name| folder.join(name)));
         }
@@ -229,7 +268,7 @@ mod elsewhere {
             (Self { files: files.clone(), seen: Vec::new() }, Folders(files))
         }
 
-        pub(super) async fn next(&mut self) -> bool {
+        pub(super) async fn next(&mut self) -> Option<Changed> {
             loop {
                 tokio::time::sleep(POLL).await;
                 let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -240,7 +279,7 @@ mod elsewhere {
                 let changed = now.len() == self.seen.len() && now != self.seen;
                 self.seen = now;
                 if changed {
-                    return true;
+                    return Some(Changed { configuration: true, credentials: true });
                 }
             }
         }

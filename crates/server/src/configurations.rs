@@ -8,6 +8,7 @@ use config::Config;
 use files::Pool;
 use serde_json::{Map, Value};
 
+use crate::accounts::{AccountConfig, Accounts};
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, ConfigWatch};
 use crate::connection::Peer;
@@ -21,6 +22,7 @@ use crate::warnings;
 /// See the module.
 pub(crate) struct Configurations {
     reader: Arc<ConfigReader>,
+    accounts: Arc<Accounts>,
     files: Pool,
     options: Arc<Options>,
     connections: Arc<Connections>,
@@ -61,13 +63,13 @@ pub(crate) struct Reload {
 impl Configurations {
     pub(crate) fn new(
         source: Arc<ConfigSource>,
-        (models, rules): (Arc<Models>, Arc<CommandRules>),
+        (models, rules, accounts): (Arc<Models>, Arc<CommandRules>, Arc<Accounts>),
         files: Pool,
         options: Arc<Options>,
         connections: Arc<Connections>,
     ) -> Self {
         let reader = ConfigReader { source, models, rules, watch: OnceLock::new() };
-        Self { reader: Arc::new(reader), files, options, connections }
+        Self { reader: Arc::new(reader), accounts, files, options, connections }
     }
 
     /// What reads and edits the files.
@@ -160,22 +162,29 @@ impl Configurations {
         Ok(looked.await?)
     }
 
-    /// Sends a new client what is wrong with the configuration and the command rules.
+    /// Begins to watch the files, with the first client. Sends a new client what is wrong with the
+    /// configuration and the command rules.
     pub(crate) async fn send_warnings(&self, peer: &Peer) {
         let reader = &self.reader;
         reader.watch.get_or_init(|| {
             let (files, options) = (self.files.clone(), &self.options);
             let connections = self.connections.clone();
-            config_watch::start(reader.source.clone(), files, options, connections)
+            let watched = (reader.source.clone(), self.accounts.clone());
+            config_watch::start(watched, files, options, connections)
         });
         let (reader, cwd) = (reader.clone(), self.options.cwd.clone());
         let looked = self.files.run(&self.options.cwd, move || {
+            let account = reader.source.own().map(|own| AccountConfig::new(&own.resolved.config));
             let loaded = reader.source.load(&cwd, None)?;
             let problems = reader.rules.problems(&loaded.resolved.config);
-            Ok((loaded.resolved.warnings, problems))
+            Ok((loaded.resolved.warnings, problems, account))
         });
         match looked.await {
-            Ok(Ok((found, problems))) => {
+            Ok(Ok((found, problems, account))) => {
+                if let Ok(account) = account {
+                    // What clients are notified of later is compared with it.
+                    self.accounts.look(&account).await;
+                }
                 warnings::send(peer, &found);
                 problems.into_iter().for_each(|problem| warnings::send_plain(peer, problem));
             }

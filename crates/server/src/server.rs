@@ -202,7 +202,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let rules = Arc::new(CommandRules::new(&options));
     let configurations = Arc::new(Configurations::new(
         source.clone(),
-        (models.clone(), rules.clone()),
+        (models.clone(), rules.clone(), accounts.clone()),
         files.clone(),
         options.clone(),
         connections.clone(),

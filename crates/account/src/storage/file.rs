@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::credentials::Stored;
 use crate::error::Error;
 
-const NAME: &str = "credentials.json";
+/// Name of the file, in the home.
+pub const NAME: &str = "credentials.json";
 /// A file that is written, and renamed when it is complete.
 const DRAFT: &str = ".credentials.json.tmp";
 const LOCK: &str = ".credentials.json.lock";

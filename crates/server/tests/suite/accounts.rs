@@ -4,32 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use testkit::{Peer, TestEnvironment};
+use testkit::Peer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::hosted::{end, environment, header, message, stream};
 use crate::login_service::{LoginService, Reply, Request, tokens};
 
-/// A response of the model.
 fn hello() -> Reply {
-    let item = json!({ "type": "response.output_item.done", "item": { "type": "message", "id": "m",
-        "role": "assistant", "content": [{ "type": "output_text", "text": "Hello." }] } });
-    let end = json!({ "type": "response.completed", "response": { "id": "r" } });
-    Reply::Raw(format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
-         data: {item}\n\ndata: {end}\n\n"
-    ))
+    stream(&[message("Hello."), end()])
 }
 
 fn unauthorized() -> Reply {
     let error = json!({ "error": { "code": "invalid_api_key", "message": "no, access-1" } });
     Reply::Json(401, error)
-}
-
-/// The value of a header.
-fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
-    let mut lines = request.head.lines().filter_map(|line| line.split_once(": "));
-    lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 /// Accepts these tokens at the model, and issues `access-N` for the Nth grant.
@@ -49,17 +37,6 @@ async fn service(accepts: impl Fn(&str) -> bool + Send + Sync + 'static) -> Logi
         _ => None,
     })
     .await
-}
-
-/// An environment whose default provider and login service is `service`.
-async fn environment(service: &LoginService, more: &str) -> TestEnvironment {
-    let env = TestEnvironment::with_responses(json!([crate::says("Unused.")])).await;
-    let url = &service.url;
-    env.write_config(&format!(
-        "model = \"gpt-5\"\nhosted_base_url = \"{url}\"\ndefault_provider_base_url = \"{url}/v1\"\n\
-         features.enable_request_compression = false\n{more}\n"
-    ));
-    env
 }
 
 async fn read(peer: &mut Peer) -> Value {
@@ -147,6 +124,53 @@ async fn each_change_of_the_account_is_announced_once() {
     let of_account: Vec<&str> = of_account.map(String::as_str).collect();
     let round = ["account/login/completed", "account/updated", "account/updated"];
     assert_eq!(of_account, round.repeat(20));
+}
+
+#[tokio::test]
+async fn a_logout_without_a_login_is_no_change() {
+    let service = service(|_| true).await;
+    let env = environment(&service, "").await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let updates =
+        |methods: Vec<String>| methods.iter().filter(|method| *method == "account/updated").count();
+    for _ in 0..2 {
+        assert_eq!(peer.call("account/logout", Value::Null).await, json!({}));
+    }
+    assert_eq!(updates(peer.settled().await), 0);
+    let login = json!({ "type": "apiKey", "apiKey": "sk-mine" });
+    peer.call("account/login/start", login).await;
+    peer.expect("account/updated").await;
+    peer.call("account/logout", Value::Null).await;
+    peer.expect("account/updated").await;
+    peer.forget();
+    peer.call("account/logout", Value::Null).await;
+    assert_eq!(updates(peer.settled().await), 0);
+}
+
+/// The clients of a server that has not used the account are notified of what another server of the
+/// home does, each time once.
+#[tokio::test]
+async fn logins_of_another_process_are_announced() {
+    let service = service(|_| true).await;
+    // The server looks at the account before it warns of the key.
+    let env = environment(&service, "no_such_key = true").await;
+    let (server, other) = (env.start(), env.start());
+    let (mut peer, mut acting) = (server.connect().await, other.connect().await);
+    peer.expect("configWarning").await;
+    for round in 0..3 {
+        let login = json!({ "type": "apiKey", "apiKey": format!("sk-{round}") });
+        acting.call("account/login/start", login).await;
+        let updated = peer.expect("account/updated").await;
+        assert_eq!(updated, json!({ "authMode": "apikey", "planType": null }), "{round}");
+        acting.call("account/logout", Value::Null).await;
+        let updated = peer.expect("account/updated").await;
+        assert_eq!(updated, json!({ "authMode": null, "planType": null }), "{round}");
+    }
+    assert_eq!(read(&mut peer).await, Value::Null);
+    let lines = peer.raw_lines();
+    let updates = lines.iter().filter(|line| line.contains("account/updated")).count();
+    assert_eq!(updates, 6);
 }
 
 // Effect of `hosted_base_url`.

@@ -34,6 +34,7 @@ mod goals;
 mod handshake;
 mod history;
 mod homes;
+mod hosted;
 mod images;
 mod import;
 mod inject;

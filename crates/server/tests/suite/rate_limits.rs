@@ -6,18 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use testkit::{Peer, TestEnvironment};
 
+use crate::hosted::{end, environment, message, stream_with};
 use crate::login_service::{LoginService, Reply};
 
 /// A response of the model with these headers.
 fn hello(headers: &str) -> Reply {
-    let item = json!({ "type": "response.output_item.done", "item": { "type": "message", "id": "m",
-        "role": "assistant", "content": [{ "type": "output_text", "text": "Hello." }] } });
     let begin = json!({ "type": "response.created", "response": { "id": "r" } });
-    let end = json!({ "type": "response.completed", "response": { "id": "r" } });
-    Reply::Raw(format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{headers}connection: close\r\n\r\n\
-         data: {begin}\n\ndata: {item}\n\ndata: {end}\n\n"
-    ))
+    stream_with(headers, &[begin, message("Hello."), end()])
 }
 
 /// The headers of 20 requests a minute of which `remaining` are left.
@@ -37,16 +32,6 @@ async fn provider(answers: impl Fn(u64) -> Reply + Send + Sync + 'static) -> Log
         is_model.then(|| answers(count.fetch_add(1, Ordering::Relaxed)))
     })
     .await
-}
-
-async fn environment(service: &LoginService, more: &str) -> TestEnvironment {
-    let env = TestEnvironment::with_responses(json!([crate::says("Unused.")])).await;
-    let url = &service.url;
-    env.write_config(&format!(
-        "model = \"gpt-5\"\nhosted_base_url = \"{url}\"\ndefault_provider_base_url = \"{url}/v1\"\n\
-         features.enable_request_compression = false\n{more}\n"
-    ));
-    env
 }
 
 async fn log_in(peer: &mut Peer, key: &str) {

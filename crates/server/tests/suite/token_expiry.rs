@@ -7,22 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use testkit::{Peer, TestEnvironment};
 
+use crate::hosted::{end, environment, header, message, stream};
 use crate::login_service::{LoginService, Reply, Request, tokens};
-
-fn stream(events: &[Value]) -> Reply {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-    let events = events.iter().map(|event| format!("data: {event}\n\n"));
-    Reply::Raw(head.to_owned() + &events.collect::<String>())
-}
-
-fn end() -> Value {
-    json!({ "type": "response.completed", "response": { "id": "r" } })
-}
-
-fn says(text: &str) -> Value {
-    json!({ "type": "response.output_item.done", "item": { "type": "message", "id": "m",
-        "role": "assistant", "content": [{ "type": "output_text", "text": text }] } })
-}
 
 /// A call that adds a line to a file.
 fn call() -> Value {
@@ -36,9 +22,7 @@ fn unauthorized() -> Reply {
 }
 
 fn token(request: &Request) -> &str {
-    let mut lines = request.head.lines().filter_map(|line| line.split_once(": "));
-    let header = lines.find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-    header.map_or("", |(_, value)| value.trim()).trim_start_matches("Bearer ")
+    header(request, "authorization").unwrap_or_default().trim_start_matches("Bearer ")
 }
 
 /// A model whose `answers` are given the token and the number of the request; the Nth grant is `access-N`.
@@ -54,16 +38,6 @@ async fn service(answers: impl Fn(&str, usize) -> Reply + Send + Sync + 'static)
         _ => None,
     })
     .await
-}
-
-async fn environment(service: &LoginService) -> TestEnvironment {
-    let env = TestEnvironment::with_responses(json!([crate::says("Unused.")])).await;
-    let url = &service.url;
-    env.write_config(&format!(
-        "model = \"gpt-5\"\nhosted_base_url = \"{url}\"\ndefault_provider_base_url = \"{url}/v1\"\n\
-         features.enable_request_compression = false\n"
-    ));
-    env
 }
 
 async fn log_in(peer: &mut Peer) {
@@ -93,10 +67,10 @@ async fn a_token_that_expires_between_two_requests_of_a_turn_is_refreshed_once()
     let service = service(|token, number| match (token, number) {
         (_, 0) => stream(&[call(), end()]),
         ("access-1", _) => unauthorized(),
-        _ => stream(&[says("Done."), end()]),
+        _ => stream(&[message("Done."), end()]),
     })
     .await;
-    let env = environment(&service).await;
+    let env = environment(&service, "").await;
     let (turn, refreshes) = turn(&env, &service).await;
     assert_eq!((&turn["status"], refreshes), (&json!("completed"), 1), "{turn}");
     assert_eq!(bearers(&service), ["access-1", "access-1", "access-2"]);
@@ -109,10 +83,10 @@ async fn a_token_that_expires_while_a_stream_is_cut_is_refreshed_by_the_retry() 
         // Cut after a call that is whole.
         (_, 0) => stream(&[call()]),
         ("access-1", _) => unauthorized(),
-        _ => stream(&[says("Done."), end()]),
+        _ => stream(&[message("Done."), end()]),
     })
     .await;
-    let env = environment(&service).await;
+    let env = environment(&service, "").await;
     let (turn, refreshes) = turn(&env, &service).await;
     assert_eq!((&turn["status"], refreshes), (&json!("completed"), 1), "{turn}");
     assert_eq!(bearers(&service), ["access-1", "access-1", "access-2"]);
@@ -126,7 +100,7 @@ async fn a_second_refusal_within_a_turn_ends_it() {
         _ => unauthorized(),
     })
     .await;
-    let env = environment(&service).await;
+    let env = environment(&service, "").await;
     let (turn, refreshes) = turn(&env, &service).await;
     assert_eq!(turn["error"]["agentErrorInfo"], "Unauthorized", "{turn}");
     assert_eq!(refreshes, 1);
@@ -143,11 +117,11 @@ async fn a_clock_that_is_off_by_an_hour_costs_one_refresh() {
         let service = service(move |token, _| {
             match token == "access-1" && is_expired.load(Ordering::Relaxed) > 0 {
                 true => unauthorized(),
-                false => stream(&[says("Done."), end()]),
+                false => stream(&[message("Done."), end()]),
             }
         })
         .await;
-        let env = environment(&service).await;
+        let env = environment(&service, "").await;
         env.clock.advance(7_200_000);
         let server = env.start();
         let mut peer = server.connect().await;
@@ -184,7 +158,7 @@ async fn the_owner_of_a_workspace_is_asked_for_credits_once() {
         _ => None,
     })
     .await;
-    let env = environment(&service).await;
+    let env = environment(&service, "").await;
     let server = env.start();
     let mut peer = server.connect().await;
     let method = "account/sendAddCreditsNudgeEmail";
