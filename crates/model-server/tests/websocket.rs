@@ -127,7 +127,7 @@ async fn a_thread_sends_only_what_is_new_over_one_connection() {
     assert_eq!(requests[0].1["type"], "response.create");
     assert!(requests[0].1.get("stream").is_none());
     assert_eq!(requests[1].1["input"], json!([{"role": "user", "content": "2"}]));
-    // A changed history is sent whole, on the same connection.
+    // A changed history is sent whole, on another connection.
     thread.items.remove(0);
     assert_eq!(thread.turn("3").await.unwrap(), "three");
     assert_eq!(thread.turn("4").await.unwrap(), "four");
@@ -150,7 +150,7 @@ async fn threads_have_connections_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_the_status_of_http_and_leaves_the_connection() {
+async fn a_refusal_has_the_status_of_http() {
     let refusal = json!({"steps": [{"error": {"status": 429,
         "code": "rate_limit_exceeded", "message": "Please try again in 30ms."}}]});
     let (address, log) = serve(json!([says("one"), refusal, says("two")])).await;

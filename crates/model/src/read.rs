@@ -10,7 +10,7 @@ use tokio::{sync::mpsc, time};
 use crate::open::Opened;
 use crate::pacing::Permit;
 use crate::reported_limits;
-use crate::{Decoder, Endpoint, Event, Failure, Provider};
+use crate::{Decoder, Endpoint, Event, Failure, Provider, Retry};
 
 /// Longest time for reading the rest of a finished response, so that its connection can be reused.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,10 +32,13 @@ pub(crate) fn silent(endpoint: &Endpoint, idle: Duration) -> Failure {
 pub(crate) fn only_keep_alives(endpoint: &Endpoint, idle: Duration) -> Failure {
     let host = endpoint.host();
     let seconds = (idle * MAX_KEEP_ALIVE).as_secs_f64();
-    Failure::disconnected(format!(
+    let failure = Failure::disconnected(format!(
         "{host} kept the connection alive for {seconds} s without an event of the response \
-         ({MAX_KEEP_ALIVE} times `stream_idle_timeout_ms`)"
-    ))
+         ({MAX_KEEP_ALIVE} times `stream_idle_timeout_ms`); the request is not sent again, start a \
+         new turn to try once more"
+    ));
+    // Further tries would make hours of it.
+    Failure { retry: Retry::Never, ..failure }
 }
 
 /// When the next bytes must arrive, given the last event, and whether that is the end of all patience with

@@ -86,9 +86,15 @@ pub(crate) async fn respond(
         None => None,
     };
     loop {
-        let is_reused = reused.is_some();
-        let mut session = match reused.take() {
-            Some(session) => session,
+        // Only a response that continues another one names its request: any other could be surplus.
+        let continued = reused.take().and_then(|mut session| {
+            let last = session.last.take()?;
+            let (frame, previous) = request.frame(Some(&last));
+            let previous = previous?.to_owned();
+            Some((session, frame, Some(previous)))
+        });
+        let (mut session, frame, previous) = match continued {
+            Some(continued) => continued,
             None => match Connection::open(http, provider).await {
                 Ok((connection, limits)) => {
                     permit.observe(limits.rates.as_ref());
@@ -96,7 +102,8 @@ pub(crate) async fn respond(
                     if !limits.is_empty() && sender.send(limits).await.is_err() {
                         return Outcome::Delivered { limited: None };
                     }
-                    Session { connection, opened: Instant::now(), last: None }
+                    let session = Session { connection, opened: Instant::now(), last: None };
+                    (session, request.frame(None).0, None)
                 }
                 Err(refusal) => {
                     sockets.refused(provider, &refusal);
@@ -105,10 +112,8 @@ pub(crate) async fn respond(
                 }
             },
         };
-        let last = session.last.take();
-        let frame = request.frame(last.as_ref());
-        let is_incremental = frame.1.is_some();
-        match session.connection.exchange(provider, frame, is_reused, permit, sender).await {
+        let is_incremental = previous.is_some();
+        match session.connection.exchange(provider, (frame, previous), permit, sender).await {
             End::Completed { batch, response_id, outputs } => {
                 // Without an id there is nothing to continue.
                 session.last =
@@ -120,14 +125,13 @@ pub(crate) async fn respond(
                 return Outcome::Delivered { limited: None };
             }
             End::Failed { batch, limited } => {
-                sockets.keep(key, session);
+                // Without a last response there is nothing to continue: the connection is closed.
                 let _ = sender.send(batch).await;
                 return Outcome::Delivered { limited };
             }
-            End::StateLost if is_incremental => reused = Some(session),
-            // The provider closes idle connections at any time, and what answers no request says that
-            // the connection cannot be trusted.
-            End::Lost if is_reused => {}
+            // The provider does not know the response, or has closed the idle connection; or what
+            // arrived answers no request, so that the connection cannot be trusted.
+            End::StateLost | End::Lost if is_incremental => {}
             // HTTP gets fresh credentials, and reports those that are refused for good.
             End::Unauthorized => return Outcome::UseHttp,
             End::Lost | End::StateLost => {

@@ -108,12 +108,27 @@ fn limits(remaining: u64, reset_seconds: f64) -> Value {
 }
 
 async fn events(client: &Client, provider: &Arc<Provider>) -> Vec<Event> {
-    let prompt = Prompt { model: "m".into(), cache_key: Some("a".into()), ..Prompt::default() };
+    continued(client, provider, &mut Vec::new()).await
+}
+
+/// The events of a request that continues the history `items`.
+async fn continued(
+    client: &Client,
+    provider: &Arc<Provider>,
+    items: &mut Vec<Arc<str>>,
+) -> Vec<Event> {
+    items.push(json!({ "role": "user", "content": "x" }).to_string().into());
+    let (model, cache_key) = ("m".into(), Some("a".into()));
+    let prompt = Prompt { model, cache_key, input: items.clone(), ..Prompt::default() };
     let mut stream = client.stream_prompt(provider, &prompt);
     let mut events = Vec::new();
     while let Some(batch) = stream.next().await {
         events.extend(batch);
     }
+    items.extend(events.iter().filter_map(|event| match event {
+        Event::ItemDone { raw, .. } => Some(Arc::clone(raw)),
+        _ => None,
+    }));
     events
 }
 
@@ -140,15 +155,15 @@ async fn upgrades_events_and_refusals_report_limits() {
         ],
     )
     .await;
-    let client = Client::new();
-    let first = events(&client, &provider).await;
+    let (client, mut items) = (Client::new(), Vec::new());
+    let first = continued(&client, &provider, &mut items).await;
     assert_eq!(requests(&first[0]).remaining, 19, "of the upgrade");
     assert!(matches!(first[1], Event::Created { .. }), "{first:?}");
     assert_eq!(requests(&first[2]).remaining, 18);
     let Event::PlanUsage(usage) = &first[3] else { panic!("{first:?}") };
     assert_eq!(usage.primary.unwrap().minutes, Some(300));
     assert!(matches!(first[4..], [Event::Completed { .. }]), "{first:?}");
-    let second = events(&client, &provider).await;
+    let second = continued(&client, &provider, &mut items).await;
     assert_eq!([requests(&second[0]).remaining, requests(&second[1]).remaining], [17, 1]);
     assert!(matches!(second[2..], [Event::Failed(_)]), "{second:?}");
 }
@@ -214,10 +229,10 @@ async fn what_follows_a_response_answers_no_other_request() {
             true => provider("", vec![first, second]).await,
             false => provider("", vec![first, [before, second.clone()].concat(), second]).await,
         };
-        let client = Client::new();
-        let one = events(&client, &provider).await;
+        let (client, mut items) = (Client::new(), Vec::new());
+        let one = continued(&client, &provider, &mut items).await;
         assert_eq!(texts(&one), ["one"], "{name}");
-        let two = events(&client, &provider).await;
+        let two = continued(&client, &provider, &mut items).await;
         assert_eq!(texts(&two), ["two"], "{name}: {two:?}");
         assert!(!has_call(&two), "{name}: {two:?}");
         assert!(matches!(two.last(), Some(Event::Completed { .. })), "{name}: {two:?}");
@@ -241,6 +256,54 @@ async fn what_follows_a_response_answers_no_other_request() {
     let other = json!({ "id": "z", "previous_response_id": "of another request" });
     let late = vec![of_response("response.created", other), call(), ended("z")];
     check("a response, late", vec![], late, 2).await;
+    let other = json!({ "id": "z", "previous_response_id": null });
+    let late = vec![of_response("response.created", other), call(), ended("z")];
+    check("a response that continues none, late", vec![], late, 2).await;
+}
+
+/// A response that begins after the next request was sent is its answer only if it continues the last one.
+#[tokio::test]
+async fn a_response_that_continues_another_one_answers_no_request() {
+    let began = |id: &str, previous: Value| {
+        of_response("response.created", json!({ "id": id, "previous_response_id": previous }))
+    };
+    let check = async |name: &str, late: Value, upgrades: usize| {
+        let whole = |begin: Value, id: &str, text: &str| vec![begin, message(text), ended(id)];
+        let surplus = vec![late, call(), ended("z")];
+        let answers = vec![
+            whole(began("a", Value::Null), "a", "one"),
+            match upgrades {
+                1 => whole(began("b", json!("a")), "b", "two"),
+                _ => surplus,
+            },
+            whole(began("b", Value::Null), "b", "two"),
+        ];
+        let (provider, seen) = provider("", answers).await;
+        let (client, mut items) = (Client::new(), Vec::new());
+        for text in ["one", "two"] {
+            let events = continued(&client, &provider, &mut items).await;
+            assert_eq!((texts(&events), has_call(&events)), (vec![text], false), "{name}");
+        }
+        assert_eq!(*seen.lock().unwrap(), vec!["GET "; upgrades], "{name}");
+    };
+    check("the answer", Value::Null, 1).await;
+    check("of another", began("z", json!("y")), 2).await;
+    check("of none", began("z", Value::Null), 2).await;
+    // This provider has named it before.
+    let unnamed = of_response("response.created", json!({ "id": "z" }));
+    check("unnamed", unnamed, 2).await;
+}
+
+/// A request that continues nothing has a connection of its own: its answer names no request.
+#[tokio::test]
+async fn a_request_that_continues_nothing_has_a_connection_of_its_own() {
+    let whole = |id: &str, text: &str| vec![began(id), message(text), ended(id)];
+    let (provider, seen) = provider("", vec![whole("a", "one"), whole("b", "two")]).await;
+    let client = Client::new();
+    for text in ["one", "two"] {
+        assert_eq!(texts(&events(&client, &provider).await), [text]);
+    }
+    assert_eq!(*seen.lock().unwrap(), ["GET ", "GET "]);
 }
 
 #[tokio::test]
@@ -290,9 +353,9 @@ async fn a_websocket_whose_credentials_expire_loses_no_request() {
     let (provider, seen) = provider("", vec![fine(), vec![refusal], fine()]).await;
     let mut provider = Provider::clone(&provider);
     provider.api_key = KeySource::Account(Arc::new(Account::default()));
-    let (client, provider) = (Client::new(), Arc::new(provider));
+    let (client, provider, mut items) = (Client::new(), Arc::new(provider), Vec::new());
     for _ in 0..3 {
-        let events = events(&client, &provider).await;
+        let events = continued(&client, &provider, &mut items).await;
         assert!(matches!(events.last(), Some(Event::Completed { .. })), "{events:?}");
     }
     let tokens = ["GET Bearer token-1", "POST Bearer token-1", "POST Bearer token-2"];

@@ -15,7 +15,9 @@ use crate::port::prompt::{Prompt, PromptInput, weight};
 use crate::port::tool_set::FoundTool;
 use call_ids::CallIds;
 pub(crate) use call_ids::{with_call_id, with_unique_calls};
-pub(crate) use loaded_tools::{LoadedTools, compacted as compacted_searches, failed_search};
+pub(crate) use loaded_tools::{
+    LoadedTools, compacted as compacted_searches, failed_search, searches_as_functions,
+};
 
 /// The model's history in memory.
 #[derive(Clone, Debug, Default)]

@@ -120,8 +120,9 @@ fn answer(
     let members = request.as_object_mut().ok_or_else(|| invalid("the frame is no object"))?;
     members.remove("type");
     let mut items = Vec::new();
-    if let Some(id) = members.remove("previous_response_id").filter(|id| !id.is_null()) {
-        let Some(last) = last.filter(|last| id == *last.id) else {
+    let previous = members.remove("previous_response_id").filter(|id| !id.is_null());
+    if let Some(id) = &previous {
+        let Some(last) = last.filter(|last| *id == *last.id) else {
             let message = format!("this connection has no last response {id}");
             return Err(Refusal::error(400, "previous_response_not_found", &message));
         };
@@ -136,7 +137,10 @@ fn answer(
     let Some(engine) = &state.engine else { return Err(invalid("there is no script")) };
     match engine.answer(request.to_string().as_bytes(), headers) {
         Answer::Refusal(refusal) => Err(refusal),
-        Answer::Stream(player) => Ok((player, items)),
+        Answer::Stream(player) => {
+            let previous = ("previous_response_id", previous.unwrap_or_default());
+            Ok((Box::new(player.about([previous])), items))
+        }
     }
 }
 

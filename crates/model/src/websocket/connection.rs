@@ -10,7 +10,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Method, StatusCode};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time;
@@ -37,6 +37,8 @@ const MAX_IDLE_MESSAGES: usize = 256;
 pub(super) struct Connection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     endpoint: Endpoint,
+    /// Whether the provider names the response that a response continues.
+    names_previous: bool,
 }
 
 /// Why there is no connection.
@@ -117,7 +119,7 @@ impl Connection {
             .max_frame_size(Some(MAX_MESSAGE));
         let io = TokioIo::new(upgraded);
         let socket = WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await;
-        Ok((Self { socket, endpoint }, limits))
+        Ok((Self { socket, endpoint, names_previous: false }, limits))
     }
 
     /// The limits that were reported since the last response. `None` when the connection cannot be used
@@ -150,12 +152,11 @@ impl Connection {
     }
 
     /// Sends a request and delivers the events of its response, but for the last batch. `previous` is
-    /// the response that the request continues.
+    /// the response that the request continues, if the connection had one before.
     pub(super) async fn exchange(
         &mut self,
         provider: &Provider,
-        (frame, previous): (String, Option<&str>),
-        is_reused: bool,
+        (frame, previous): (String, Option<String>),
         permit: &mut Permit,
         sender: &mpsc::Sender<Vec<Event>>,
     ) -> End {
@@ -164,9 +165,12 @@ impl Connection {
         if !matches!(sent, Ok(Ok(()))) {
             return End::Lost;
         }
-        let previous = previous.map(str::to_owned);
-        let mut response =
-            Response { awaits_beginning: is_reused, previous, ..Response::default() };
+        let mut response = Response {
+            awaits_beginning: previous.is_some(),
+            previous,
+            names_previous: self.names_previous,
+            ..Response::default()
+        };
         let mut progress = time::Instant::now();
         loop {
             let (deadline, is_last) = deadline(progress, idle);
@@ -197,6 +201,7 @@ impl Connection {
                 }
                 Err(end) => return end,
             };
+            self.names_previous = response.names_previous;
             reported_limits::note(&batch, permit);
             if batch.iter().any(Event::is_response) {
                 progress = time::Instant::now();
@@ -236,6 +241,8 @@ struct Response {
     has_delivered: bool,
     /// The response that the request continues.
     previous: Option<String>,
+    /// Whether the provider names the response that a response continues.
+    names_previous: bool,
     /// As the response's beginning names it.
     id: String,
     outputs: Vec<Arc<str>>,
@@ -269,7 +276,10 @@ impl Response {
         }
         if self.awaits_beginning && refusal.is_none() {
             let is_surplus = match begins {
-                true => named.previous.is_some_and(|id| self.previous.as_ref() != Some(&id)),
+                true => named
+                    .previous
+                    .as_ref()
+                    .map_or(self.names_previous, |named| *named != self.previous),
                 false => named.id.is_some() || !batch.is_empty(),
             };
             if is_surplus {
@@ -280,6 +290,7 @@ impl Response {
             }
         }
         self.awaits_beginning = false;
+        self.names_previous |= begins && named.previous.is_some();
         for event in &batch {
             match event {
                 Event::Created { response_id, .. } => self.id.clone_from(response_id),
@@ -341,7 +352,8 @@ impl Response {
 #[derive(Default)]
 struct NamedResponse {
     id: Option<String>,
-    previous: Option<String>,
+    /// `None`: it is not stated; `Some(None)`: it continues none.
+    previous: Option<Option<String>>,
 }
 
 impl NamedResponse {
@@ -356,7 +368,12 @@ impl NamedResponse {
         #[serde(default)]
         struct Response {
             id: Value,
-            previous_response_id: Value,
+            #[serde(deserialize_with = "stated")]
+            previous_response_id: Option<Value>,
+        }
+        /// Also `null`.
+        fn stated<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+            Value::deserialize(from).map(Some)
         }
         // Spares the frequent deltas: within their texts, the quotes are escaped.
         if !message.contains("\"response\"") && !message.contains("\"response_id\"") {
@@ -368,7 +385,7 @@ impl NamedResponse {
             |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         Self {
             id: text(&response.id).or_else(|| text(&response_id)),
-            previous: text(&response.previous_response_id),
+            previous: response.previous_response_id.as_ref().map(text),
         }
     }
 }

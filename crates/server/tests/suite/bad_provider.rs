@@ -9,7 +9,7 @@ use testkit::{Peer, TestEnvironment};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-const KEY: &str = "sk-key-that-stays-secret";
+pub(crate) const KEY: &str = "sk-key-that-stays-secret";
 const PROXY_PASSWORD: &str = "proxy-password-that-stays-secret";
 const HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
@@ -130,7 +130,7 @@ async fn answer(
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.map(drop)
 }
 
-async fn environment(base_url: &str) -> TestEnvironment {
+pub(crate) async fn environment(base_url: &str) -> TestEnvironment {
     let mut env = TestEnvironment::with_responses(json!([{ "steps": [] }])).await;
     env.write_config(&format!(
         "model = \"m\"\nmodel_provider = \"bad\"\n[model_providers.bad]\nname = \"Bad\"\n\
@@ -142,7 +142,7 @@ async fn environment(base_url: &str) -> TestEnvironment {
 }
 
 /// Runs a turn, and checks that it ends once and that no secret is left anywhere.
-async fn turn(env: &TestEnvironment, name: &str) -> (Value, Peer) {
+pub(crate) async fn turn(env: &TestEnvironment, name: &str) -> (Value, Peer) {
     let (server, guard) = env.start_logged();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;

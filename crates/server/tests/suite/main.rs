@@ -12,6 +12,7 @@ mod archive;
 mod auto_review;
 mod background;
 mod bad_provider;
+mod bad_websocket;
 mod budgets;
 mod client_processes;
 mod commands;

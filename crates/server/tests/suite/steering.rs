@@ -93,6 +93,34 @@ async fn steering_needs_the_active_turn() {
     assert_eq!(user_texts(&env), ["Begin."]);
 }
 
+/// The answer is about the input of both turns: the model forgets it with the input that it follows.
+#[tokio::test]
+async fn a_rollback_of_a_joined_turn_drops_what_the_model_said_since() {
+    let script = json!([runs("touch made"), says("To both."), says("Next.")]);
+    let env = TestEnvironment::with_responses(script).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let (thread, turn, asked) = waiting(&mut peer).await;
+    let joined = peer.start_turn(&thread, "Also.").await;
+    peer.item("userMessage").await;
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+    peer.turn_end(&joined).await;
+    let back = json!({ "threadId": thread, "numTurns": 1 });
+    let rolled = peer.call("thread/rollback", back).await;
+    let turns = rolled["thread"]["turns"].as_array().unwrap();
+    assert_eq!(turns.iter().map(|turn| &turn["id"]).collect::<Vec<_>>(), [&json!(turn)]);
+    let last = turns[0]["items"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["text"], "To both.", "what happened is shown");
+    peer.run_turn(&thread, "Go on.").await;
+    assert_eq!(user_texts(&env), ["Begin.", "Go on."]);
+    let request = env.model().requests().pop().unwrap();
+    let input = request["input"].as_array().unwrap();
+    let of = |kind: &str| input.iter().filter(|item| item["type"] == kind).count();
+    assert_eq!((of("function_call"), of("function_call_output")), (1, 1), "{request}");
+    assert!(!request["input"].to_string().contains("To both."), "{request}");
+}
+
 #[tokio::test]
 async fn a_turn_started_while_one_runs_joins_it() {
     let env = TestEnvironment::with_responses(json!([runs("touch made"), says("Done.")])).await;

@@ -108,6 +108,71 @@ async fn a_found_tool_is_offered_from_the_next_request_on() {
     assert!(requests[5]["input"].to_string().contains("SUMMARY"), "it was compacted");
 }
 
+/// Runs a turn with `model`, in which the model calls so many tools of the client.
+async fn run_turn_of(peer: &mut Peer, thread: &str, model: &str, client_calls: usize) {
+    let input = json!([{ "type": "text", "text": "Go." }]);
+    let params = json!({ "threadId": thread, "model": model, "input": input });
+    let started = peer.call("turn/start", params).await;
+    for _ in 0..client_calls {
+        let asked = peer.asked("item/tool/call").await;
+        let content = json!([{ "type": "inputText", "text": "Done." }]);
+        peer.answer(&asked, json!({ "contentItems": content, "success": true })).await;
+    }
+    let end = peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
+    assert_eq!(end["status"], "completed", "{end}");
+}
+
+#[tokio::test]
+async fn a_native_search_is_a_function_for_a_model_that_has_it_as_one() {
+    let env = TestEnvironment::with_responses(json!([
+        native_search("tickets"),
+        says("Found."),
+        calls("lookup_ticket", json!({ "number": "7" })),
+        says("Seen."),
+        says("SUMMARY"),
+    ]))
+    .await;
+    let catalog = json!([
+        { "id": "native", "tool_search": "native" },
+        { "id": "plain", "tool_search": "function" },
+    ]);
+    std::fs::write(env.home().join("models.json"), catalog.to_string()).unwrap();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!("model_catalog_json = \"models.json\"\n{config}"));
+    let server = env.start();
+    let mut peer = connect(&server).await;
+    let thread = peer.start_thread(json!({ "dynamicTools": [lookup()] })).await;
+    run_turn_of(&mut peer, &thread, "native", 0).await;
+    run_turn_of(&mut peer, &thread, "plain", 1).await;
+    let requests = env.model().requests();
+    let types = |request: &Value| -> Vec<String> {
+        let input = request["input"].as_array().unwrap().iter();
+        input.filter_map(|item| Some(item["type"].as_str()?.to_owned())).collect()
+    };
+    assert!(types(&requests[1]).contains(&"tool_search_output".to_owned()));
+    for request in &requests[2..] {
+        let types = types(request);
+        assert!(types.iter().all(|kind| !kind.starts_with("tool_search")), "{types:?}");
+        let input = request["input"].as_array().unwrap();
+        let call = input.iter().find(|item| item["name"] == "tool_search").unwrap();
+        assert!(call["arguments"].as_str().unwrap().contains("tickets"), "{call}");
+        let is_output = |item: &&Value| {
+            item["type"] == "function_call_output" && item["call_id"] == call["call_id"]
+        };
+        let output = input.iter().find(is_output).unwrap()["output"].as_str().unwrap();
+        assert!(output.contains(r#""name":"lookup_ticket""#), "{output}");
+        let offered = offered(request);
+        assert!(offered.contains(&"lookup_ticket") && offered.contains(&"tool_search"));
+    }
+    // The request for a summary too.
+    peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    peer.expect("turn/completed").await;
+    let requests = env.model().requests();
+    assert_eq!(requests.len(), 5);
+    let kinds = types(&requests[4]);
+    assert!(kinds.iter().all(|kind| !kind.starts_with("tool_search")), "{kinds:?}");
+}
+
 #[tokio::test]
 async fn requests_with_found_tools_begin_as_those_before() {
     let call = || calls("lookup_ticket", json!({ "number": "7" }));

@@ -2,6 +2,7 @@
 //! is stored of them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ pub(crate) struct LoadedTools {
     names: Vec<String>,
     /// Call ids of searches without an output.
     open: BTreeSet<String>,
+    /// Whether there are searches of the provider's kind.
+    has_native: bool,
 }
 
 /// Most loaded tools: with the listed ones no more than providers accept in a request. Beyond it the
@@ -33,15 +36,20 @@ impl LoadedTools {
         self.names.iter().map(String::as_str)
     }
 
+    /// Whether there are searches of the provider's kind.
+    pub(crate) fn has_native(&self) -> bool {
+        self.has_native
+    }
+
     /// Reads the next part of the history.
     pub(super) fn read(&mut self, text: &str) {
         let is_output = !self.open.is_empty() && text.contains("function_call_output");
         if !is_output && !text.contains("\"tool_search") {
             return;
         }
-        let Ok(Head { kind, call_id: Some(call_id), .. }) = serde_json::from_str(text) else {
-            return;
-        };
+        let Ok(Head { kind, call_id, .. }) = serde_json::from_str(text) else { return };
+        self.has_native |= is_native(&kind);
+        let Some(call_id) = call_id else { return };
         match &*kind {
             "function_call" if is_search(text) => {
                 self.open.insert(call_id.into_owned());
@@ -63,6 +71,56 @@ impl LoadedTools {
             self.names.push(name);
         }
     }
+}
+
+/// Whether items of this type are searches of the provider's kind, or their outputs.
+fn is_native(kind: &str) -> bool {
+    matches!(kind, "tool_search_call" | "tool_search_output")
+}
+
+/// The items of a request to a model that is offered the search as a function: searches of the
+/// provider's kind, which another model made, become calls of it. Those that the provider carried out
+/// itself are left out.
+pub(crate) fn searches_as_functions(items: Vec<Arc<str>>) -> Vec<Arc<str>> {
+    items.into_iter().filter_map(search_as_function).collect()
+}
+
+fn search_as_function(item: Arc<str>) -> Option<Arc<str>> {
+    #[derive(Deserialize)]
+    struct Search {
+        #[serde(rename = "type")]
+        kind: String,
+        call_id: Option<String>,
+        #[serde(default)]
+        arguments: Value,
+        #[serde(default)]
+        tools: Vec<Listed>,
+    }
+    if !item.contains("\"tool_search") {
+        return Some(item);
+    }
+    // What cannot be read is none of ours.
+    let Ok(search) = serde_json::from_str::<Search>(&item) else { return Some(item) };
+    let Search { kind, call_id, arguments, tools } = search;
+    if !is_native(&kind) {
+        return Some(item);
+    }
+    let call_id = call_id?;
+    if kind == "tool_search_call" {
+        let arguments = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
+        return Some(fragment(&json!({
+            "type": "function_call", "call_id": call_id, "name": TOOL_SEARCH, "arguments": arguments,
+        })));
+    }
+    let output = listing_of(tools.iter().map(|tool| (&*tool.name, &*tool.description)));
+    Some(super::call_output(&call_id, &CallKind::Function, &CallOutput::Text(output)).text)
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    #[serde(default)]
+    description: String,
 }
 
 /// Whether a function call is a search.
@@ -109,12 +167,15 @@ fn defined_names(text: &str) -> Vec<String> {
 
 /// What a search that is a function gives.
 pub(super) fn listing(tools: &[FoundTool]) -> String {
+    listing_of(tools.iter().map(|tool| (&*tool.name, &*tool.description)))
+}
+
+/// The same, of names and descriptions.
+fn listing_of<'t>(tools: impl Iterator<Item = (&'t str, &'t str)>) -> String {
     let listed: Vec<Value> = tools
-        .iter()
-        .map(|tool| {
-            let description: String =
-                tool.description.chars().take(MAX_LISTED_DESCRIPTION).collect();
-            json!({ "name": tool.name, "description": description })
+        .map(|(name, description)| {
+            let description: String = description.chars().take(MAX_LISTED_DESCRIPTION).collect();
+            json!({ "name": name, "description": description })
         })
         .collect();
     let note = match listed.is_empty() {
@@ -190,4 +251,43 @@ pub(crate) fn compacted(tools: Vec<FoundTool>, search: SearchTool) -> Vec<Fragme
     };
     let output = super::call_output(COMPACTED_CALL, &kind, &CallOutput::Tools(tools));
     vec![Fragment::summarized(fragment(&call)), output]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches_of_the_providers_kind_become_calls_of_a_function() {
+        let convert = |item: Value| {
+            search_as_function(fragment(&item))
+                .map(|item| serde_json::from_str::<Value>(&item).unwrap())
+        };
+        let call = |arguments: Value| {
+            json!({ "type": "tool_search_call", "call_id": "c", "execution": "client",
+                "status": "completed", "arguments": arguments })
+        };
+        let function = |arguments: &str| {
+            json!({ "type": "function_call", "call_id": "c", "name": "tool_search",
+                "arguments": arguments })
+        };
+        let query = r#"{"query":"x"}"#;
+        assert_eq!(convert(call(json!({ "query": "x" }))), Some(function(query)));
+        assert_eq!(convert(call(json!(query))), Some(function(query)));
+        let output = convert(json!({ "type": "tool_search_output", "call_id": "c",
+            "tools": [{ "type": "function", "name": "t", "description": "Does it.",
+                "parameters": {} }] }))
+        .unwrap();
+        assert_eq!(
+            (&output["type"], &output["call_id"]),
+            (&json!("function_call_output"), &json!("c"))
+        );
+        assert_eq!(listed_names(&output.to_string()), ["t"]);
+        // The provider's own search.
+        let own = json!({ "type": "tool_search_call", "call_id": null, "arguments": {} });
+        assert_eq!(convert(own), None);
+        for other in [function(query), json!({ "type": "message", "x": "\"tool_search_call\"" })] {
+            assert_eq!(convert(other.clone()), Some(other));
+        }
+    }
 }

@@ -7,7 +7,7 @@ use http_client::retry::Wait;
 use super::compaction::Compaction;
 use super::{Kind, Request, Turn, review};
 use crate::calls::Called;
-use crate::history::{self, CallKind};
+use crate::history::{self, CallKind, History};
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
@@ -17,7 +17,7 @@ use crate::port::model::{
 };
 use crate::port::prompt::{Prompt, PromptInput};
 use crate::port::tool::ToolError;
-use crate::port::tool_set::TOOL_SEARCH;
+use crate::port::tool_set::{SearchTool, TOOL_SEARCH};
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
 use crate::sample::{ReasoningPart, Sample, TooLong, UNFINISHED};
@@ -58,7 +58,7 @@ impl Turn {
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => None,
         };
         let history = review.map_or(thread.conversation.history(), |review| review.history());
-        let input = history.input();
+        let input = understood(history.input(), history, thread);
         let (is_review, has_goal) = (review.is_some(), thread.goal.is_open());
         let tools = thread.configuration.offered(is_review, has_goal, history.loaded_tools());
         let configuration = &thread.configuration;
@@ -364,6 +364,7 @@ impl Turn {
     pub(super) fn request_summary(&mut self, thread: &mut Thread) {
         let Some(compaction) = &mut self.compaction else { return };
         let input = PromptInput::new(compaction.request(thread));
+        let input = understood(input, thread.conversation.history(), thread);
         let has_tools = compaction.has_tools();
         let sample = self.new_sample(thread);
         let mut prompt = Prompt { input, ..self.prompt(None, thread) };
@@ -453,4 +454,13 @@ impl Turn {
             thread.cx.item_completed(&self.view.id, item);
         }
     }
+}
+
+/// The input of a request, of this history, as the model understands it.
+fn understood(input: PromptInput, history: &History, thread: &Thread) -> PromptInput {
+    let search = thread.configuration.offer().tools().search;
+    if search == SearchTool::Function && history.loaded_tools().has_native() {
+        return PromptInput::new(history::searches_as_functions(input.into_items()));
+    }
+    input
 }
