@@ -18,6 +18,7 @@ use crate::port::approval::Decision;
 use crate::port::auto_review::{ApprovalReview, ApprovedAction, ReviewResponse, ReviewedAction};
 use crate::port::item::CommandItem;
 use crate::port::model::Failure;
+use crate::port::server_tool::ToolTarget;
 use crate::port::settings::{ApprovalPolicy, Settings};
 use crate::port::tool::{JobOutput, PatchPlan, PatchTarget};
 use auto_review::AutoReviews;
@@ -85,6 +86,16 @@ impl Approvals {
     /// A job may write the file whenever it goes on.
     pub(crate) fn grant_job_output(&mut self, output: &JobOutput) {
         self.grants.allow_job_output(output);
+    }
+
+    /// Decides about a call of the tool of an MCP server.
+    pub(crate) fn server_tool(&self, settings: &Settings, tool: &ToolTarget) -> Verdict {
+        policy::server_tool(settings, &self.grants, tool)
+    }
+
+    /// The user allows a tool of an MCP server for the session, as it is defined now.
+    pub(crate) fn grant_server_tool(&mut self, tool: &ToolTarget) {
+        self.grants.allow_server_tool(tool);
     }
 
     /// The user allows a command for the session.

@@ -15,6 +15,7 @@ use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::Fragment;
 use crate::port::item::{DynamicCall, Item, ItemStatus};
 use crate::port::question::UserQuestion;
+use crate::port::server_tool::ServerCall;
 use crate::terms::Terms;
 use crate::tools::{CallCx, Found, Step, ToolCall};
 use crate::{Id, Millis};
@@ -51,6 +52,8 @@ enum State {
     AtUser { request: u64, since: Millis, item: DynamicCall, questions: Arc<[UserQuestion]> },
     /// The driver carries out what the call asks of other agents.
     AtAgents(Box<AgentsCall>),
+    /// The tool of an MCP server is called.
+    AtServer(Box<AtServer>),
     /// The driver checks what the user granted.
     CheckingGrant(DynamicCall, Terms),
     /// A patch is being applied.
@@ -84,6 +87,16 @@ pub(crate) struct AgentsCall {
     pub(crate) change: Option<FileChange>,
     /// Whether the turn ends with it, when it succeeds.
     pub(crate) ends_turn: bool,
+}
+
+/// A call of the tool of an MCP server.
+pub(crate) struct AtServer {
+    /// The request to the driver.
+    pub(crate) request: u64,
+    /// When it was sent.
+    pub(crate) since: Millis,
+    /// The item that shows it.
+    pub(crate) call: ServerCall,
 }
 
 /// A call as the model made it.
@@ -128,7 +141,9 @@ impl Calls {
     /// Whether ending the calls now would cut work short. A call that only asks somebody can wait
     /// for ever.
     pub(crate) fn are_working(&self) -> bool {
-        let works = |call: &Call| matches!(call.state, State::Applying(_) | State::Waiting { .. });
+        let works = |call: &Call| {
+            matches!(call.state, State::Applying(_) | State::Waiting { .. } | State::AtServer(_))
+        };
         self.0.iter().any(works)
     }
 
@@ -233,6 +248,29 @@ impl Calls {
     /// The driver carries out what a call asks of other agents.
     pub(crate) fn call_agents(&mut self, number: u64, call: AgentsCall) {
         self.set(number, State::AtAgents(Box::new(call)));
+    }
+
+    /// The tool of an MCP server is called.
+    pub(crate) fn call_server(&mut self, number: u64, call: AtServer) {
+        self.set(number, State::AtServer(Box::new(call)));
+    }
+
+    /// Takes out the call that the server's answer to `request` is for.
+    pub(crate) fn take_server_call(&mut self, request: u64) -> Option<(u64, AtServer)> {
+        let is_it =
+            |state: &State| matches!(state, State::AtServer(call) if call.request == request);
+        match self.take_if(is_it)? {
+            (number, State::AtServer(call)) => Some((number, *call)),
+            _ => None,
+        }
+    }
+
+    /// The item of the call that `request` is for.
+    pub(crate) fn server_call_item(&self, request: u64) -> Option<&Id> {
+        self.0.iter().find_map(|call| match &call.state {
+            State::AtServer(called) if called.request == request => Some(&called.call.id),
+            _ => None,
+        })
     }
 
     /// The patch of a call is being applied.
@@ -346,6 +384,9 @@ impl Calls {
                 State::AtAgents(call) => {
                     [call.change.as_ref().map(FileChange::item), Some(call.item.clone())]
                 }
+                State::AtServer(called) => {
+                    [Some(Item::ServerCall(Box::new(called.call.clone()))), None]
+                }
                 State::Applying(change) => [Some(change.item()), None],
                 State::Queued(_)
                 | State::Preparing(_)
@@ -424,6 +465,14 @@ impl Call {
             }
             State::AtClient { request, since, item } => {
                 close_at_client(request, since, item, turn, why, cx);
+            }
+            State::AtServer(called) => {
+                let AtServer { request, since, call } = *called;
+                cx.push(Effect::CancelServerCall { request });
+                let duration_ms = Some((cx.now - since).max(0));
+                let call = call.closed(ItemStatus::Failed, Some(why));
+                let item = Item::ServerCall(Box::new(ServerCall { duration_ms, ..call }));
+                cx.item_completed(turn, item);
             }
             State::AtAgents(call) => {
                 cx.push(Effect::CancelAgents { request: call.request });

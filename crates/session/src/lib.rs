@@ -19,6 +19,7 @@ mod history;
 mod instructions;
 mod machine;
 mod omitted;
+mod outputs;
 mod plan_mode;
 mod port;
 mod processes;
@@ -56,6 +57,10 @@ pub use port::model::{
 pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::prompt::{Prompt, PromptInput};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion};
+pub use port::server_tool::{
+    Connector, ServerAnswer, ServerCall, ServerOutcome, ServerResult, ServerTool, ToolApproval,
+    ToolEffect, ToolTarget,
+};
 pub use port::settings::{
     Access, ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Overrides, ReadAccess,
     SandboxPolicy, Settings,

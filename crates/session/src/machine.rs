@@ -11,6 +11,7 @@ use crate::configuration::Configuration;
 use crate::conversation::Conversation;
 use crate::cx::Cx;
 use crate::goal::{self, GoalTracker};
+use crate::outputs::Outputs;
 use crate::port::approval::{Decision, NetworkTarget};
 use crate::port::auto_review::{ApprovalReview, ReviewResponse};
 use crate::port::effect::Effect;
@@ -59,6 +60,7 @@ impl Machine {
             goal: GoalTracker::new(restored.goal),
             processes: Processes::default(),
             approvals: Approvals::new(restored.approved_actions),
+            outputs: Outputs::default(),
             spending,
             phase: Phase::Open,
             id: restored.thread,
@@ -285,6 +287,12 @@ impl Machine {
             }
             Input::AgentsAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.agents_answered(request, *outcome, thread));
+            }
+            Input::ServerProgressed { request, message } => {
+                self.with_turn(|turn, thread| turn.server_progressed(request, message, thread));
+            }
+            Input::ServerAnswered { request, outcome } => {
+                self.with_turn(|turn, thread| turn.server_answered(request, *outcome, thread));
             }
             Input::ToolAnswered { request, outcome } => {
                 self.with_turn(|turn, thread| turn.tool_answered(request, outcome, thread));

@@ -15,6 +15,7 @@ pub(crate) mod model;
 pub(crate) mod permission;
 pub(crate) mod prompt;
 pub(crate) mod question;
+pub(crate) mod server_tool;
 pub(crate) mod settings;
 pub(crate) mod thread;
 pub(crate) mod tool;

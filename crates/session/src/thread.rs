@@ -7,6 +7,7 @@ use crate::configuration::Configuration;
 use crate::conversation::Conversation;
 use crate::cx::Cx;
 use crate::goal::GoalTracker;
+use crate::outputs::Outputs;
 use crate::port::effect::Record;
 use crate::port::event::Event;
 use crate::port::fragment::Fragment;
@@ -25,6 +26,7 @@ pub(crate) struct Thread {
     pub(crate) goal: GoalTracker,
     pub(crate) processes: Processes,
     pub(crate) approvals: Approvals,
+    pub(crate) outputs: Outputs,
     pub(crate) spending: Spending,
     pub(crate) phase: Phase,
 }
@@ -51,6 +53,7 @@ impl Thread {
             offer: self.configuration.offer(),
             processes: &mut self.processes,
             goal: &mut self.goal,
+            outputs: &mut self.outputs,
         }
     }
 

@@ -13,11 +13,13 @@ mod dynamic;
 mod exec_command;
 mod get_goal;
 mod offer;
+mod read_tool_output;
 mod report_agent_job_result;
 mod request_permissions;
 mod request_user_input;
 mod resume_agent;
 mod send_input;
+mod server_tool;
 mod shell;
 mod spawn_agent;
 mod spawn_agents_on_csv;
@@ -35,10 +37,11 @@ pub(crate) mod write_stdin;
 use crate::Id;
 use crate::port::item::Item;
 use crate::port::tool::ToolError;
-use crate::port::tool_set::ToolSet;
+use crate::port::tool_set::{ExternalTool, ToolSet};
 pub(crate) use apply_patch::SHELL_INSTRUCTIONS;
 pub(crate) use command::{CommandCall, command_item};
 pub use offer::OfferCache;
+pub(crate) use read_tool_output::bounded as bounded_output;
 use tool::Tool;
 pub(crate) use tool::{CallCx, Found, RejectedCall, Step, ToolCall, started_call, tool_item};
 pub(crate) use write_stdin::WriteStdinCall;
@@ -63,6 +66,7 @@ const BUILT_IN: &[&dyn Tool] = &[
     &spawn_agents_on_csv::SpawnOnCsv,
     &report_agent_job_result::Report,
     &tool_search::ToolSearch,
+    &read_tool_output::ReadToolOutput,
 ];
 
 /// Whether a built-in tool has this name.
@@ -107,15 +111,15 @@ fn is_withheld(tool: &dyn Tool, tools: &ToolSet) -> bool {
 }
 
 fn find<'a>(tools: &'a ToolSet, name: &str) -> Option<&'a dyn Tool> {
-    let dynamic = tools.dynamic.iter().map(|tool| tool as &dyn Tool);
+    let external = tools.external().map(ExternalTool::as_tool);
     let built_in = BUILT_IN.iter().copied().filter(|tool| !is_withheld(*tool, tools));
-    dynamic.chain(built_in).find(|tool| tool.is_callable(tools) && tool.name() == name)
+    external.chain(built_in).find(|tool| tool.is_callable(tools) && tool.name() == name)
 }
 
 fn unknown(tools: &ToolSet, name: &str) -> ToolError {
     // Deferred tools can be very many, and the search, which is among the others, finds them.
-    let dynamic = tools.listed().map(|tool| tool as &dyn Tool);
+    let external = tools.listed().map(ExternalTool::as_tool);
     let built_in = BUILT_IN.iter().copied().filter(|tool| offered(*tool, tools).is_some());
-    let names: Vec<_> = built_in.chain(dynamic).map(Tool::name).collect();
+    let names: Vec<_> = built_in.chain(external).map(Tool::name).collect();
     ToolError::new(format!("there is no tool `{name}`; the tools are {}", names.join(", ")))
 }

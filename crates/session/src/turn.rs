@@ -15,6 +15,7 @@ mod received_calls;
 mod response;
 mod review;
 mod review_findings;
+mod server_tools;
 mod steps;
 mod typing;
 pub(crate) mod user_command;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Id;
 use crate::plan_mode::Reach;
 use crate::port::approval::NetworkTarget;
+use crate::port::server_tool::ToolTarget;
 use crate::port::tool::{JobOutput, PatchTarget};
 
 /// See the module.
@@ -17,6 +18,8 @@ pub(crate) struct Grants {
     hosts: BTreeSet<NetworkTarget>,
     /// Jobs, with the real paths of the files that they may write.
     job_outputs: BTreeSet<(Id, PathBuf)>,
+    /// Tools of MCP servers: server, tool, and the definition that was allowed.
+    server_tools: BTreeSet<(String, String, [u8; 16])>,
 }
 
 /// Grants of one kind that are kept; past it the user is asked again.
@@ -54,6 +57,16 @@ impl Grants {
 
     pub(crate) fn has_job_output(&self, output: &JobOutput) -> bool {
         self.job_outputs.contains(&(output.job.clone(), output.target.real.clone()))
+    }
+
+    pub(crate) fn allow_server_tool(&mut self, tool: &ToolTarget) {
+        if self.server_tools.len() < MAX_GRANTS {
+            self.server_tools.insert((tool.server.clone(), tool.tool.clone(), tool.digest));
+        }
+    }
+
+    pub(crate) fn has_server_tool(&self, tool: &ToolTarget) -> bool {
+        self.server_tools.contains(&(tool.server.clone(), tool.tool.clone(), tool.digest))
     }
 
     pub(crate) fn has_host(&self, target: &NetworkTarget) -> bool {

@@ -3,6 +3,7 @@
 
 use super::grants::Grants;
 use crate::plan_mode::{CHANGES_NOTHING, Reach, STAYS_CONFINED};
+use crate::port::server_tool::{ToolApproval, ToolEffect, ToolTarget};
 use crate::port::settings::{ApprovalPolicy, Mode, SandboxPolicy, Settings};
 use crate::port::tool::{Assessment, PatchPlan, RuleDecision};
 
@@ -114,6 +115,61 @@ pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> V
         }
         (_, Some(why)) => Verdict::Ask { reason: Some(why.to_owned()), unsandboxed },
         (_, None) => Verdict::Run { unsandboxed: false },
+    }
+}
+
+/// Decides about a call of the tool of an MCP server. Servers run outside of the sandbox, so what is
+/// not known to be harmless is asked about.
+pub(crate) fn server_tool(settings: &Settings, grants: &Grants, tool: &ToolTarget) -> Verdict {
+    let run = Verdict::Run { unsandboxed: true };
+    if settings.mode == Mode::Plan && tool.effect != ToolEffect::ReadOnly {
+        return Verdict::Fail(CHANGES_NOTHING.to_owned());
+    }
+    let is_destructive = tool.effect == ToolEffect::Destructive;
+    let asks = match (tool.approval, tool.effect) {
+        (_, ToolEffect::Destructive) | (ToolApproval::Prompt, _) => true,
+        (ToolApproval::Approve, _) | (ToolApproval::Auto, ToolEffect::ReadOnly) => false,
+        (ToolApproval::Auto, ToolEffect::Additive) => {
+            settings.approval == ApprovalPolicy::UnlessTrusted
+        }
+        (ToolApproval::Auto, ToolEffect::Unknown) => true,
+    };
+    if !asks || (!is_destructive && grants.has_server_tool(tool)) {
+        return run;
+    }
+    let ToolTarget { server, tool: name, .. } = tool;
+    let why = match tool.effect {
+        ToolEffect::Destructive => "its server says that it can destroy something",
+        _ if tool.approval == ToolApproval::Prompt => "the configuration demands it",
+        _ => "what it does is known to its server alone",
+    };
+    match settings.approval {
+        // Commands run unconfined and unasked too.
+        ApprovalPolicy::Never
+            if tool.approval == ToolApproval::Auto
+                && !is_destructive
+                && settings.sandbox.is_unconfined() =>
+        {
+            run
+        }
+        ApprovalPolicy::Never => Verdict::Refuse(format!(
+            "the tool `{name}` of the MCP server `{server}` needs an approval ({why}), and none can be \
+             requested{}",
+            match is_destructive {
+                true => String::new(),
+                false => format!(
+                    "; `mcp_servers.{server}.tools.{name}.approval_mode = \"approve\"` in the \
+                     configuration allows it"
+                ),
+            }
+        )),
+        ApprovalPolicy::Granular(granular) if !granular.mcp_elicitations => {
+            Verdict::Refuse(format!(
+                "the tool `{name}` of the MCP server `{server}` needs an approval ({why}), and prompts \
+                 for MCP servers are switched off"
+            ))
+        }
+        _ => Verdict::Ask { reason: Some(why.to_owned()), unsandboxed: true },
     }
 }
 
@@ -335,6 +391,68 @@ mod tests {
         check(&[target("/w/link", "/w/z")], Asks);
         check(&[target("/w/y", "/etc/passwd")], Asks);
         check(&[], Asks);
+    }
+
+    #[test]
+    fn tools_of_servers() {
+        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
+        use ToolApproval::{Approve, Auto, Prompt};
+        use ToolEffect::{Additive, Destructive, ReadOnly, Unknown};
+        let full = SandboxPolicy::DangerFullAccess;
+        let tool = |effect, approval| ToolTarget {
+            server: "s".into(),
+            tool: "t".into(),
+            title: None,
+            digest: [0; 16],
+            effect,
+            approval,
+            connector: None,
+            app_resource: None,
+        };
+        // Outside means that it runs: servers are outside of the sandbox.
+        let rows = [
+            (OnRequest, read_only(), ReadOnly, Auto, Outside),
+            (OnRequest, read_only(), Additive, Auto, Outside),
+            (OnRequest, read_only(), Unknown, Auto, Asks),
+            (OnRequest, full.clone(), Unknown, Auto, Asks),
+            (OnRequest, read_only(), Destructive, Auto, Asks),
+            (OnRequest, read_only(), Unknown, Approve, Outside),
+            (OnRequest, full.clone(), Destructive, Approve, Asks),
+            (OnRequest, read_only(), ReadOnly, Prompt, Asks),
+            (UnlessTrusted, read_only(), ReadOnly, Auto, Outside),
+            (UnlessTrusted, read_only(), Additive, Auto, Asks),
+            (UnlessTrusted, read_only(), Unknown, Approve, Outside),
+            (Never, read_only(), ReadOnly, Auto, Outside),
+            (Never, read_only(), Additive, Auto, Outside),
+            (Never, read_only(), Unknown, Auto, Refuse),
+            (Never, full.clone(), Unknown, Auto, Outside),
+            (Never, full.clone(), Unknown, Prompt, Refuse),
+            (Never, full.clone(), Destructive, Auto, Refuse),
+            (Never, full, Destructive, Approve, Refuse),
+            (Never, read_only(), Unknown, Approve, Outside),
+            (GRANULAR_OFF, read_only(), Unknown, Auto, Refuse),
+            (GRANULAR_OFF, read_only(), Additive, Auto, Outside),
+        ];
+        for (row, (policy, sandbox, effect, approval, expected)) in rows.into_iter().enumerate() {
+            let settings = settings(policy, sandbox);
+            let verdict = server_tool(&settings, &Grants::default(), &tool(effect, approval));
+            assert_eq!(outcome(&verdict), expected, "row {row}: {verdict:?}");
+            // Plan mode changes nothing, whoever approves.
+            let settings = Settings { mode: Mode::Plan, ..settings };
+            let verdict = server_tool(&settings, &Grants::default(), &tool(effect, approval));
+            let expected = if effect == ReadOnly { expected } else { Fail };
+            assert_eq!(outcome(&verdict), expected, "row {row}, planning: {verdict:?}");
+        }
+        // A grant holds for the definition that was shown, and never for what destroys.
+        let settings = settings(OnRequest, read_only());
+        let mut grants = Grants::default();
+        for effect in [Unknown, Destructive] {
+            grants.allow_server_tool(&tool(effect, Auto));
+        }
+        assert_eq!(outcome(&server_tool(&settings, &grants, &tool(Unknown, Auto))), Outside);
+        assert_eq!(outcome(&server_tool(&settings, &grants, &tool(Destructive, Auto))), Asks);
+        let changed = ToolTarget { digest: [1; 16], ..tool(Unknown, Auto) };
+        assert_eq!(outcome(&server_tool(&settings, &grants, &changed)), Asks);
     }
 
     #[test]

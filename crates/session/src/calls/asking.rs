@@ -4,6 +4,7 @@ use crate::Id;
 use crate::port::agents::AgentJob;
 use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
+use crate::port::server_tool::ServerCall;
 use crate::port::tool::{JobOutput, PatchPlan, PatchTarget};
 use crate::processes::OutsideCommand;
 use crate::terms::Terms;
@@ -35,6 +36,8 @@ pub(crate) enum AskedAbout {
     Permissions(PermissionRequest),
     /// The file that a job writes.
     JobOutput(JobOutputRequest),
+    /// A call of the tool of an MCP server.
+    ServerTool(Box<ServerCall>),
 }
 
 /// Text that a call types into a command outside of the sandbox.
@@ -71,6 +74,7 @@ impl AskedAbout {
             Self::Typing(request) => Item::DynamicCall(request.item.clone()),
             Self::Permissions(request) => Item::DynamicCall(request.item.clone()),
             Self::JobOutput(request) => request.change.item(),
+            Self::ServerTool(call) => Item::ServerCall(call.clone()),
         }
     }
 }

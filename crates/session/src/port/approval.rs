@@ -2,9 +2,11 @@
 //! requests).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::item::Action;
 use super::permission::{Grant, Permissions};
+use super::server_tool::ToolTarget;
 
 /// What the clients are asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +53,17 @@ pub enum Ask {
         /// Why it is asked.
         reason: Option<String>,
     },
+    /// May this tool of an MCP server be called?
+    ServerTool {
+        /// Why it is asked.
+        reason: Option<String>,
+        /// The tool.
+        target: Arc<ToolTarget>,
+        /// Its arguments, JSON.
+        arguments: String,
+        /// Whether the user may allow the tool for the session.
+        can_remember: bool,
+    },
 }
 
 impl Ask {
@@ -59,6 +72,7 @@ impl Ask {
         match self {
             Self::Command { reason, .. }
             | Self::Patch { reason }
+            | Self::ServerTool { reason, .. }
             | Self::Permissions { reason, .. } => reason.as_deref(),
             Self::Network { reason, .. } => Some(reason),
         }

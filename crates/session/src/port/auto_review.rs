@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::approval::NetworkTarget;
 use super::model::ResponseUsage;
 use super::permission::Permissions;
+use super::server_tool::Connector;
 use crate::{Id, Millis};
 
 /// What a review is about, as clients see it: hidden characters are written as numbers.
@@ -38,6 +39,17 @@ pub enum ReviewedAction {
     },
     /// A host that a running command wants to reach.
     Network(NetworkTarget),
+    /// A call of the tool of an MCP server.
+    ServerTool {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// Its title.
+        title: Option<String>,
+        /// The app that it belongs to.
+        connector: Option<Connector>,
+    },
     /// Permissions for the commands that follow in the turn.
     Permissions {
         /// What they are for, as the model says.
@@ -78,6 +90,9 @@ impl ReviewedAction {
             Self::Argv { argv, .. } => ("the command", argv.join(" ")),
             Self::Patch { files, .. } => ("the patch of", files.join(", ")),
             Self::Network(target) => ("to reach", format!("{}:{}", target.host, target.port)),
+            Self::ServerTool { server, tool, .. } => {
+                ("the MCP tool", format!("{tool} of {server}"))
+            }
             Self::Permissions {
                 permissions: ShownPermissions { read, write, network }, ..
             } => {

@@ -20,6 +20,7 @@ use super::model::{Cost, ResponseUsage, Usage};
 use super::permission::Grant;
 use super::prompt::Prompt;
 use super::question::UserQuestion;
+use super::server_tool::ServerCall;
 use super::settings::Settings;
 use super::tool::{ExecSpec, ToolRequest};
 use crate::{Id, Millis};
@@ -78,6 +79,10 @@ pub enum Effect {
     CallAgents { request: u64, turn: Id, item: Id, call: Box<AgentRequest> },
     /// The answer to that call is no longer wanted: stop, with what it waits for.
     CancelAgents { request: u64 },
+    /// Call the tool of an MCP server; report `Input::ServerAnswered`.
+    CallServer { request: u64, turn: Id, call: Box<ServerCall> },
+    /// The answer to that call is no longer wanted.
+    CancelServerCall { request: u64 },
     /// Let this command prefix run without asking from now on.
     Allow { cwd: PathBuf, prefix: Vec<String> },
     /// The turn, which has begun by itself, goes on with the work of the one that ended before it.

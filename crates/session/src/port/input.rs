@@ -13,6 +13,7 @@ use super::item::{Action, ToolAnswer, UserContent};
 use super::model::{Failure, ModelEvent};
 use super::permission::Grant;
 use super::question::UserAnswers;
+use super::server_tool::ServerOutcome;
 use super::settings::Overrides;
 use super::thread::Configured;
 use super::tool::{Prepared, ProcessEnd, ToolError};
@@ -114,6 +115,10 @@ pub enum Input {
     AgentsProgressed { request: u64, message: String },
     /// What came of a call that concerns other agents.
     AgentsAnswered { request: u64, outcome: Box<AgentOutcome> },
+    /// How far a call of a server's tool has come.
+    ServerProgressed { request: u64, message: String },
+    /// An MCP server answered a call, or could not.
+    ServerAnswered { request: u64, outcome: Box<ServerOutcome> },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.
     StoreFailed { message: String },
     /// This turn cannot go on, if it still runs.

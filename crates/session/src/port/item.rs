@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::agents::{AgentCall, AgentOutcome};
+use super::server_tool::ServerCall;
 use crate::Id;
 
 /// One part of a user's message.
@@ -286,6 +287,8 @@ pub enum Item {
     },
     /// A call of a tool that the client runs.
     DynamicCall(DynamicCall),
+    /// A call of the tool of an MCP server.
+    ServerCall(Box<ServerCall>),
     /// A call that concerns other agents.
     AgentCall(Box<AgentCall>),
     /// A review began.
@@ -368,6 +371,7 @@ impl Item {
             | Self::ImageView { id, .. } => id,
             Self::Command(command) => &command.id,
             Self::DynamicCall(call) => &call.id,
+            Self::ServerCall(call) => &call.id,
             Self::AgentCall(call) => &call.id,
             Self::ImageGeneration(image) => &image.id,
         }
@@ -379,6 +383,7 @@ impl Item {
             Self::Command(command) => Some(command.status),
             Self::FileChange { status, .. } => Some(*status),
             Self::DynamicCall(call) => Some(call.status),
+            Self::ServerCall(call) => Some(call.status),
             Self::AgentCall(call) => Some(call.status),
             _ => None,
         }
@@ -416,6 +421,7 @@ impl Item {
             Self::DynamicCall(call) => {
                 Self::DynamicCall(DynamicCall { status, reason: why(), ..call })
             }
+            Self::ServerCall(call) => Self::ServerCall(Box::new(call.closed(status, reason))),
             Self::AgentCall(call) => {
                 Self::AgentCall(Box::new(AgentCall { status, reason: why(), ..*call }))
             }

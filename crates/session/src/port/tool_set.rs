@@ -1,9 +1,11 @@
 //! Which tools a thread offers to the model.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+use super::server_tool::ServerTool;
 use super::tool_index::ToolIndex;
 
 /// How `apply_patch` is offered.
@@ -67,9 +69,11 @@ pub struct ToolSet {
     pub agents: Option<Arc<AgentTools>>,
     /// Tools that the client runs. It knows the mode, so that they are its own business.
     pub dynamic: Arc<[DynamicTool]>,
+    /// Tools of MCP servers, in an order that does not change while they are offered.
+    pub server_tools: Arc<[ServerTool]>,
     /// How deferred tools are searched.
     pub search: SearchTool,
-    /// Place among `dynamic` from which on tools are deferred, whether they ask for it or not; see
+    /// Place among the external tools (`dynamic`, then `server_tools`) from which on they are deferred, whether they ask for it or not; see
     /// [`ToolSet::deferring`]. `None`: no tool is deferred.
     pub deferred_from: Option<usize>,
     /// Names of built-in tools that the model is not offered, though the configuration has them.
@@ -81,19 +85,25 @@ pub struct ToolSet {
 
 impl ToolSet {
     /// The tools that are not in the request until a search finds them.
-    pub(crate) fn deferred(&self) -> impl Iterator<Item = &DynamicTool> {
-        let numbered = self.dynamic.iter().enumerate();
-        numbered.filter(|(place, tool)| self.is_deferred(*place, tool)).map(|(_, tool)| tool)
+    pub(crate) fn deferred(&self) -> impl Iterator<Item = ExternalTool<'_>> {
+        let numbered = self.external().enumerate();
+        numbered.filter(|(place, tool)| self.is_deferred(*place, *tool)).map(|(_, tool)| tool)
     }
 
-    /// The tools of the client that are in each request.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = &DynamicTool> {
-        let numbered = self.dynamic.iter().enumerate();
-        numbered.filter(|(place, tool)| !self.is_deferred(*place, tool)).map(|(_, tool)| tool)
+    /// The tools that are not built in and are in each request.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = ExternalTool<'_>> {
+        let numbered = self.external().enumerate();
+        numbered.filter(|(place, tool)| !self.is_deferred(*place, *tool)).map(|(_, tool)| tool)
     }
 
-    fn is_deferred(&self, place: usize, tool: &DynamicTool) -> bool {
-        self.deferred_from.is_some_and(|first| place >= first || tool.defer_loading)
+    /// The tools that are not built in.
+    pub(crate) fn external(&self) -> impl Iterator<Item = ExternalTool<'_>> {
+        let clients = self.dynamic.iter().map(ExternalTool::Client);
+        clients.chain(self.server_tools.iter().map(ExternalTool::Server))
+    }
+
+    fn is_deferred(&self, place: usize, tool: ExternalTool<'_>) -> bool {
+        self.deferred_from.is_some_and(|first| place >= first || tool.defer_loading())
     }
 }
 
@@ -110,6 +120,7 @@ impl Default for ToolSet {
             web_search: [None, None],
             agents: None,
             dynamic: Arc::default(),
+            server_tools: Arc::default(),
             search: SearchTool::default(),
             deferred_from: None,
             withheld: Arc::default(),
@@ -165,6 +176,53 @@ impl DynamicTool {
             Some(namespace) => format!("{namespace}__{}", self.name),
             None => self.name.clone(),
         }
+    }
+}
+
+/// A tool that is not built in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ExternalTool<'t> {
+    /// Of a client.
+    Client(&'t DynamicTool),
+    /// Of an MCP server.
+    Server(&'t ServerTool),
+}
+
+impl<'t> ExternalTool<'t> {
+    /// What the model calls it.
+    pub(crate) fn full_name(self) -> Cow<'t, str> {
+        match self {
+            Self::Client(tool) => tool.full_name().into(),
+            Self::Server(tool) => tool.name.as_str().into(),
+        }
+    }
+
+    pub(crate) fn description(self) -> &'t str {
+        match self {
+            Self::Client(tool) => &tool.description,
+            Self::Server(tool) => &tool.description,
+        }
+    }
+
+    /// JSON Schema of its arguments.
+    pub(crate) fn schema(self) -> &'t str {
+        match self {
+            Self::Client(tool) => &tool.schema,
+            Self::Server(tool) => &tool.schema,
+        }
+    }
+
+    /// The group that it belongs to: a server is one.
+    pub(crate) fn group(self) -> Option<&'t str> {
+        match self {
+            Self::Client(tool) => tool.namespace.as_deref(),
+            Self::Server(tool) => Some(&tool.target.server),
+        }
+    }
+
+    /// Whether it asks for being deferred.
+    pub(crate) fn defer_loading(self) -> bool {
+        matches!(self, Self::Client(tool) if tool.defer_loading)
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::dynamic;
+use super::server_tool;
 use super::tool_search::ToolSearch;
-use super::{BUILT_IN, Tool, dynamic, is_withheld, offered, web_search};
+use super::{BUILT_IN, Tool, is_withheld, offered, web_search};
 use crate::instructions;
 use crate::port::tool_index::{SearchableTool, ToolIndex};
-use crate::port::tool_set::{DynamicTool, FoundTool, Offer, SearchTool, ToolSet};
+use crate::port::tool_set::{ExternalTool, FoundTool, Offer, SearchTool, ToolSet};
 
 /// Most tools of a request, those found by searches aside.
 const MAX_LISTED: usize = 40;
@@ -22,11 +24,11 @@ impl ToolSet {
         let full = Self { goal: true, reads_only: false, dynamic: Arc::default(), ..self.clone() };
         let built_in = BUILT_IN.iter().filter(|tool| offered(**tool, &full).is_some()).count()
             + usize::from(self.web_search.iter().any(Option::is_some));
-        let mut listed = self.dynamic.iter().enumerate().filter(|(_, tool)| !tool.defer_loading);
-        let fits = built_in + listed.clone().count() <= MAX_LISTED;
+        let listed = || self.external().enumerate().filter(|(_, tool)| !tool.defer_loading());
+        let fits = built_in + listed().count() <= MAX_LISTED;
         // With the search itself, which is then offered too.
         let room = MAX_LISTED.saturating_sub(built_in + 1);
-        let first = listed.nth(room).map(|(place, _)| place).filter(|_| !fits);
+        let first = listed().nth(room).map(|(place, _)| place).filter(|_| !fits);
         Self { deferred_from: Some(first.unwrap_or(usize::MAX)), ..self }
     }
 }
@@ -56,8 +58,11 @@ impl Offer {
     /// The deferred tools that fit a query best.
     pub(crate) fn search(&self, query: &str, limit: usize) -> Vec<FoundTool> {
         let places = self.index().search(query, limit);
-        let deferred: Vec<&DynamicTool> = self.tools.deferred().collect();
-        places.into_iter().filter_map(|place| deferred.get(place).map(|tool| found(tool))).collect()
+        let deferred: Vec<ExternalTool<'_>> = self.tools.deferred().collect();
+        places
+            .into_iter()
+            .filter_map(|place| deferred.get(place).map(|tool| found(*tool)))
+            .collect()
     }
 
     /// The deferred tools of these names.
@@ -66,9 +71,9 @@ impl Offer {
         if names.peek().is_none() {
             return Vec::new();
         }
-        let deferred: Vec<&DynamicTool> = self.tools.deferred().collect();
+        let deferred: Vec<ExternalTool<'_>> = self.tools.deferred().collect();
         let place = |name: &str| self.index().place(name);
-        names.filter_map(|name| Some(found(deferred.get(place(name)?)?))).collect()
+        names.filter_map(|name| Some(found(*deferred.get(place(name)?)?))).collect()
     }
 
     /// The definitions of a request in a thread that has loaded these tools.
@@ -94,27 +99,45 @@ impl Offer {
     fn index(&self) -> &ToolIndex {
         self.index.get_or_init(|| {
             ToolIndex::new(self.tools.deferred().map(|tool| SearchableTool {
-                name: tool.name(),
-                description: &tool.description,
-                schema: &tool.schema,
+                name: tool.full_name(),
+                description: tool.description(),
+                schema: tool.schema(),
             }))
         })
     }
 }
 
-fn found(tool: &DynamicTool) -> FoundTool {
+fn found(tool: ExternalTool<'_>) -> FoundTool {
     FoundTool {
-        name: tool.full_name(),
-        description: tool.description.clone(),
-        definition: dynamic::definition(tool),
+        name: tool.full_name().into_owned(),
+        description: tool.description().to_owned(),
+        definition: match tool {
+            ExternalTool::Client(tool) => dynamic::definition(tool),
+            ExternalTool::Server(tool) => server_tool::definition(tool),
+        },
+    }
+}
+
+impl<'t> ExternalTool<'t> {
+    pub(super) fn as_tool(self) -> &'t dyn Tool {
+        match self {
+            Self::Client(tool) => tool,
+            Self::Server(tool) => tool,
+        }
     }
 }
 
 fn write(tools: &ToolSet, search: Option<&str>) -> Arc<str> {
     let built_in = BUILT_IN.iter().filter_map(|tool| offered(*tool, tools));
-    let dynamic = tools.listed().filter_map(|tool| tool.definition(tools));
+    let (clients, servers): (Vec<_>, Vec<_>) =
+        tools.listed().partition(|tool| matches!(tool, ExternalTool::Client(_)));
+    let written = |tool: ExternalTool<'_>| tool.as_tool().definition(tools);
+    let clients = clients.into_iter().filter_map(written);
     let search = web_search::definition(search);
-    let all: Vec<String> = built_in.chain(dynamic).chain(search).collect();
+    // Tools of servers come last: those that join later leave the others in their places, and
+    // requests begin as before.
+    let servers = servers.into_iter().filter_map(written);
+    let all: Vec<String> = built_in.chain(clients).chain(search).chain(servers).collect();
     format!("[{}]", all.join(",")).into()
 }
 
@@ -133,6 +156,10 @@ impl OfferCache {
             return known.clone();
         }
         let offer = Offer::new(tools);
+        if self.0.len() >= Self::MAX {
+            // What no thread uses any longer makes room.
+            self.0.retain(|offer| Arc::strong_count(&offer.tools) > 1);
+        }
         if self.0.len() < Self::MAX {
             self.0.push(offer.clone());
         }

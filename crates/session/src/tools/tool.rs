@@ -13,10 +13,12 @@ use crate::Id;
 use crate::cx::Cx;
 use crate::goal::GoalTracker;
 use crate::history::CallOutput;
+use crate::outputs::Outputs;
 use crate::port::agents::{AgentJob, AgentRequest};
 use crate::port::item::{DynamicCall, Item, ItemStatus};
 use crate::port::permission::Permissions;
 use crate::port::question::UserQuestion;
+use crate::port::server_tool::ToolTarget;
 use crate::port::settings::{Mode, Settings};
 use crate::port::tool::{Assessment, ImageData, JobOutput, PatchPlan, ToolError, ToolRequest};
 use crate::port::tool_set::{Offer, ToolSet};
@@ -80,6 +82,13 @@ pub(crate) enum Step {
         namespace: Option<String>,
         /// The tool.
         tool: String,
+        /// Its arguments, JSON.
+        arguments: String,
+    },
+    /// The tool of an MCP server is decided about, and called.
+    CallServer {
+        /// The tool.
+        target: Arc<ToolTarget>,
         /// Its arguments, JSON.
         arguments: String,
     },
@@ -157,6 +166,7 @@ pub(crate) struct CallCx<'a> {
     pub(crate) offer: &'a Offer,
     pub(crate) processes: &'a mut Processes,
     pub(crate) goal: &'a mut GoalTracker,
+    pub(crate) outputs: &'a mut Outputs,
 }
 
 impl CallCx<'_> {

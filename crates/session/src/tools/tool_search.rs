@@ -13,7 +13,7 @@ use super::arguments::Arguments;
 use super::tool::{CallCx, Step, Tool, ToolCall, function};
 use crate::history::CallOutput;
 use crate::port::tool::ToolError;
-use crate::port::tool_set::{SearchTool, TOOL_SEARCH, ToolSet};
+use crate::port::tool_set::{ExternalTool, SearchTool, TOOL_SEARCH, ToolSet};
 
 /// Tools that a search finds, unless the call says how many.
 const DEFAULT_LIMIT: u64 = 8;
@@ -84,7 +84,7 @@ impl Tool for ToolSearch {
 
 fn description(tools: &ToolSet) -> String {
     let groups: BTreeSet<&str> =
-        tools.deferred().filter_map(|tool| tool.namespace.as_deref()).take(10_000).collect();
+        tools.deferred().filter_map(ExternalTool::group).take(10_000).collect();
     let count = tools.deferred().count();
     let mut text = format!(
         "Searches {count} further tools, whose definitions are not listed here. What it finds can \

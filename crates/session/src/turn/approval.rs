@@ -63,6 +63,7 @@ pub(super) fn reviewed_action(about: &AskedAbout, unsandboxed: bool, thread: &Th
         AskedAbout::Permissions(PermissionRequest { permissions, reason, .. }) => {
             Action::permissions(permissions, reason.as_deref())
         }
+        AskedAbout::ServerTool(call) => Action::server_tool(&call.target, &call.arguments),
         AskedAbout::JobOutput(JobOutputRequest { job, output, .. }) => {
             let cwd = &thread.configuration.settings().cwd;
             Action::job_output(job, output, cwd, unsandboxed)
@@ -78,7 +79,8 @@ pub(super) fn decided_under<'a>(about: &AskedAbout, thread: &'a Thread) -> &'a S
         AskedAbout::Command(..)
         | AskedAbout::Patch(_)
         | AskedAbout::Typing(_)
-        | AskedAbout::JobOutput(_) => thread.configuration.settings(),
+        | AskedAbout::JobOutput(_)
+        | AskedAbout::ServerTool(_) => thread.configuration.settings(),
     }
 }
 
@@ -96,6 +98,7 @@ pub(super) fn grant(about: &AskedAbout, unsandboxed: bool, thread: &mut Thread) 
         AskedAbout::Typing(TypingRequest { call, .. }) => {
             thread.processes.allow_text(call.session_id, &call.chars);
         }
+        AskedAbout::ServerTool(call) => thread.approvals.grant_server_tool(&call.target),
         AskedAbout::Permissions(_) => {}
     }
 }

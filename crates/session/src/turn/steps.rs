@@ -39,6 +39,9 @@ impl Turn {
             Step::Delegate { namespace, tool, arguments } => {
                 self.delegate(number, namespace, tool, arguments, thread);
             }
+            Step::CallServer { target, arguments } => {
+                self.decide_server_call(number, target, arguments, thread);
+            }
             Step::AskUser { tool, arguments, questions } => {
                 self.ask_user(number, tool, arguments, questions, thread);
             }
@@ -277,6 +280,7 @@ impl Turn {
             AskedAbout::Patch(change) => self.apply(number, change, thread),
             AskedAbout::Typing(request) => self.type_text(number, request, thread),
             AskedAbout::JobOutput(request) => self.run_job(number, request, thread),
+            AskedAbout::ServerTool(call) => self.call_server(number, *call, thread),
             AskedAbout::Permissions(request) => {
                 let PermissionRequest { item, permissions, .. } = request;
                 let grant = Grant { permissions, scope: GrantScope::Turn };

@@ -16,7 +16,7 @@ use session::{
 use crate::response::{
     Output, ask, call, completed, cut, escalated, exec, failed, patch, request, say, write,
 };
-use crate::script::{Review, Script, Start, judged, settings, text, verdict};
+use crate::script::{Review, SERVER_TOOLS, Script, Start, judged, settings, text, verdict};
 use crate::simulation::{Order, Simulation};
 
 /// The same cases in every run.
@@ -64,6 +64,11 @@ fn output() -> impl Strategy<Value = Output> {
     prop_oneof![
         1 => prop::sample::select(vec!["works", "fails", "breaks"])
             .prop_map(|name| call("", name, json!({ "x": 1 }))),
+        2 => prop::sample::select(SERVER_TOOLS.to_vec())
+            .prop_map(|name| call("", &format!("mcp__s__{name}"), json!({ "x": 1 }))),
+        1 => (0_u64..4, 0_u64..60_000).prop_map(|(output, offset)| {
+            call("", "read_tool_output", json!({ "output_id": output, "offset": offset }))
+        }),
         3 => "[a-z<>/_ \n]{0,40}".prop_map(|words| say(&words)),
         1 => "[a-z ]{0,20}(<proposed_plan>[a-z\n]{0,9}(</proposed_plan>)?)?[a-z]{0,9}"
             .prop_map(|words| say(&words)),
@@ -209,7 +214,8 @@ fn script() -> impl Strategy<Value = Script> {
                 compact_at,
                 reviews,
             )| {
-                let mut script = Script::new(&[]).asking(approval).deciding(&decisions);
+                let mut script =
+                    Script::new(&[]).with_server().asking(approval).deciding(&decisions);
                 if let Some(reviews) = reviews {
                     script = script.reviewed(&reviews);
                 }
@@ -328,6 +334,14 @@ fn garbage() -> impl Strategy<Value = ClientAction> {
         1 => number.clone().prop_map(|request| Input::UserAnswered {
             request,
             outcome: Ok(UserAnswers::from([("odd".to_owned(), vec!["x".to_owned()])])),
+        }),
+        1 => number.clone().prop_map(|request| Input::ServerProgressed {
+            request,
+            message: "x".to_owned(),
+        }),
+        1 => number.clone().prop_map(|request| Input::ServerAnswered {
+            request,
+            outcome: Box::new(Err(ToolError::new("no"))),
         }),
         2 => (number, decision())
             .prop_map(|(request, decision)| Input::Decided { request, decision }),

@@ -124,7 +124,9 @@ impl Checker {
                 assert!(self.reaching.insert(*key), "key {key} used twice");
             }
             Input::Exited { process, .. } => drop(self.running.remove(process)),
-            Input::AgentsAnswered { request, .. } => drop(self.agent_calls.remove(request)),
+            Input::ServerAnswered { request, .. } | Input::AgentsAnswered { request, .. } => {
+                self.agent_calls.remove(request);
+            }
             Input::Elapsed { call } => {
                 if let Some(yielded) = self.running.get_mut(call) {
                     *yielded = true;
@@ -225,6 +227,7 @@ impl Checker {
                 | Effect::Review { .. }
                 | Effect::CallTool { .. }
                 | Effect::CallAgents { .. }
+                | Effect::CallServer { .. }
                 | Effect::AskUser { .. }
                 | Effect::CheckGrant { .. }
                 | Effect::RetryAfter { .. }
@@ -322,6 +325,14 @@ impl Checker {
                 assert!(self.asked.insert(*request), "request {request} asked twice");
                 self.asks.insert(*request, item.clone());
                 self.questions.insert(*request);
+            }
+            Effect::CallServer { request, turn, call } => {
+                self.assert_running(turn);
+                assert!(!self.items[&call.id].completed, "called for an item that is final");
+                assert!(self.agent_calls.insert(*request), "call {request} begun twice");
+            }
+            Effect::CancelServerCall { request } => {
+                assert!(self.agent_calls.remove(request), "call {request} was not running");
             }
             Effect::CallAgents { request, .. } => {
                 assert!(self.agent_calls.insert(*request), "call {request} begun twice");

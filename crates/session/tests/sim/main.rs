@@ -18,6 +18,7 @@ mod repeated_call_stories;
 mod response;
 mod scenarios;
 mod script;
+mod server_stories;
 mod simulation;
 mod stories;
 mod sweeps;

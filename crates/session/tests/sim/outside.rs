@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 use session::{
     AgentJob, AgentOutcome, AgentRequest, AgentState, Assessment, Attempted, Change, ChangeKind,
     ExecSpec, Grant, ImageData, Input, JobOutput, Millis, NetworkProtocol, NetworkTarget,
-    PatchPlan, PatchTarget, Permissions, Prepared, ProcessEnd, RuleDecision, ToolError,
-    ToolRequest, UserAnswers, UserQuestion,
+    PatchPlan, PatchTarget, Permissions, Prepared, ProcessEnd, RuleDecision, ServerAnswer,
+    ServerCall, ServerOutcome, ServerResult, ToolContent, ToolError, ToolRequest, UserAnswers,
+    UserQuestion,
 };
 
 /// What looking at a request reports.
@@ -186,6 +187,19 @@ pub(crate) fn answer(questions: &[UserQuestion]) -> Result<UserAnswers, ToolErro
     }
     let answered = questions.iter().filter(|question| question.id != "skipped");
     Ok(answered.map(|question| (question.id.clone(), vec![question.id.clone()])).collect())
+}
+
+/// What the MCP server answers.
+pub(crate) fn server(call: &ServerCall) -> ServerOutcome {
+    let (text, success) = match call.target.tool.as_str() {
+        "breaks" => return Err(ToolError::new("the server has ended")),
+        "floods" => ("line\n".repeat(10_000), true),
+        "destroys" => ("not today".to_owned(), false),
+        _ => (call.arguments.clone(), true),
+    };
+    let content = serde_json::json!([{ "type": "text", "text": text }]).to_string();
+    let result = ServerResult { content, ..ServerResult::default() };
+    Ok(ServerAnswer { result, content: vec![ToolContent::Text(text)], success })
 }
 
 /// A running command: what it will report, and when after its start.

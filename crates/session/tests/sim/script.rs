@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use session::{
     ApprovalPolicy, ApprovalsReviewer, Author, Decision, DynamicTool, Fragment, Limits, Mark, Mode,
-    Overrides, Permissions, ReadAccess, Restored, SandboxPolicy, Settings, UserContent,
+    Overrides, Permissions, ReadAccess, Restored, SandboxPolicy, ServerTool, Settings,
+    ToolApproval, ToolEffect, ToolTarget, UserContent,
 };
 
 use crate::response::{Output, Response, respond};
@@ -29,6 +30,8 @@ pub(crate) struct Script {
     pub(crate) second_answer: Option<Decision>,
     /// Tools that a client runs, named after what they do: `works`, `fails`, `breaks`.
     pub(crate) tools: Vec<DynamicTool>,
+    /// Tools of an MCP server, named after what they do.
+    pub(crate) server_tools: Vec<ServerTool>,
     /// Whether deltas and final texts of the model agree.
     pub(crate) coherent: bool,
 }
@@ -82,6 +85,7 @@ impl Script {
             author: Author::User,
             second_answer: None,
             tools: ["works", "fails", "breaks"].map(tool).into(),
+            server_tools: Vec::new(),
             coherent: true,
         }
     }
@@ -105,11 +109,45 @@ impl Script {
         self
     }
 
+    /// With the tools of an MCP server.
+    pub(crate) fn with_server(mut self) -> Self {
+        self.server_tools = server_tools();
+        self
+    }
+
     /// With one more turn.
     pub(crate) fn then(mut self, text: &str) -> Self {
         self.turns.push(Start { text: text.into(), ..Start::default() });
         self
     }
+}
+
+/// What the tools of the MCP server `s` are called there.
+pub(crate) const SERVER_TOOLS: [&str; 6] =
+    ["reads", "adds", "asks", "destroys", "breaks", "floods"];
+
+pub(crate) fn server_tools() -> Vec<ServerTool> {
+    let tool = |(number, name): (u8, &str)| ServerTool {
+        name: format!("mcp__s__{name}"),
+        description: name.to_owned(),
+        schema: "{}".to_owned(),
+        target: Arc::new(ToolTarget {
+            server: "s".to_owned(),
+            tool: name.to_owned(),
+            title: None,
+            digest: [number; 16],
+            effect: match name {
+                "adds" => ToolEffect::Additive,
+                "asks" => ToolEffect::Unknown,
+                "destroys" => ToolEffect::Destructive,
+                _ => ToolEffect::ReadOnly,
+            },
+            approval: ToolApproval::Auto,
+            connector: None,
+            app_resource: None,
+        }),
+    };
+    (0..).zip(SERVER_TOOLS).map(tool).collect()
 }
 
 fn tool(name: &str) -> DynamicTool {

@@ -104,6 +104,7 @@ impl Simulation {
             offer: Offer::new(
                 ToolSet {
                     dynamic: script.tools.clone().into(),
+                    server_tools: script.server_tools.clone().into(),
                     // Understood and not offered, as for an agent at the largest depth.
                     agents: Some(Arc::new(AgentTools::default())),
                     ..ToolSet::default()
@@ -349,6 +350,13 @@ impl Simulation {
                     Input::UserAnswered { request, outcome },
                 );
             }
+            Effect::CallServer { request, call, .. } => {
+                let (request, outcome) = (*request, Box::new(outside::server(call)));
+                let message = "half".to_owned();
+                let source = Source::Approver(4, request);
+                self.later(source, 3, Input::ServerProgressed { request, message });
+                self.later(source, 9, Input::ServerAnswered { request, outcome });
+            }
             Effect::CallAgents { request, call, .. } => {
                 let (delay, outcome) = outside::agents(call);
                 let (request, outcome) = (*request, Box::new(outcome));
@@ -363,6 +371,7 @@ impl Simulation {
             // What is already under way still arrives: a cancel or a kill cannot call it back.
             Effect::CancelSample { .. }
             | Effect::CancelAgents { .. }
+            | Effect::CancelServerCall { .. }
             | Effect::CancelReview { .. }
             | Effect::TurnContinues { .. }
             | Effect::Kill { .. }

@@ -11,6 +11,7 @@ use crate::port::approval::NetworkTarget;
 use crate::port::auto_review::{ReviewedAction, ShownPermissions};
 use crate::port::item::{Change, ChangeKind};
 use crate::port::permission::Permissions;
+use crate::port::server_tool::{Connector, ToolEffect, ToolTarget};
 use crate::port::settings::Settings;
 use crate::port::tool::{Assessment, JobOutput, PatchTarget, ToolRequest};
 use crate::processes::OutsideCommand;
@@ -86,6 +87,17 @@ enum Details<'a> {
         reason: Option<&'a str>,
         /// Until when commands have them.
         until: &'a str,
+    },
+    ServerTool {
+        server: &'a str,
+        tool: &'a str,
+        /// As the server names and describes it: its words, not ours.
+        title: Option<&'a str>,
+        connector: Option<&'a str>,
+        /// What the server says that the tool does, as far as it is believed.
+        effect: &'static str,
+        arguments: serde_json::Value,
+        leaves_sandbox: bool,
     },
     Network {
         host: &'a str,
@@ -235,6 +247,35 @@ impl Action {
         let details = Details::Permissions { read, write, network, reason, until };
         let reason = reason.map(shown);
         Self::new(ReviewedAction::Permissions { reason, permissions }, &details, false)
+    }
+
+    /// A call of the tool of an MCP server, which runs outside of the sandbox.
+    pub(crate) fn server_tool(target: &ToolTarget, arguments: &str) -> Self {
+        let ToolTarget { server, tool, title, connector, .. } = target;
+        let details = Details::ServerTool {
+            server,
+            tool,
+            title: title.as_deref(),
+            connector: connector.as_ref().map(|connector| connector.id.as_str()),
+            effect: match target.effect {
+                ToolEffect::ReadOnly => "changes nothing",
+                ToolEffect::Additive => "destroys nothing",
+                ToolEffect::Unknown => "unknown",
+                ToolEffect::Destructive => "can destroy something",
+            },
+            arguments: serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into()),
+            leaves_sandbox: true,
+        };
+        let action = ReviewedAction::ServerTool {
+            server: shown(server),
+            tool: shown(tool),
+            title: title.as_deref().map(shown),
+            connector: connector.as_ref().map(|connector| Connector {
+                id: shown(&connector.id),
+                name: connector.name.as_deref().map(shown),
+            }),
+        };
+        Self::new(action, &details, true)
     }
 
     /// A host that `command`, which runs in `cwd`, wants to reach.

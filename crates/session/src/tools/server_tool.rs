@@ -1,0 +1,62 @@
+//! Tools of MCP servers: their definitions are data, and each call is bound to the tool of the server
+//! that was offered under the name.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::arguments::Arguments;
+use super::tool::{CallCx, RejectedCall, Step, Tool, ToolCall};
+use crate::Id;
+use crate::port::item::Item;
+use crate::port::server_tool::{ServerCall, ServerTool, ToolTarget};
+use crate::port::tool::ToolError;
+use crate::port::tool_set::ToolSet;
+
+#[derive(Debug)]
+struct BoundCall {
+    target: Arc<ToolTarget>,
+    arguments: String,
+}
+
+impl Tool for ServerTool {
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.name)
+    }
+
+    fn definition(&self, _: &ToolSet) -> Option<String> {
+        Some(definition(self).to_string())
+    }
+
+    fn is_callable(&self, _: &ToolSet) -> bool {
+        true
+    }
+
+    fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError> {
+        let arguments = Arguments::read(&self.name, arguments)?.into_json();
+        Ok(Box::new(BoundCall { target: self.target.clone(), arguments }))
+    }
+
+    fn rejected_item(&self, id: Id, call: &RejectedCall<'_>) -> Item {
+        Item::ServerCall(Box::new(ServerCall::started(id, self.target.clone(), call.json())))
+    }
+}
+
+/// What the model is offered.
+pub(super) fn definition(tool: &ServerTool) -> Value {
+    let schema: Value = serde_json::from_str(&tool.schema).unwrap_or_else(|_| json!({}));
+    json!({
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "strict": false,
+        "parameters": schema,
+    })
+}
+
+impl ToolCall for BoundCall {
+    fn begin(&self, _: &mut CallCx<'_>) -> Step {
+        Step::CallServer { target: self.target.clone(), arguments: self.arguments.clone() }
+    }
+}
