@@ -318,6 +318,7 @@ impl Requirements {
         }
         warnings.extend(self.constrain_reviewer(root, cx)?);
         self.constrain_servers(root, &mut warnings)?;
+        self.refuse_programs_of_clients(root)?;
         Ok(warnings)
     }
 
@@ -341,6 +342,34 @@ impl Requirements {
         let Some(replacement) = in_file_form(self.reviewer(wanted)) else { return Ok(None) };
         let Replacement { json, requirement, origin } = replacement;
         Ok(replace(root, &[key], &json, &requirement, &origin))
+    }
+
+    /// The program of an MCP server runs outside of the sandbox: where full access is not allowed, a
+    /// client cannot start one.
+    fn refuse_programs_of_clients(&self, root: &Table) -> Result<(), Error> {
+        let Some(requirement) = self.sandbox(SandboxMode::DangerFullAccess) else { return Ok(()) };
+        let Some(Node { value: Value::Table(servers), .. }) = root.get("mcp_servers") else {
+            return Ok(());
+        };
+        for (id, node) in servers {
+            let Value::Table(server) = &node.value else { continue };
+            let decisive = ["command", "args", "cwd", "env", "env_vars"];
+            let starts = server.get("command").is_some_and(|node| node.value != Value::Unset);
+            let by_client = decisive.iter().any(|key| server.get(*key).is_some_and(is_of_client));
+            let is_off =
+                server.get("enabled").is_some_and(|node| node.value == Value::Boolean(false));
+            if starts && by_client && !is_off {
+                let key = join(&["mcp_servers", id]);
+                let requirement = requirement.requirement;
+                let message = format!(
+                    "`{key}`: {requirement} does not allow full access, and the program of an MCP \
+                     server runs with it, so that a client cannot start one; define the server in \
+                     `config.toml`"
+                );
+                return Err(Error::Requirements { origin: Origin::Thread, message });
+            }
+        }
+        Ok(())
     }
 
     fn constrain_servers(
@@ -402,6 +431,14 @@ impl Requirements {
             server.insert("enabled".to_owned(), off);
         }
         Ok(())
+    }
+}
+
+/// Whether a value, or a part of it, comes with a thread's request.
+fn is_of_client(node: &Node) -> bool {
+    match &node.value {
+        Value::Table(members) => members.values().any(is_of_client),
+        _ => node.origin == Origin::Thread,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Merges layers and resolves them to a typed [`Config`] with every default applied. Has no
 //! effects; the caller supplies the environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +40,9 @@ pub struct Config {
     pub permission_profile: Option<PermissionProfile>,
     /// Every permission profile by name.
     pub permission_profiles: BTreeMap<String, PermissionProfile>,
+    /// MCP servers whose entries come in part from a project or a client: what such a server says of
+    /// its tools is not believed.
+    pub untrusted_servers: BTreeSet<String>,
     /// Absolute path of the state database's folder.
     pub sqlite_home: PathBuf,
     /// Absolute path of the log's folder.
@@ -349,6 +352,7 @@ fn typed(
         secret_variables,
         permission_profile,
         permission_profiles,
+        untrusted_servers: untrusted_servers(root),
         sqlite_home: keys.sqlite_home.clone().unwrap_or_else(|| environment.home.to_owned()),
         log_dir: keys.log_dir.clone().unwrap_or_else(|| environment.home.join("log")),
         profile,
@@ -360,6 +364,22 @@ fn typed(
         broken_roles: BTreeMap::new(),
         keys,
     })
+}
+
+/// The entries of `mcp_servers` in which something was not written by the user or an administrator.
+fn untrusted_servers(root: &Table) -> BTreeSet<String> {
+    let Some(Node { value: Value::Table(servers), .. }) = root.get("mcp_servers") else {
+        return BTreeSet::new();
+    };
+    let untrusted = servers.iter().filter(|(_, server)| !is_users_own(server));
+    untrusted.map(|(name, _)| name.clone()).collect()
+}
+
+fn is_users_own(node: &Node) -> bool {
+    match &node.value {
+        Value::Table(members) => members.values().all(is_users_own),
+        _ => !matches!(node.origin.layer(), LayerName::Project { .. } | LayerName::Thread),
+    }
 }
 
 /// Replaces a profile that allows more than the requirements by the nearest allowed sandbox mode.

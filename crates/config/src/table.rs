@@ -36,6 +36,6 @@ pub use sandbox::{
     ShellEnvironmentPolicy, WorkspaceWrite,
 };
 pub use tools::{
-    AgentRole, Agents, ContextSize, Location, McpServer, Port, Project, TrustLevel, WebSearch,
-    WebSearchSettings, WebSearchTool,
+    AgentRole, Agents, App, ContextSize, Location, McpServer, Port, Project, ToolApproval,
+    TrustLevel, WebSearch, WebSearchSettings, WebSearchTool,
 };

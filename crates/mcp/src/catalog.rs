@@ -43,6 +43,17 @@ pub struct Tool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 16]);
 
+impl Digest {
+    /// The digest that has these bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
 /// What a server says of a tool. Believed only where the server is trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hints {

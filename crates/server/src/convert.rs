@@ -7,5 +7,6 @@ pub(crate) mod item;
 pub(crate) mod model;
 pub(crate) mod policies;
 pub(crate) mod requirements;
+pub(crate) mod server_tool;
 pub(crate) mod settings;
 pub(crate) mod thread;

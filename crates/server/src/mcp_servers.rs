@@ -1,9 +1,11 @@
 //! The MCP servers of the configuration: which a thread holds, and what those that are `required` do to
 //! its start. The crate `mcp` runs them; here it gets its processes and the clients of threads.
 
+mod apps;
 mod audience;
 mod definition;
 mod launcher;
+mod tools;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use config::table::CredentialsStore;
 use http_client::Network;
 use mcp::{Callback, Held, HttpServer, Pool, Server, Transport};
 use protocol::McpServerStartupStatusUpdated;
+use session::ServerTool;
 use tokio::sync::Semaphore;
 
 use crate::command_runner::CommandRunner;
@@ -25,6 +28,7 @@ use crate::options::Options;
 use audience::ThreadClients;
 use definition::definitions;
 use launcher::SandboxLauncher;
+use tools::Offered;
 
 /// How long a server runs on after the last thread that used it was unloaded.
 const GRACE: Duration = Duration::from_secs(60);
@@ -49,6 +53,7 @@ pub(crate) struct McpServers {
 /// The servers of a loaded thread; released when the thread is unloaded.
 pub(crate) struct ThreadServers {
     held: Held,
+    offered: Offered,
     options: Arc<Options>,
 }
 
@@ -77,7 +82,7 @@ impl McpServers {
     pub(crate) fn of_thread(&self, thread: &str, cwd: &Path, config: &Config) -> ThreadServers {
         let definitions = definitions(config, &self.options);
         let held = self.pool.hold(thread, cwd, definitions);
-        ThreadServers { held, options: self.options.clone() }
+        ThreadServers { held, offered: Offered::default(), options: self.options.clone() }
     }
 
     /// As [`McpServers::of_thread`], for a request that belongs to no thread.
@@ -222,6 +227,11 @@ impl ThreadServers {
 
     pub(crate) fn servers(&self) -> Vec<Server> {
         self.held.servers()
+    }
+
+    /// The tools of the servers that are ready now, if they are others than before.
+    pub(crate) fn refreshed_tools(&mut self, config: &Arc<Config>) -> Option<Arc<[ServerTool]>> {
+        self.offered.refreshed(&self.held.servers(), config)
     }
 
     /// Sends a client the present state of each server.

@@ -33,8 +33,8 @@ use crate::rules::CommandRules;
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
     Actor, AgentCalls, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox,
-    ModelStream, Questions, Reviewer, RunningCommands, ThreadConfiguration, ThreadHandle,
-    ToolInspector, TurnHooks,
+    ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, ThreadConfiguration,
+    ThreadHandle, ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_loader::{LoadedThread, ThreadLoader};
@@ -337,6 +337,7 @@ fn start_actor(
             CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };
         let is_stored = machine.needs_history();
         let mcp = services.mcp.of_thread(&record.id, &machine.settings().cwd, &config);
+        let server_calls = ServerCalls::new(record.id.clone(), sender.clone());
         let journal = (record, extra, ephemeral);
         let actor = Actor {
             machine,
@@ -373,6 +374,7 @@ fn start_actor(
             ),
             mailbox,
             mcp,
+            server_calls,
         };
         actor.spawn()
     }

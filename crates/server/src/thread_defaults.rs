@@ -11,7 +11,7 @@ use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::json;
 use session::{
     AgentRole, AgentTools, CommandTool, Configured, Context, Limits, Mode, OfferCache, PatchTool,
-    Permissions, SandboxPolicy, SearchTool, Settings, ToolSet,
+    Permissions, SandboxPolicy, SearchTool, ServerTool, Settings, ToolSet,
 };
 
 use crate::allowed::Allowed;
@@ -119,25 +119,29 @@ impl ThreadDefaults {
         settings: Allowed<Settings>,
     ) -> Result<Parts, Error> {
         let model = ModelName::new(&settings);
-        self.parts_for(config, extra, settings, &model).await
+        self.parts_for(config, (extra, &Arc::default()), settings, &model).await
     }
 
-    /// As [`ThreadDefaults::parts`], for another model than that of the settings.
+    /// As [`ThreadDefaults::parts`], for a model that may be another one than that of the settings, and
+    /// with tools of MCP servers.
     ///
     /// # Errors
     /// As [`ThreadDefaults::parts`].
     pub(crate) async fn parts_for(
         &self,
         config: &Arc<Config>,
-        extra: &Extra,
+        (extra, server_tools): (&Extra, &Arc<[ServerTool]>),
         settings: Allowed<Settings>,
         model: &ModelName,
     ) -> Result<Parts, Error> {
         let cwd = settings.cwd.clone();
         let info = self.models.info(config, &model.provider, &model.model);
         let (options, offers) = (self.options.clone(), self.offers.clone());
-        let (config, extra) = (config.clone(), extra.clone());
-        let read = move || read_parts(&options, &info, &offers, &config, &extra, settings);
+        let (config, extra, server_tools) = (config.clone(), extra.clone(), server_tools.clone());
+        let read = move || {
+            let given = (&extra, server_tools);
+            read_parts(&options, &info, &offers, &config, given, settings)
+        };
         self.files.run(&cwd, read).await?
     }
 
@@ -191,7 +195,7 @@ fn read_parts(
     info: &ModelInfo,
     offers: &Mutex<OfferCache>,
     config: &Config,
-    extra: &Extra,
+    (extra, server_tools): (&Extra, Arc<[ServerTool]>),
     settings: Allowed<Settings>,
 ) -> Result<Parts, Error> {
     let doc = project_doc::read(config, &settings.cwd);
@@ -199,6 +203,7 @@ fn read_parts(
     let context = context(options, config, extra, &doc, info)?;
     let tools = ToolSet {
         dynamic: extra.dynamic_tools.clone(),
+        server_tools,
         agents: agent_tools(config, extra),
         ..tools(config, info, &settings.provider)
     }
@@ -238,6 +243,7 @@ fn tools(config: &Config, info: &ModelInfo, provider: &str) -> ToolSet {
             .map(|full_access| may_search.then(|| web_search(config, full_access)).flatten()),
         agents: None,
         dynamic: Arc::default(),
+        server_tools: Arc::default(),
         search: match info.tool_search {
             catalog::SearchTool::Native => SearchTool::Native,
             catalog::SearchTool::Function => SearchTool::Function,

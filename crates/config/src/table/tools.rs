@@ -240,6 +240,10 @@ options! {
         enabled_tools: Option<Vec<String>>, ANY, Effect::Active;
         /// Never offers these tools, even if `enabled_tools` lists them.
         disabled_tools: Vec<String>, ANY, Effect::Active;
+        /// When its tools ask for approval. A value of a project or a client can only add questions.
+        default_tools_approval_mode: Option<ToolApproval>, ANY, Effect::Active;
+        /// Its tools, by name.
+        tools: BTreeMap<String, McpTool>, ANY, Effect::Group;
         /// Time limit of the server's start, in seconds; 10 by default.
         startup_timeout_sec: Option<Whole<0, 86_400>>, ANY, Effect::Active;
         /// The same in milliseconds; has precedence if both are set.
@@ -252,6 +256,14 @@ options! {
         oauth_resource: Option<String>, ANY, Effect::Active;
         /// The client as which the program logs in at the server.
         oauth: McpOauth, ANY, Effect::Group;
+    }
+}
+options! {
+    /// `mcp_servers.<id>.tools.<tool>`.
+    #[part("<tool>")]
+    pub struct McpTool {
+        /// When it asks for approval, in place of the server's `default_tools_approval_mode`.
+        approval_mode: Option<ToolApproval>, ANY, Effect::Active;
     }
 }
 options! {

@@ -242,3 +242,45 @@ fn reviewers() {
     let error = home(none, "").error();
     assert!(error.contains("switches off every reviewer"), "{error}");
 }
+
+#[test]
+fn a_client_starts_no_program_where_full_access_is_not_allowed() {
+    let mut home = home("allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n", "");
+    home.user("[mcp_servers.mine]\ncommand = \"x\"\n");
+    let on = |home: &TestHome, id: &str| home.config().mcp_servers[id].enabled;
+    home.thread = serde_json::json!({ "mcp_servers": { "web": { "url": "https://a" } } });
+    assert!(on(&home, "mine") && on(&home, "web"));
+    for server in [
+        serde_json::json!({ "theirs": { "command": "x" } }),
+        serde_json::json!({ "mine": { "args": ["y"] } }),
+        serde_json::json!({ "mine": { "env": { "LD_PRELOAD": "y" } } }),
+    ] {
+        home.thread = serde_json::json!({ "mcp_servers": server });
+        let error = home.error();
+        assert!(error.contains("a client cannot start one"), "{error}");
+    }
+    home.thread =
+        serde_json::json!({ "mcp_servers": { "mine": { "enabled": false, "args": [] } } });
+    assert!(!on(&home, "mine"));
+    home.thread = serde_json::json!({ "mcp_servers": { "mine": { "tool_timeout_sec": 5 } } });
+    assert!(on(&home, "mine"));
+}
+
+#[test]
+fn an_entry_of_a_project_or_a_client_is_not_trusted() {
+    let mut home =
+        TestHome::with("[mcp_servers.a]\ncommand = \"x\"\n[mcp_servers.b]\ncommand = \"x\"\n");
+    assert!(home.config().untrusted_servers.is_empty());
+    home.thread = serde_json::json!({ "mcp_servers": { "b": { "env": { "X": "1" } } } });
+    assert_eq!(home.config().untrusted_servers, ["b".to_owned()].into());
+    home.user(&format!(
+        "[mcp_servers.a]\ncommand = \"x\"\n[projects.\"{}\"]\ntrust_level = \"trusted\"\n",
+        home.cwd.display()
+    ));
+    home.write(
+        "work/.agent/config.toml",
+        "[mcp_servers.c]\ncommand = \"x\"\n[mcp_servers.a]\nargs = [\"y\"]\n",
+    );
+    home.thread = serde_json::json!({});
+    assert_eq!(home.config().untrusted_servers, ["a".to_owned(), "c".to_owned()].into());
+}

@@ -9,8 +9,8 @@ use config::Config;
 use session::{
     Action, AgentOutcome, Author, Configured, Decision, Effect, Failure, Fragment, GoalChange,
     Grant, Id, Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd,
-    Restored, ReviewResponse, ReviewedAction, Settings, ToolAnswer, ToolError, UserAnswers,
-    UserContent,
+    Restored, ReviewResponse, ReviewedAction, ServerOutcome, Settings, ToolAnswer, ToolError,
+    UserAnswers, UserContent,
 };
 
 use super::bound::{BoundedBy, ThreadAbove, ThreadBound, replacements};
@@ -66,6 +66,8 @@ machine_inputs! {
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> }
     AgentsProgressed { request: u64, message: String }
     AgentsAnswered { request: u64, outcome: Box<AgentOutcome> }
+    ServerProgressed { request: u64, message: String }
+    ServerAnswered { request: u64, outcome: Box<ServerOutcome> }
     RootWords { words: Arc<str> }
     StoreFailed { message: String }
     FailTurn { turn: Id, failure: Failure }

@@ -3,8 +3,8 @@
 use protocol::NetworkApprovalProtocol;
 use protocol::guardian as wire;
 use session::{
-    ApprovalReview, NetworkProtocol, NetworkTarget, ReviewStatus, ReviewedAction, RiskLevel,
-    UserAuthorization,
+    ApprovalReview, Connector, NetworkProtocol, NetworkTarget, ReviewStatus, ReviewedAction,
+    RiskLevel, UserAuthorization,
 };
 
 use crate::convert::thread::network_protocol;
@@ -87,6 +87,13 @@ fn action(action: &ReviewedAction) -> wire::GuardianApprovalReviewAction {
         ReviewedAction::Patch { cwd, files } => {
             Action::ApplyPatch { cwd: cwd.clone(), files: files.clone() }
         }
+        ReviewedAction::ServerTool { server, tool, title, connector } => Action::McpToolCall {
+            server: server.clone(),
+            tool_name: tool.clone(),
+            tool_title: title.clone(),
+            connector_id: connector.as_ref().map(|connector| connector.id.clone()),
+            connector_name: connector.as_ref().and_then(|connector| connector.name.clone()),
+        },
         ReviewedAction::Permissions { reason, permissions } => Action::RequestPermissions {
             reason: reason.clone(),
             permissions: permissions::shown_profile(permissions),
@@ -142,8 +149,13 @@ fn client_action(action: wire::GuardianApprovalReviewAction) -> Result<ReviewedA
         Action::RequestPermissions { reason, permissions } => {
             ReviewedAction::Permissions { reason, permissions: permissions::listed(permissions) }
         }
-        Action::McpToolCall { .. } => {
-            return Err(Error::invalid_params("`event`: no review is about such an action"));
+        Action::McpToolCall { server, tool_name, connector_id, connector_name, tool_title } => {
+            ReviewedAction::ServerTool {
+                server,
+                tool: tool_name,
+                title: tool_title,
+                connector: connector_id.map(|id| Connector { id, name: connector_name }),
+            }
         }
     })
 }

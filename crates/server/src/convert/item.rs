@@ -50,6 +50,7 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             })
         }
         Item::DynamicCall(call) => wire::ThreadItem::DynamicToolCall(dynamic_call(call)),
+        Item::ServerCall(call) => wire::ThreadItem::McpToolCall(super::server_tool::item(call)),
         Item::AgentCall(call) => wire::ThreadItem::CollabToolCall(super::agent::item(call)),
         Item::EnteredReviewMode { id, review } => {
             wire::ThreadItem::EnteredReviewMode(wire::ReviewModeItem {
@@ -94,6 +95,7 @@ pub(crate) fn kind(item: &Item) -> &'static str {
         Item::FileChange { .. } => "fileChange",
         Item::WebSearch { .. } => "webSearch",
         Item::DynamicCall(_) => "dynamicToolCall",
+        Item::ServerCall(_) => "mcpToolCall",
         Item::AgentCall(_) => "collabToolCall",
         Item::EnteredReviewMode { .. } => "enteredReviewMode",
         Item::ExitedReviewMode { .. } => "exitedReviewMode",

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use protocol::elicitation::McpServerElicitationRequestParams;
 use protocol::{
     CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalParams,
     FileChangeRequestApprovalParams, GitInfo, NetworkApprovalContext, NetworkApprovalProtocol,
@@ -15,6 +16,7 @@ use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
 use crate::convert;
 use crate::convert::event;
 use crate::convert::item::action;
+use crate::convert::server_tool;
 use crate::requests::permissions::{self, PermissionsAsked};
 use crate::thread::{Extra, Snapshot};
 
@@ -153,6 +155,7 @@ pub(crate) enum Approval {
     Command(Box<CommandExecutionRequestApprovalParams>),
     Patch(FileChangeRequestApprovalParams),
     Permissions(PermissionsRequestApprovalParams),
+    ServerTool(Box<McpServerElicitationRequestParams>),
 }
 
 /// The request for an approval (specification: Server-initiated requests).
@@ -167,6 +170,15 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
             reason: reason.map(|reason| visible::text(&reason).into_owned()),
             grant_root: None,
         }),
+        Ask::ServerTool { reason, target, arguments, can_remember } => {
+            let asked = server_tool::Asked {
+                reason: reason.as_deref(),
+                target: &target,
+                arguments: &arguments,
+                can_remember,
+            };
+            Approval::ServerTool(Box::new(server_tool::approval((thread, turn, item), &asked)))
+        }
         Ask::Permissions { reason, cwd, permissions } => {
             let asked = PermissionsAsked { reason, cwd, permissions };
             Approval::Permissions(permissions::params((thread, turn, item), &asked, at))

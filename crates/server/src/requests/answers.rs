@@ -8,13 +8,16 @@ use protocol::approval::{
     CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalResponse,
     FileChangeApprovalDecision as PatchDecision, FileChangeRequestApprovalResponse,
 };
+use protocol::elicitation::{McpServerElicitationAction, McpServerElicitationRequestResponse};
 use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use sandbox::rules::check_amendment;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use session::{Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQuestion};
 
 use crate::allowed::MachineInput;
+use crate::convert::server_tool::FOR_SESSION;
 use crate::error::Error;
 use crate::image_url;
 use crate::requests::{Settled, elicitations, permissions, user_input};
@@ -29,6 +32,11 @@ pub(crate) enum Question {
     /// Whether a command may reach a host.
     Network,
     Patch,
+    /// Whether the tool of an MCP server may be called.
+    ServerTool {
+        /// Whether the user may allow it for the session.
+        can_remember: bool,
+    },
     /// Whether commands may have these permissions.
     Permissions(Permissions),
     Tool,
@@ -61,6 +69,7 @@ impl Question {
             Self::Command(_) | Self::Network => protocol::ItemCommandExecutionRequestApproval::NAME,
             Self::Patch => protocol::ItemFileChangeRequestApproval::NAME,
             Self::Permissions(_) => protocol::ItemPermissionsRequestApproval::NAME,
+            Self::ServerTool { .. } => protocol::McpServerElicitationRequest::NAME,
             Self::Tool => protocol::ItemToolCall::NAME,
             Self::UserInput(_) => protocol::ItemToolRequestUserInput::NAME,
             Self::Elicitation(_) => protocol::McpServerElicitationRequest::NAME,
@@ -78,6 +87,9 @@ impl Question {
             Self::Network | Self::Patch => {
                 "a result `{\"decision\": …}` with `accept`, `acceptForSession`, `decline` or \
                  `cancel`"
+            }
+            Self::ServerTool { .. } => {
+                "a result `{\"action\": …}` with `accept`, `decline` or `cancel`"
             }
             Self::Permissions(_) => {
                 "a result `{\"permissions\": {\"fileSystem\": {\"read\": [path, …], \"write\": \
@@ -101,9 +113,11 @@ impl Question {
     /// What happens when no client gives a valid answer.
     pub(super) fn without_answer(&self) -> &'static str {
         match self {
-            Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) => {
-                "No other client can answer, so the request is declined."
-            }
+            Self::Command(_)
+            | Self::Network
+            | Self::Patch
+            | Self::Permissions(_)
+            | Self::ServerTool { .. } => "No other client can answer, so the request is declined.",
             Self::Tool => "No other client can answer, so the call has failed.",
             Self::UserInput(_) => "No other client can answer, so the model gets no answer.",
             Self::Elicitation(_) => "No other client can answer, so the question is cancelled.",
@@ -117,15 +131,17 @@ impl Question {
                 let answer = mcp::Answer::without_content(mcp::Action::Cancel);
                 return Settled::Elicitation { number: request, answer };
             }
-            Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) => {
-                MachineInput::Decided {
-                    request,
-                    decision: Decision::Undecided(format!(
-                        "declined, because the client's answer to the approval request could not be \
+            Self::Command(_)
+            | Self::Network
+            | Self::Patch
+            | Self::Permissions(_)
+            | Self::ServerTool { .. } => MachineInput::Decided {
+                request,
+                decision: Decision::Undecided(format!(
+                    "declined, because the client's answer to the approval request could not be \
                      used, {fault}"
-                    )),
-                }
-            }
+                )),
+            },
             Self::Tool => MachineInput::ToolAnswered {
                 request,
                 outcome: Err(ToolError::new(format!(
@@ -172,6 +188,8 @@ impl Question {
             Self::Permissions(requested) => object(&result)
                 .and_then(|answer| permissions::decision(answer, requested))
                 .map(|decision| MachineInput::Decided { request, decision }),
+            Self::ServerTool { can_remember } => server_decision(&result, *can_remember)
+                .map(|decision| MachineInput::Decided { request, decision }),
             Self::Command(amendable) => command_decision(&result, Some(amendable))
                 .map(|decision| MachineInput::Decided { request, decision }),
             Self::Network => command_decision(&result, None)
@@ -193,9 +211,12 @@ impl Question {
             Self::UserInput(questions) => questions.iter().any(|question| question.is_secret),
             // A server does not mark what is secret.
             Self::Elicitation(_) => true,
-            Self::Command(_) | Self::Network | Self::Patch | Self::Permissions(_) | Self::Tool => {
-                false
-            }
+            Self::Command(_)
+            | Self::Network
+            | Self::Patch
+            | Self::Permissions(_)
+            | Self::ServerTool { .. }
+            | Self::Tool => false,
         }
     }
 
@@ -262,6 +283,33 @@ fn command_decision(result: &RawValue, amendable: Option<&Amendable>) -> Result<
         }
         CommandDecision::Decline => Decision::Decline,
         CommandDecision::Cancel => Decision::Cancel,
+    })
+}
+
+fn server_decision(result: &RawValue, can_remember: bool) -> Result<Decision, Error> {
+    let answer: McpServerElicitationRequestResponse = object(result)?;
+    let content = match &answer.content {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(fields)) => fields.get(FOR_SESSION),
+        Some(_) => return Err(Error::invalid_params("`content` must be an object")),
+    };
+    let for_session = match content {
+        None | Some(Value::Bool(false)) => false,
+        Some(Value::Bool(true)) if can_remember => true,
+        Some(Value::Bool(true)) => {
+            return Err(Error::invalid_params(format!("`{FOR_SESSION}` was not offered")));
+        }
+        Some(_) => {
+            return Err(Error::invalid_params(format!(
+                "`content.{FOR_SESSION}` must be a boolean"
+            )));
+        }
+    };
+    Ok(match answer.action {
+        McpServerElicitationAction::Accept if for_session => Decision::AcceptForSession,
+        McpServerElicitationAction::Accept => Decision::Accept,
+        McpServerElicitationAction::Decline => Decision::Decline,
+        McpServerElicitationAction::Cancel => Decision::Cancel,
     })
 }
 

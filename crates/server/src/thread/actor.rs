@@ -25,6 +25,7 @@ use crate::thread::panics;
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::questions::Questions;
 use crate::thread::running_commands::RunningCommands;
+use crate::thread::server_calls::ServerCalls;
 use crate::thread::step::{Step, append_steps};
 
 /// How long a thread without subscribers and without activity stays loaded (specification: States).
@@ -48,6 +49,7 @@ pub(crate) struct Actor {
     pub(crate) model: ModelStream,
     pub(crate) agents: AgentCalls,
     pub(crate) mcp: ThreadServers,
+    pub(crate) server_calls: ServerCalls,
 }
 
 /// What the actor takes next.

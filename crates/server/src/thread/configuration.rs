@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
-use session::{Configured, Overrides, Settings};
+use session::{Configured, Overrides, ServerTool, Settings};
 
 use crate::allowed::Allowed;
 use crate::configurations::{ConfigurationOrigin, Configurations, Reload};
@@ -23,6 +23,8 @@ pub(crate) struct ThreadConfiguration {
     defaults: Arc<ThreadDefaults>,
     /// The model that the tools and bounds are for.
     model: ModelName,
+    /// The tools of MCP servers that the thread offers.
+    server_tools: Arc<[ServerTool]>,
 }
 
 /// What a changed configuration makes of a thread.
@@ -40,7 +42,8 @@ impl ThreadConfiguration {
         defaults: Arc<ThreadDefaults>,
         model: ModelName,
     ) -> Self {
-        Self { config, origin, instruction_sources, configurations, defaults, model }
+        let server_tools = Arc::default();
+        Self { config, origin, instruction_sources, configurations, defaults, model, server_tools }
     }
 
     /// The configuration in force.
@@ -131,7 +134,8 @@ impl ThreadConfiguration {
             broadcast.warn_of_change(&warnings::plain(replacement));
         }
         let model = ModelName::new(&settings);
-        let parts = match self.defaults.parts(&new, extra, settings).await {
+        let given = (extra, &self.server_tools);
+        let parts = match self.defaults.parts_for(&new, given, settings, &model).await {
             Ok(parts) => parts,
             Err(error) => {
                 let summary =
@@ -169,13 +173,37 @@ impl ThreadConfiguration {
         }
         // They are in force, so nothing of them is replaced.
         let (settings, _) = Allowed::new(settings.clone(), &self.config, &settings.cwd);
-        match self.defaults.parts_for(&self.config, extra, settings, &model).await {
+        let given = (extra, &self.server_tools);
+        match self.defaults.parts_for(&self.config, given, settings, &model).await {
             Ok(Parts { configured, context_window, .. }) => {
                 self.model = model;
                 Some(Reconfigured { configured, context_window })
             }
             Err(error) => {
                 let summary = format!("{error}; the tools of the previous model stay in force");
+                broadcast.warn_of_change(&warnings::plain(summary));
+                None
+            }
+        }
+    }
+
+    /// Offers these tools of MCP servers from now on. Comes between turns only.
+    pub(super) async fn offer_server_tools(
+        &mut self,
+        tools: Arc<[ServerTool]>,
+        settings: &Settings,
+        extra: &Extra,
+        broadcast: &Broadcast,
+    ) -> Option<Reconfigured> {
+        self.server_tools = tools;
+        let (settings, _) = Allowed::new(settings.clone(), &self.config, &settings.cwd);
+        let given = (extra, &self.server_tools);
+        match self.defaults.parts_for(&self.config, given, settings, &self.model).await {
+            Ok(Parts { configured, context_window, .. }) => {
+                Some(Reconfigured { configured, context_window })
+            }
+            Err(error) => {
+                let summary = format!("{error}; the tools of MCP servers stay as they were");
                 broadcast.warn_of_change(&warnings::plain(summary));
                 None
             }

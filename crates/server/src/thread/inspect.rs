@@ -27,6 +27,7 @@ use crate::thread::handle::Command;
 use crate::thread::patches::{self, Patches, PlannedPatch};
 use crate::thread::permissions::PermissionChecks;
 use crate::{command_checks, warnings};
+pub(in crate::thread) use images::AnswerImages;
 use images::Found;
 
 /// Answer to a command that contains more than a patch.

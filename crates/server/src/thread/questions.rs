@@ -120,6 +120,9 @@ impl Questions {
             }),
             Ask::Network { .. } => Question::Network,
             Ask::Patch { .. } => Question::Patch,
+            Ask::ServerTool { can_remember, .. } => {
+                Question::ServerTool { can_remember: *can_remember }
+            }
             Ask::Permissions { permissions, .. } => Question::Permissions(permissions.clone()),
         };
         let method = question.method();

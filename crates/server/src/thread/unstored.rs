@@ -163,6 +163,7 @@ impl UnstoredBatch {
             | Effect::CallTool { .. }
             | Effect::AskUser { .. }
             | Effect::CallAgents { .. }
+            | Effect::CallServer { .. }
             | Effect::CheckGrant { .. } => UnstoredStep::Withhold,
             // The machine waits for a patch that is being applied.
             Effect::Apply { call, .. } => {
@@ -174,6 +175,7 @@ impl UnstoredBatch {
             | Effect::Kill { .. }
             | Effect::Discard { .. }
             | Effect::CancelAgents { .. }
+            | Effect::CancelServerCall { .. }
             | Effect::NetworkAnswer { .. }
             | Effect::Allow { .. }
             | Effect::TurnContinues { .. }

@@ -92,6 +92,11 @@ impl Actor {
                 let (caller, place) = (self.agent_caller(), CallItem { turn, item });
                 self.agents.call(request, *call, caller, place);
             }
+            Effect::CallServer { request, turn, call } => {
+                let images = self.tools.answer_images(self.tool_context());
+                self.server_calls.start(request, (&turn, *call), self.mcp.servers(), images);
+            }
+            Effect::CancelServerCall { request } => self.server_calls.cancel(request),
             Effect::CancelAgents { request } => self.agents.cancel(request),
             Effect::NetworkAnswer { key, allowed } => self.commands.answer_host(key, allowed),
             Effect::Allow { cwd, prefix } => {
@@ -265,6 +270,7 @@ impl Actor {
         self.commands.clear();
         self.mailbox.replies().clear();
         self.questions.resolve_all(self.broadcast.subscribers_mut());
+        self.server_calls.clear();
         self.agents.close_all();
         let now = self.journal.now();
         self.broadcast.abort_open_reviews(now);

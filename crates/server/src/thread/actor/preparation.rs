@@ -33,6 +33,7 @@ impl Actor {
                 self.configuration.adapt_to_model(settings, &overrides, extra, &self.broadcast);
             let adapted = adapted.await;
             self.reconfigure(adapted, steps);
+            self.offer_server_tools(steps).await;
         }
         let reviewer = overrides.reviewer.unwrap_or(self.machine.settings().reviewer);
         if !reviewer.is_user() {
@@ -44,6 +45,16 @@ impl Actor {
         }
         self.ensure_history(steps).await?;
         Ok(self.allow(overrides, None))
+    }
+
+    /// Takes over the tools of MCP servers as they are now; they stay so for the turn.
+    async fn offer_server_tools(&mut self, steps: &mut Vec<Step>) {
+        let Some(tools) = self.mcp.refreshed_tools(self.configuration.config()) else { return };
+        let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
+        let offered =
+            self.configuration.offer_server_tools(tools, settings, extra, &self.broadcast);
+        let offered = offered.await;
+        self.reconfigure(offered, steps);
     }
 
     fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {

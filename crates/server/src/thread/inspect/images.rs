@@ -1,6 +1,7 @@
 //! Images that the model views, and those that the tools of clients return.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use images::Bounds;
 use session::{ImageData, Prepared, ToolAnswer, ToolContent, ToolError};
@@ -72,7 +73,38 @@ impl Inspection {
     }
 }
 
+/// Prepares the images of a tool's answer for the model.
+pub(in crate::thread) struct AnswerImages {
+    reader: Arc<ImageReader>,
+    bounds: Bounds,
+}
+
+impl AnswerImages {
+    /// The content with its images as the model takes them. One that cannot be used is replaced by the
+    /// reason.
+    pub(in crate::thread) async fn prepared(&self, content: Vec<ToolContent>) -> Vec<ToolContent> {
+        let mut prepared = Vec::with_capacity(content.len());
+        let mut count = 0;
+        for part in content {
+            prepared.push(match part {
+                ToolContent::Image { url } => {
+                    count += 1;
+                    image_of_tool(&self.reader, &url, self.bounds, count).await
+                }
+                text @ ToolContent::Text(_) => text,
+            });
+        }
+        prepared
+    }
+}
+
 impl ToolInspector {
+    pub(in crate::thread) fn answer_images(&self, context: ToolContext) -> AnswerImages {
+        let inspection = self.inspection(context);
+        let bounds = inspection.image_bounds();
+        AnswerImages { reader: inspection.services.images.clone(), bounds }
+    }
+
     /// Prepares the images of a tool's answer for the model. One that cannot be used is replaced by
     /// the reason.
     pub(in crate::thread) fn prepare_answer(
@@ -81,20 +113,9 @@ impl ToolInspector {
         answer: ToolAnswer,
         context: ToolContext,
     ) {
-        let inspection = self.inspection(context);
-        let (images, bounds) = (inspection.services.images.clone(), inspection.image_bounds());
+        let images = self.answer_images(context);
         self.in_order(async move {
-            let mut content = Vec::with_capacity(answer.content.len());
-            let mut count = 0;
-            for part in answer.content {
-                content.push(match part {
-                    ToolContent::Image { url } => {
-                        count += 1;
-                        image_of_tool(&images, &url, bounds, count).await
-                    }
-                    text @ ToolContent::Text(_) => text,
-                });
-            }
+            let content = images.prepared(answer.content).await;
             let outcome = Ok(ToolAnswer { content, ..answer });
             Command::Input(MachineInput::ToolAnswered { request, outcome })
         });

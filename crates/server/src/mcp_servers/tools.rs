@@ -1,0 +1,292 @@
+//! The tools that a thread offers of its MCP servers: what each is called for the model, what its calls
+//! are bound to, and when the user is asked. All of it is made before a turn and holds for the turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use config::Config;
+use config::table::{McpServer, ToolApproval as Mode};
+use mcp::{Catalog, Hints, State, Tool};
+use serde_json::{Map, Value, json};
+use session::{Connector, ServerTool, ToolApproval, ToolEffect, ToolTarget};
+use sha2::{Digest as _, Sha256};
+
+use super::apps::Apps;
+
+/// Longest name of a function, in characters.
+const MAX_NAME: usize = 64;
+/// Hexadecimal digits that tell names apart that are not the server's own.
+const MARK: usize = 8;
+/// Longest description for the model, in bytes.
+const MAX_DESCRIPTION: usize = 4096;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Offered {
+    /// What the tools were made of.
+    made_of: Option<MadeOf>,
+    tools: Arc<[ServerTool]>,
+    /// Where a tool stands since it was first offered: those that come later follow.
+    places: BTreeMap<String, usize>,
+}
+
+/// The servers that are ready, each with the generation of its list; and the configuration.
+struct MadeOf {
+    generations: BTreeMap<String, u64>,
+    config: Arc<Config>,
+}
+
+impl Offered {
+    /// The tools of the servers that are ready now, if they are others than before.
+    pub(super) fn refreshed(
+        &mut self,
+        servers: &[mcp::Server],
+        config: &Arc<Config>,
+    ) -> Option<Arc<[ServerTool]>> {
+        let ready = servers.iter().filter_map(|server| match server.state() {
+            State::Ready(catalog) => Some((server.name().to_owned(), catalog)),
+            _ => None,
+        });
+        let ready: BTreeMap<String, Arc<Catalog>> = ready.collect();
+        let generations: BTreeMap<String, u64> =
+            ready.iter().map(|(name, catalog)| (name.clone(), catalog.generation)).collect();
+        let is_same = match &self.made_of {
+            Some(before) => {
+                before.generations == generations && Arc::ptr_eq(&before.config, config)
+            }
+            None => generations.is_empty(),
+        };
+        if is_same {
+            return None;
+        }
+        let mut tools = tools(&ready, config);
+        for tool in &tools {
+            let next = self.places.len();
+            self.places.entry(tool.name.clone()).or_insert(next);
+        }
+        tools.sort_by_key(|tool| self.places.get(&tool.name).copied());
+        self.made_of = Some(MadeOf { generations, config: config.clone() });
+        let is_changed = *self.tools != *tools;
+        self.tools = tools.into();
+        is_changed.then(|| self.tools.clone())
+    }
+}
+
+/// The tools of these servers, by the names of server and tool. Of two with one name, only the first
+/// is offered.
+fn tools(ready: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerTool> {
+    let apps = Apps::new(config);
+    let mut names = BTreeSet::new();
+    let mut offered = Vec::new();
+    for (server, catalog) in ready {
+        let Some(entry) = config.mcp_servers.get(server) else { continue };
+        let is_trusted = !config.untrusted_servers.contains(server);
+        let mut listed: Vec<&Arc<Tool>> = catalog.tools.iter().collect();
+        // The order of a list says nothing, and may change from one list to the next.
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        for tool in listed {
+            let connector = connector(&tool.json);
+            let chosen = match &connector {
+                Some(connector) => match apps.mode(connector, &tool.name, tool.hints) {
+                    Some(mode) => mode,
+                    // Switched off.
+                    None => continue,
+                },
+                None => mode(entry, &tool.name),
+            };
+            let approval = match approval(chosen) {
+                // What the user says of a server or an app is not meant for one that a project or a
+                // client has put in its place.
+                ToolApproval::Approve if !is_trusted => ToolApproval::Auto,
+                approval => approval,
+            };
+            let name = model_name(server, &tool.name);
+            if !names.insert(name.clone()) {
+                tracing::warn!(
+                    target: "server::mcp",
+                    "the tool `{}` of `{server}` has the name of another one and is not offered",
+                    tool.name
+                );
+                continue;
+            }
+            let target = ToolTarget {
+                server: server.clone(),
+                tool: tool.name.clone(),
+                title: title(&tool.json),
+                digest: tool.digest.bytes(),
+                effect: effect(tool.hints, is_trusted),
+                approval,
+                connector,
+                app_resource: app_resource(&tool.json),
+            };
+            offered.push(ServerTool {
+                name,
+                description: description(&tool.json),
+                schema: schema(&tool.json).to_string(),
+                target: Arc::new(target),
+            });
+        }
+    }
+    offered
+}
+
+/// What the model calls a tool: `mcp__SERVER__TOOL` where that is a name of a function and can only be
+/// read in one way; otherwise a similar name that ends with a digest of both.
+fn model_name(server: &str, tool: &str) -> String {
+    let plain = format!("mcp__{server}__{tool}");
+    let is_unambiguous = !server.contains("__") && !server.ends_with('_') && !server.is_empty();
+    if is_unambiguous && plain.len() <= MAX_NAME && plain.chars().all(is_of_name) {
+        return plain;
+    }
+    let digest = Sha256::digest(format!("{server}\0{tool}"));
+    let mark: String = digest.iter().map(|byte| format!("{byte:02x}")).take(MARK / 2).collect();
+    let similar = plain.chars().map(|letter| if is_of_name(letter) { letter } else { '_' });
+    let similar: String = similar.take(MAX_NAME - MARK - 1).collect();
+    format!("{similar}_{mark}")
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+/// What a server says of its tool counts against it always, and for it only where it is trusted.
+fn effect(hints: Hints, is_trusted: bool) -> ToolEffect {
+    match (hints.destructive, hints.read_only) {
+        (Some(true), _) => ToolEffect::Destructive,
+        (_, Some(true)) if is_trusted => ToolEffect::ReadOnly,
+        (Some(false), _) if is_trusted => ToolEffect::Additive,
+        _ => ToolEffect::Unknown,
+    }
+}
+
+/// When the user is asked about a tool that belongs to no app.
+fn mode(entry: &McpServer, tool: &str) -> Option<Mode> {
+    let of_tool = entry.tools.get(tool).and_then(|tool| tool.approval_mode);
+    of_tool.or(entry.default_tools_approval_mode)
+}
+
+fn approval(mode: Option<Mode>) -> ToolApproval {
+    match mode {
+        None | Some(Mode::Auto) => ToolApproval::Auto,
+        Some(Mode::Prompt) => ToolApproval::Prompt,
+        Some(Mode::Approve) => ToolApproval::Approve,
+    }
+}
+
+fn title(json: &Value) -> Option<String> {
+    let title = json.get("title").or_else(|| json.get("annotations")?.get("title"));
+    title.and_then(Value::as_str).map(str::to_owned)
+}
+
+fn description(json: &Value) -> String {
+    let text = json.get("description").and_then(Value::as_str).unwrap_or_default();
+    match text.len() > MAX_DESCRIPTION {
+        true => format!("{}…", &text[..text.floor_char_boundary(MAX_DESCRIPTION)]),
+        false => text.to_owned(),
+    }
+}
+
+/// Where a client finds a user interface for results of the tool.
+fn app_resource(json: &Value) -> Option<String> {
+    let meta = json.get("_meta")?;
+    let uri = meta.get("ui").and_then(|ui| ui.get("resourceUri")).or(meta.get("ui/resourceUri"));
+    uri.and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The app that a tool belongs to, if its server connects to apps.
+fn connector(json: &Value) -> Option<Connector> {
+    let meta = json.get("_meta")?;
+    let text = |key: &str| meta.get(key).and_then(Value::as_str);
+    let id = text("connector_id").filter(|id| !id.is_empty())?;
+    let shown = |text: &str| visible::text(text).into_owned();
+    Some(Connector { id: shown(id), name: text("connector_name").map(shown) })
+}
+
+/// The schema of the arguments as models take it: an object at the top, with properties. The server
+/// checks the arguments of a call itself.
+fn schema(json: &Value) -> Value {
+    let Some(Value::Object(members)) = json.get("inputSchema") else {
+        return json!({ "type": "object", "properties": {} });
+    };
+    let mut schema: Map<String, Value> = members.clone();
+    schema.remove("$schema");
+    schema.remove("$id");
+    schema.insert("type".to_owned(), "object".into());
+    if !schema.get("properties").is_some_and(Value::is_object) {
+        schema.insert("properties".to_owned(), json!({}));
+    }
+    let is_list = |required: &Value| {
+        required.as_array().is_some_and(|names| names.iter().all(Value::is_string))
+    };
+    if schema.get("required").is_some_and(|required| !is_list(required)) {
+        schema.remove("required");
+    }
+    Value::Object(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_functions_and_never_two_tools() {
+        let plain = [("files", "read"), ("my-server", "get_x"), ("a_b", "__c"), ("a", "b__c")];
+        for (server, tool) in plain {
+            assert_eq!(model_name(server, tool), format!("mcp__{server}__{tool}"));
+        }
+        let long = "x".repeat(200);
+        let odd = [
+            ("a__b", "c"),
+            ("a_", "b"),
+            ("a", "read file"),
+            ("a", "read.file"),
+            ("a", "read/file"),
+            ("ä", "b"),
+            ("a", "日本"),
+            ("", "b"),
+            ("a", long.as_str()),
+            (long.as_str(), "b"),
+        ];
+        let mut names = BTreeSet::new();
+        for (server, tool) in plain.into_iter().chain(odd) {
+            let name = model_name(server, tool);
+            assert!(name.len() <= MAX_NAME && name.chars().all(is_of_name), "{name}");
+            assert!(name.starts_with("mcp_"), "{name}");
+            assert_eq!(name, model_name(server, tool));
+            assert!(names.insert(name), "{server} {tool}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_believed_what_speaks_against_it() {
+        let hints = |read_only, destructive| Hints { read_only, destructive, ..Hints::default() };
+        let (yes, no) = (Some(true), Some(false));
+        for (hints, trusted, untrusted) in [
+            (hints(None, None), ToolEffect::Unknown, ToolEffect::Unknown),
+            (hints(None, yes), ToolEffect::Destructive, ToolEffect::Destructive),
+            (hints(no, yes), ToolEffect::Destructive, ToolEffect::Destructive),
+            (hints(None, no), ToolEffect::Additive, ToolEffect::Unknown),
+            (hints(yes, None), ToolEffect::ReadOnly, ToolEffect::Unknown),
+            (hints(yes, yes), ToolEffect::Destructive, ToolEffect::Destructive),
+            (hints(no, None), ToolEffect::Unknown, ToolEffect::Unknown),
+        ] {
+            assert_eq!((effect(hints, true), effect(hints, false)), (trusted, untrusted));
+        }
+    }
+
+    #[test]
+    fn schemas_are_repaired() {
+        let check = |input: Value, expected: Value| {
+            assert_eq!(schema(&json!({ "inputSchema": input })), expected);
+        };
+        let empty = json!({ "type": "object", "properties": {} });
+        check(json!({}), empty.clone());
+        check(json!({ "type": "object", "properties": null, "required": "x" }), empty.clone());
+        check(json!(7), empty);
+        check(
+            json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": [{}],
+                    "properties": { "x": true }, "required": ["x"] }),
+            json!({ "type": "object", "anyOf": [{}], "properties": { "x": true }, "required": ["x"] }),
+        );
+    }
+}
