@@ -4,6 +4,7 @@
 mod common;
 
 use common::{TestEnvironment, stderr, stdout};
+use serde_json::json;
 
 /// A server with one tool.
 const SERVER: &str = r#"while read -r line; do
@@ -12,6 +13,7 @@ const SERVER: &str = r#"while read -r line; do
   *'"method":"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}';;
   *'"method":"tools/list"'*) result='{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}';;
   *'"method":"server/discover"'*) result='{}';;
+  *'"method":"tools/call"'*) result='{"content":[{"type":"text","text":"echoed"}]}';;
   *) continue;;
   esac
   printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
@@ -40,4 +42,29 @@ fn servers_are_added_listed_tested_and_removed() {
     assert!(run(&["login", "one"], 2).1.contains("only servers with `url` have logins"));
     assert!(run(&["logout", "two"], 1).1.contains("no MCP server `two`"));
     assert!(run(&["get", "two"], 1).1.contains("no MCP server `two`"));
+}
+
+#[test]
+fn the_one_turn_of_exec_has_the_tools_of_servers() {
+    let env = TestEnvironment::new();
+    let call = json!({ "name": "mcp__one__echo", "arguments": "{}" });
+    let model = env.script(&json!([
+        { "steps": [{ "function_call": call }] },
+        { "steps": [{ "message": { "text": "Done.", "phase": "final_answer" } }] },
+    ]));
+    let added = env.run(&["mcp", "add", "one", "--", "sh", "-c", SERVER]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    let exec = ["exec", "-c", "model_provider=\"offline\"", "-m", &model, "Call it."];
+    // Nobody can be asked.
+    let refused = env.run(&exec);
+    assert_eq!(stdout(&refused), "Done.\n", "{}", stderr(&refused));
+    assert!(
+        stderr(&refused).contains("mcp_servers.one.tools.echo.approval_mode"),
+        "{}",
+        stderr(&refused)
+    );
+    let allowed = ["-c", "mcp_servers.one.default_tools_approval_mode=\"approve\""];
+    let done = env.run(&[&exec[..1], &allowed, &exec[1..]].concat());
+    assert_eq!(stdout(&done), "Done.\n", "{}", stderr(&done));
+    assert!(stderr(&done).contains("one/echo\n"), "{}", stderr(&done));
 }

@@ -5,6 +5,7 @@
 //! out.
 
 mod asking;
+mod elsewhere;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::{Id, Millis};
 pub(crate) use asking::{
     AskedAbout, Asking, FileChange, JobOutputRequest, PermissionRequest, TypingRequest,
 };
+pub(crate) use elsewhere::{AgentsCall, AskedUser, AtServer};
 
 /// See the module.
 #[derive(Default)]
@@ -62,41 +64,6 @@ enum State {
     Waiting { process: u64 },
     /// Answered.
     Done(CallOutput),
-}
-
-/// A call whose questions the user was asked.
-pub(crate) struct AskedUser {
-    /// The call.
-    pub(crate) number: u64,
-    /// The request to the clients.
-    pub(crate) request: u64,
-    /// When it was sent.
-    pub(crate) since: Millis,
-    /// The item that shows it.
-    pub(crate) item: DynamicCall,
-    pub(crate) questions: Arc<[UserQuestion]>,
-}
-
-/// A call that the driver carries out.
-pub(crate) struct AgentsCall {
-    /// The request to the driver.
-    pub(crate) request: u64,
-    /// The item that shows it.
-    pub(crate) item: Item,
-    /// What shows the file that a job writes when it ends, if that was asked about.
-    pub(crate) change: Option<FileChange>,
-    /// Whether the turn ends with it, when it succeeds.
-    pub(crate) ends_turn: bool,
-}
-
-/// A call of the tool of an MCP server.
-pub(crate) struct AtServer {
-    /// The request to the driver.
-    pub(crate) request: u64,
-    /// When it was sent.
-    pub(crate) since: Millis,
-    /// The item that shows it.
-    pub(crate) call: ServerCall,
 }
 
 /// A call as the model made it.

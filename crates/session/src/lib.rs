@@ -45,7 +45,7 @@ pub use port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCau
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use port::fragment::{Fragment, Mark};
 pub use port::goal::{Goal, GoalChange, GoalStatus};
-pub use port::input::{Author, Input};
+pub use port::input::{Author, Input, ServerOutcome};
 pub use port::item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, ImageGeneration, Item,
     ItemStatus, Phase, SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
@@ -58,8 +58,8 @@ pub use port::permission::{Grant, GrantScope, Permissions};
 pub use port::prompt::{Prompt, PromptInput};
 pub use port::question::{QuestionOption, UserAnswers, UserQuestion};
 pub use port::server_tool::{
-    Connector, ServerAnswer, ServerCall, ServerOutcome, ServerResult, ServerTool, ToolApproval,
-    ToolEffect, ToolTarget,
+    Connector, ServerAnswer, ServerCall, ServerResult, ServerTool, ToolApproval, ToolEffect,
+    ToolTarget,
 };
 pub use port::settings::{
     Access, ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Overrides, ReadAccess,

@@ -247,56 +247,8 @@ impl Machine {
             }
             Input::Drain => self.thread.phase = Phase::Draining,
             Input::Shutdown => self.shutdown(),
-            Input::StoreFailed { message } => {
-                let failure = Failure::new(FailureKind::InternalServerError, message);
-                self.with_turn(|turn, thread| turn.fail(failure, thread));
-            }
-            Input::FailTurn { turn, failure } => self.with_turn(|running, thread| {
-                if *running.id() == turn {
-                    running.fail(failure, thread);
-                }
-            }),
-            Input::ReviewPrompt { turn, prompt } => {
-                self.with_turn(|running, thread| running.review_prompt(&turn, &prompt, thread));
-            }
-            Input::Model { sample, events } => {
-                self.with_turn(|turn, thread| turn.model(sample, events, thread));
-            }
-            Input::RetryDue { sample } => {
-                self.with_turn(|turn, thread| turn.retry_due(sample, thread));
-            }
-            Input::Prepared { call, outcome } => {
-                self.with_turn(|turn, thread| turn.prepared(call, outcome, thread));
-            }
-            Input::Applied { call, outcome } => {
-                self.with_turn(|turn, thread| turn.applied(call, outcome, thread));
-            }
-            Input::Elapsed { call } => self.with_turn(|turn, thread| turn.elapsed(call, thread)),
-            Input::NotTyped { process } => {
-                self.with_turn(|turn, thread| turn.not_typed(process, thread));
-            }
-            Input::Granted { call, outcome } => {
-                self.with_turn(|turn, thread| turn.granted(call, outcome, thread));
-            }
             Input::DropGrants => self.thread.configuration.drop_grants(),
-            Input::UserAnswered { request, outcome } => {
-                self.with_turn(|turn, thread| turn.user_answered(request, outcome, thread));
-            }
-            Input::AgentsProgressed { request, message } => {
-                self.with_turn(|turn, thread| turn.agents_progressed(request, message, thread));
-            }
-            Input::AgentsAnswered { request, outcome } => {
-                self.with_turn(|turn, thread| turn.agents_answered(request, *outcome, thread));
-            }
-            Input::ServerProgressed { request, message } => {
-                self.with_turn(|turn, thread| turn.server_progressed(request, message, thread));
-            }
-            Input::ServerAnswered { request, outcome } => {
-                self.with_turn(|turn, thread| turn.server_answered(request, *outcome, thread));
-            }
-            Input::ToolAnswered { request, outcome } => {
-                self.with_turn(|turn, thread| turn.tool_answered(request, outcome, thread));
-            }
+            about_turn => self.with_turn(|turn, thread| route_to_turn(about_turn, turn, thread)),
         }
     }
 
@@ -487,5 +439,65 @@ impl Machine {
             true => turn.end(TurnStatus::Interrupted, None, thread),
             false => turn.show_waiting(thread),
         });
+    }
+}
+
+/// What can happen to the running turn.
+fn route_to_turn(input: Input, running: &mut Turn, thread: &mut Thread) {
+    match input {
+        Input::StoreFailed { message } => {
+            running.fail(Failure::new(FailureKind::InternalServerError, message), thread);
+        }
+        Input::FailTurn { turn, failure } if *running.id() == turn => running.fail(failure, thread),
+        Input::ReviewPrompt { turn, prompt } => running.review_prompt(&turn, &prompt, thread),
+        Input::Model { sample, events } => running.model(sample, events, thread),
+        Input::RetryDue { sample } => running.retry_due(sample, thread),
+        Input::Prepared { call, outcome } => running.prepared(call, outcome, thread),
+        Input::Applied { call, outcome } => running.applied(call, outcome, thread),
+        Input::Elapsed { call } => running.elapsed(call, thread),
+        Input::NotTyped { process } => running.not_typed(process, thread),
+        Input::Granted { call, outcome } => running.granted(call, outcome, thread),
+        Input::UserAnswered { request, outcome } => running.user_answered(request, outcome, thread),
+        Input::AgentsProgressed { request, message } => {
+            running.agents_progressed(request, message, thread);
+        }
+        Input::AgentsAnswered { request, outcome } => {
+            running.agents_answered(request, *outcome, thread);
+        }
+        Input::ServerProgressed { request, message } => {
+            running.server_progressed(request, message, thread);
+        }
+        Input::ServerAnswered { request, outcome } => {
+            running.server_answered(request, *outcome, thread);
+        }
+        Input::ToolAnswered { request, outcome } => running.tool_answered(request, outcome, thread),
+        // About another turn; and what `Machine::route` carries out.
+        Input::FailTurn { .. }
+        | Input::Start { .. }
+        | Input::Steer { .. }
+        | Input::Interrupt { .. }
+        | Input::Compact { .. }
+        | Input::Review { .. }
+        | Input::Shell { .. }
+        | Input::Inject { .. }
+        | Input::CleanTerminals { .. }
+        | Input::SetGoal { .. }
+        | Input::ClearGoal { .. }
+        | Input::Override { .. }
+        | Input::Bound(_)
+        | Input::RootWords { .. }
+        | Input::Configure(_)
+        | Input::Output { .. }
+        | Input::Exited { .. }
+        | Input::Decided { .. }
+        | Input::NetworkAsk { .. }
+        | Input::Reviewed { .. }
+        | Input::ReviewRetryDue { .. }
+        | Input::ReviewOverdue { .. }
+        | Input::ApproveDenied { .. }
+        | Input::NetworkWithdrawn { .. }
+        | Input::Drain
+        | Input::Shutdown
+        | Input::DropGrants => {}
     }
 }

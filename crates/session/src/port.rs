@@ -19,5 +19,6 @@ pub(crate) mod server_tool;
 pub(crate) mod settings;
 pub(crate) mod thread;
 pub(crate) mod tool;
+pub(crate) mod tool_content;
 pub(crate) mod tool_index;
 pub(crate) mod tool_set;

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use protocol::mcp::{McpServerStatusDetail, McpServerStatusListParams};
 use protocol::{
     AskForApproval, ReviewStartParams, ReviewTarget, SandboxPolicy, ThreadListCwdFilter,
     ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind, ThreadStartParams,
@@ -82,8 +83,16 @@ pub(crate) async fn run(
         local = LocalServer::start(environment, "exec") => local?,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
+    let has_servers = config.mcp_servers.values().any(|server| server.enabled);
+    let opened = async {
+        let opened = open(&arguments, thread, &cwd, &mut local, &mut report).await?;
+        if has_servers {
+            await_servers(&mut local, &mut report).await?;
+        }
+        Ok(opened)
+    };
     let opened = tokio::select! {
-        opened = open(&arguments, thread, &cwd, &mut local, &mut report) => opened,
+        opened = opened => opened,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let outcome = match opened {
@@ -229,6 +238,20 @@ async fn open(
         Thread::Last => last_thread(cwd, local, report).await?,
     };
     local.call::<protocol::ThreadResume>(&resumed(&id, params), report).await
+}
+
+/// Waits until each MCP server is ready or has failed: there is one turn, and its tools are those of the
+/// servers that are ready before it. Failures are reported as warnings.
+async fn await_servers(local: &mut LocalServer, report: &mut Report) -> anyhow::Result<()> {
+    let detail = Some(McpServerStatusDetail::ToolsAndAuthOnly);
+    let mut params = McpServerStatusListParams { detail, ..McpServerStatusListParams::default() };
+    loop {
+        let page = local.call::<protocol::McpServerStatusList>(&params, report).await?;
+        params.cursor = page.next_cursor;
+        if params.cursor.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// The thread of the folder that was used last.

@@ -48,6 +48,7 @@ mod managed_network;
 mod mcp_http;
 mod mcp_questions;
 mod mcp_servers;
+mod mcp_turns;
 mod methods;
 mod models;
 mod panics;

@@ -13,11 +13,14 @@ use super::item::{Action, ToolAnswer, UserContent};
 use super::model::{Failure, ModelEvent};
 use super::permission::Grant;
 use super::question::UserAnswers;
-use super::server_tool::ServerOutcome;
+use super::server_tool::ServerAnswer;
 use super::settings::Overrides;
 use super::thread::Configured;
 use super::tool::{Prepared, ProcessEnd, ToolError};
 use crate::Id;
+
+/// The outcome of a call of a server's tool. The error is for the model and for clients.
+pub type ServerOutcome = Result<ServerAnswer, ToolError>;
 
 /// Who wrote the input of a turn. Only the user's words authorize anything before a reviewer of
 /// approvals, and only they make the answer of an open review void.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::agents::{AgentCall, AgentOutcome};
 use super::server_tool::ServerCall;
+pub use super::tool_content::{ItemStatus, ToolAnswer, ToolContent};
 use crate::Id;
 
 /// One part of a user's message.
@@ -48,19 +49,6 @@ pub enum Phase {
     Commentary,
     /// The answer.
     FinalAnswer,
-}
-
-/// Status of a command or a file change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ItemStatus {
-    /// Started; an approval may be pending.
-    InProgress,
-    /// Finished successfully.
-    Completed,
-    /// Ended with an error.
-    Failed,
-    /// The user declined it.
-    Declined,
 }
 
 /// What a command does, for display.
@@ -131,27 +119,6 @@ pub struct CommandItem {
     pub process_id: Option<String>,
     /// Who ran it.
     pub source: CommandSource,
-}
-
-/// Part of the output of a client's tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolContent {
-    /// Text.
-    Text(String),
-    /// An image by URL.
-    Image {
-        /// `http(s):` or `data:` URL.
-        url: String,
-    },
-}
-
-/// The output of a client's tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolAnswer {
-    /// For the model.
-    pub content: Vec<ToolContent>,
-    /// Whether it did what it was called for.
-    pub success: bool,
 }
 
 /// A call of a tool that the client runs.

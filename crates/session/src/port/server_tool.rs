@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::item::{ItemStatus, ToolContent};
-use super::tool::ToolError;
+use super::tool_content::{ItemStatus, ToolContent};
 use crate::Id;
 
 /// A tool of an MCP server, as a thread offers it.
@@ -114,9 +113,6 @@ pub struct ServerAnswer {
     /// Whether the tool did what it was called for.
     pub success: bool,
 }
-
-/// The outcome of a call of a server's tool. The error is for the model and for clients.
-pub type ServerOutcome = Result<ServerAnswer, ToolError>;
 
 impl ServerCall {
     /// A call that has begun.

@@ -9,8 +9,9 @@ use crate::history::CallOutput;
 use crate::port::approval::Ask;
 use crate::port::effect::Effect;
 use crate::port::event::Event;
+use crate::port::input::ServerOutcome;
 use crate::port::item::{Item, ItemStatus, ToolContent};
-use crate::port::server_tool::{ServerCall, ServerOutcome, ToolEffect, ToolTarget};
+use crate::port::server_tool::{ServerCall, ToolEffect, ToolTarget};
 use crate::thread::Thread;
 use crate::tools::bounded_output;
 
