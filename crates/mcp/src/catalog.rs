@@ -176,7 +176,7 @@ fn hints(json: &Value) -> Hints {
 }
 
 /// Makes hidden characters of titles and descriptions visible. The depth is that of parsed JSON.
-fn show(value: &mut Value) {
+pub(crate) fn show(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (key, value) in members {

@@ -14,12 +14,12 @@ methods! {
     /// Lists the configured servers with their tools and resources.
     McpServerStatusList = "mcpServerStatus/list",
         mcp_server_status_list(McpServerStatusListParams) -> McpServerStatusListResponse,
-        Stable, Concurrent, [];
+        Stable, Concurrent, ["threadId"];
 
     /// Starts a login at a server.
     McpServerOauthLogin = "mcpServer/oauth/login",
         mcp_server_oauth_login(McpServerOauthLoginParams) -> McpServerOauthLoginResponse,
-        Stable, Concurrent, [];
+        Stable, Concurrent, ["threadId"];
 
     /// Reads a resource.
     McpServerResourceRead = "mcpServer/resource/read",
@@ -30,6 +30,16 @@ methods! {
     McpServerToolCall = "mcpServer/tool/call",
         mcp_server_tool_call(McpServerToolCallParams) -> McpServerToolCallResponse,
         Stable, Concurrent, [];
+
+    /// Lists the prompts of a server.
+    McpServerPromptList = "mcpServer/prompt/list",
+        mcp_server_prompt_list(McpServerPromptListParams) -> McpServerPromptListResponse,
+        Experimental, Concurrent, [];
+
+    /// Expands a prompt of a server.
+    McpServerPromptGet = "mcpServer/prompt/get",
+        mcp_server_prompt_get(McpServerPromptGetParams) -> McpServerPromptGetResponse,
+        Experimental, Concurrent, [];
 
     /// Reloads the servers' configuration.
     ConfigMcpServerReload = "config/mcpServer/reload",
@@ -50,6 +60,7 @@ notifications! {
 /// Parameters of `mcpServerStatus/list`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct McpServerStatusListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -58,6 +69,9 @@ pub struct McpServerStatusListParams {
     /// `full` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<McpServerStatusDetail>,
+    /// Lists the servers of this loaded thread. Experimental.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
 }
 
 /// How much to request from the servers.
@@ -173,6 +187,9 @@ pub struct McpServerOauthLoginParams {
     pub scopes: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<i64>,
+    /// Logs in at a server of this loaded thread. Experimental.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
 }
 
 /// Result of `mcpServer/oauth/login`.
@@ -235,6 +252,89 @@ pub struct McpBlobResourceContent {
     pub blob: String,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
+}
+
+/// Parameters of `mcpServer/prompt/list`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct McpServerPromptListParams {
+    pub server: String,
+    /// Uses this thread's connection to the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+}
+
+/// Result of `mcpServer/prompt/list`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpServerPromptListResponse {
+    pub data: Vec<McpPrompt>,
+}
+
+/// A prompt of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpPrompt {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub arguments: Vec<McpPromptArgument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icons: Option<Vec<Value>>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+/// An argument of a prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpPromptArgument {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// Parameters of `mcpServer/prompt/get`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct McpServerPromptGetParams {
+    pub server: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<BTreeMap<String, String>>,
+    /// Uses this thread's connection to the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+}
+
+/// Result of `mcpServer/prompt/get`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpServerPromptGetResponse {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    pub messages: Vec<McpPromptMessage>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+/// A message of an expanded prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpPromptMessage {
+    /// `user` or `assistant`.
+    pub role: String,
+    /// A content block, as in the results of tools.
+    pub content: Value,
 }
 
 /// Parameters of `mcpServer/tool/call`.

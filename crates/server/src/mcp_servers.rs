@@ -5,6 +5,7 @@ mod apps;
 mod audience;
 mod definition;
 mod launcher;
+mod mentions;
 mod tools;
 
 use std::path::Path;

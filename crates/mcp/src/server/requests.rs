@@ -17,6 +17,7 @@ use rmcp::service::{Peer, PeerRequestOptions};
 use serde_json::Value;
 
 use crate::calls::ActiveCall;
+use crate::catalog::show;
 use crate::error::{Error, ErrorKind};
 use crate::server::{Call, Live, Server, Shared, State};
 
@@ -298,6 +299,7 @@ impl Shared {
                 );
                 listed.truncate(MAX_LISTED);
             }
+            listed.iter_mut().for_each(show);
             Ok(listed)
         };
         active.within(self.definition.tool_timeout, work).await

@@ -18,14 +18,14 @@ use crate::server::Server;
 use crate::warnings;
 
 impl McpMethods<Caller> for Server {
-    /// The enabled servers of the working folder's configuration, by name. Waits for those that start.
+    /// The enabled servers of a thread, or of the working folder's configuration, by name. Waits for those
+    /// that start.
     async fn mcp_server_status_list(
         &self,
         caller: Caller,
         params: McpServerStatusListParams,
     ) -> Result<McpServerStatusListResponse, Error> {
-        let held = self.configured_servers().await?;
-        let mut servers = held.servers();
+        let (_held, mut servers) = self.servers(params.thread_id.as_deref()).await?;
         servers.sort_by(|one, other| one.name().cmp(other.name()));
         if let Some(cursor) = &params.cursor {
             servers.retain(|server| server.name().cmp(cursor) == Ordering::Greater);
@@ -53,15 +53,7 @@ impl McpMethods<Caller> for Server {
         params: McpServerResourceReadParams,
     ) -> Result<McpServerResourceReadResponse, Error> {
         let McpServerResourceReadParams { server, uri, thread_id } = params;
-        let (_held, found) = match &thread_id {
-            Some(thread) => (None, self.server_of_thread(thread, &server).await?),
-            None => {
-                let held = self.configured_servers().await?;
-                let found = named(held.servers(), &server)?;
-                (Some(held), found)
-            }
-        };
-        found.ready().await.map_err(|error| failed(&server, &error))?;
+        let (_held, found) = self.ready_server(thread_id.as_deref(), &server).await?;
         let read = found.read_resource(thread_id, &uri).await;
         answer(&server, read.map_err(|error| failed(&server, &error))?)
     }
@@ -74,8 +66,7 @@ impl McpMethods<Caller> for Server {
         let McpServerToolCallParams { thread_id, server, tool, arguments, meta } = params;
         let arguments = object("arguments", arguments)?;
         let meta = object("_meta", meta)?;
-        let found = self.server_of_thread(&thread_id, &server).await?;
-        found.ready().await.map_err(|error| failed(&server, &error))?;
+        let (_held, found) = self.ready_server(Some(&thread_id), &server).await?;
         let holder = Some(thread_id);
         let call = Call { holder, tool, arguments, meta, ..Call::default() };
         answer(&server, found.call(call).await.map_err(|error| failed(&server, &error))?)
@@ -86,7 +77,7 @@ impl McpMethods<Caller> for Server {
         caller: Caller,
         params: McpServerOauthLoginParams,
     ) -> Result<McpServerOauthLoginResponse, Error> {
-        let McpServerOauthLoginParams { name, scopes, timeout_secs } = params;
+        let McpServerOauthLoginParams { name, scopes, timeout_secs, thread_id } = params;
         let timeout = timeout_secs.map(|seconds| match u64::try_from(seconds) {
             Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
             _ => Err(Error::invalid_params("`timeoutSecs` must be positive")),
@@ -94,8 +85,8 @@ impl McpMethods<Caller> for Server {
         let cwd = &self.services.options.cwd;
         let loaded = self.services.configurations.in_folder(cwd, None).await?;
         let config = &loaded.resolved.config;
-        let held = self.services.mcp.of_request(cwd, config);
-        let server = named(held.servers(), &name)?;
+        let (held, servers) = self.servers(thread_id.as_deref()).await?;
+        let server = named(servers, &name)?;
         let (peer, gate) = (caller.peer.clone(), caller.gate());
         let done = move |outcome: Result<(), mcp::Error>| {
             // The server is held until then.
@@ -111,6 +102,34 @@ impl McpMethods<Caller> for Server {
         let scopes = scopes.unwrap_or_default();
         let begun = self.services.mcp.log_in(&server, config, scopes, timeout.transpose()?, done);
         Ok(McpServerOauthLoginResponse { authorization_url: begun.await? })
+    }
+
+    async fn mcp_server_prompt_list(
+        &self,
+        caller: Caller,
+        params: McpServerPromptListParams,
+    ) -> Result<McpServerPromptListResponse, Error> {
+        let McpServerPromptListParams { server, thread_id } = params;
+        let (_held, found) = self.ready_server(thread_id.as_deref(), &server).await?;
+        let listed = found.prompts().await.map_err(|error| failed(&server, &error))?;
+        let mut problems = Vec::new();
+        let data = entries(Ok(listed), &mut problems);
+        warn(&caller.peer, &server, problems);
+        Ok(McpServerPromptListResponse { data })
+    }
+
+    async fn mcp_server_prompt_get(
+        &self,
+        _caller: Caller,
+        params: McpServerPromptGetParams,
+    ) -> Result<McpServerPromptGetResponse, Error> {
+        let McpServerPromptGetParams { server, name, arguments, thread_id } = params;
+        let (_held, found) = self.ready_server(thread_id.as_deref(), &server).await?;
+        let arguments = arguments.map(|given| {
+            given.into_iter().map(|(name, value)| (name, Value::String(value))).collect()
+        });
+        let expanded = found.prompt(thread_id, &name, arguments).await;
+        answer(&server, expanded.map_err(|error| failed(&server, &error))?)
     }
 
     /// Reads the configuration of MCP servers again; threads take it over with their next turn. Servers
@@ -130,9 +149,34 @@ impl Server {
         Ok(self.services.mcp.of_request(cwd, &loaded.resolved.config))
     }
 
-    async fn server_of_thread(&self, thread: &str, name: &str) -> Result<McpServer, Error> {
-        self.loaded_thread(thread).await?;
-        named(self.services.mcp.servers(thread), name)
+    /// The servers of a thread, or those where the server works, which run while they are held.
+    async fn servers(
+        &self,
+        thread: Option<&str>,
+    ) -> Result<(Option<ThreadServers>, Vec<McpServer>), Error> {
+        match thread {
+            Some(thread) => {
+                self.loaded_thread(thread).await?;
+                Ok((None, self.services.mcp.servers(thread)))
+            }
+            None => {
+                let held = self.configured_servers().await?;
+                let servers = held.servers();
+                Ok((Some(held), servers))
+            }
+        }
+    }
+
+    /// As [`Server::servers`], the one of that name, when it is ready.
+    async fn ready_server(
+        &self,
+        thread: Option<&str>,
+        name: &str,
+    ) -> Result<(Option<ThreadServers>, McpServer), Error> {
+        let (held, servers) = self.servers(thread).await?;
+        let found = named(servers, name)?;
+        found.ready().await.map_err(|error| failed(name, &error))?;
+        Ok((held, found))
     }
 }
 
@@ -183,11 +227,14 @@ async fn status(
         row.resources = entries(server.resources().await, &mut problems);
         row.resource_templates = entries(server.resource_templates().await, &mut problems);
     }
-    for problem in problems {
-        let message = format!("the MCP server `{}`: {problem}", row.name);
-        warnings::send_warning(peer, message);
-    }
+    warn(peer, &row.name, problems);
     row
+}
+
+fn warn(peer: &Peer, server: &str, problems: Vec<String>) {
+    for problem in problems {
+        warnings::send_warning(peer, format!("the MCP server `{server}`: {problem}"));
+    }
 }
 
 fn entries<T: DeserializeOwned>(

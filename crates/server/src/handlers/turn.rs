@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::folders;
 use crate::handlers::refuse_missing;
 use crate::image_reader::{self, ImageReader};
-use crate::server::Server;
+use crate::server::{Server, Services};
 use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget, TurnStart};
 
 /// The service tier that stands for none.
@@ -44,7 +44,8 @@ impl TurnMethods<Caller> for Server {
         let cwd = folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?;
         let overrides = overrides(&params, cwd)?;
         let over = (overrides.model.as_deref(), overrides.cwd.as_deref());
-        let content = user_content(&self.services.images, &handle, over, &params.input).await?;
+        let content =
+            user_content(&self.services, &params.thread_id, &handle, over, &params.input).await?;
         let max_tokens = params.max_total_tokens;
         if max_tokens.is_some_and(|tokens| tokens < 1) {
             return Err(Error::invalid_params("`maxTotalTokens` must be at least 1"));
@@ -92,7 +93,8 @@ impl TurnMethods<Caller> for Server {
         refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
         let handle = self.loaded_thread(&params.thread_id).await?;
         let content =
-            user_content(&self.services.images, &handle, (None, None), &params.input).await?;
+            user_content(&self.services, &params.thread_id, &handle, (None, None), &params.input)
+                .await?;
         let expected_turn = params.expected_turn_id;
         let steered = ask(&handle, caller.gate(), move |reply| MachineInput::Steer {
             reply,
@@ -208,9 +210,10 @@ struct ImageTarget {
 }
 
 /// The user's input for this model and folder, by default those of the thread. Images are prepared
-/// here, because the session performs no I/O.
+/// and mentioned resources are read here, because the session performs no I/O.
 async fn user_content(
-    images: &ImageReader,
+    services: &Services,
+    thread: &str,
     handle: &ThreadHandle,
     over: (Option<&str>, Option<&Path>),
     input: &[UserInput],
@@ -220,9 +223,16 @@ async fn user_content(
         Some(first) => image_target(handle, over, first).await?,
         None => ImageTarget { bounds: Bounds::default(), total: usize::MAX, cwd: PathBuf::new() },
     };
+    let mut mentions = services.mcp.mentions(thread, input)?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
-        content.push(user_part(images, &target, at, part).await?);
+        content.push(match part {
+            UserInput::Mention { name, path } => {
+                let read = mentions.read(name, path).await;
+                read.map_err(|error| error.within(&format!("`input[{at}].path`")))?
+            }
+            part => user_part(&services.images, &target, at, part).await?,
+        });
         if bounds::is_image(part) {
             bounds::check_images(&content, target.total)?;
         }
@@ -275,7 +285,7 @@ async fn user_part(
             Ok(UserContent::LocalImage { path: path.display().to_string(), data_url })
         }
         UserInput::Skill { .. } => Err(Error::not_implemented("a `skill` input")),
-        UserInput::Mention { .. } => Err(Error::not_implemented("a `mention` input")),
+        UserInput::Mention { .. } => Err(Error::not_implemented("this `mention` input")),
     }
 }
 

@@ -45,6 +45,7 @@ mod links;
 #[path = "../../../account/tests/suite/login_service.rs"]
 mod login_service;
 mod managed_network;
+mod mcp_clients;
 mod mcp_http;
 mod mcp_questions;
 mod mcp_servers;

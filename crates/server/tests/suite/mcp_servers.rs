@@ -20,11 +20,18 @@ while read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
   case $line in
   *'"method":"initialize"'*)
-    say "$id" '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"s","version":"1"}}';;
+    say "$id" '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"}}';;
   *'"method":"tools/list"'*) say "$id" "\"result\":{$tools}";;
   *'"method":"resources/list"'*)
     say "$id" '"result":{"resources":[{"name":"r","uri":"test://r"}]}';;
   *'"method":"resources/templates/list"'*) say "$id" '"error":{"code":-32601,"message":"no"}';;
+  *'"method":"prompts/list"'*)
+    say "$id" '"result":{"prompts":[{"name":"p","description":"a\u200bb","arguments":[{"name":"topic","required":true}]}]}';;
+  *'"method":"prompts/get"'*'"name":"p"'*)
+    say "$id" '"result":{"messages":[{"role":"user","content":{"type":"text","text":"About x."}}]}';;
+  *'"method":"prompts/get"'*) say "$id" '"error":{"code":-32602,"message":"no such prompt"}';;
+  *'"method":"resources/read"'*'test://gone'*)
+    say "$id" '"error":{"code":-32002,"message":"no such resource"}';;
   *'"method":"resources/read"'*)
     say "$id" '"result":{"contents":[{"uri":"test://r","text":"content"}]}';;
   *'"method":"tools/call"'*'"name":"ask"'*)
@@ -60,6 +67,12 @@ impl Bench {
             "{text}\n[mcp_servers.one]\ncommand = \"sh\"\nargs = [{script:?}, {log:?}]\n{keys}\n"
         ));
         Self { env, log }
+    }
+
+    /// An entry that starts the script with a log of its own.
+    pub(crate) fn entry(&self, log: &str) -> Value {
+        let (script, log) = (self.env.root().join("server.sh"), self.env.root().join(log));
+        json!({ "command": "sh", "args": [script, log] })
     }
 
     fn log(&self) -> String {
