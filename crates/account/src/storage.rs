@@ -2,7 +2,6 @@
 //! function blocks.
 
 mod file;
-#[cfg(feature = "keyring")]
 mod keyring;
 
 use std::path::{Path, PathBuf};
@@ -100,31 +99,6 @@ impl Storage {
     }
 }
 
-#[cfg(feature = "keyring")]
 fn keyring_of(file: &FileStore) -> Result<keyring::KeyringStore, Error> {
     keyring::KeyringStore::new(file.path())
-}
-
-/// No value exists: this program has no support for keyrings.
-#[cfg(not(feature = "keyring"))]
-enum KeyringStore {}
-
-#[cfg(not(feature = "keyring"))]
-fn keyring_of(_: &FileStore) -> Result<KeyringStore, Error> {
-    Err(Error::NoKeyring)
-}
-
-#[cfg(not(feature = "keyring"))]
-impl KeyringStore {
-    fn read(&self) -> Result<Option<Stored>, Error> {
-        match *self {}
-    }
-
-    fn write(&self, _: &Stored) -> Result<(), Error> {
-        match *self {}
-    }
-
-    fn delete(&self) -> Result<bool, Error> {
-        match *self {}
-    }
 }

@@ -4,6 +4,7 @@
 mod callback;
 mod http;
 mod login;
+mod place;
 mod store;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use rmcp::transport::auth::{AuthClient, AuthError, AuthorizationManager, OAuthCl
 use crate::definition::HttpServer;
 use crate::error::{Error, ErrorKind, chain};
 use crate::http::Http;
+use crate::port::Keyring;
 use http::OauthHttp;
 use store::CredentialFile;
 pub(crate) use store::Store;
@@ -21,12 +23,16 @@ pub(crate) use store::Store;
 pub(crate) use login::begin;
 pub use login::{Callback, Login};
 
-/// Deletes the login at an endpoint from a folder of logins; returns whether there was one.
+/// Deletes the login at an endpoint from a folder of logins or the keyring; returns whether there was one.
 ///
 /// # Errors
 /// It cannot be deleted.
-pub async fn log_out(folder: PathBuf, endpoint: &HttpServer) -> Result<bool, Error> {
-    Store::new(folder).log_out(endpoint).await
+pub async fn log_out(
+    folder: PathBuf,
+    keyring: Arc<dyn Keyring>,
+    endpoint: &HttpServer,
+) -> Result<bool, Error> {
+    Store::new(folder, keyring).log_out(endpoint).await
 }
 
 /// A manager of the tokens of a server, with what is stored.

@@ -69,6 +69,20 @@ pub struct Oauth {
     pub client_secret: Option<String>,
     /// Address of a client ID metadata document.
     pub client_metadata_url: Option<String>,
+    /// Where the login is stored.
+    pub store: LoginStore,
+}
+
+/// Where logins are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LoginStore {
+    /// In private files.
+    #[default]
+    File,
+    /// In the keyring of the operating system.
+    Keyring,
+    /// In the keyring if there is one, else in files.
+    Auto,
 }
 
 impl HttpServer {

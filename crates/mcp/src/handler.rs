@@ -11,6 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
 
+use crate::server::lists::List;
 use crate::server::{Progress, Shared};
 
 /// See the module.
@@ -52,6 +53,14 @@ impl ClientHandler for Handler {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.shared.refresh.notify_one();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.shared.lists.forget(&[List::Resources, List::ResourceTemplates]);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.shared.lists.forget(&[List::Prompts]);
     }
 
     fn get_info(&self) -> InitializeRequestParams {

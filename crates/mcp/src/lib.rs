@@ -24,11 +24,11 @@ mod stdio;
 
 pub use auth::{Callback, Login, log_out};
 pub use catalog::{Catalog, Digest, Hints, Tool};
-pub use definition::{Definition, HttpServer, Oauth, Program, Transport};
+pub use definition::{Definition, HttpServer, LoginStore, Oauth, Program, Transport};
 pub use error::{Error, ErrorKind};
 pub use pool::{Held, Options, Pool};
 pub use port::{
     Action, Answer, Audience, BoxFuture, Child, ChildControl, Elicitation, ElicitationMode,
-    Launcher, Output,
+    Keyring, Launcher, Output,
 };
 pub use server::{Call, Progress, Server, State};

@@ -16,7 +16,7 @@ use crate::definition::{Definition, HttpServer, Transport};
 use crate::eras::Eras;
 use crate::error::Error;
 use crate::http::Http;
-use crate::port::{Audience, Launcher};
+use crate::port::{Audience, Keyring, Launcher};
 use crate::run::run;
 use crate::server::{Server, State};
 
@@ -30,8 +30,9 @@ pub struct Options {
     pub network: Network,
     /// Where the eras of servers are remembered.
     pub eras_file: PathBuf,
-    /// Where logins are stored.
+    /// Where logins in files are stored.
     pub logins_folder: PathBuf,
+    pub keyring: Arc<dyn Keyring>,
     /// The program's name and version, for servers.
     pub program: (String, String),
     /// How long a server runs on without holders.
@@ -73,7 +74,7 @@ impl Pool {
             launcher: options.launcher,
             http: Http::new(options.network),
             eras: Arc::new(Eras::new(options.eras_file)),
-            logins: Store::new(options.logins_folder),
+            logins: Store::new(options.logins_folder, options.keyring),
         };
         let inner = Inner {
             connector: Arc::new(connector),

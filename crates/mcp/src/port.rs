@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -43,6 +44,28 @@ pub trait ChildControl: Send + Sync {
 
     /// Writes all of `bytes`; waits while the program does not read.
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
+}
+
+/// The keyring of the operating system. Every function blocks, and fails with a reason when there is no
+/// keyring.
+pub trait Keyring: Send + Sync {
+    /// The secret of the entry whose file would be `path`.
+    ///
+    /// # Errors
+    /// The keyring cannot be used.
+    fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, String>;
+
+    /// Replaces the secret of an entry.
+    ///
+    /// # Errors
+    /// As [`Keyring::read`].
+    fn write(&self, path: &Path, secret: &[u8]) -> Result<(), String>;
+
+    /// Deletes an entry. Returns whether it existed.
+    ///
+    /// # Errors
+    /// As [`Keyring::read`].
+    fn delete(&self, path: &Path) -> Result<bool, String>;
 }
 
 /// The clients of the holders of servers.

@@ -14,6 +14,7 @@ use crate::catalog::{Builder, Catalog};
 use crate::connect::{Connection, Connector};
 use crate::eras::Era;
 use crate::error::{Error, ErrorKind};
+use crate::server::lists::List;
 use crate::server::requests::page;
 use crate::server::{Live, Shared, State};
 
@@ -143,15 +144,23 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
     end.get().map_or_else(Error::ended, |reason| ended(&reason))
 }
 
-/// Subscribes to changes of the list where a server of the new era announces them. Never returns.
+/// Subscribes to changes of the lists where a server of the new era announces them. Never returns.
 async fn changes(shared: &Arc<Shared>, live: &Live, era: Era) {
-    let announces = live.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
-    if era == Era::Discover && announces == Some(true) {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+    let filter = announced(live);
+    if era == Era::Discover && filter != SubscriptionFilter::default() {
         if let Ok(mut subscription) = live.peer.listen(filter).await {
             while let Ok(Some(notification)) = subscription.next().await {
-                if let ServerNotification::ToolListChangedNotification(_) = notification {
-                    shared.refresh.notify_one();
+                match notification {
+                    ServerNotification::ToolListChangedNotification(_) => {
+                        shared.refresh.notify_one();
+                    }
+                    ServerNotification::ResourceListChangedNotification(_) => {
+                        shared.lists.forget(&[List::Resources, List::ResourceTemplates]);
+                    }
+                    ServerNotification::PromptListChangedNotification(_) => {
+                        shared.lists.forget(&[List::Prompts]);
+                    }
+                    _ => {}
                 }
             }
             let name = &shared.definition.name;
@@ -159,6 +168,20 @@ async fn changes(shared: &Arc<Shared>, live: &Live, era: Era) {
         }
     }
     std::future::pending::<()>().await;
+}
+
+/// The lists whose changes the server announces.
+fn announced(live: &Live) -> SubscriptionFilter {
+    let capabilities = &live.capabilities;
+    let is_set = |announces: Option<bool>| announces.filter(|announces| *announces);
+    let mut filter = SubscriptionFilter::default();
+    filter.tools_list_changed =
+        is_set(capabilities.tools.as_ref().and_then(|tools| tools.list_changed));
+    filter.resources_list_changed =
+        is_set(capabilities.resources.as_ref().and_then(|resources| resources.list_changed));
+    filter.prompts_list_changed =
+        is_set(capabilities.prompts.as_ref().and_then(|prompts| prompts.list_changed));
+    filter
 }
 
 /// Lists the tools again. A list that cannot be read leaves the previous one in force.
@@ -187,6 +210,7 @@ async fn tools(shared: &Arc<Shared>, live: &Live) -> Result<Catalog, Error> {
     let mut is_whole = live.capabilities.tools.is_none();
     let active = ActiveCall::new(None, None, None);
     let mut cursor = None;
+    let mut age = Duration::MAX;
     for _ in 0..MAX_PAGES {
         if is_whole {
             break;
@@ -194,13 +218,15 @@ async fn tools(shared: &Arc<Shared>, live: &Live) -> Result<Catalog, Error> {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
         let answer = shared.send(&live.peer, &active, None, request).await?;
-        let (entries, next) = page(&answer, "tools")?;
-        is_whole = next.is_none();
-        cursor = next;
-        if !builder.add(entries) {
+        let page = page(&answer, "tools")?;
+        is_whole = page.next.is_none();
+        cursor = page.next;
+        age = age.min(page.age);
+        if !builder.add(page.entries) {
             break;
         }
     }
+    shared.set_tools_age(if live.capabilities.tools.is_some() { age } else { Duration::ZERO });
     Ok(builder.finish(shared.next_generation(), is_whole))
 }
 

@@ -1,5 +1,6 @@
 //! A server: its state, and requests to it. Cheap to clone; clones are the same server.
 
+pub(crate) mod lists;
 mod questions;
 pub(crate) mod requests;
 
@@ -7,17 +8,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{Implementation, JsonObject, ListRootsResult, Root, ServerCapabilities};
 use rmcp::service::Peer;
 use rmcp::{RoleClient, model};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::calls::Calls;
 use crate::catalog::{Catalog, Digest};
 use crate::definition::Definition;
 use crate::error::{Error, quoted};
 use crate::port::Audience;
+use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
 
 /// See the module.
@@ -85,6 +89,9 @@ pub(crate) struct Shared {
     holders: Mutex<BTreeMap<String, PathBuf>>,
     generation: AtomicU64,
     questions: Questions,
+    pub(crate) lists: Lists,
+    /// When the list of tools is to be requested again, where the server limits its age.
+    tools_until: Mutex<Option<Instant>>,
 }
 
 /// A connection that is established.
@@ -116,6 +123,8 @@ impl Server {
             holders: Mutex::default(),
             generation: AtomicU64::new(0),
             questions: Questions::default(),
+            lists: Lists::default(),
+            tools_until: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -130,6 +139,7 @@ impl Server {
     }
 
     pub fn state(&self) -> State {
+        self.shared.refresh_if_stale();
         self.shared.state.borrow().clone()
     }
 
@@ -138,6 +148,7 @@ impl Server {
     /// # Errors
     /// Why it failed.
     pub async fn ready(&self) -> Result<Arc<Catalog>, Error> {
+        self.shared.refresh_if_stale();
         let mut state = self.shared.state.subscribe();
         if matches!(*state.borrow_and_update(), State::Failed(_)) {
             self.shared.wake.notify_one();
@@ -190,7 +201,23 @@ impl Shared {
         self.audience.tools_changed(&self.holders(), &self.definition.name);
     }
 
+    /// Limits the age of the tools; zero: until the server reports a change.
+    pub(crate) fn set_tools_age(&self, age: Duration) {
+        let until = (!age.is_zero()).then(|| Instant::now() + age.min(MAX_AGE));
+        *lock(&self.tools_until) = until;
+    }
+
+    /// Has tools that are too old listed again, in the background.
+    fn refresh_if_stale(&self) {
+        let mut until = lock(&self.tools_until);
+        if until.is_some_and(|until| Instant::now() >= until) {
+            *until = None;
+            self.refresh.notify_one();
+        }
+    }
+
     pub(crate) fn set_live(&self, live: Option<Live>) {
+        self.lists.forget(&[List::Resources, List::ResourceTemplates, List::Prompts]);
         *lock(&self.live) = live;
     }
 

@@ -4,6 +4,7 @@
 mod apps;
 mod audience;
 mod definition;
+mod keyring;
 mod launcher;
 mod mentions;
 mod tools;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use config::Config;
 use config::table::CredentialsStore;
 use http_client::Network;
-use mcp::{Callback, Held, HttpServer, Pool, Server, Transport};
+use mcp::{Callback, Definition, Held, HttpServer, LoginStore, Pool, Server, Transport};
 use protocol::McpServerStartupStatusUpdated;
 use session::ServerTool;
 use tokio::sync::Semaphore;
@@ -28,6 +29,7 @@ use crate::loaded_threads::LoadedThreads;
 use crate::options::Options;
 use audience::ThreadClients;
 use definition::definitions;
+use keyring::OsKeyring;
 use launcher::SandboxLauncher;
 use tools::Offered;
 
@@ -71,6 +73,7 @@ impl McpServers {
             network,
             eras_file: options.home.join(ERAS_FILE),
             logins_folder: options.home.join(LOGINS_FOLDER),
+            keyring: Arc::new(OsKeyring),
             program: ("agentd".to_owned(), options.version.clone()),
             grace: GRACE,
         });
@@ -81,7 +84,7 @@ impl McpServers {
     /// Lets a thread use the servers of its configuration. Those that do not run are started in the
     /// background.
     pub(crate) fn of_thread(&self, thread: &str, cwd: &Path, config: &Config) -> ThreadServers {
-        let definitions = definitions(config, &self.options);
+        let definitions = with_login_store(definitions(config, &self.options), config);
         let held = self.pool.hold(thread, cwd, definitions);
         ThreadServers { held, offered: Offered::default(), options: self.options.clone() }
     }
@@ -134,7 +137,7 @@ impl McpServers {
         timeout: Option<Duration>,
         done: impl FnOnce(Result<(), mcp::Error>) + Send + 'static,
     ) -> Result<String, Error> {
-        let endpoint = endpoint_with_logins(server, config)?;
+        let endpoint = endpoint_with_logins(server)?;
         let Ok(permit) = self.logins.clone().try_acquire_owned() else {
             return Err(Error::wrong_state(format!("{MAX_LOGINS} logins wait for the browser"))
                 .next_step("finish one of them"));
@@ -191,17 +194,34 @@ pub async fn log_out_of_mcp_server(
     config: &Config,
     name: &str,
 ) -> Result<bool, Error> {
-    let definitions = definition::of_name(config, options, name);
-    let Some(Transport::Http(endpoint)) = definitions.map(|found| found.transport) else {
+    let found = definition::of_name(config, options, name);
+    let found = with_login_store(found.into_iter().collect(), config).pop();
+    let Some(Transport::Http(endpoint)) = found.map(|found| found.transport) else {
         return Err(Error::failed(format!("the MCP server `{name}` has no usable `url`"))
             .next_step("only servers with `url` have logins"));
     };
-    let deleted = mcp::log_out(options.home.join(LOGINS_FOLDER), &endpoint).await;
+    let (folder, keyring) = (options.home.join(LOGINS_FOLDER), Arc::new(OsKeyring));
+    let deleted = mcp::log_out(folder, keyring, &endpoint).await;
     deleted.map_err(|error| Error::failed(error.to_string()))
 }
 
+/// The definitions with the place of their logins.
+fn with_login_store(mut definitions: Vec<Definition>, config: &Config) -> Vec<Definition> {
+    let store = match config.mcp_oauth_credentials_store {
+        None | Some(CredentialsStore::File) => LoginStore::File,
+        Some(CredentialsStore::Keyring) => LoginStore::Keyring,
+        Some(CredentialsStore::Auto) => LoginStore::Auto,
+    };
+    for definition in &mut definitions {
+        if let Transport::Http(endpoint) = &mut definition.transport {
+            endpoint.oauth.store = store;
+        }
+    }
+    definitions
+}
+
 /// The endpoint of a server that logins are possible at.
-fn endpoint_with_logins(server: &Server, config: &Config) -> Result<HttpServer, Error> {
+fn endpoint_with_logins(server: &Server) -> Result<HttpServer, Error> {
     let name = server.name();
     let Transport::Http(endpoint) = &server.definition().transport else {
         return Err(Error::invalid_params(format!("the MCP server `{name}` is a program"))
@@ -212,18 +232,14 @@ fn endpoint_with_logins(server: &Server, config: &Config) -> Result<HttpServer, 
             "the configuration has a token for the MCP server `{name}`, so it needs no login"
         )));
     }
-    if config.mcp_oauth_credentials_store == Some(CredentialsStore::Keyring) {
-        return Err(Error::not_implemented("mcp_oauth_credentials_store = \"keyring\"").next_step(
-            "set it to `file` or `auto`: logins are then in private files of the home",
-        ));
-    }
     Ok(endpoint.clone())
 }
 
 impl ThreadServers {
     /// Takes over a changed configuration or folder.
     pub(crate) fn update(&self, cwd: &Path, config: &Config) {
-        self.held.update(cwd, definitions(config, &self.options));
+        let definitions = definitions(config, &self.options);
+        self.held.update(cwd, with_login_store(definitions, config));
     }
 
     pub(crate) fn servers(&self) -> Vec<Server> {

@@ -1856,6 +1856,32 @@ export interface McpElicitationUntitledSingleSelectEnumSchema {
   type: McpElicitationStringType;
 }
 
+/** A prompt of a server. */
+export interface McpPrompt {
+  _meta?: unknown;
+  arguments: Array<McpPromptArgument>;
+  description?: string | null;
+  icons?: Array<unknown> | null;
+  name: string;
+  title?: string | null;
+}
+
+/** An argument of a prompt. */
+export interface McpPromptArgument {
+  description?: string | null;
+  name: string;
+  required: boolean;
+  title?: string | null;
+}
+
+/** A message of an expanded prompt. */
+export interface McpPromptMessage {
+  /** A content block, as in the results of tools. */
+  content: unknown;
+  /** `user` or `assistant`. */
+  role: string;
+}
+
 /** A resource of a server. */
 export interface McpResource {
   _meta?: unknown;
@@ -1924,12 +1950,42 @@ export interface McpServerOauthLoginCompletedNotification {
 export interface McpServerOauthLoginParams {
   name: string;
   scopes?: Array<string> | null;
+  /** Logs in at a server of this loaded thread. Experimental. */
+  threadId?: string | null;
   timeoutSecs?: number | null;
 }
 
 /** Result of `mcpServer/oauth/login`. */
 export interface McpServerOauthLoginResponse {
   authorizationUrl: string;
+}
+
+/** Parameters of `mcpServer/prompt/get`. */
+export interface McpServerPromptGetParams {
+  arguments?: { [key: string]: string } | null;
+  name: string;
+  server: string;
+  /** Uses this thread's connection to the server. */
+  threadId?: string | null;
+}
+
+/** Result of `mcpServer/prompt/get`. */
+export interface McpServerPromptGetResponse {
+  _meta?: unknown;
+  description?: string | null;
+  messages: Array<McpPromptMessage>;
+}
+
+/** Parameters of `mcpServer/prompt/list`. */
+export interface McpServerPromptListParams {
+  server: string;
+  /** Uses this thread's connection to the server. */
+  threadId?: string | null;
+}
+
+/** Result of `mcpServer/prompt/list`. */
+export interface McpServerPromptListResponse {
+  data: Array<McpPrompt>;
 }
 
 /** Parameters of `mcpServer/resource/read`. */
@@ -1974,6 +2030,8 @@ export interface McpServerStatusListParams {
   /** `full` when absent. */
   detail?: McpServerStatusDetail | null;
   limit?: number | null;
+  /** Lists the servers of this loaded thread. Experimental. */
+  threadId?: string | null;
 }
 
 /** A page of servers. */
@@ -4238,6 +4296,10 @@ export interface ClientRequests {
   "marketplace/upgrade": { params?: MarketplaceUpgradeParams; result: MarketplaceUpgradeResponse };
   /** Starts a login at a server. */
   "mcpServer/oauth/login": { params: McpServerOauthLoginParams; result: McpServerOauthLoginResponse };
+  /** Expands a prompt of a server. */
+  "mcpServer/prompt/get": { params: McpServerPromptGetParams; result: McpServerPromptGetResponse };
+  /** Lists the prompts of a server. */
+  "mcpServer/prompt/list": { params: McpServerPromptListParams; result: McpServerPromptListResponse };
   /** Reads a resource. */
   "mcpServer/resource/read": { params: McpServerResourceReadParams; result: McpServerResourceReadResponse };
   /** Calls a tool. */

@@ -134,7 +134,9 @@ options! {
         mcp_oauth_callback_port: Option<Port>, USER, Effect::Active;
         /// Address of the callback of an MCP server's login, without its port.
         mcp_oauth_callback_url: Option<Url>, USER, Effect::Active;
-        /// Where the credentials of MCP servers are stored.
+        /// Where logins at MCP servers are stored: in a private `file` of the home for each, in the `keyring`
+        /// of the operating system (builds with that feature), or `auto`: in the keyring if there is one.
+        /// When unset, in files.
         mcp_oauth_credentials_store: Option<CredentialsStore>, USER, Effect::Active;
 
         /// Feature switches.

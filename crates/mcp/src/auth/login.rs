@@ -49,6 +49,8 @@ pub(crate) async fn begin(
 ) -> Result<Login, Error> {
     let listener = Listener::bind(callback.port, callback.url.as_deref()).await?;
     let file = store.file(server);
+    // A store that cannot be used shows before the user is asked.
+    file.client().await?;
     let mut manager = manager(http, server, file.clone()).await?;
     let resolved = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
     let resolved = resolved.map_err(|error| failed("no login is possible", &error))?;

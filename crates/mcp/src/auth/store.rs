@@ -1,9 +1,8 @@
-//! The stored logins: a private file for each server, replaced as a whole, and a lock beside it that one
-//! process holds while it refreshes.
+//! The stored logins: one for each server, and a lock beside its file that one process holds while it
+//! refreshes.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
+use crate::auth::place::{Place, folder_of, problem};
 use crate::definition::HttpServer;
 use crate::error::{Error, ErrorKind};
+use crate::port::Keyring;
 
-/// Largest file.
-const MAX_BYTES: u64 = 256 << 10;
 /// How long a process waits for another that refreshes: longer than a refresh takes at most.
 const WAIT: Duration = Duration::from_secs(90);
 /// Pauses of that wait, the first and the longest.
@@ -28,12 +27,13 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_m
 #[derive(Clone)]
 pub(crate) struct Store {
     folder: PathBuf,
+    keyring: Arc<dyn Keyring>,
 }
 
 /// The login at one server.
 #[derive(Clone)]
 pub(super) struct CredentialFile {
-    path: PathBuf,
+    place: Place,
     url: String,
     /// The client of a login that begins; stored with its tokens.
     client: Arc<Mutex<Option<Client>>>,
@@ -57,15 +57,16 @@ struct Stored {
 }
 
 impl Store {
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(crate) fn new(folder: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
+        Self { folder, keyring }
     }
 
     pub(super) fn file(&self, server: &HttpServer) -> CredentialFile {
         let digest = Sha256::digest(&server.url);
         let name: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
         let path = self.folder.join(format!("{name}.json"));
-        CredentialFile { path, url: server.url.clone(), client: Arc::default() }
+        let place = Place { path, store: server.oauth.store, keyring: self.keyring.clone() };
+        CredentialFile { place, url: server.url.clone(), client: Arc::default() }
     }
 
     /// Whether there is a login at a server.
@@ -81,13 +82,8 @@ impl Store {
     /// # Errors
     /// It cannot be deleted.
     pub(crate) async fn log_out(&self, server: &HttpServer) -> Result<bool, Error> {
-        let path = self.file(server).path;
-        let removed = blocking(move || match std::fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(problem("delete", &path, &error)),
-        });
-        removed.await.map_err(unusable)
+        let place = self.file(server).place;
+        blocking(move || place.delete()).await.map_err(unusable)
     }
 }
 
@@ -110,17 +106,11 @@ impl CredentialFile {
     }
 
     async fn read(&self) -> Result<Option<Stored>, String> {
-        let path = self.path.clone();
+        let place = self.place.clone();
         blocking(move || {
-            let (bytes, warning) = match files::read_own_secret(&path, MAX_BYTES) {
-                Ok(read) => read,
-                Err(error) if error.is_not_found() => return Ok(None),
-                Err(error) => return Err(problem("read", &path, &error)),
-            };
-            if let Some(warning) = warning {
-                tracing::warn!(target: "mcp::auth", "{warning}");
-            }
-            serde_json::from_slice(&bytes).map(Some).map_err(|error| problem("read", &path, &error))
+            let Some(bytes) = place.read()? else { return Ok(None) };
+            let parsed = serde_json::from_slice(&bytes).map(Some);
+            parsed.map_err(|error| problem("read", &place.path, &error))
         })
         .await
     }
@@ -135,10 +125,9 @@ impl CredentialFile {
             },
         };
         let stored = Stored { url: self.url.clone(), client, credentials };
-        let path = self.path.clone();
+        let place = self.place.clone();
         blocking(move || {
-            let bytes = serde_json::to_vec(&stored).map_err(|error| error.to_string())?;
-            replace(&path, &bytes).map_err(|error| problem("write", &path, &error))
+            place.write(&serde_json::to_vec(&stored).map_err(|error| error.to_string())?)
         })
         .await
     }
@@ -178,14 +167,9 @@ impl CredentialStore for CredentialFile {
         Self: 't,
     {
         Box::pin(async move {
-            let path = self.path.clone();
-            let removed = blocking(move || match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(problem("delete", &path, &error))
-                }
-                _ => Ok(()),
-            });
-            removed.await.map_err(AuthError::CredentialStoreError)
+            let place = self.place.clone();
+            let deleted = blocking(move || place.delete()).await;
+            deleted.map(drop).map_err(AuthError::CredentialStoreError)
         })
     }
 
@@ -197,7 +181,7 @@ impl CredentialStore for CredentialFile {
         Self: 't,
     {
         Box::pin(async move {
-            let locked = lock(self.path.with_extension("lock")).await;
+            let locked = lock(self.place.path.with_extension("lock")).await;
             let guard = locked.map_err(AuthError::CredentialStoreError)?;
             Ok(Some(CredentialRefreshGuard::new(guard)))
         })
@@ -231,40 +215,11 @@ async fn lock(path: PathBuf) -> Result<File, String> {
     }
 }
 
-/// Replaces a private file as a whole, durably.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    folder_of(path)?;
-    let draft = path.with_extension(format!("{}.tmp", std::process::id()));
-    // tidy: open a new file.
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&draft, path)
-}
-
-/// Makes the folder of a file, private to its owner.
-fn folder_of(path: &Path) -> std::io::Result<()> {
-    let Some(folder) = path.parent() else { return Ok(()) };
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
 /// Runs work on files outside of the runtime's threads.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
-}
-
-fn problem(action: &str, path: &Path, error: &dyn std::fmt::Display) -> String {
-    format!("cannot {action} {}: {error}", path.display())
 }
 
 fn unusable(problem: String) -> Error {

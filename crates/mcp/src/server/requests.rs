@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::calls::ActiveCall;
 use crate::catalog::show;
 use crate::error::{Error, ErrorKind};
+use crate::server::lists::List;
 use crate::server::{Call, Live, Server, Shared, State};
 
 /// Times that a server can demand input for one request.
@@ -133,7 +134,7 @@ impl Server {
         }
         let request =
             |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
-        self.shared.list(&live, "resources", request).await
+        self.shared.list(&live, List::Resources, request).await
     }
 
     /// The templates of resources; none if the server has none.
@@ -150,7 +151,7 @@ impl Server {
                 params,
             ))
         };
-        match self.shared.list(&live, "resourceTemplates", request).await {
+        match self.shared.list(&live, List::ResourceTemplates, request).await {
             // Servers with resources need not have templates.
             Err(error) if error.kind == ErrorKind::Refused => Ok(Vec::new()),
             listed => listed,
@@ -168,7 +169,7 @@ impl Server {
         }
         let request =
             |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
-        self.shared.list(&live, "prompts", request).await
+        self.shared.list(&live, List::Prompts, request).await
     }
 
     fn live(&self) -> Result<Live, Error> {
@@ -269,23 +270,29 @@ impl Shared {
         Ok(Inputs { responses: (!responses.is_empty()).then_some(responses), state })
     }
 
-    /// The pages of a list, merged.
+    /// The pages of a list, merged; from memory while they are fresh.
     async fn list(
         &self,
         live: &Live,
-        member: &str,
+        list: List,
         request: impl Fn(PaginatedRequestParams) -> ClientRequest,
     ) -> Result<Vec<Value>, Error> {
+        if let Some(kept) = self.lists.get(list) {
+            return Ok(kept.to_vec());
+        }
+        let (member, changes) = (list.member(), self.lists.changes());
         let active = ActiveCall::new(None, None, None);
         let work = async {
             let mut listed = Vec::new();
             let mut cursor = None;
+            let mut age = Duration::MAX;
             for _ in 0..MAX_PAGES {
                 let params = PaginatedRequestParams::default().with_cursor(cursor);
                 let answer = self.send(&live.peer, &active, None, request(params)).await?;
-                let (page, next) = page(&answer, member)?;
-                listed.extend(page);
-                cursor = next;
+                let page = page(&answer, member)?;
+                listed.extend(page.entries);
+                age = age.min(page.age);
+                cursor = page.next;
                 if cursor.is_none() || listed.len() > MAX_LISTED {
                     break;
                 }
@@ -300,22 +307,28 @@ impl Shared {
                 listed.truncate(MAX_LISTED);
             }
             listed.iter_mut().for_each(show);
+            self.lists.keep(list, &listed, age, changes);
             Ok(listed)
         };
         active.within(self.definition.tool_timeout, work).await
     }
 }
 
-/// The entries of a page and the cursor of the next one. The entries keep the form that they have, also
-/// when one of them is malformed.
-pub(crate) fn page(
-    answer: &ServerResult,
-    member: &str,
-) -> Result<(Vec<Value>, Option<String>), Error> {
+/// A page of a list. The entries keep the form that they have, also when one of them is malformed.
+pub(crate) struct Page {
+    pub(crate) entries: Vec<Value>,
+    /// The cursor of the next one.
+    pub(crate) next: Option<String>,
+    /// For how long the server allows it to be kept.
+    pub(crate) age: Duration,
+}
+
+pub(crate) fn page(answer: &ServerResult, member: &str) -> Result<Page, Error> {
     let mut answer = value(answer)?;
-    let cursor = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let next = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+    let age = Duration::from_millis(answer.get("ttlMs").and_then(Value::as_u64).unwrap_or(0));
     match answer.get_mut(member).map(Value::take) {
-        Some(Value::Array(entries)) => Ok((entries, cursor)),
+        Some(Value::Array(entries)) => Ok(Page { entries, next, age }),
         _ => Err(malformed(member)),
     }
 }

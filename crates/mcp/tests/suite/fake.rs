@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -183,6 +184,22 @@ impl Audience for Listener {
     }
 }
 
+struct NoKeyring;
+
+impl mcp::Keyring for NoKeyring {
+    fn read(&self, _: &Path) -> Result<Option<Vec<u8>>, String> {
+        Err("none".to_owned())
+    }
+
+    fn write(&self, _: &Path, _: &[u8]) -> Result<(), String> {
+        Err("none".to_owned())
+    }
+
+    fn delete(&self, _: &Path) -> Result<bool, String> {
+        Err("none".to_owned())
+    }
+}
+
 /// A pool of servers in memory.
 pub(crate) struct Bench {
     pub pool: Pool,
@@ -204,6 +221,7 @@ impl Bench {
             network: http_client::Network::default(),
             eras_file: folder.path().join("eras.json"),
             logins_folder: folder.path().join("logins"),
+            keyring: Arc::new(NoKeyring),
             program: ("test".to_owned(), "1".to_owned()),
             grace: Duration::from_secs(60),
         });

@@ -79,6 +79,7 @@ fn transport(name: &str, server: &McpServer, options: &Options) -> Result<Transp
                 client_id: server.oauth.client_id.clone(),
                 client_secret,
                 client_metadata_url: server.oauth.client_metadata_url.clone().map(|url| url.0),
+                ..Oauth::default()
             };
             Ok(Transport::Http(HttpServer { url: url.0.clone(), headers, bearer, oauth }))
         }

@@ -304,7 +304,9 @@ async fn an_answer_of_another_issuer_is_no_login() {
     let mut peer = server.connect().await;
     let login = json!({ "name": "web" });
     let refused = peer.refused("mcpServer/oauth/login", login.clone()).await;
-    assert!(refused.message.contains("mcp_oauth_credentials_store"), "{}", refused.message);
+    let message = &refused.message;
+    assert!(message.contains("mcp_oauth_credentials_store"), "{message}");
+    assert!(message.contains("set it to `file`"), "{message}");
     env.write_config(&text.replace("\"keyring\"", "\"file\""));
     let begun = peer.call("mcpServer/oauth/login", login).await;
     let url = begun["authorizationUrl"].as_str().unwrap().to_owned();
