@@ -71,6 +71,7 @@ pub struct McpServerStatusListParams {
     pub detail: Option<McpServerStatusDetail>,
     /// Lists the servers of this loaded thread. Experimental.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub thread_id: Option<String>,
 }
 
@@ -189,6 +190,7 @@ pub struct McpServerOauthLoginParams {
     pub timeout_secs: Option<i64>,
     /// Logs in at a server of this loaded thread. Experimental.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub thread_id: Option<String>,
 }
 

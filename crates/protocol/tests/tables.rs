@@ -112,7 +112,8 @@ const DOCUMENTED_METHODS: &[&str] = &[
 ];
 
 /// Our own, on top of those.
-const OWN_METHODS: &[&str] = &["thread/delete", "thread/items/list"];
+const OWN_METHODS: &[&str] =
+    &["mcpServer/prompt/get", "mcpServer/prompt/list", "thread/delete", "thread/items/list"];
 
 const DOCUMENTED_SERVER_REQUESTS: &[&str] = &[
     "account/hostedAuthTokens/refresh",
@@ -219,6 +220,7 @@ const EXPERIMENTAL: &[&str] = &[
     "fuzzyFileSearch/session",
     "item/tool/call",
     "item/tool/requestUserInput",
+    "mcpServer/prompt/",
     "memory/reset",
     "mock/experimentalMethod",
     "modelProvider/capabilities/read",

@@ -1701,8 +1701,6 @@ export interface McpServerOauthLoginCompletedNotification {
 export interface McpServerOauthLoginParams {
   name: string;
   scopes?: Array<string> | null;
-  /** Logs in at a server of this loaded thread. Experimental. */
-  threadId?: string | null;
   timeoutSecs?: number | null;
 }
 
@@ -1753,8 +1751,6 @@ export interface McpServerStatusListParams {
   /** `full` when absent. */
   detail?: McpServerStatusDetail | null;
   limit?: number | null;
-  /** Lists the servers of this loaded thread. Experimental. */
-  threadId?: string | null;
 }
 
 /** A page of servers. */
