@@ -229,7 +229,7 @@ async fn log_in(
     let mut server = LocalServer::start(environment, "cli").await?;
     let mut reports = Reports::default();
     let scopes = Some(scopes).filter(|scopes| !scopes.is_empty());
-    let params = McpServerOauthLoginParams { name, scopes, timeout_secs: None };
+    let params = McpServerOauthLoginParams { name, scopes, timeout_secs: None, thread_id: None };
     let begun = server.call::<protocol::McpServerOauthLogin>(&params, &mut reports).await?;
     eprint(format_args!("agentd: open this address in a browser on this machine:"));
     print(format_args!("{}", begun.authorization_url))?;
