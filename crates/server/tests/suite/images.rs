@@ -368,3 +368,23 @@ async fn links_that_could_be_read_on_their_way_are_refused_wherever_they_come_fr
         }
     }
 }
+
+#[tokio::test]
+async fn a_link_that_could_be_read_on_its_way_fails_the_call_of_a_clients_tool() {
+    let env =
+        TestEnvironment::with_responses(json!([calls("camera", json!({})), says("Seen.")])).await;
+    let server = env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let tool = json!({ "name": "camera", "description": "Takes a picture.",
+        "inputSchema": { "type": "object" } });
+    let thread = peer.start_thread(json!({ "dynamicTools": [tool] })).await;
+    let turn = peer.start_turn(&thread, "Look.").await;
+    let asked = peer.asked("item/tool/call").await;
+    let items = json!([{ "type": "inputImage", "imageUrl": "http://h.example/a.png" }]);
+    peer.answer(&asked, json!({ "contentItems": items, "success": true })).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    let last = env.model().raw_requests().pop().unwrap();
+    let why =
+        "the client could not run this tool, an image cannot have a `http:` URL: give a `data:`";
+    assert!(last.contains(why), "{last}");
+}
