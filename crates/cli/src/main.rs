@@ -191,7 +191,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Logout(arguments) => runtime.block_on(login::logout(arguments, environment()?)),
         Command::Mcp(arguments) => runtime.block_on(mcp_command::run(arguments, environment()?)),
         Command::McpServer(arguments) => {
-            runtime.block_on(mcp_server::run(arguments, environment()?))
+            runtime.block_on(mcp_server::run(arguments, environment()?, given))
         }
         Command::ModelServer(arguments) => {
             runtime.block_on(model_server::run(arguments, environment))

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hyper::http::request::Parts;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, CustomRequest, CustomResult,
@@ -15,6 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
+use crate::http::Session;
 use crate::outcome::Outcome;
 use crate::question::Reply;
 use crate::suspended::SuspendedCall;
@@ -83,6 +85,11 @@ impl Handler {
         if client == AskedClient::Later && !asks.is_empty() {
             return Ok(self.suspend(SuspendedCall { turn, asks, tool, arguments }));
         }
+        // Of a session over HTTP, which can end before the server does.
+        let session =
+            context.extensions.get::<Parts>().and_then(|head| head.extensions.get::<Session>());
+        let _running = session.map(Session::call);
+        let gone = session.map_or(&self.gone, Session::gone).clone();
         let mut reporter = Reporter::new(&context);
         let mut questions = Questions::default();
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
@@ -93,7 +100,7 @@ impl Handler {
                 biased;
                 // Dropping the turn interrupts it.
                 () = context.ct.cancelled() => return Err(cancelled()),
-                () = self.gone.cancelled(), if !is_gone => {
+                () = gone.cancelled(), if !is_gone => {
                     is_gone = true;
                     turn.interrupt();
                 }
@@ -101,7 +108,7 @@ impl Handler {
                     tokio::select! {
                         () = reporter.report(text) => heartbeat.reset(),
                         () = context.ct.cancelled() => return Err(cancelled()),
-                        () = self.gone.cancelled() => {}
+                        () = gone.cancelled() => {}
                     }
                 }
                 event = turn.events.recv() => match event {
@@ -130,7 +137,7 @@ impl Handler {
                     tokio::select! {
                         () = alive => {}
                         () = context.ct.cancelled() => return Err(cancelled()),
-                        () = self.gone.cancelled() => {}
+                        () = gone.cancelled() => {}
                     }
                 }
             }
@@ -202,11 +209,16 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
-        if matches!(method.as_str(), "initialize" | "tools/call" | "tools/list" | "server/discover")
-        {
+        let is_known = match method.as_str() {
+            // The revision without a handshake does not have the method.
+            "initialize" => !is_modern(&context),
+            "tools/call" | "tools/list" | "server/discover" => true,
+            _ => false,
+        };
+        if is_known {
             let message =
                 format!("{method}: the parameters do not have the shape of this method's");
             return Err(ErrorData::invalid_params(message, None));
@@ -235,12 +247,16 @@ impl AskedClient {
         if !context.client_capabilities().is_some_and(|capabilities| takes_forms(&capabilities)) {
             return Self::Never;
         }
-        let version = context.protocol_version();
-        match version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+        match is_modern(context) {
             true => Self::Later,
             false => Self::AtOnce,
         }
     }
+}
+
+/// Whether the request is of the revision without a handshake.
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
 /// An empty capability stands for forms.

@@ -11,6 +11,7 @@
 mod agent;
 mod arguments;
 mod handler;
+mod http;
 mod outcome;
 mod progress;
 mod question;
@@ -20,4 +21,5 @@ mod tools;
 mod turn;
 
 pub use agent::{Agent, Random};
+pub use http::serve_http;
 pub use stdio::serve_stdio;

@@ -130,7 +130,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
                 Ok(Some(message)) if self.admits(&message) => return Some(message),
                 Ok(_) => {}
                 Err((id, error)) => {
-                    self.unsent = line(&ServerJsonRpcMessage::error(error, id)).ok()
+                    self.unsent = line(&ServerJsonRpcMessage::error(error, id)).ok();
                 }
             }
         }

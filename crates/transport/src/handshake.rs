@@ -58,6 +58,33 @@ pub(crate) enum Verdict {
     Upgrade(TextResponse),
 }
 
+impl Admission {
+    /// The refusal of a plain HTTP request over TCP; `None` when it may be served. `local` is the address
+    /// that it arrived at. The checks are those of WebSocket clients, but a page may reach the server that it
+    /// came from.
+    pub fn refusal<B>(&self, request: &Request<B>, local: IpAddr) -> Option<Response<Full<Bytes>>> {
+        let headers = request.headers();
+        let admitted = check_host(request, local, self).and_then(|()| {
+            if !is_same_origin(headers) {
+                check_origin(headers, false, self)?;
+            }
+            if self.auth.admits(token(headers, &[])?.as_deref()) {
+                return Ok(());
+            }
+            Err(Refusal::unauthorized("unauthorized: send a valid bearer token\n"))
+        });
+        admitted.err().map(Refusal::response)
+    }
+}
+
+/// Whether the request comes from a page of the host that it names, over HTTP.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
+    let host = origin.as_bytes().strip_prefix(b"http://");
+    host.is_some_and(|origin| headers.get(HOST).is_some_and(|host| origin == host.as_bytes()))
+}
+
 /// Judges a request by its head.
 pub(crate) fn judge<B>(request: &Request<B>, via: Via, admission: &Admission) -> Verdict {
     match check(request, via, admission) {

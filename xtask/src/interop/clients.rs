@@ -1,7 +1,8 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
 //! against `agentd gateway` with the offline model behind it, and their stream parsers against
 //! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; a
-//! login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client.
+//! login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
+//! and as a server.
 
 mod agent;
 mod gateway;
@@ -47,16 +48,22 @@ pub(crate) fn check_login(root: &Path) -> steps::Outcome {
     check_clients(root, service.map(|service| [service]), agent::run)
 }
 
-/// The official conformance suite of MCP clients. Skipped where it cannot be installed.
+/// The official conformance suite of MCP, against the client and the server. Skipped where it cannot be
+/// installed.
 pub(crate) fn check_mcp(root: &Path) -> steps::Outcome {
-    let suite = tools::install_javascript(root, &target(root), &tools::MCP);
-    check_clients(root, suite.map(|suite| [suite]), agent::run)
+    let suite = |kit| tools::install_javascript(root, &target(root), kit);
+    check_clients(root, suite(&tools::MCP).map(|suite| [suite]), |root, clients| {
+        let mut outcomes = agent::run(root, clients)?;
+        // The scripts share a folder, in which the second replaces the first.
+        outcomes.extend(agent::run(root, &[suite(&tools::MCP_SERVER)?])?);
+        Ok(outcomes)
+    })
 }
 
 fn check_clients<const N: usize>(
     root: &Path,
     installed: Result<[Client; N]>,
-    run: fn(&Path, &[Client]) -> Result<Vec<Outcome>>,
+    run: impl Fn(&Path, &[Client]) -> Result<Vec<Outcome>>,
 ) -> steps::Outcome {
     let clients = match installed {
         Ok(clients) => clients,

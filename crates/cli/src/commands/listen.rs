@@ -14,7 +14,7 @@ use crate::environment::Environment;
 /// Who may connect over TCP.
 #[derive(clap::Args)]
 pub(crate) struct AccessArguments {
-    /// How WebSocket clients authenticate; required on addresses that other machines can reach
+    /// How clients over TCP authenticate; required on addresses that other machines can reach
     #[arg(long, value_name = "MODE", value_enum)]
     ws_auth: Option<Mode>,
     /// The file that holds the token of `capability-token` (absolute; readable by its owner alone)

@@ -51,6 +51,8 @@ pub(crate) const MCP: Kit = Kit {
     folder: "mcp-conformance",
     alone: false,
 };
+/// The same suite, and a script that runs it against the server.
+pub(crate) const MCP_SERVER: Kit = Kit { scripts: "crates/mcp-server/tests/conformance", ..MCP };
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 

@@ -1,0 +1,221 @@
+//! `agentd mcp-server --listen` from outside: streamable HTTP in both eras, and who may connect.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use common::{PATIENCE, Running, TestEnvironment, stderr};
+use serde_json::{Value, json};
+
+const MODERN: &str = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n";
+
+/// A server, and where it listens.
+struct Http {
+    server: Running,
+    address: String,
+}
+
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The last message: the body, or the last event.
+    fn message(&self) -> Value {
+        let lines = self.body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+        let last = lines.filter(|line| line.starts_with('{')).next_back();
+        serde_json::from_str(last.unwrap_or_else(|| panic!("{}\n{}", self.head, self.body)))
+            .unwrap()
+    }
+}
+
+impl Http {
+    fn start(env: &TestEnvironment, responses: &Value, flags: &[&str]) -> Self {
+        let model = format!("model={:?}", env.script(responses));
+        let offline = r#"model_provider="offline""#;
+        let listen = ["mcp-server", "--listen", "http://127.0.0.1:0", "-c", offline, "-c", &model];
+        let server = Running::start(&mut env.agentd(&[&listen[..], flags].concat()));
+        let line = server.line_with("listening on http://");
+        let address = line.trim_start_matches("listening on http://").trim_end_matches("/mcp");
+        Self { address: address.to_owned(), server }
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
+        let host = if headers.contains("Host: ") {
+            String::new()
+        } else {
+            format!("Host: {}\r\n", self.address)
+        };
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\n{host}{headers}Accept: application/json, text/event-stream\r\n\
+             Content-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // A refused body is not read to its end.
+        let _ = stream.write_all(body.as_bytes());
+        stream
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
+        let mut answer = Vec::new();
+        // A server that refuses a body may reset the connection behind its answer.
+        let _ = self.send(method, path, headers, body).read_to_end(&mut answer);
+        let text = String::from_utf8(answer).unwrap();
+        let (head, body) =
+            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+        let status = head.get(9..12).unwrap().parse().unwrap();
+        Reply { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    fn post(&self, headers: &str, body: &Value) -> Reply {
+        self.request("POST", "/mcp", headers, &body.to_string())
+    }
+
+    fn end(self) {
+        self.server.signal("TERM");
+        let (status, rest) = self.server.end_with_input_open();
+        assert!(status.success() && rest.is_empty(), "{status}: {rest:?}");
+    }
+}
+
+fn message(id: i64, method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+fn hello() -> Value {
+    let client = json!({ "name": "test", "version": "1" });
+    let params =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    message(0, "initialize", &params)
+}
+
+/// A call with the metadata of 2026-07-28, and its headers.
+fn modern(tool: &str, arguments: &Value) -> (String, Value) {
+    let meta = json!({
+        "progressToken": "p",
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+    (format!("{MODERN}Mcp-Name: {tool}\r\n"), message(1, "tools/call", &params))
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn a_client_with_a_handshake_has_a_session() {
+    let env = TestEnvironment::new();
+    let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &[]);
+    let opened = http.post("", &hello());
+    assert_eq!(opened.message()["result"]["protocolVersion"], "2025-11-25");
+    let session = opened.header("mcp-session-id").unwrap();
+    let headers = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(http.post(&headers, &initialized).status, 202);
+    let params = json!({ "name": "agent", "arguments": { "prompt": "hi" } });
+    let called = http.post(&headers, &message(2, "tools/call", &params));
+    assert_eq!(text(&called.message()), "Hello.", "{}", called.body);
+    assert!(http.request("DELETE", "/mcp", &headers, "").status < 300);
+    assert_eq!(http.post(&headers, &message(3, "tools/list", &json!({}))).status, 404);
+    http.end();
+}
+
+#[test]
+fn a_client_without_a_handshake_needs_no_session() {
+    let env = TestEnvironment::new();
+    let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &[]);
+    let (headers, call) = modern("agent", &json!({ "prompt": "hi" }));
+    let called = http.post(&headers, &call);
+    assert_eq!((called.status, text(&called.message())), (200, "Hello."), "{}", called.body);
+    assert_eq!(called.header("mcp-session-id"), None);
+    let other = headers.replace("Mcp-Name: agent", "Mcp-Name: other");
+    let refused = http.post(&other, &call);
+    assert_eq!((refused.status, &refused.message()["error"]["code"]), (400, &json!(-32020)));
+    http.end();
+}
+
+#[test]
+fn closing_the_request_interrupts_the_turn() {
+    let env = TestEnvironment::new();
+    let script = json!([
+        { "steps": [{ "message": "Ready." }] },
+        { "steps": [{ "message": "Waiting." }, "idle"] },
+        { "steps": [{ "message": "Again." }] },
+    ]);
+    let http = Http::start(&env, &script, &[]);
+    let (headers, call) = modern("agent", &json!({ "prompt": "a" }));
+    let thread =
+        http.post(&headers, &call).message()["result"]["structuredContent"]["threadId"].clone();
+    let (headers, reply) = modern("agent-reply", &json!({ "threadId": thread, "prompt": "b" }));
+    let mut stream = http.send("POST", "/mcp", &headers, &reply.to_string());
+    let mut seen = String::new();
+    let mut piece = [0; 4096];
+    while !seen.contains("Waiting.") {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "{seen}");
+        seen.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    assert!(
+        text(&http.post(&headers, &reply).message()).contains("another call works on the thread")
+    );
+    drop(stream);
+    let again = std::iter::repeat_with(|| http.post(&headers, &reply).message())
+        .find(|answer| !text(answer).contains("another call works"));
+    assert_eq!(text(&again.unwrap()), "Again.");
+    http.end();
+}
+
+#[test]
+fn requests_of_others_are_refused() {
+    let env = TestEnvironment::new();
+    let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &[]);
+    let status = |method: &str, path: &str, headers: &str, body: &str| {
+        http.request(method, path, headers, body).status
+    };
+    let hello = hello().to_string();
+    assert_eq!(status("POST", "/mcp", "Host: evil.example\r\n", &hello), 403);
+    assert_eq!(status("POST", "/mcp", "Origin: http://evil.example\r\n", &hello), 403);
+    let own = format!("Origin: http://{}\r\n", http.address);
+    assert_eq!(status("POST", "/mcp", &own, &hello), 200);
+    assert_eq!(status("POST", "/", "", &hello), 404);
+    assert_eq!(status("PUT", "/mcp", "", &hello), 405);
+    assert_eq!(status("POST", "/mcp", "", &"x".repeat((8 << 20) + 1)), 413);
+    assert!(matches!(status("POST", "/mcp", "", "garbage"), 400..=499));
+    assert_eq!(status("POST", "/mcp", "", &hello), 200, "the server goes on");
+    http.end();
+}
+
+#[test]
+fn other_machines_need_a_token() {
+    let env = TestEnvironment::new();
+    let open = env.run(&["mcp-server", "--listen", "http://0.0.0.0:0"]);
+    assert_eq!(open.status.code(), Some(2));
+    assert!(stderr(&open).contains("--ws-auth capability-token"), "{}", stderr(&open));
+    let wrong = env.run(&["mcp-server", "--listen", "127.0.0.1:1"]);
+    assert!(stderr(&wrong).contains("give `http://IP:PORT`"), "{}", stderr(&wrong));
+
+    // The SHA-256 of `token`.
+    let hash = "3c469e9d6c5875d37a43f353d4f88e61fcf812c66eee3457465a40b0da4153e0";
+    let flags = ["--ws-auth", "capability-token", "--ws-token-sha256", hash];
+    let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &flags);
+    let status = |headers: &str| http.post(headers, &hello()).status;
+    assert_eq!(status(""), 401);
+    assert_eq!(status("Authorization: Bearer other\r\n"), 401);
+    assert_eq!(status("Authorization: Bearer token\r\n"), 200);
+    http.end();
+}
