@@ -12,12 +12,10 @@ use serde_json::{Value, json};
 use crate::port::fragment::{Fragment, Head, Mark};
 use crate::port::item::{ToolContent, UserContent};
 use crate::port::prompt::{Prompt, PromptInput, weight};
-use crate::port::tool_set::FoundTool;
+use crate::port::tool_set::{FoundTool, SearchTool};
 use call_ids::CallIds;
 pub(crate) use call_ids::{with_call_id, with_unique_calls};
-pub(crate) use loaded_tools::{
-    LoadedTools, compacted as compacted_searches, failed_search, searches_as_functions,
-};
+pub(crate) use loaded_tools::{LoadedTools, compacted as compacted_searches, failed_search};
 
 /// The model's history in memory.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +65,14 @@ impl History {
     pub(crate) fn input(&self) -> PromptInput {
         let items = self.fragments.iter().map(|fragment| fragment.text.clone()).collect();
         PromptInput::weighed(items, self.weight)
+    }
+
+    /// The input of a request, made of this history, for a model with this kind of search.
+    pub(crate) fn understood(&self, input: PromptInput, search: SearchTool) -> PromptInput {
+        if search == SearchTool::Function && self.loaded.has_native() {
+            return PromptInput::new(loaded_tools::searches_as_functions(input.into_items()));
+        }
+        input
     }
 
     pub(crate) fn push(&mut self, fragment: Fragment) {

@@ -206,8 +206,8 @@ async fn a_refused_request_keeps_its_place() {
     permit.report(Some(&requests(2, 0, 6)));
     permit.refused(Some(Duration::from_secs(6)));
     drop(permit);
-    for number in 1..4 {
-        drop(order.join(number, &arrivals[number]));
+    for (number, arrival) in arrivals.iter().enumerate().skip(1) {
+        drop(order.join(number, arrival));
     }
     let outlook = Outlook { wait: Duration::from_secs(12), ahead: 3 };
     tokio::task::yield_now().await;
@@ -255,7 +255,8 @@ async fn a_request_that_is_withdrawn_and_made_anew_keeps_its_place() {
     let anew = order.join(0, &arrivals[0]);
     assert_eq!(order.requests.queue.outlook(1, &arrivals[2]).ahead, 2);
     let (anew, second) = tokio::join!(anew, second);
-    (anew.unwrap(), second.unwrap());
+    anew.unwrap();
+    second.unwrap();
     let seconds = |(number, wait): &(usize, Duration)| (*number, wait.as_secs());
     let sent: Vec<_> = order.sent.lock().unwrap().iter().map(seconds).collect();
     assert_eq!(sent, [(0, 3), (1, 6)]);

@@ -37,7 +37,7 @@ impl LoadedTools {
     }
 
     /// Whether there are searches of the provider's kind.
-    pub(crate) fn has_native(&self) -> bool {
+    pub(super) fn has_native(&self) -> bool {
         self.has_native
     }
 
@@ -81,7 +81,7 @@ fn is_native(kind: &str) -> bool {
 /// The items of a request to a model that is offered the search as a function: searches of the
 /// provider's kind, which another model made, become calls of it. Those that the provider carried out
 /// itself are left out.
-pub(crate) fn searches_as_functions(items: Vec<Arc<str>>) -> Vec<Arc<str>> {
+pub(super) fn searches_as_functions(items: Vec<Arc<str>>) -> Vec<Arc<str>> {
     items.into_iter().filter_map(search_as_function).collect()
 }
 

@@ -5,16 +5,15 @@
 //! model servers count their calls from zero in each response.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::response::MAX_SHOWN;
-use super::{Request, Turn};
 use crate::calls::Called;
-use crate::history::{self, CallKind, is_output};
+use crate::history::{CallKind, is_output};
 use crate::port::model::ModelItem;
 use crate::port::tool_set::TOOL_SEARCH;
 use crate::processes::output;
-use crate::thread::Thread;
+
+/// Bytes shown of a call that only the provider knows.
+const MAX_SHOWN: usize = 4_096;
 
 /// The calls of the current response and of its tries that were cut, by the provider's id.
 #[derive(Default)]
@@ -29,7 +28,7 @@ struct Received {
 }
 
 /// What a call is to those before it.
-enum Occurrence {
+pub(super) enum Occurrence {
     New,
     /// It must not run; the clients are shown the reason, once for each id.
     Repeated(Option<String>),
@@ -37,7 +36,7 @@ enum Occurrence {
 
 impl ReceivedCalls {
     /// Takes a call of the try `sample`. Calls without an id cannot be told apart: each is new.
-    fn receive(&mut self, sample: u64, call_id: &str, call: &ModelItem) -> Occurrence {
+    pub(super) fn receive(&mut self, sample: u64, call_id: &str, call: &ModelItem) -> Occurrence {
         if call_id.is_empty() {
             return Occurrence::New;
         }
@@ -65,69 +64,8 @@ impl ReceivedCalls {
     }
 }
 
-impl Turn {
-    /// The item as it enters the history: with a call id that no other call there has. `None` for a
-    /// call that the provider sent before.
-    pub(super) fn admit_item(
-        &mut self,
-        index: usize,
-        raw: &Arc<str>,
-        mut item: ModelItem,
-        thread: &mut Thread,
-    ) -> Option<(Arc<str>, ModelItem)> {
-        let Request::Streaming(sample) = &mut self.request else { return None };
-        let Some(id) = call_id(&mut item).cloned() else {
-            return Some((raw.clone(), item));
-        };
-        match self.received_calls.receive(sample.number(), &id, &item) {
-            Occurrence::New => {
-                let Some(new) = self.history(thread).call_ids().replacement(&id) else {
-                    return Some((raw.clone(), item));
-                };
-                let raw = history::with_call_id(raw, &new);
-                call_id(&mut item)?.clone_from(&new);
-                Some((raw, item))
-            }
-            Occurrence::Repeated(reason) => {
-                sample.replace(index, &mut thread.cx);
-                // The model learns from the output of the first one how that ended.
-                self.again = true;
-                if let Some(reason) = reason {
-                    self.show_repeated_call(raw, item, &reason, thread);
-                }
-                None
-            }
-        }
-    }
-
-    fn show_repeated_call(&self, raw: &str, item: ModelItem, reason: &str, thread: &mut Thread) {
-        let called = match item {
-            ModelItem::FunctionCall { call_id, name, arguments } => {
-                Called { call_id, kind: CallKind::Function, name, input: arguments }
-            }
-            ModelItem::CustomToolCall { call_id, name, input } => {
-                Called { call_id, kind: CallKind::Custom, name, input }
-            }
-            ModelItem::ToolSearchCall { call_id, arguments } => Called {
-                call_id,
-                kind: CallKind::ToolSearch,
-                name: TOOL_SEARCH.to_owned(),
-                input: arguments,
-            },
-            ModelItem::Other { kind, call_id } => Called {
-                call_id: call_id.unwrap_or_default(),
-                kind: CallKind::Other(kind.clone()),
-                name: kind,
-                input: output::shorten(raw, MAX_SHOWN),
-            },
-            _ => return,
-        };
-        self.show_rejected_call(&called, reason, thread);
-    }
-}
-
 /// The id of a call whose output the model waits for.
-fn call_id(item: &mut ModelItem) -> Option<&mut String> {
+pub(super) fn call_id(item: &mut ModelItem) -> Option<&mut String> {
     match item {
         ModelItem::FunctionCall { call_id, .. }
         | ModelItem::CustomToolCall { call_id, .. }
@@ -139,4 +77,28 @@ fn call_id(item: &mut ModelItem) -> Option<&mut String> {
         | ModelItem::WebSearch { .. }
         | ModelItem::ImageGeneration(_) => None,
     }
+}
+
+/// The call that an item is, as it is shown.
+pub(super) fn called(item: ModelItem, raw: &str) -> Option<Called> {
+    Some(match item {
+        ModelItem::FunctionCall { call_id, name, arguments } => {
+            Called { call_id, kind: CallKind::Function, name, input: arguments }
+        }
+        ModelItem::CustomToolCall { call_id, name, input } => {
+            Called { call_id, kind: CallKind::Custom, name, input }
+        }
+        ModelItem::ToolSearchCall { call_id, arguments } => {
+            let name = TOOL_SEARCH.to_owned();
+            Called { call_id, kind: CallKind::ToolSearch, name, input: arguments }
+        }
+        ModelItem::Other { kind, call_id } => {
+            let (call_id, input) = (call_id?, output::shorten(raw, MAX_SHOWN));
+            Called { call_id, kind: CallKind::Other(kind.clone()), name: kind, input }
+        }
+        ModelItem::Message { .. }
+        | ModelItem::Reasoning { .. }
+        | ModelItem::WebSearch { .. }
+        | ModelItem::ImageGeneration(_) => return None,
+    })
 }

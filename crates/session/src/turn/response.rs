@@ -5,9 +5,10 @@ use std::sync::Arc;
 use http_client::retry::Wait;
 
 use super::compaction::Compaction;
+use super::received_calls::{Occurrence, call_id, called};
 use super::{Kind, Request, Turn, review};
 use crate::calls::Called;
-use crate::history::{self, CallKind, History};
+use crate::history::{self, CallKind};
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
@@ -17,7 +18,7 @@ use crate::port::model::{
 };
 use crate::port::prompt::{Prompt, PromptInput};
 use crate::port::tool::ToolError;
-use crate::port::tool_set::{SearchTool, TOOL_SEARCH};
+use crate::port::tool_set::TOOL_SEARCH;
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
 use crate::sample::{ReasoningPart, Sample, TooLong, UNFINISHED};
@@ -25,7 +26,7 @@ use crate::thread::Thread;
 use crate::tools::{self, RejectedCall, ToolCall};
 
 /// Bytes shown of an item that only the provider knows.
-pub(super) const MAX_SHOWN: usize = 4_096;
+const MAX_SHOWN: usize = 4_096;
 /// Bytes shown of the name of a tool.
 const MAX_SHOWN_NAME: usize = 128;
 
@@ -58,7 +59,8 @@ impl Turn {
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => None,
         };
         let history = review.map_or(thread.conversation.history(), |review| review.history());
-        let input = understood(history.input(), history, thread);
+        let search = thread.configuration.offer().tools().search;
+        let input = history.understood(history.input(), search);
         let (is_review, has_goal) = (review.is_some(), thread.goal.is_open());
         let tools = thread.configuration.offered(is_review, has_goal, history.loaded_tools());
         let configuration = &thread.configuration;
@@ -193,6 +195,40 @@ impl Turn {
         Ok(())
     }
 
+    /// The item as it enters the history: with a call id that no other call there has. `None` for a
+    /// call that the provider sent before.
+    fn admit_item(
+        &mut self,
+        index: usize,
+        raw: &Arc<str>,
+        mut item: ModelItem,
+        thread: &mut Thread,
+    ) -> Option<(Arc<str>, ModelItem)> {
+        let Request::Streaming(sample) = &mut self.request else { return None };
+        let Some(id) = call_id(&mut item).cloned() else {
+            return Some((raw.clone(), item));
+        };
+        match self.received_calls.receive(sample.number(), &id, &item) {
+            Occurrence::New => {
+                let Some(new) = self.history(thread).call_ids().replacement(&id) else {
+                    return Some((raw.clone(), item));
+                };
+                let raw = history::with_call_id(raw, &new);
+                call_id(&mut item)?.clone_from(&new);
+                Some((raw, item))
+            }
+            Occurrence::Repeated(reason) => {
+                sample.replace(index, &mut thread.cx);
+                // The model learns from the output of the first one how that ended.
+                self.again = true;
+                if let (Some(reason), Some(called)) = (reason, called(item, raw)) {
+                    self.show_rejected_call(&called, &reason, thread);
+                }
+                None
+            }
+        }
+    }
+
     fn call(
         &mut self,
         called: Called,
@@ -220,7 +256,7 @@ impl Turn {
         self.calls.push_answered(number, called, message);
     }
 
-    pub(super) fn show_rejected_call(&self, called: &Called, message: &str, thread: &mut Thread) {
+    fn show_rejected_call(&self, called: &Called, message: &str, thread: &mut Thread) {
         let is_json = called.kind != CallKind::Custom;
         let arguments = is_json.then(|| serde_json::from_str(&called.input).ok()).flatten();
         let cwd = &thread.configuration.settings().cwd;
@@ -364,7 +400,8 @@ impl Turn {
     pub(super) fn request_summary(&mut self, thread: &mut Thread) {
         let Some(compaction) = &mut self.compaction else { return };
         let input = PromptInput::new(compaction.request(thread));
-        let input = understood(input, thread.conversation.history(), thread);
+        let search = thread.configuration.offer().tools().search;
+        let input = thread.conversation.history().understood(input, search);
         let has_tools = compaction.has_tools();
         let sample = self.new_sample(thread);
         let mut prompt = Prompt { input, ..self.prompt(None, thread) };
@@ -454,13 +491,4 @@ impl Turn {
             thread.cx.item_completed(&self.view.id, item);
         }
     }
-}
-
-/// The input of a request, of this history, as the model understands it.
-fn understood(input: PromptInput, history: &History, thread: &Thread) -> PromptInput {
-    let search = thread.configuration.offer().tools().search;
-    if search == SearchTool::Function && history.loaded_tools().has_native() {
-        return PromptInput::new(history::searches_as_functions(input.into_items()));
-    }
-    input
 }

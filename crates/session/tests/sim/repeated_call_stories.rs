@@ -18,14 +18,16 @@ fn run(responses: Vec<Response>) -> Simulation {
 }
 
 fn ran(sim: &Simulation) -> Vec<&str> {
-    let script = |effect| match effect {
-        &Effect::Run { ref spec, .. } => match &spec.request {
-            ToolRequest::Script { script, .. } => Some(script.as_str()),
-            other => panic!("{other:?}"),
-        },
+    let requests = sim.effects.iter().filter_map(|effect| match effect {
+        Effect::Run { spec, .. } => Some(&spec.request),
         _ => None,
-    };
-    sim.effects.iter().filter_map(script).collect()
+    });
+    let mut scripts = Vec::new();
+    for request in requests {
+        let ToolRequest::Script { script, .. } = request else { panic!("{request:?}") };
+        scripts.push(script.as_str());
+    }
+    scripts
 }
 
 /// The ids of the calls in the last request: different ones, each with one output.
