@@ -1,8 +1,11 @@
 //! Questions of MCP servers that are open while clients come and go, and while their thread ends.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use crate::mcp_servers::{Bench, call};
+use crate::{calls, says};
 
 const ASKED: &str = "mcpServer/elicitation/request";
 
@@ -68,4 +71,28 @@ async fn a_question_is_cancelled_with_its_thread() {
     peer.response(archived).await.unwrap();
     let done = peer.response(id).await.unwrap();
     assert_eq!(done["content"][0]["text"], r#"{"action":"cancel"}"#);
+}
+
+/// The turn may take 2 s; its user takes 3.
+#[tokio::test]
+async fn a_turn_that_waits_for_an_answer_shows_it_and_uses_no_time() {
+    let responses = json!([calls("mcp__one__ask", json!({})), says("Done.")]);
+    let keys = "default_tools_approval_mode = \"approve\"";
+    let mut bench = Bench::with_responses(responses, keys).await;
+    bench.env.config_overrides.push("agents.max_total_seconds=2".to_owned());
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let is_ready = |status: &Value| status["name"] == "one" && status["status"] == "ready";
+    peer.expect_where("mcpServer/startupStatus/updated", is_ready).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(ASKED).await;
+    assert_eq!(asked.params["turnId"], turn.as_str());
+    let flags = |flags: Value| move |changed: &Value| changed["status"]["activeFlags"] == flags;
+    peer.expect_where("thread/status/changed", flags(json!(["waitingOnUserInput"]))).await;
+    // tidy: sleep the budget is of real seconds
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    peer.answer(&asked, json!({ "action": "decline" })).await;
+    peer.expect_where("thread/status/changed", flags(json!([]))).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
 }

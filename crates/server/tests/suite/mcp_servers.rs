@@ -57,7 +57,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// `keys`: further keys of the entry.
     pub(crate) async fn new(keys: &str) -> Self {
-        let mut env = TestEnvironment::with_responses(json!([says("One.")])).await;
+        Self::with_responses(json!([says("One.")]), keys).await
+    }
+
+    pub(crate) async fn with_responses(responses: Value, keys: &str) -> Self {
+        let mut env = TestEnvironment::with_responses(responses).await;
         env.variables.push(("MY_TOKEN".into(), "secret".into()));
         env.variables.push(("PASSED".into(), "too".into()));
         let (script, log) = (env.root().join("server.sh"), env.root().join("server.log"));
