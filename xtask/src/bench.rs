@@ -15,6 +15,7 @@ mod idle_clients;
 mod load;
 mod long_request;
 mod long_thread;
+mod mcp;
 pub(crate) mod model_server;
 mod options;
 mod overload;
@@ -51,6 +52,7 @@ const SCENARIOS: &[Scenario] = &[
     delta::SCENARIO,
     tool::SCENARIO,
     agents::SCENARIO,
+    mcp::SCENARIO,
     exec::SCENARIO,
     exec::SOAK,
     streams::SCENARIO,
