@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "login service", when: InTurn, check: clients::check_login },
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
+    Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
 ];
 
 /// A step's name, and what writes its page.

@@ -60,6 +60,12 @@ pub(crate) fn check_mcp(root: &Path) -> steps::Outcome {
     })
 }
 
+/// MCP servers of other people in turns.
+pub(crate) fn check_mcp_servers(root: &Path) -> steps::Outcome {
+    let servers = tools::install_servers(root, &target(root), &tools::MCP_SERVERS);
+    check_clients(root, servers.map(|servers| [servers]), agent::run)
+}
+
 fn check_clients<const N: usize>(
     root: &Path,
     installed: Result<[Client; N]>,

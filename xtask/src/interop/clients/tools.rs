@@ -53,6 +53,13 @@ pub(crate) const MCP: Kit = Kit {
 };
 /// The same suite, and a script that runs it against the server.
 pub(crate) const MCP_SERVER: Kit = Kit { scripts: "crates/mcp-server/tests/conformance", ..MCP };
+/// MCP servers in both languages, and a script of JavaScript that has the agent use them.
+pub(crate) const MCP_SERVERS: Kit = Kit {
+    scripts: "crates/mcp/tests/servers",
+    versions: "crates/mcp/tests/servers",
+    folder: "mcp-servers",
+    alone: false,
+};
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 
@@ -62,12 +69,15 @@ pub(crate) struct Client {
     program: PathBuf,
     script: PathBuf,
     folder: PathBuf,
+    /// For its environment.
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Client {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(&self.script).current_dir(&self.folder);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // Settings of whoever runs this would lead the clients elsewhere.
         for name in ["BASE_URL", "API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "LOG"] {
             command.env_remove(format!("OPENAI_{name}"));
@@ -110,6 +120,14 @@ pub(crate) fn install(root: &Path, target: &Path, kit: &Kit) -> Result<[Client; 
     Ok([python, javascript.context("the JavaScript client")?])
 }
 
+/// As [`install`], for servers in Python that the script of JavaScript starts.
+pub(crate) fn install_servers(root: &Path, target: &Path, kit: &Kit) -> Result<Client> {
+    let [python, javascript] = install(root, target, kit)?;
+    let server = root.join(kit.scripts).join("server.py");
+    let variables = vec![("PYTHON", python.program), ("SERVER", server)];
+    Ok(Client { variables, ..javascript })
+}
+
 /// As [`install`], for a kit of JavaScript alone.
 pub(crate) fn install_javascript(root: &Path, target: &Path, kit: &Kit) -> Result<Client> {
     check()?;
@@ -132,7 +150,8 @@ fn python(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {
         run(Program::new(&program, &install))
     })?;
     let script = root.join(kit.scripts).join("client.py");
-    Ok(Client { language: "Python", program, script, folder: folder.to_owned() })
+    let (folder, variables) = (folder.to_owned(), Vec::new());
+    Ok(Client { language: "Python", program, script, folder, variables })
 }
 
 fn javascript(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {
@@ -151,7 +170,8 @@ fn javascript(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {
     // Modules are looked for from where the script is.
     let script = folder.join("client.mjs");
     std::fs::copy(root.join(kit.scripts).join("client.mjs"), &script)?;
-    Ok(Client { language: "JavaScript", program: "node".into(), script, folder: folder.to_owned() })
+    let (folder, variables) = (folder.to_owned(), Vec::new());
+    Ok(Client { language: "JavaScript", program: "node".into(), script, folder, variables })
 }
 
 /// Does it, unless it was done for the same before.
@@ -197,7 +217,7 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        for kit in [GATEWAY, STREAMS, AGENT, LOGIN, MCP] {
+        for kit in [GATEWAY, STREAMS, AGENT, LOGIN, MCP, MCP_SERVERS] {
             let scripts = crate::workspace_root().join(kit.versions);
             if kit.scripts != LOGIN.scripts && kit.scripts != MCP.scripts {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
