@@ -31,8 +31,8 @@ impl Reply {
 
     /// The last message: the body, or the last event.
     fn message(&self) -> Value {
-        let lines = self.body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
-        let last = lines.filter(|line| line.starts_with('{')).next_back();
+        let mut lines = self.body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+        let last = lines.rfind(|line| line.starts_with('{'));
         serde_json::from_str(last.unwrap_or_else(|| panic!("{}\n{}", self.head, self.body)))
             .unwrap()
     }

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ProgressToken, RequestId};
+use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::error::{Error, ErrorKind};
-use crate::server::Progress;
+use crate::error::{Error, ErrorKind, quoted};
 
 /// Questions to the user of one request; further ones are refused.
 const MAX_QUESTIONS: usize = 20;
@@ -26,6 +25,22 @@ struct Entry {
     call: Arc<ActiveCall>,
     id: RequestId,
     token: ProgressToken,
+}
+
+/// A report of progress.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    pub progress: f64,
+    pub total: Option<f64>,
+    /// With hidden characters visible.
+    pub message: Option<String>,
+}
+
+impl Progress {
+    pub(crate) fn new(params: ProgressNotificationParam) -> Self {
+        let message = params.message.as_deref().map(quoted);
+        Self { progress: params.progress, total: params.total, message }
+    }
 }
 
 /// A request of a holder.

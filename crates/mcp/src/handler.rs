@@ -11,8 +11,9 @@ use rmcp::model::{
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
 
+use crate::calls::Progress;
+use crate::server::Shared;
 use crate::server::lists::List;
-use crate::server::{Progress, Shared};
 
 /// See the module.
 pub(crate) struct Handler {

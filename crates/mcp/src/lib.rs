@@ -23,6 +23,7 @@ mod server;
 mod stdio;
 
 pub use auth::{Callback, Login, log_out};
+pub use calls::Progress;
 pub use catalog::{Catalog, Digest, Hints, Tool};
 pub use definition::{Definition, HttpServer, LoginStore, Oauth, Program, Transport};
 pub use error::{Error, ErrorKind};
@@ -31,4 +32,4 @@ pub use port::{
     Action, Answer, Audience, BoxFuture, Child, ChildControl, Elicitation, ElicitationMode,
     Keyring, Launcher, Output,
 };
-pub use server::{Call, Progress, Server, State};
+pub use server::{Call, Server, State};

@@ -147,25 +147,26 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
 /// Subscribes to changes of the lists where a server of the new era announces them. Never returns.
 async fn changes(shared: &Arc<Shared>, live: &Live, era: Era) {
     let filter = announced(live);
-    if era == Era::Discover && filter != SubscriptionFilter::default() {
-        if let Ok(mut subscription) = live.peer.listen(filter).await {
-            while let Ok(Some(notification)) = subscription.next().await {
-                match notification {
-                    ServerNotification::ToolListChangedNotification(_) => {
-                        shared.refresh.notify_one();
-                    }
-                    ServerNotification::ResourceListChangedNotification(_) => {
-                        shared.lists.forget(&[List::Resources, List::ResourceTemplates]);
-                    }
-                    ServerNotification::PromptListChangedNotification(_) => {
-                        shared.lists.forget(&[List::Prompts]);
-                    }
-                    _ => {}
+    if era == Era::Discover
+        && filter != SubscriptionFilter::default()
+        && let Ok(mut subscription) = live.peer.listen(filter).await
+    {
+        while let Ok(Some(notification)) = subscription.next().await {
+            match notification {
+                ServerNotification::ToolListChangedNotification(_) => {
+                    shared.refresh.notify_one();
                 }
+                ServerNotification::ResourceListChangedNotification(_) => {
+                    shared.lists.forget(&[List::Resources, List::ResourceTemplates]);
+                }
+                ServerNotification::PromptListChangedNotification(_) => {
+                    shared.lists.forget(&[List::Prompts]);
+                }
+                _ => {}
             }
-            let name = &shared.definition.name;
-            tracing::debug!(target: "mcp", "the server `{name}` ended its subscription");
         }
+        let name = &shared.definition.name;
+        tracing::debug!(target: "mcp", "the server `{name}` ended its subscription");
     }
     std::future::pending::<()>().await;
 }

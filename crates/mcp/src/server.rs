@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rmcp::RoleClient;
 use rmcp::model::{Implementation, JsonObject, ListRootsResult, Root, ServerCapabilities};
 use rmcp::service::Peer;
-use rmcp::{RoleClient, model};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use crate::calls::Calls;
+use crate::calls::{Calls, Progress};
 use crate::catalog::{Catalog, Digest};
 use crate::definition::Definition;
-use crate::error::{Error, quoted};
+use crate::error::Error;
 use crate::port::Audience;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
@@ -54,15 +54,6 @@ pub struct Call {
     pub arguments: Option<JsonObject>,
     pub meta: Option<JsonObject>,
     pub progress: Option<mpsc::Sender<Progress>>,
-}
-
-/// A report of progress.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
-    pub progress: f64,
-    pub total: Option<f64>,
-    /// With hidden characters visible.
-    pub message: Option<String>,
 }
 
 /// What the handles of a server, its task and the handler of its messages share.
@@ -260,13 +251,6 @@ impl Shared {
         ListRootsResult::new(
             roots.map(|root| Root::new(root.as_str().trim_end_matches('/'))).collect(),
         )
-    }
-}
-
-impl Progress {
-    pub(crate) fn new(params: model::ProgressNotificationParam) -> Self {
-        let message = params.message.as_deref().map(quoted);
-        Self { progress: params.progress, total: params.total, message }
     }
 }
 

@@ -194,7 +194,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let client = model_server::ScriptedTransport::client(network.clone());
     let direct_requests = Arc::new(DirectRequests::default());
     let requests = Arc::new(ClientRequests::new(direct_requests.clone()));
-    let accounts = Accounts::new(options.clone(), connections.clone(), direct_requests.clone());
+    let accounts = Accounts::new(options.clone(), connections.clone(), direct_requests);
     let accounts = Arc::new(accounts);
     let listings =
         Listings::new((client.clone(), accounts.clone()), options.clone(), files.clone());

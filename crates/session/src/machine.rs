@@ -1,6 +1,7 @@
 //! The state machine of one loaded thread: routes each input to the part that it concerns.
 
 mod requests;
+mod turn_inputs;
 
 use std::sync::Arc;
 
@@ -248,7 +249,9 @@ impl Machine {
             Input::Drain => self.thread.phase = Phase::Draining,
             Input::Shutdown => self.shutdown(),
             Input::DropGrants => self.thread.configuration.drop_grants(),
-            about_turn => self.with_turn(|turn, thread| route_to_turn(about_turn, turn, thread)),
+            about_turn => {
+                self.with_turn(|turn, thread| turn_inputs::route(about_turn, turn, thread));
+            }
         }
     }
 
@@ -439,65 +442,5 @@ impl Machine {
             true => turn.end(TurnStatus::Interrupted, None, thread),
             false => turn.show_waiting(thread),
         });
-    }
-}
-
-/// What can happen to the running turn.
-fn route_to_turn(input: Input, running: &mut Turn, thread: &mut Thread) {
-    match input {
-        Input::StoreFailed { message } => {
-            running.fail(Failure::new(FailureKind::InternalServerError, message), thread);
-        }
-        Input::FailTurn { turn, failure } if *running.id() == turn => running.fail(failure, thread),
-        Input::ReviewPrompt { turn, prompt } => running.review_prompt(&turn, &prompt, thread),
-        Input::Model { sample, events } => running.model(sample, events, thread),
-        Input::RetryDue { sample } => running.retry_due(sample, thread),
-        Input::Prepared { call, outcome } => running.prepared(call, outcome, thread),
-        Input::Applied { call, outcome } => running.applied(call, outcome, thread),
-        Input::Elapsed { call } => running.elapsed(call, thread),
-        Input::NotTyped { process } => running.not_typed(process, thread),
-        Input::Granted { call, outcome } => running.granted(call, outcome, thread),
-        Input::UserAnswered { request, outcome } => running.user_answered(request, outcome, thread),
-        Input::AgentsProgressed { request, message } => {
-            running.agents_progressed(request, message, thread);
-        }
-        Input::AgentsAnswered { request, outcome } => {
-            running.agents_answered(request, *outcome, thread);
-        }
-        Input::ServerProgressed { request, message } => {
-            running.server_progressed(request, message, thread);
-        }
-        Input::ServerAnswered { request, outcome } => {
-            running.server_answered(request, *outcome, thread);
-        }
-        Input::ToolAnswered { request, outcome } => running.tool_answered(request, outcome, thread),
-        // About another turn; and what `Machine::route` carries out.
-        Input::FailTurn { .. }
-        | Input::Start { .. }
-        | Input::Steer { .. }
-        | Input::Interrupt { .. }
-        | Input::Compact { .. }
-        | Input::Review { .. }
-        | Input::Shell { .. }
-        | Input::Inject { .. }
-        | Input::CleanTerminals { .. }
-        | Input::SetGoal { .. }
-        | Input::ClearGoal { .. }
-        | Input::Override { .. }
-        | Input::Bound(_)
-        | Input::RootWords { .. }
-        | Input::Configure(_)
-        | Input::Output { .. }
-        | Input::Exited { .. }
-        | Input::Decided { .. }
-        | Input::NetworkAsk { .. }
-        | Input::Reviewed { .. }
-        | Input::ReviewRetryDue { .. }
-        | Input::ReviewOverdue { .. }
-        | Input::ApproveDenied { .. }
-        | Input::NetworkWithdrawn { .. }
-        | Input::Drain
-        | Input::Shutdown
-        | Input::DropGrants => {}
     }
 }

@@ -21,7 +21,7 @@ impl<'c> Apps<'c> {
         tool: &str,
         hints: Hints,
     ) -> Option<Option<ToolApproval>> {
-        if !self.0.features.apps || !self.is_enabled(&connector.id) {
+        if !self.is_enabled(&connector.id) {
             return None;
         }
         let defaults = &self.0.apps.default;
@@ -46,7 +46,7 @@ impl<'c> Apps<'c> {
     }
 
     /// Whether the configuration has the app on.
-    pub(super) fn is_enabled(&self, id: &str) -> bool {
+    fn is_enabled(&self, id: &str) -> bool {
         self.app(id).map_or(self.0.apps.default.enabled, |app| app.enabled)
     }
 

@@ -85,7 +85,8 @@ fn tools(ready: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerT
         // The order of a list says nothing, and may change from one list to the next.
         listed.sort_by(|one, other| one.name.cmp(&other.name));
         for tool in listed {
-            let connector = connector(&tool.json);
+            // Without support for apps, a connector means nothing.
+            let connector = connector(&tool.json).filter(|_| config.features.apps);
             let chosen = match &connector {
                 Some(connector) => match apps.mode(connector, &tool.name, tool.hints) {
                     Some(mode) => mode,

@@ -21,7 +21,7 @@ use crate::thread::elicitations::ElicitationChange;
 use crate::thread::event_log::{EventPosition, ReplayGap};
 use crate::thread::model_stream::TurnBudget;
 use crate::thread::patches::PlannedPatch;
-use crate::thread::questions::{QuestionKey, ServerQuestion};
+use crate::thread::server_question::{QuestionKey, ServerQuestion};
 
 /// Where the answer to a command goes.
 pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;

@@ -17,6 +17,7 @@ use crate::requests::{
     Amendable, ClientRequests, Question, Settled, elicitation_params, user_input,
 };
 use crate::thread::handle::Command;
+use crate::thread::server_question::{QuestionKey, ServerQuestion};
 use crate::thread::subscribers::Subscribers;
 
 /// See the module.
@@ -27,24 +28,6 @@ pub(crate) struct Questions {
     open: BTreeMap<QuestionKey, OpenQuestion>,
     /// Counts the waits for a client that can answer.
     waits: u64,
-}
-
-/// Identifies an open question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum QuestionKey {
-    /// The session's number of a request.
-    Session(u64),
-    /// The number of an MCP server's question.
-    Server(u64),
-}
-
-/// A question of an MCP server, as the thread that is asked gets it.
-pub(crate) struct ServerQuestion {
-    /// Unique in the server.
-    pub(crate) number: u64,
-    pub(crate) question: Arc<mcp::Elicitation>,
-    /// Dropped without an answer when the thread ends.
-    pub(crate) answer: oneshot::Sender<mcp::Answer>,
 }
 
 /// Who asks a question.

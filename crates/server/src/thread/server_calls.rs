@@ -54,12 +54,12 @@ impl ServerCalls {
                 progress: Some(progress),
             };
             let work = panics::catch(outcome(&call.target.server, servers, wanted, images));
-            let outcome = tokio::select! {
-                outcome = work => outcome,
-                () = forward(request, reports, sender.clone()) => return,
+            let answered = tokio::select! {
+                answered = reported(request, work, reports, &sender) => answered,
                 // The turn has ended.
                 _ = cancelled => return,
             };
+            let Some(outcome) = answered else { return };
             let outcome = outcome.unwrap_or_else(|Panic(panic)| {
                 tracing::error!(target: "server::mcp", "the call of a tool panicked: {panic}");
                 Err(ToolError::new(format!("an error in the server ended the call ({panic})")))
@@ -82,20 +82,32 @@ impl ServerCalls {
     }
 }
 
-/// Passes reports of progress on, for as long as the thread takes them.
-async fn forward(
+/// The outcome of `work`, after all reports of progress that came before it were passed on. `None`:
+/// the thread has ended.
+async fn reported<T>(
     request: u64,
+    work: impl Future<Output = T>,
     mut reports: mpsc::Receiver<Progress>,
-    sender: mpsc::Sender<Command>,
-) {
-    while let Some(report) = reports.recv().await {
+    sender: &mpsc::Sender<Command>,
+) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    let mut outcome = None;
+    loop {
+        let report = tokio::select! {
+            biased;
+            Some(report) = reports.recv() => report,
+            done = &mut work, if outcome.is_none() => {
+                outcome = Some(done);
+                // What was reported until now comes first.
+                reports.close();
+                continue;
+            }
+            else => return outcome,
+        };
         let message = described(&report);
         let input = MachineInput::ServerProgressed { request, message };
-        if sender.send(Command::Input(input)).await.is_err() {
-            return;
-        }
+        sender.send(Command::Input(input)).await.ok()?;
     }
-    std::future::pending().await
 }
 
 fn described(report: &Progress) -> String {

@@ -31,6 +31,7 @@ while read -r line; do
     *'"name":"fails"'*) say "$id" '{"content":[{"type":"text","text":"no such file"}],"isError":true}';;
     *'"name":"steps"'*)
       printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"total":2,"message":"half"}}\n' "$token"
+      while ! [ -e "$tools.go" ]; do sleep 0.01; done
       text "$id" "both steps";;
     *'"name":"many"'*)
       say "$id" '{"content":[{"type":"text","text":"a picture\u202e"},{"type":"resource_link","uri":"x:y","name":"n"}],"structuredContent":{"n":1}}';;
@@ -127,6 +128,7 @@ async fn a_tool_is_offered_called_and_answered() {
     let turn = peer.start_turn(&thread, "Go.").await;
     let progress = peer.expect("item/mcpToolCall/progress").await;
     assert_eq!(progress["message"], "half (1 of 2)");
+    bench.write("tools.go", &[]);
     let item = peer.item("mcpToolCall").await;
     assert_eq!((&item["server"], &item["tool"]), (&json!("one"), &json!("steps")));
     assert_eq!((&item["status"], &item["arguments"]), (&json!("completed"), &json!({ "x": 1 })));

@@ -88,7 +88,11 @@ impl Prompts {
             let text: usize = input.iter().map(|item| item.len()).sum();
             assert_eq!(prompt.weight(), text + prompt.instructions.len() + prompt.tools.len());
         }
-        let is_apart = prompt.tools.as_ref() == "[]" || !prompt.tools.contains("apply_patch");
+        let asks_for_summary =
+            input.last().is_some_and(|last| last.contains("will be replaced by your summary"));
+        let is_apart = prompt.tools.as_ref() == "[]"
+            || !prompt.tools.contains("apply_patch")
+            || asks_for_summary;
         if is_apart {
             return;
         }

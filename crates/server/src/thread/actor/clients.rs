@@ -10,7 +10,7 @@ use crate::connection::{ConnectionId, Peer};
 use crate::requests::Settled;
 use crate::thread::actor::Actor;
 use crate::thread::handle::Command;
-use crate::thread::questions::{QuestionKey, ServerQuestion};
+use crate::thread::server_question::{QuestionKey, ServerQuestion};
 use crate::thread::step::Step;
 
 /// How long a question to the user waits for a client after the last one that could answer has

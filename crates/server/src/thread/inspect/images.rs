@@ -102,7 +102,7 @@ impl ToolInspector {
     pub(in crate::thread) fn answer_images(&self, context: ToolContext) -> AnswerImages {
         let inspection = self.inspection(context);
         let bounds = inspection.image_bounds();
-        AnswerImages { reader: inspection.services.images.clone(), bounds }
+        AnswerImages { reader: inspection.services.images, bounds }
     }
 
     /// Prepares the images of a tool's answer for the model. One that cannot be used is replaced by
