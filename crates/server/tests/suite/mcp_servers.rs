@@ -37,7 +37,7 @@ while read -r line; do
   *'"method":"tools/call"'*'"name":"ask"'*)
     call=$id
     say 900 "\"method\":\"elicitation/create\",\"params\":{\"message\":\"How many?\",\"requestedSchema\":$form}"
-    read -r answer
+    while read -r answer; do case $answer in *'"id":900'*) break;; esac; done
     text=$(printf %s "$answer" | sed 's/.*"result"://; s/}$//; s/"/\\"/g')
     say "$call" "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$text\"}]}";;
   *'"method":"tools/call"'*'"name":"never"'*) ;;
