@@ -13,6 +13,8 @@ use crate::definition::Definition;
 const MAX_TOOLS: usize = 1000;
 /// Bytes of all tools of a server, as JSON.
 const MAX_BYTES: usize = 8 << 20;
+/// Bytes of one tool, as JSON: each request to the model has it.
+const MAX_TOOL_BYTES: usize = 64 << 10;
 /// Longest name, in characters.
 const MAX_NAME: usize = 256;
 /// Tools that a warning names.
@@ -112,6 +114,10 @@ impl<'d> Builder<'d> {
         }
         show(&mut json);
         let text = json.to_string();
+        if text.len() > MAX_TOOL_BYTES {
+            self.names.insert(name.clone());
+            return self.unusable.push(name);
+        }
         if self.tools.len() >= MAX_TOOLS || self.bytes + text.len() > MAX_BYTES {
             self.omitted += 1;
             return;
@@ -128,8 +134,8 @@ impl<'d> Builder<'d> {
         let mut warnings = Vec::new();
         if !self.unusable.is_empty() {
             warnings.push(format!(
-                "the server `{server}` lists tools without a usable name or `inputSchema`, which are \
-                 left out: {}",
+                "the server `{server}` lists tools without a usable name or `inputSchema`, or of more than \
+                 64 KiB, which are left out: {}",
                 named(&self.unusable)
             ));
         }
@@ -237,6 +243,18 @@ mod tests {
         assert!(warnings.contains("without a usable name"), "{warnings}");
         assert!(warnings.contains("`x\\u{202e}`"), "{warnings}");
         assert!(warnings.contains("twice; the first one counts: `a`"), "{warnings}");
+    }
+
+    #[test]
+    fn a_tool_that_is_too_long_for_requests_is_left_out() {
+        let definition = definition(None, &[]);
+        let mut builder = Builder::new(&definition);
+        let mut long = tool("long");
+        long["inputSchema"]["description"] = "x".repeat(MAX_TOOL_BYTES).into();
+        assert!(builder.add(vec![long, tool("short")]));
+        let catalog = builder.finish(1, true);
+        assert!(catalog.tool("long").is_none() && catalog.tool("short").is_some());
+        assert!(catalog.warnings[0].contains("64 KiB, which are left out: `long`"));
     }
 
     #[test]

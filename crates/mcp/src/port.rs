@@ -74,7 +74,7 @@ pub trait Audience: Send + Sync {
     fn state_changed(&self, holders: &[String], server: &str, state: &State);
 
     /// The tools of a server changed.
-    fn tools_changed(&self, holders: &[String], server: &str);
+    fn tools_changed(&self, holders: &[String], server: &str, state: &State);
 
     /// A server asks the user. A future that is dropped withdraws the question.
     fn elicit(&self, question: Elicitation) -> BoxFuture<'_, Answer>;

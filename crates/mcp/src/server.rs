@@ -188,8 +188,9 @@ impl Shared {
 
     /// Replaces the tools of a server that stays ready.
     pub(crate) fn replace_catalog(&self, catalog: Arc<Catalog>) {
-        self.state.send_replace(State::Ready(catalog));
-        self.audience.tools_changed(&self.holders(), &self.definition.name);
+        let state = State::Ready(catalog);
+        self.state.send_replace(state.clone());
+        self.audience.tools_changed(&self.holders(), &self.definition.name, &state);
     }
 
     /// Limits the age of the tools; zero: until the server reports a change.

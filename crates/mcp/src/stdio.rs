@@ -14,7 +14,7 @@ use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::error::quoted;
 use crate::port::{Child, ChildControl, Output};
@@ -32,6 +32,8 @@ const MAX_STDERR_LINE: usize = 4 << 10;
 const MAX_STDERR_LINES: usize = 1000;
 /// A program that reads nothing for this long is ended.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Messages that are being written; while there are as many, no further message is read.
+const MAX_WRITES: usize = 64;
 /// How long a program that closed its streams has to end.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -57,6 +59,22 @@ impl EndReason {
     }
 }
 
+/// A message that is being written.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn new(writes: &watch::Sender<usize>) -> Self {
+        writes.send_modify(|writes| *writes += 1);
+        Self(writes.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|writes| *writes -= 1);
+    }
+}
+
 /// See the module.
 pub(crate) struct StdioTransport {
     server: String,
@@ -65,6 +83,8 @@ pub(crate) struct StdioTransport {
     control: Arc<dyn ChildControl>,
     /// Held while a message is written.
     writing: Arc<tokio::sync::Mutex<()>>,
+    /// Messages that are being written, or wait to be.
+    writes: watch::Sender<usize>,
     lines: Lines,
     stderr: Lines,
     stderr_lines: usize,
@@ -82,6 +102,7 @@ impl StdioTransport {
             output: Some(child.output),
             control: child.control,
             writing: Arc::default(),
+            writes: watch::Sender::new(0),
             lines: Lines::new(MAX_MESSAGE),
             stderr: Lines::new(MAX_STDERR_LINE),
             stderr_lines: 0,
@@ -95,8 +116,14 @@ impl StdioTransport {
     /// The next message. Cancel safe: it awaits only the next piece of output.
     async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if let Some(message) = self.received.pop_front() {
-                return Some(message);
+            if let Some(message) = self.received.front() {
+                if matches!(message, ServerJsonRpcMessage::Request(_)) {
+                    // A program that asks and does not read the answers is not read either. The handlers
+                    // of earlier requests come first.
+                    tokio::task::yield_now().await;
+                    let _ = self.writes.subscribe().wait_for(|writes| *writes < MAX_WRITES).await;
+                }
+                return self.received.pop_front();
             }
             if self.garbage >= MAX_GARBAGE {
                 self.end.set(format!(
@@ -192,7 +219,9 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let (control, writing, end) =
             (self.control.clone(), self.writing.clone(), self.end.clone());
+        let counted = Counted::new(&self.writes);
         async move {
+            let _counted = counted;
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
             let write = async {
@@ -223,5 +252,58 @@ impl Transport<RoleClient> for StdioTransport {
         // The launcher ends the program.
         self.output = None;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use futures_util::FutureExt;
+    use rmcp::model::ClientJsonRpcMessage;
+    use rmcp::model::EmptyResult;
+
+    use super::*;
+    use crate::port::BoxFuture;
+
+    /// A program that reads nothing.
+    struct Deaf;
+
+    impl ChildControl for Deaf {
+        fn ended(&self) -> BoxFuture<'_, String> {
+            Box::pin(std::future::pending())
+        }
+
+        fn write<'a>(&'a self, _: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_reads_no_answers_is_not_read_either() {
+        let (sender, output) = mpsc::channel(1);
+        let child = Child { output, control: Arc::new(Deaf) };
+        let mut transport = StdioTransport::new("s".to_owned(), child, EndReason::default());
+        let request =
+            |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
+        let flood: String = (0..1000).map(request).collect();
+        sender.try_send(Output::Stdout(flood.into())).unwrap();
+        let mut answers = Vec::new();
+        while let Ok(message) =
+            tokio::time::timeout(Duration::from_millis(200), transport.receive()).await
+        {
+            let Some(ServerJsonRpcMessage::Request(request)) = message else {
+                panic!("{message:?}")
+            };
+            let result = rmcp::model::ClientResult::EmptyResult(EmptyResult {});
+            let mut answer =
+                Box::pin(transport.send(ClientJsonRpcMessage::response(result, request.id)));
+            assert!(answer.as_mut().now_or_never().is_none());
+            answers.push(answer);
+        }
+        assert_eq!(answers.len(), MAX_WRITES);
+        // When answers are written or given up, reading goes on.
+        answers.clear();
+        assert!(transport.receive().await.is_some());
     }
 }

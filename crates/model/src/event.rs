@@ -36,6 +36,8 @@ pub enum Event {
     },
     /// A request that waited is sent.
     Sent,
+    /// The request does not go out at once. [`Event::Sent`] follows.
+    Held,
     /// An item begins; its deltas follow, then its [`Event::ItemDone`].
     ItemAdded {
         index: u32,
@@ -89,7 +91,14 @@ impl Event {
     /// Whether the event is a part of the response, and not of what surrounds it.
     #[must_use]
     pub fn is_response(&self) -> bool {
-        !matches!(self, Self::RateLimits(_) | Self::PlanUsage(_) | Self::Queued { .. } | Self::Sent)
+        !matches!(
+            self,
+            Self::RateLimits(_)
+                | Self::PlanUsage(_)
+                | Self::Queued { .. }
+                | Self::Held
+                | Self::Sent
+        )
     }
 
     /// Whether the event is terminal.

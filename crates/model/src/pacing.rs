@@ -78,6 +78,8 @@ pub(crate) struct Permit {
     queue: Arc<Queue>,
     arrival: Arrival,
     units: Units,
+    /// Its number among the requests that were sent.
+    number: u64,
     is_reported: bool,
 }
 
@@ -118,8 +120,9 @@ impl Queue {
                 None => turn.notified().await,
             }
         }
-        self.state().take(*arrival.0, &units, Instant::now());
-        Permit { queue: Arc::clone(self), arrival: arrival.clone(), units, is_reported: false }
+        let number = self.state().take(*arrival.0, &units, Instant::now());
+        let (queue, arrival) = (Arc::clone(self), arrival.clone());
+        Permit { queue, arrival, units, number, is_reported: false }
     }
 
     /// As [`Self::admit`]; a long wait is announced to `events`, once.
@@ -131,9 +134,15 @@ impl Queue {
     ) -> Permit {
         let admitted = self.admit(tokens, arrival);
         tokio::pin!(admitted);
+        if let Ok(permit) = time::timeout(Duration::ZERO, &mut admitted).await {
+            return permit;
+        }
+        // Ignored: the reader is gone.
+        let _ = events.send(vec![Event::Held]).await;
         let mut outlook = None;
         for patience in [FORESEEN_AFTER, LONG - FORESEEN_AFTER] {
             if let Ok(permit) = time::timeout(patience, &mut admitted).await {
+                let _ = events.send(vec![Event::Sent]).await;
                 return permit;
             }
             // Later the provider may have reported less, or refused another request.
@@ -143,7 +152,6 @@ impl Queue {
             }
         }
         if let Some(Outlook { wait, ahead }) = outlook {
-            // Ignored: the reader is gone.
             let _ = events.send(vec![Event::Queued { wait, ahead }]).await;
         }
         let permit = admitted.await;
@@ -164,16 +172,17 @@ impl Queue {
 impl Permit {
     /// The provider reported limits before the request was sent.
     pub(crate) fn observe(&self, limits: Option<&RateLimits>) {
-        self.queue.state().report(limits, Instant::now());
+        // Its own request is still to be counted.
+        self.queue.state().report(limits, self.number - 1, Instant::now());
     }
 
     /// The provider answered, with these limits. It may report limits again in the course of its answer.
     pub(crate) fn report(&mut self, limits: Option<&RateLimits>) {
         let mut state = self.queue.state();
         if !std::mem::replace(&mut self.is_reported, true) {
-            state.answered(self.units);
+            state.answered(self.number);
         }
-        state.report(limits, Instant::now());
+        state.report(limits, self.number, Instant::now());
     }
 
     /// The provider refused the request for its limit, and perhaps asks for a wait.
@@ -186,7 +195,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if !self.is_reported {
-            self.queue.state().give_back(self.units, Instant::now());
+            self.queue.state().give_back(self.number, self.units, Instant::now());
         }
     }
 }

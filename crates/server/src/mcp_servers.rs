@@ -256,6 +256,7 @@ impl ThreadServers {
         for server in self.servers() {
             let params = audience::status(server.name(), &server.state());
             peer.notify::<McpServerStartupStatusUpdated>(&params);
+            audience::send_warnings(peer, &server.state());
         }
     }
 }

@@ -170,7 +170,7 @@ impl Audience for Listener {
         self.states.lock().unwrap().push((holders.to_vec(), server.to_owned(), state.clone()));
     }
 
-    fn tools_changed(&self, _: &[String], _: &str) {}
+    fn tools_changed(&self, _: &[String], _: &str, _: &State) {}
 
     fn elicit(&self, question: Elicitation) -> BoxFuture<'_, Answer> {
         self.questions.lock().unwrap().push(question);

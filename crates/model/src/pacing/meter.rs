@@ -67,6 +67,15 @@ impl Meter {
         Self { limit, level: level.clamp(0.0, limit) - pending, at: now, refill }
     }
 
+    /// This meter, from a report that is older than the one that `newer` is from: what was left then
+    /// includes what has been used since.
+    pub(super) fn no_more_than(mut self, newer: Option<&Self>, now: Instant) -> Self {
+        if let Some(newer) = newer.filter(|newer| newer.limit == self.limit) {
+            self.level = self.level.min(newer.level(now));
+        }
+        self
+    }
+
     /// How long to wait before `units` are available and `kept` more are left. More than the limit is
     /// available when all of it is.
     pub(super) fn wait(&self, units: f64, kept: f64, now: Instant) -> Duration {

@@ -26,14 +26,17 @@ pub(super) type Position = (u64, u64);
 pub(super) struct State {
     /// Requests, tokens, tokens of the project.
     meters: [Option<Meter>; 3],
-    /// Units of the requests that have no report yet.
-    pending: Units,
+    /// Units of the requests that have no answer yet, by number.
+    pending: BTreeMap<u64, Units>,
     waiting: BTreeMap<Position, Waiting>,
     /// Places of refused requests that come again.
     kept: BTreeMap<u64, Kept>,
     /// The provider asked for this wait.
     blocked: Option<Instant>,
     last: u64,
+    /// Requests that were sent, and the newest of them that has a report.
+    sent: u64,
+    reported: u64,
 }
 
 /// A request in the queue.
@@ -79,16 +82,18 @@ impl State {
         (*first == position).then(|| self.wait(position.0, &waiting.units, now))
     }
 
-    /// Takes the units of a request that is sent now.
-    pub(super) fn take(&mut self, arrival: u64, units: &Units, now: Instant) {
+    /// Takes the units of a request that is sent now. Returns its number among those that were sent.
+    pub(super) fn take(&mut self, arrival: u64, units: &Units, now: Instant) -> u64 {
+        self.sent += 1;
         self.kept.remove(&arrival);
-        self.pending = add(self.pending, *units);
+        self.pending.insert(self.sent, *units);
         take_from(&mut self.meters, units, now);
+        self.sent
     }
 
     /// Returns the units of a request that was not sent.
-    pub(super) fn give_back(&mut self, units: Units, now: Instant) {
-        self.pending = subtract(self.pending, units);
+    pub(super) fn give_back(&mut self, number: u64, units: Units, now: Instant) {
+        self.pending.remove(&number);
         for (meter, units) in self.meters.iter_mut().zip(units) {
             if let Some(meter) = meter {
                 meter.give_back(units, now);
@@ -97,19 +102,28 @@ impl State {
         self.wake_first();
     }
 
-    /// The provider has answered a request of these units.
-    pub(super) fn answered(&mut self, units: Units) {
-        self.pending = subtract(self.pending, units);
+    /// The provider has answered the request of this number.
+    pub(super) fn answered(&mut self, number: u64) {
+        self.pending.remove(&number);
     }
 
-    pub(super) fn report(&mut self, limits: Option<&RateLimits>, now: Instant) {
+    /// The provider reported limits with the answer to the request of this number.
+    pub(super) fn report(&mut self, limits: Option<&RateLimits>, number: u64, now: Instant) {
         if let Some(limits) = limits {
+            let is_newest = number >= self.reported;
+            self.reported = self.reported.max(number);
             let RateLimits { requests, tokens, project_tokens } = limits;
             let reports: [&Option<RateLimit>; 3] = [requests, tokens, project_tokens];
-            let sent = self.pending[0];
-            for ((meter, pending), report) in self.meters.iter_mut().zip(self.pending).zip(reports)
-            {
-                let new = |report| Meter::new(report, (sent, pending), meter.as_ref(), now);
+            // Whether the provider has counted those that were sent before is not known.
+            let pending = self.pending.values().copied().fold([0.0; 3], add);
+            let sent = pending[0];
+            for ((meter, pending), report) in self.meters.iter_mut().zip(pending).zip(reports) {
+                let before = meter.as_ref();
+                let new = |report| Meter::new(report, (sent, pending), before, now);
+                let new = |report| match is_newest {
+                    true => new(report),
+                    false => new(report).no_more_than(before, now),
+                };
                 *meter = report.as_ref().map(new);
             }
         }
@@ -200,9 +214,4 @@ fn take_from(meters: &mut [Option<Meter>; 3], units: &Units, now: Instant) {
 
 fn add(one: Units, other: Units) -> Units {
     std::array::from_fn(|n| one[n] + other[n])
-}
-
-/// Never below zero, whatever rounding leaves.
-fn subtract(one: Units, other: Units) -> Units {
-    std::array::from_fn(|n| (one[n] - other[n]).max(0.0))
 }

@@ -333,10 +333,12 @@ async fn the_outlook_of_fixed_windows_is_right() {
                 let (events, mut announced) = mpsc::channel::<Vec<Event>>(9);
                 let joined = Instant::now();
                 let announces = async {
-                    let Some(Event::Queued { wait, .. }) = announced.recv().await?.pop() else {
-                        return None;
-                    };
-                    Some(started.elapsed() + wait)
+                    while let Some(mut events) = announced.recv().await {
+                        if let Some(Event::Queued { wait, .. }) = events.pop() {
+                            return Some(started.elapsed() + wait);
+                        }
+                    }
+                    None
                 };
                 let admitted = async {
                     let permit = requests.queue.admit_announced(TOKENS, &arrival, &events).await;
@@ -401,4 +403,22 @@ fn keys_and_models_have_queues_of_their_own() {
     }
     assert!(pacer.queues.lock().unwrap().len() <= MAX_QUEUES);
     assert!(Arc::ptr_eq(&one, &queue("sk-one-key", "m")), "a queue in use is kept");
+}
+
+/// Answers of requests that ran side by side can arrive in any order.
+#[tokio::test(start_paused = true)]
+async fn an_older_report_frees_nothing_that_newer_requests_have_used() {
+    let queue = Requests::default();
+    queue.admit(1).await.report(Some(&requests(3, 3, 60)));
+    let started = Instant::now();
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        permits.push(queue.admit(1).await);
+    }
+    for (left, permit) in permits.iter_mut().rev().enumerate() {
+        permit.report(Some(&requests(3, left as u64, 60)));
+    }
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    queue.admit(1).await.report(None);
+    assert_eq!(started.elapsed(), Duration::from_secs(60));
 }

@@ -35,6 +35,7 @@ pub(crate) fn event(event: model::Event) -> Option<ModelEvent> {
         Event::ItemDone { index, raw, item } => {
             ModelEvent::ItemDone { index: at(index), raw, item: model_item(item) }
         }
+        Event::Held => ModelEvent::Held,
         Event::Sent => ModelEvent::Sent,
         Event::Created { .. }
         | Event::RateLimits(_)

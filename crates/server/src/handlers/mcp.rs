@@ -227,6 +227,9 @@ async fn status(
         row.resources = entries(server.resources().await, &mut problems);
         row.resource_templates = entries(server.resource_templates().await, &mut problems);
     }
+    if let Some(catalog) = &catalog {
+        catalog.warnings.iter().for_each(|warning| warnings::send_warning(peer, warning.clone()));
+    }
     warn(peer, &row.name, problems);
     row
 }

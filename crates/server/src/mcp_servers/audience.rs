@@ -9,8 +9,10 @@ use protocol::McpServerStartupStatusUpdated;
 use protocol::mcp::{McpServerStartupState, McpServerStartupStatusUpdatedNotification};
 use tokio::sync::oneshot;
 
+use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
 use crate::thread::{Command, ServerQuestion, ThreadHandle};
+use crate::warnings;
 
 /// How long a question waits for its answer.
 const AWAIT_ANSWER: Duration = Duration::from_hours(24);
@@ -79,17 +81,28 @@ impl Audience for ThreadClients {
                 if !sent.contains(&peer.id) {
                     sent.push(peer.id);
                     peer.notify::<McpServerStartupStatusUpdated>(&params);
+                    send_warnings(&peer, state);
                 }
             }
         }
     }
 
-    fn tools_changed(&self, _holders: &[String], server: &str) {
+    fn tools_changed(&self, holders: &[String], server: &str, state: &State) {
         tracing::debug!(target: "server::mcp", "the tools of `{server}` changed");
+        for handle in holders.iter().filter_map(|id| self.threads.get(id)) {
+            handle.clients().iter().for_each(|peer| send_warnings(peer, state));
+        }
     }
 
     fn elicit(&self, question: Elicitation) -> BoxFuture<'_, Answer> {
         Box::pin(self.ask(question))
+    }
+}
+
+/// Sends a client what was left out of a server's tools, once.
+pub(super) fn send_warnings(peer: &Peer, state: &State) {
+    if let State::Ready(catalog) = state {
+        catalog.warnings.iter().for_each(|warning| warnings::send_warning(peer, warning.clone()));
     }
 }
 

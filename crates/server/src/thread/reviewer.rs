@@ -82,6 +82,7 @@ async fn read(mut stream: Response) -> Result<ReviewResponse, Failure> {
                 ModelEvent::ItemAdded { .. }
                 | ModelEvent::SummaryPartAdded { .. }
                 | ModelEvent::Notice(_)
+                | ModelEvent::Held
                 | ModelEvent::Sent => {}
                 ModelEvent::Completed { usage } => {
                     response.usage = usage;

@@ -184,6 +184,8 @@ pub enum ModelEvent {
     ItemDone { index: usize, raw: Arc<str>, item: ModelItem },
     /// The provider said something about the model.
     Notice(ModelNotice),
+    /// The request waits for the provider's rate limit. [`ModelEvent::Sent`] follows.
+    Held,
     /// A request that waited for the provider's rate limit is sent.
     Sent,
     /// The response is whole.

@@ -90,7 +90,9 @@ impl Turn {
             if current.number() != sample {
                 return;
             }
-            current.set_queued(matches!(event, ModelEvent::Notice(ModelNotice::Queued { .. })));
+            let is_queued =
+                matches!(event, ModelEvent::Held | ModelEvent::Notice(ModelNotice::Queued { .. }));
+            current.set_queued(is_queued);
             if let ModelEvent::Failed(Failure { usage: Some(usage), .. }) = &event {
                 thread.account(&self.view.id, (**usage).clone());
             }
@@ -128,7 +130,7 @@ impl Turn {
                 Ok(())
             }
             // Taken before.
-            ModelEvent::Notice(_) | ModelEvent::Sent => Ok(()),
+            ModelEvent::Notice(_) | ModelEvent::Held | ModelEvent::Sent => Ok(()),
             ModelEvent::Failed(failure) => {
                 self.request_failed(failure, thread);
                 Ok(())
@@ -336,7 +338,8 @@ impl Turn {
                 self.fail(failure, thread);
             }
             Next::Again(retrying) => {
-                self.again = true;
+                // A compaction asks for its summary again by itself.
+                self.again |= self.compaction.is_none();
                 if let Some(sample) = self.close_sample(&failure.message, thread) {
                     self.request = Request::Waiting { sample };
                     self.report_retry(retry::retried(&failure, retrying), retrying, thread);
@@ -427,6 +430,7 @@ impl Turn {
             ModelEvent::ItemAdded { .. }
             | ModelEvent::SummaryPartAdded { .. }
             | ModelEvent::Notice(_)
+            | ModelEvent::Held
             | ModelEvent::Sent => {}
             ModelEvent::Completed { usage } => self.summary_completed(usage, thread),
             ModelEvent::Failed(failure) => self.summary_failed(failure, thread),

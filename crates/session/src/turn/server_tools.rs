@@ -81,7 +81,11 @@ impl Turn {
                     false => ItemStatus::Failed,
                 };
                 let error = (!answer.success).then(|| failure(&answer.content));
-                let output = model_output(answer.content, thread);
+                let mut content = answer.content;
+                if !answer.success {
+                    content.insert(0, ToolContent::Text(REPORTS_FAILURE.to_owned()));
+                }
+                let output = model_output(content, thread);
                 (ServerCall { status, result: Some(answer.result), error, ..call }, output)
             }
             Err(error) => {
@@ -97,6 +101,8 @@ impl Turn {
     }
 }
 
+/// What the model reads before the result of a call that failed.
+const REPORTS_FAILURE: &str = "the tool reports that it failed:";
 /// Longest text of a failed call that its error repeats, in bytes.
 const MAX_ERROR: usize = 2_000;
 

@@ -5,7 +5,7 @@ use session::{
     Item, ItemStatus, Mark, ModelEvent, NotSteerable, Record, RefusalCause, TurnStatus,
 };
 
-use crate::response::{Output, call, completed, cut, exec, respond, say, write};
+use crate::response::{Output, call, completed, cut, exec, failed, respond, say, write};
 use crate::script::{Script, text};
 use crate::simulation::{Order, Simulation};
 
@@ -184,6 +184,22 @@ fn an_interrupted_compaction_changes_nothing() {
     });
     assert!(sim.ends().contains(&TurnStatus::Interrupted), "{:?}", sim.ends());
     assert!(!sim.records.iter().any(|record| matches!(record, Record::HistoryReplaced { .. })));
+}
+
+#[test]
+fn a_compaction_that_is_tried_again_asks_for_nothing_else() {
+    let mut script = Script::new(&[&[say("hi")]]);
+    script.responses.push(vec![failed(session::Retry::Stream)]);
+    script.responses.push(respond(&[say("SUMMARY")]));
+    let mut asked = false;
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        if !asked && let Some(input) = compact(sim) {
+            asked = true;
+            sim.step(input);
+        }
+    });
+    assert_eq!(sim.ends(), [TurnStatus::Completed; 2]);
+    assert_eq!(sim.prompts.len(), 3, "the turn, and the summary twice");
 }
 
 #[test]

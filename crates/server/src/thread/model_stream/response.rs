@@ -136,7 +136,7 @@ impl Streaming {
             // Not a part of the response.
             event if !event.is_response() => {
                 self.is_queued = match event {
-                    Event::Queued { .. } => true,
+                    Event::Held | Event::Queued { .. } => true,
                     Event::Sent => false,
                     _ => self.is_queued,
                 };
