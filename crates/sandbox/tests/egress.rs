@@ -88,8 +88,12 @@ async fn datagrams_go_through_the_proxy_too() {
     if !bubblewrap() {
         return;
     }
-    let echo = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let port = echo.local_addr().unwrap().port();
+    // The shell's `printf` sends what it has at each line feed: the port must have none.
+    let (echo, port) = std::iter::repeat_with(|| UdpSocket::bind("127.0.0.1:0").unwrap())
+        .map(|socket| (socket.local_addr().unwrap().port(), socket))
+        .find(|(port, _)| !port.to_be_bytes().contains(&b'\n'))
+        .map(|(port, socket)| (socket, port))
+        .unwrap();
     std::thread::spawn(move || {
         let mut bytes = [0; 100];
         while let Ok((length, from)) = echo.recv_from(&mut bytes) {
