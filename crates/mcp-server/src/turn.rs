@@ -127,7 +127,7 @@ pub(crate) async fn run(agent: Agent, task: Task, mut claim: Claim, links: Links
     }
     // The thread is free before its caller hears of the end and continues it.
     drop(claim);
-    // Fails when nobody waits for the end.
+    // Fails when the call was cancelled: its result is not read.
     let _ = ended.send(TurnEvent::Ended(Box::new(running.outcome))).await;
 }
 

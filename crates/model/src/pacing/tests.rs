@@ -422,3 +422,23 @@ async fn an_older_report_frees_nothing_that_newer_requests_have_used() {
     queue.admit(1).await.report(None);
     assert_eq!(started.elapsed(), Duration::from_secs(60));
 }
+
+/// Whoever sent the request learns that it can still be changed, however short the wait is.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_is_reported_at_once_and_when_it_is_sent() {
+    let requests_of = Requests::default();
+    requests_of.admit(1).await.report(Some(&requests(1, 0, 2)));
+    let arrival = requests_of.pacer.arrival();
+    let (events, mut reported) = mpsc::channel::<Vec<Event>>(9);
+    let waiting = requests_of.queue.admit_announced(1, &arrival, &events);
+    let mut waiting = std::pin::pin!(waiting);
+    assert!(time::timeout(Duration::from_millis(1), &mut waiting).await.is_err());
+    assert!(matches!(reported.try_recv().unwrap()[..], [Event::Held]));
+    waiting.await.report(None);
+    assert!(matches!(reported.try_recv().unwrap()[..], [Event::Sent]));
+    // One that goes out at once needs no word.
+    let arrival = requests_of.pacer.arrival();
+    time::advance(Duration::from_secs(60)).await;
+    drop(requests_of.queue.admit_announced(1, &arrival, &events).await);
+    assert!(reported.try_recv().is_err());
+}

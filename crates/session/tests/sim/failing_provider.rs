@@ -295,3 +295,29 @@ fn a_wait_for_the_rate_limit_can_be_interrupted_and_steered() {
     sim.run_out();
     assert_eq!((sim.ends(), sim.prompts.len()), (vec![TurnStatus::Completed], 2));
 }
+
+#[test]
+fn input_goes_along_with_a_request_that_is_held_back_for_a_moment() {
+    let response: Response = [ModelEvent::Held, ModelEvent::Sent]
+        .into_iter()
+        .chain(cut(&[say("Done.")]))
+        .chain([completed()])
+        .collect();
+    let mut script = Script::new(&[]);
+    script.responses = vec![response.clone(), response];
+    let mut is_steered = false;
+    let sim = Simulation::run_with(&script, Order::Timely, |sim| {
+        // The turn has started, and the first event of its response is that it waits.
+        if !is_steered && sim.steps == 2 {
+            is_steered = true;
+            let turn = sim.machine.active_turn().unwrap().to_string();
+            let reply = sim.reply();
+            let content = crate::script::text("also this");
+            sim.step(Input::Steer { reply, content, expected_turn: turn });
+        }
+    });
+    assert_eq!((sim.ends(), sim.prompts.len()), (vec![TurnStatus::Completed], 2));
+    let last = sim.prompts.last().unwrap().input.join("\n");
+    assert!(last.contains("also this"), "{last}");
+    assert!(sim.effects.iter().any(|effect| matches!(effect, Effect::CancelSample { .. })));
+}

@@ -76,6 +76,7 @@ fn approvals_follow_the_effect() {
         .collect();
     assert_eq!(asked, [("asks".to_owned(), true), ("destroys".to_owned(), false)]);
     assert_eq!(called(&sim).len(), 4);
+    assert_eq!(sim.output_of("destroys"), "the tool reports that it failed:\nnot today");
     // The tool itself reports a failure.
     let destroys = server_calls(&sim).into_iter().find(|it| it.target.tool == "destroys").unwrap();
     assert_eq!(
