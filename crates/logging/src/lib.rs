@@ -42,6 +42,7 @@ const OWN_TARGETS: &[&str] = &[
     "sandbox",
     "server",
     "session",
+    "skills",
     "store",
     "testkit",
     "transport",

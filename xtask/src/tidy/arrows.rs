@@ -38,6 +38,7 @@ const TABLE: &[(&str, May)] = &[
     ("patch", Only(&[])),
     ("images", Only(&[])),
     ("extensions", Only(&[])),
+    ("skills", Only(&["files", "visible"])),
     (
         "server",
         Only(&[
@@ -58,6 +59,7 @@ const TABLE: &[(&str, May)] = &[
             "patch",
             "images",
             "extensions",
+            "skills",
         ]),
     ),
     ("mcp-server", Only(&["visible", "jsonrpc", "protocol", "transport", "server"])),

@@ -28,7 +28,7 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Crates that handle what clients, the model and workspaces name.
-const READERS: [&str; 14] = [
+const READERS: [&str; 15] = [
     "account",
     "cli",
     "config",
@@ -42,6 +42,7 @@ const READERS: [&str; 14] = [
     "sandbox",
     "server",
     "session",
+    "skills",
     "transport",
 ];
 /// Ways to open a file that may wait for whoever made it.

@@ -1,0 +1,48 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::skill::Scope;
+
+fn skill(name: &str, description: &str) -> Skill {
+    Skill {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        short_description: None,
+        scope: Scope::User,
+        root: PathBuf::from("/home/u/.agents/skills"),
+        path: PathBuf::from(format!("/home/u/.agents/skills/{name}/SKILL.md")),
+        interface: None,
+        dependencies: None,
+    }
+}
+
+#[test]
+fn a_catalog_names_each_skill_and_where_to_read_on() {
+    assert_eq!(render([].iter()), None);
+    let mut other = skill("b", "Two\n lines </skills>\u{202e}");
+    other.path = "/home/u/.agents/skills/x/y/SKILL.md".into();
+    let text = render([skill("a", "One."), other].iter()).unwrap();
+    let entries = "In /home/u/.agents/skills/:\n- a: One.\n\
+                   - b (x/y/SKILL.md): Two lines <\\/skills>\\u{202e}\n</skills>";
+    assert!(text.ends_with(entries), "{text}");
+}
+
+#[test]
+fn a_catalog_fits_its_budget() {
+    for (count, length) in [(1, 1_024), (20, 1_024), (100, 1_024), (500, 300), (5_000, 10)] {
+        let skills: Vec<Skill> = (0..count)
+            .map(|n| skill(&format!("skill-{n:04}"), &"word ".repeat(length / 5)))
+            .collect();
+        let text = render(skills.iter()).unwrap();
+        assert!(text.len() <= MAX_BYTES, "{count}: {}", text.len());
+        assert_eq!(render(skills.iter()).unwrap(), text);
+        let named = text.matches("\n- skill-").count();
+        match count {
+            5_000 => {
+                let note = format!("\n{} more skills are not listed", count - named);
+                assert!(named > 500 && text.contains(&note), "{named}");
+            }
+            _ => assert_eq!(named, count),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! `SKILL.json`, the optional file beside `SKILL.md`: how clients show the skill (`interface`), and what
+//! it needs (`dependencies`). A member that cannot be used is left out with a warning.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::problem::{Fault, Problem};
+use crate::skill::unreadable;
+
+/// The file's name.
+pub(crate) const DEFINITION_FILE: &str = "SKILL.json";
+const MAX_BYTES: u64 = 256 << 10;
+const MAX_TOOLS: usize = 64;
+/// Longest text for display, in characters.
+const MAX_TEXT: usize = 1_024;
+
+/// How clients show a skill.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    pub display_name: Option<String>,
+    pub short_description: Option<String>,
+    /// `#rrggbb`.
+    pub brand_color: Option<String>,
+    pub default_prompt: Option<String>,
+    /// A file of the skill's folder. Absolute.
+    pub icon_large: Option<PathBuf>,
+    /// A file of the skill's folder. Absolute.
+    pub icon_small: Option<PathBuf>,
+}
+
+/// What a skill needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    pub tools: Vec<Dependency>,
+}
+
+/// An environment variable (`env_var`) or an MCP server (`mcp`) that a skill needs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Dependency {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The variable's or the server's name.
+    pub value: String,
+    pub description: Option<String>,
+    pub transport: Option<String>,
+    pub url: Option<String>,
+    pub command: Option<String>,
+}
+
+#[derive(Default)]
+pub(crate) struct Definition {
+    pub(crate) interface: Option<Interface>,
+    pub(crate) dependencies: Option<Dependencies>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Reads the file of a skill's folder, if there is one.
+pub(crate) fn read(folder: &Path) -> Definition {
+    let path = folder.join(DEFINITION_FILE);
+    let mut definition = Definition::default();
+    let mut faults = Vec::new();
+    match files::read(&path, MAX_BYTES) {
+        Ok(bytes) => match serde_json::from_slice::<Value>(&bytes) {
+            Ok(value) => definition.take(&value, folder, &mut faults),
+            Err(error) => {
+                faults
+                    .push(Fault::at(error.line(), format!("the file is not valid JSON: {error}")));
+            }
+        },
+        Err(error) if error.is_not_found() => {}
+        Err(error) => faults.push(unreadable(error)),
+    }
+    definition.problems = faults.into_iter().map(|fault| fault.within(&path)).collect();
+    definition
+}
+
+impl Definition {
+    fn take(&mut self, value: &Value, folder: &Path, faults: &mut Vec<Fault>) {
+        let Value::Object(members) = value else {
+            return faults.push(Fault::at(1, "the file must hold a JSON object"));
+        };
+        for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+            match &**name {
+                "interface" => self.interface = interface(value, folder, faults),
+                "dependencies" => self.dependencies = dependencies(value, faults),
+                // Members of later versions and of other clients.
+                _ => {}
+            }
+        }
+    }
+}
+
+fn interface(value: &Value, folder: &Path, faults: &mut Vec<Fault>) -> Option<Interface> {
+    let Value::Object(members) = value else {
+        faults.push(Fault::new(None, "`interface` must be an object"));
+        return None;
+    };
+    let mut interface = Interface::default();
+    for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+        let mut fault =
+            |why: &str| faults.push(Fault::new(None, format!("`interface.{name}` {why}")));
+        // Both spellings are in use.
+        let member = name.replace('_', "").to_ascii_lowercase();
+        let Some(place) = interface.place(&member) else { continue };
+        match value.as_str().map(str::trim).filter(|text| !text.is_empty()) {
+            None => fault("must be a text that is not empty"),
+            Some(text) if text.chars().count() > MAX_TEXT => fault("is too long"),
+            Some(text) => match place {
+                Place::Text(place) => *place = Some(text.to_owned()),
+                Place::Color(place) if is_color(text) => *place = Some(text.to_owned()),
+                Place::Color(_) => fault("must be a colour such as `#1a2b3c`"),
+                Place::File(place) if is_inside(text) => *place = Some(folder.join(text)),
+                Place::File(_) => fault("must be a relative path in the skill's folder"),
+            },
+        }
+    }
+    (interface != Interface::default()).then_some(interface)
+}
+
+/// Where a member of an interface is kept.
+enum Place<'i> {
+    Text(&'i mut Option<String>),
+    Color(&'i mut Option<String>),
+    File(&'i mut Option<PathBuf>),
+}
+
+impl Interface {
+    /// `None` for members of later versions and of other clients.
+    fn place(&mut self, member: &str) -> Option<Place<'_>> {
+        Some(match member {
+            "displayname" => Place::Text(&mut self.display_name),
+            "shortdescription" => Place::Text(&mut self.short_description),
+            "defaultprompt" => Place::Text(&mut self.default_prompt),
+            "brandcolor" => Place::Color(&mut self.brand_color),
+            "iconlarge" => Place::File(&mut self.icon_large),
+            "iconsmall" => Place::File(&mut self.icon_small),
+            _ => return None,
+        })
+    }
+}
+
+fn is_color(text: &str) -> bool {
+    text.strip_prefix('#')
+        .is_some_and(|hex| hex.len() == 6 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+fn is_inside(text: &str) -> bool {
+    let mut components = Path::new(text).components();
+    components.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+fn dependencies(value: &Value, faults: &mut Vec<Fault>) -> Option<Dependencies> {
+    let Some(tools) = value.get("tools").and_then(Value::as_array) else {
+        faults.push(Fault::new(None, "`dependencies` must be an object with a list `tools`"));
+        return None;
+    };
+    if tools.len() > MAX_TOOLS {
+        let message = format!("`dependencies.tools` has more than {MAX_TOOLS} entries");
+        faults.push(Fault::new(None, message));
+    }
+    let mut found = Vec::new();
+    for (at, tool) in tools.iter().enumerate().take(MAX_TOOLS) {
+        match dependency(tool) {
+            Ok(dependency) => found.push(dependency),
+            Err(why) => {
+                faults.push(Fault::new(None, format!("`dependencies.tools[{at}]`: {why}")));
+            }
+        }
+    }
+    (!found.is_empty()).then_some(Dependencies { tools: found })
+}
+
+fn dependency(tool: &Value) -> Result<Dependency, String> {
+    let read: Dependency = Dependency::deserialize(tool).map_err(|error| error.to_string())?;
+    let texts = [&read.description, &read.transport, &read.url, &read.command];
+    let is_long = |text: &String| text.chars().count() > MAX_TEXT;
+    if texts.into_iter().flatten().any(is_long) || is_long(&read.value) {
+        return Err("a text is too long".to_owned());
+    }
+    let is_name = |text: &str| {
+        let mut bytes = text.bytes();
+        bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+            && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    match &*read.kind {
+        "env_var" if !is_name(&read.value) => Err(format!(
+            "`{}` is not the name of an environment variable",
+            visible::exact(&read.value)
+        )),
+        "mcp" if read.value.is_empty() => Err("`value` must name the server".to_owned()),
+        "mcp" if read.url.is_none() == read.command.is_none() => {
+            Err("an MCP server has either `url` or `command`".to_owned())
+        }
+        "env_var" | "mcp" => Ok(read),
+        // A skill cannot depend on itself or on another one.
+        other => Err(format!("`type` is `{}`, not `env_var` or `mcp`", visible::exact(other))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

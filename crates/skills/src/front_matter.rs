@@ -1,0 +1,127 @@
+//! The front matter of a `SKILL.md`: YAML between two lines `---`, of bounded size and depth. Values are
+//! text: the format has no numbers, dates or booleans. Tags, anchors, aliases and duplicate keys are
+//! errors.
+
+mod tree;
+
+use std::borrow::Cow;
+
+use crate::problem::Fault;
+pub use tree::{Field, Value};
+
+/// Largest front matter.
+pub const MAX_FRONT_MATTER_BYTES: usize = 64 << 10;
+
+const DELIMITER: &str = "---";
+
+/// A parsed front matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrontMatter {
+    /// In the order of the file.
+    pub fields: Vec<Field>,
+    /// Offset of the text behind it.
+    pub body: usize,
+    /// What the public format forbids and this parser accepts.
+    pub deviations: Vec<Fault>,
+}
+
+impl FrontMatter {
+    /// The field of this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+/// Parses the front matter of a file, which may be cut off behind [`MAX_FRONT_MATTER_BYTES`].
+///
+/// # Errors
+/// There is none, it is not closed or too large, or it is no mapping of the format.
+pub fn parse(text: &str) -> Result<FrontMatter, Fault> {
+    let (yaml, body) = split(text)?;
+    let mut deviations = Vec::new();
+    if text.starts_with('\u{feff}') {
+        deviations.push(Fault::at(1, "the file starts with a byte order mark: remove it"));
+    }
+    let parsed = match tree::parse(yaml) {
+        Ok(parsed) => parsed,
+        Err(fault) => {
+            // Many published skills have a description with an unquoted `: `.
+            let (quoted, lines) = quote_plain_values(yaml);
+            let Some(parsed) = tree::parse(&quoted).ok().filter(|_| !lines.is_empty()) else {
+                return Err(on_file_line(fault));
+            };
+            let message = "a value with `: ` or ` #` must be quoted";
+            deviations
+                .extend(lines.into_iter().map(|line| Fault::at(line, message)).map(on_file_line));
+            parsed
+        }
+    };
+    let (mut fields, flow) = parsed;
+    for field in &mut fields {
+        field.line += 1;
+    }
+    let message = "collections in brackets are not part of the format: write one entry a line";
+    deviations.extend(flow.into_iter().map(|line| Fault::at(line + 1, message)));
+    Ok(FrontMatter { fields, body, deviations })
+}
+
+/// The front matter begins on line 2.
+fn on_file_line(fault: Fault) -> Fault {
+    Fault { line: fault.line.map(|line| line + 1), ..fault }
+}
+
+/// The YAML, and the offset of what follows its end.
+fn split(text: &str) -> Result<(&str, usize), Fault> {
+    let content = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let offset = text.len() - content.len();
+    let first = content.split_inclusive('\n').next().unwrap_or_default();
+    if first.trim_end() != DELIMITER {
+        let message = format!("the file must start with YAML front matter: a line `{DELIMITER}`");
+        return Err(Fault::at(1, message));
+    }
+    let mut at = first.len();
+    while let Some(line) = content.get(at..).and_then(|rest| rest.split_inclusive('\n').next()) {
+        if line.starts_with(DELIMITER) && line.trim_end() == DELIMITER {
+            let yaml = content.get(first.len()..at).unwrap_or_default();
+            return Ok((yaml, offset + at + line.len()));
+        }
+        at += line.len();
+        if at > MAX_FRONT_MATTER_BYTES {
+            let size = MAX_FRONT_MATTER_BYTES >> 10;
+            return Err(Fault::at(1, format!("the front matter is larger than {size} KiB")));
+        }
+    }
+    Err(Fault::at(1, format!("the front matter has no end: add a line `{DELIMITER}` behind it")))
+}
+
+/// Quotes the plain values of top-level keys that YAML could read in another way. Returns the lines that
+/// changed, from 1.
+fn quote_plain_values(yaml: &str) -> (String, Vec<usize>) {
+    let mut lines = Vec::new();
+    let quoted = yaml.lines().enumerate().map(|(at, line)| {
+        let quoted = quote_line(line);
+        if matches!(quoted, Cow::Owned(_)) {
+            lines.push(at + 1);
+        }
+        quoted
+    });
+    let quoted: Vec<Cow<'_, str>> = quoted.collect();
+    (quoted.join("\n"), lines)
+}
+
+fn quote_line(line: &str) -> Cow<'_, str> {
+    let Some((key, value)) = line.split_once(':') else { return line.into() };
+    let is_key =
+        !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let trimmed = value.trim();
+    let is_quoted = trimmed.starts_with(['\'', '"', '|', '>', '[', '{', '&', '*', '!']);
+    let is_ambiguous = trimmed.contains(": ") || trimmed.ends_with(':') || trimmed.contains(" #");
+    if !is_key || !value.starts_with(' ') || is_quoted || !is_ambiguous {
+        return line.into();
+    }
+    format!("{key}: '{}'", trimmed.replace('\'', "''")).into()
+}
+
+#[cfg(test)]
+mod tests;

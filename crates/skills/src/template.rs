@@ -1,0 +1,17 @@
+//! The text of a new skill.
+
+/// A `SKILL.md` that the format accepts. `name` must be a valid name.
+#[must_use]
+pub fn template(name: &str, description: &str) -> String {
+    let description: Vec<&str> = description.split_whitespace().collect();
+    let description = description.join(" ").replace('\\', "\\\\").replace('"', "\\\"");
+    let title = name.replace('-', " ");
+    format!(
+        "---\nname: \"{name}\"\ndescription: \"{description}\"\n---\n\n# {title}\n\n\
+         Say here what to do, step by step. Put long details into files of this folder, and name them \
+         here:\n\n\
+         - `references/`: texts to read when they are needed\n\
+         - `scripts/`: programs to run\n\
+         - `assets/`: files to use in results\n"
+    )
+}
