@@ -7,6 +7,7 @@ mod fill;
 mod fuzz;
 mod generate;
 mod interop;
+mod link_order;
 mod must_not_compile;
 mod recording;
 mod soak;
@@ -54,6 +55,8 @@ enum Task {
     Fill(fill::Options),
     /// Measure a server of this protocol, or the gateway, beside others
     Bench(Box<bench::Arguments>),
+    /// List the functions that a start runs, for the linker
+    LinkOrder,
     /// Record `agentd demo` as the picture of the README
     Recording,
     /// Run other people's programs against this one
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Task::Tidy { imports: true } => tidy::imports(&root),
         Task::Generate { check: false } => generate::write(&root),
         Task::Generate { check: true } => generate::check(&root),
+        Task::LinkOrder => link_order::run(&root),
         Task::Recording => recording::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
         Task::MustNotCompile => must_not_compile::run(&root),

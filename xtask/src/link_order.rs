@@ -1,0 +1,111 @@
+//! Writes `crates/cli/link-order.txt`: the functions that run from the start of `agentd app-server`
+//! until its first thread has started. The linker puts them side by side in the `dist` profile.
+//!
+//! The file needs no upkeep to stay correct: a function that it misses stands elsewhere, and a name that
+//! no longer exists is ignored. Write it again when `cargo xtask bench` shows more resident memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// The file, from the root of the repository.
+const FILE: &str = "crates/cli/link-order.txt";
+/// What the program is asked, a line each.
+const REQUESTS: &str = concat!(
+    r#"{"id":1,"method":"initialize","params":{"clientInfo":{"name":"link-order","version":"1"}}}"#,
+    "\n",
+    r#"{"method":"initialized"}"#,
+    "\n",
+    r#"{"id":2,"method":"thread/start","params":{}}"#,
+    "\n",
+);
+
+/// Builds the program with its symbols, runs it under valgrind, and writes the file.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["rustc", "--profile", "dist", "--package", "cli", "--bin", "agentd"])
+        .args(["--", "-C", "strip=none"])
+        .current_dir(root)
+        .status()
+        .context("cargo")?;
+    ensure!(built.success(), "the program could not be built: see above");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let program = root.join(target).join("dist/agentd");
+    let folder = tempfile::tempdir()?;
+    let called = called_functions(&program, folder.path())?;
+    let defined = defined_functions(&program)?;
+    let names: Vec<&str> =
+        called.iter().map(String::as_str).filter(|name| defined.contains_key(*name)).collect();
+    ensure!(names.len() > 1_000, "valgrind found only {} functions", names.len());
+    let bytes: u64 = names.iter().filter_map(|name| defined.get(*name)).sum();
+    std::fs::write(root.join(FILE), names.join("\n") + "\n")?;
+    println!("{FILE}: {} functions of {} KB", names.len(), bytes / 1024);
+    Ok(())
+}
+
+/// The names of the functions that run.
+fn called_functions(program: &Path, folder: &Path) -> Result<BTreeSet<String>> {
+    let profile = folder.join("profile");
+    let mut server = Command::new("valgrind")
+        .args(["--quiet", "--tool=callgrind", "--demangle=no"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(program)
+        .arg("app-server")
+        .env("AGENT_HOME", folder)
+        .env("HOME", folder)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("valgrind: install it first")?;
+    let mut stdin = server.stdin.take().context("standard input")?;
+    stdin.write_all(REQUESTS.as_bytes())?;
+    let stdout = server.stdout.take().context("standard output")?;
+    let answered =
+        BufReader::new(stdout).lines().map_while(Result::ok).any(|line| line.contains(r#""id":2"#));
+    drop(stdin);
+    let ended = server.wait()?;
+    ensure!(answered && ended.success(), "the program did not start a thread ({ended})");
+    let profile = String::from_utf8_lossy(&std::fs::read(profile)?).into_owned();
+    Ok(names_of_profile(&profile))
+}
+
+/// The names in the lines `fn=(12) name` and `cfn=(12) name`; a recursion ends in `'2`.
+fn names_of_profile(profile: &str) -> BTreeSet<String> {
+    let name = |line: &str| {
+        let call = line.strip_prefix("fn=(").or_else(|| line.strip_prefix("cfn=("))?;
+        let (_, name) = call.split_once(") ")?;
+        let name = name.rsplit_once('\'').map_or(name, |(name, _)| name);
+        Some(name.to_owned())
+    };
+    profile.lines().filter_map(name).collect()
+}
+
+/// The functions of the program with their sizes in bytes.
+fn defined_functions(program: &Path) -> Result<BTreeMap<String, u64>> {
+    let listed = Command::new("nm").arg("-S").arg(program).output().context("nm")?;
+    ensure!(listed.status.success(), "nm cannot read {}", program.display());
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let function = |line: &str| {
+        let [_, size, kind, name] = line.split_whitespace().collect::<Vec<_>>().try_into().ok()?;
+        let size = u64::from_str_radix(size, 16).ok()?;
+        matches!(kind, "t" | "T" | "w" | "W").then(|| (name.to_owned(), size))
+    };
+    Ok(listed.lines().filter_map(function).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_from_a_profile() {
+        let profile = "fn=(1) main\ncfn=(2) _ZN1a1b17h0E'2\ncalls=1 0\nfn=(2)\nfl=(3) a.rs\n";
+        let names: Vec<String> = names_of_profile(profile).into_iter().collect();
+        assert_eq!(names, ["_ZN1a1b17h0E", "main"]);
+    }
+}
