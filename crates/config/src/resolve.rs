@@ -43,6 +43,9 @@ pub struct Config {
     /// MCP servers whose entries come in part from a project or a client: what such a server says of
     /// its tools is not believed.
     pub untrusted_servers: BTreeSet<String>,
+    /// Apps whose entries come in part from a project or a client: such an entry lets no tool run
+    /// unasked.
+    pub untrusted_apps: BTreeSet<String>,
     /// Absolute path of the state database's folder.
     pub sqlite_home: PathBuf,
     /// Absolute path of the log's folder.
@@ -352,7 +355,8 @@ fn typed(
         secret_variables,
         permission_profile,
         permission_profiles,
-        untrusted_servers: untrusted_servers(root),
+        untrusted_servers: untrusted_entries(root, "mcp_servers"),
+        untrusted_apps: untrusted_entries(root, "apps"),
         sqlite_home: keys.sqlite_home.clone().unwrap_or_else(|| environment.home.to_owned()),
         log_dir: keys.log_dir.clone().unwrap_or_else(|| environment.home.join("log")),
         profile,
@@ -366,12 +370,12 @@ fn typed(
     })
 }
 
-/// The entries of `mcp_servers` in which something was not written by the user or an administrator.
-fn untrusted_servers(root: &Table) -> BTreeSet<String> {
-    let Some(Node { value: Value::Table(servers), .. }) = root.get("mcp_servers") else {
+/// The entries of a table in which something was not written by the user or an administrator.
+fn untrusted_entries(root: &Table, table: &str) -> BTreeSet<String> {
+    let Some(Node { value: Value::Table(entries), .. }) = root.get(table) else {
         return BTreeSet::new();
     };
-    let untrusted = servers.iter().filter(|(_, server)| !is_users_own(server));
+    let untrusted = entries.iter().filter(|(_, entry)| !is_users_own(entry));
     untrusted.map(|(name, _)| name.clone()).collect()
 }
 

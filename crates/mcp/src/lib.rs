@@ -27,7 +27,7 @@ pub use calls::Progress;
 pub use catalog::{Catalog, Digest, Hints, Tool};
 pub use definition::{Definition, HttpServer, LoginStore, Oauth, Program, Transport};
 pub use error::{Error, ErrorKind};
-pub use pool::{Held, Options, Pool};
+pub use pool::{Held, HeldServers, Options, Pool};
 pub use port::{
     Action, Answer, Audience, BoxFuture, Child, ChildControl, Elicitation, ElicitationMode,
     Keyring, Launcher, Output,

@@ -67,6 +67,13 @@ pub struct Held {
     holder: String,
 }
 
+/// The servers of a holder for whoever looks at them. Holds none.
+#[derive(Clone)]
+pub struct HeldServers {
+    pool: Weak<Inner>,
+    holder: String,
+}
+
 impl Pool {
     pub fn new(options: Options) -> Self {
         let (name, version) = options.program;
@@ -220,6 +227,23 @@ impl Held {
     }
 
     /// The servers of the holder.
+    pub fn servers(&self) -> Vec<Server> {
+        self.view().servers()
+    }
+
+    /// The name of the holder.
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    /// What looks at the servers of the holder.
+    pub fn view(&self) -> HeldServers {
+        HeldServers { pool: self.pool.clone(), holder: self.holder.clone() }
+    }
+}
+
+impl HeldServers {
+    /// The servers of the holder, while it has any.
     pub fn servers(&self) -> Vec<Server> {
         let Some(pool) = self.pool.upgrade() else { return Vec::new() };
         pool.lock().by_holder.get(&self.holder).cloned().unwrap_or_default()

@@ -124,7 +124,13 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
             () = &mut changes => break,
             () = shared.refresh.notified() => {
                 let refreshed = async {
-                    refresh(shared, &live).await;
+                    if let Err(error) = refresh(shared, &live).await {
+                        let name = &shared.definition.name;
+                        tracing::warn!(
+                            target: "mcp",
+                            "the changed tools of `{name}` cannot be read: {error}"
+                        );
+                    }
                     // A server that reports a change with each list is asked no more often.
                     sleep(REFRESH_PAUSE).await;
                 };
@@ -186,27 +192,28 @@ fn announced(live: &Live) -> SubscriptionFilter {
 }
 
 /// Lists the tools again. A list that cannot be read leaves the previous one in force.
-async fn refresh(shared: &Arc<Shared>, live: &Live) {
-    let name = &shared.definition.name;
-    let before = shared.state.borrow().clone();
-    let State::Ready(before) = before else { return };
-    match timeout(shared.definition.startup_timeout, tools(shared, live)).await {
-        Ok(Ok(catalog)) if catalog.tools == before.tools => {}
-        Ok(Ok(catalog)) => {
-            warn(&catalog);
-            shared.replace_catalog(Arc::new(catalog));
-        }
-        Ok(Err(error)) => {
-            tracing::warn!(target: "mcp", "the changed tools of `{name}` cannot be read: {error}");
-        }
-        Err(_) => {
-            tracing::warn!(target: "mcp", "the server `{name}` does not list its changed tools");
-        }
+///
+/// # Errors
+/// The list cannot be read in time.
+pub(crate) async fn refresh(shared: &Shared, live: &Live) -> Result<(), Error> {
+    // The list that was requested last is in force.
+    let _listing = shared.listing.lock().await;
+    let limit = shared.definition.startup_timeout;
+    let catalog = timeout(limit, tools(shared, live)).await.map_err(|_| {
+        let seconds = limit.as_secs_f64();
+        let message = format!("the server did not list its tools within {seconds} s");
+        Error::new(ErrorKind::TimedOut, message)
+    })??;
+    let State::Ready(before) = shared.state.borrow().clone() else { return Ok(()) };
+    if catalog.tools != before.tools {
+        warn(&catalog);
+        shared.replace_catalog(Arc::new(catalog));
     }
+    Ok(())
 }
 
 /// The tools of all pages.
-async fn tools(shared: &Arc<Shared>, live: &Live) -> Result<Catalog, Error> {
+async fn tools(shared: &Shared, live: &Live) -> Result<Catalog, Error> {
     let mut builder = Builder::new(&shared.definition);
     let mut is_whole = live.capabilities.tools.is_none();
     let active = ActiveCall::new(None, None, None);

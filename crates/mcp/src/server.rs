@@ -21,6 +21,7 @@ use crate::catalog::{Catalog, Digest};
 use crate::definition::Definition;
 use crate::error::Error;
 use crate::port::Audience;
+use crate::run::refresh;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
 
@@ -81,6 +82,8 @@ pub(crate) struct Shared {
     generation: AtomicU64,
     questions: Questions,
     pub(crate) lists: Lists,
+    /// Held while the list of tools is requested again.
+    pub(crate) listing: tokio::sync::Mutex<()>,
     /// When the list of tools is to be requested again, where the server limits its age.
     tools_until: Mutex<Option<Instant>>,
 }
@@ -115,6 +118,7 @@ impl Server {
             generation: AtomicU64::new(0),
             questions: Questions::default(),
             lists: Lists::default(),
+            listing: tokio::sync::Mutex::default(),
             tools_until: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -156,6 +160,18 @@ impl Server {
         }
     }
 
+    /// As [`Server::ready`], with the tools requested again.
+    ///
+    /// # Errors
+    /// Why it failed, or why the list cannot be read.
+    pub async fn refetch(&self) -> Result<Arc<Catalog>, Error> {
+        self.ready().await?;
+        if let Some(live) = self.shared.live() {
+            refresh(&self.shared, &live).await?;
+        }
+        self.ready().await
+    }
+
     /// Connects anew, with the login that there is now.
     pub(crate) fn reconnect(&self) {
         match *self.shared.state.borrow() {
@@ -189,7 +205,17 @@ impl Shared {
     /// Replaces the tools of a server that stays ready.
     pub(crate) fn replace_catalog(&self, catalog: Arc<Catalog>) {
         let state = State::Ready(catalog);
-        self.state.send_replace(state.clone());
+        // A server that has ended meanwhile has no tools.
+        let is_replaced = self.state.send_if_modified(|now| {
+            let is_ready = matches!(now, State::Ready(_));
+            if is_ready {
+                *now = state.clone();
+            }
+            is_ready
+        });
+        if !is_replaced {
+            return;
+        }
         self.audience.tools_changed(&self.holders(), &self.definition.name, &state);
     }
 

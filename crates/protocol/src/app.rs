@@ -10,10 +10,10 @@ use crate::wire;
 methods! {
     App, AppMethods;
 
-    /// Lists the apps that can be connected.
+    /// Lists the apps of a thread's MCP servers, or of those of the configuration.
     AppList = "app/list",
         app_list(AppListParams) -> AppListResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 notifications! {
@@ -32,9 +32,11 @@ pub struct AppListParams {
     pub cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Uses the features of this thread.
+    /// The servers and the configuration of this loaded thread, instead of those of the folder that the
+    /// server runs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
+    /// Requests the tools of the servers again.
     #[serde(
         default,
         deserialize_with = "wire::or_default",

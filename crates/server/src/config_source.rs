@@ -10,6 +10,7 @@ use config::{
     Environment, Error, FileCache, Layer, LayerName, Overrides, Resolved, Stack, Strictness,
 };
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 
 use crate::options::Options;
 
@@ -20,6 +21,8 @@ pub(crate) struct ConfigSource {
     flags: Result<Arc<Layer>, Error>,
     /// Features switched in this process.
     switched: Mutex<BTreeMap<String, bool>>,
+    /// The last generation that was announced.
+    announced: watch::Sender<u64>,
 }
 
 /// A configuration, and the files that it came or could have come from.
@@ -37,6 +40,7 @@ impl ConfigSource {
             files: FileCache::default(),
             flags: Layer::command_line(&options.config_overrides).map(Arc::new),
             switched: Mutex::default(),
+            announced: watch::Sender::new(0),
             options,
         }
     }
@@ -115,6 +119,18 @@ impl ConfigSource {
     /// Reads the files again that have changed.
     pub(crate) fn refresh(&self) {
         self.files.refresh();
+        self.announce();
+    }
+
+    /// Changes when the configuration does, as far as this program noticed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.announced.subscribe()
+    }
+
+    fn announce(&self) {
+        let generation = self.generation();
+        self.announced
+            .send_if_modified(|announced| std::mem::replace(announced, generation) != generation);
     }
 
     /// What is wrong with files whose last valid content is in use.
@@ -148,12 +164,14 @@ impl ConfigSource {
     /// Makes every thread read its configuration again before its next turn.
     pub(crate) fn reload(&self) {
         self.files.touch();
+        self.announce();
     }
 
     /// Switches features for this process.
     pub(crate) fn switch(&self, features: BTreeMap<String, bool>) {
         self.switches().extend(features);
         self.files.touch();
+        self.announce();
     }
 
     fn switched_layer(&self) -> Result<Layer, Error> {

@@ -2,6 +2,7 @@
 //! resource without handlers is listed here.
 
 mod account;
+mod app;
 mod collaboration;
 mod command;
 mod config;
@@ -35,7 +36,7 @@ macro_rules! without_handlers {
 }
 
 without_handlers! {
-    AppMethods ExternalAgentMethods FeedbackMethods FsMethods FuzzyMethods
+    ExternalAgentMethods FeedbackMethods FsMethods FuzzyMethods
     HooksMethods MarketplaceMethods MemoryMethods PluginMethods PluginShareMethods RealtimeMethods
     SkillsMethods
 }

@@ -1,6 +1,8 @@
 //! The MCP servers of the configuration: which a thread holds, and what those that are `required` do to
 //! its start. The crate `mcp` runs them; here it gets its processes and the clients of threads.
 
+mod app_list;
+mod app_updates;
 mod apps;
 mod audience;
 mod definition;
@@ -23,10 +25,13 @@ use session::ServerTool;
 use tokio::sync::Semaphore;
 
 use crate::command_runner::CommandRunner;
+use crate::configurations::{ConfigurationOrigin, Configurations};
 use crate::connection::Peer;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::options::Options;
+pub(crate) use app_updates::AppConfiguration;
+use app_updates::{AppUpdates, Change};
 use audience::ThreadClients;
 use definition::definitions;
 use keyring::OsKeyring;
@@ -51,6 +56,7 @@ pub(crate) struct McpServers {
     /// Numbers the holders that are no threads.
     guests: AtomicU64,
     logins: Arc<Semaphore>,
+    apps: Arc<AppUpdates>,
 }
 
 /// The servers of a loaded thread; released when the thread is unloaded.
@@ -58,6 +64,8 @@ pub(crate) struct ThreadServers {
     held: Held,
     offered: Offered,
     options: Arc<Options>,
+    /// `None` for a request.
+    apps: Option<Arc<AppUpdates>>,
 }
 
 impl McpServers {
@@ -66,10 +74,12 @@ impl McpServers {
         runner: CommandRunner,
         network: Network,
         threads: Arc<LoadedThreads>,
+        configurations: Arc<Configurations>,
     ) -> Self {
+        let change = Change::default();
         let pool = Pool::new(mcp::Options {
             launcher: Arc::new(SandboxLauncher::new(runner, options.clone())),
-            audience: Arc::new(ThreadClients::new(threads)),
+            audience: Arc::new(ThreadClients::new(threads.clone(), change.clone())),
             network,
             eras_file: options.home.join(ERAS_FILE),
             logins_folder: options.home.join(LOGINS_FOLDER),
@@ -78,22 +88,37 @@ impl McpServers {
             grace: GRACE,
         });
         let logins = Arc::new(Semaphore::new(MAX_LOGINS));
-        Self { pool, options, guests: AtomicU64::new(0), logins }
+        let apps = Arc::new(AppUpdates::new(change, threads, configurations));
+        Self { pool, options, guests: AtomicU64::new(0), logins, apps }
     }
 
     /// Lets a thread use the servers of its configuration. Those that do not run are started in the
     /// background.
-    pub(crate) fn of_thread(&self, thread: &str, cwd: &Path, config: &Config) -> ThreadServers {
-        let definitions = with_login_store(definitions(config, &self.options), config);
-        let held = self.pool.hold(thread, cwd, definitions);
-        ThreadServers { held, offered: Offered::default(), options: self.options.clone() }
+    pub(crate) fn of_thread(
+        &self,
+        thread: &str,
+        cwd: &Path,
+        config: &Arc<Config>,
+        origin: &ConfigurationOrigin,
+    ) -> ThreadServers {
+        let held = self.hold(thread, cwd, config);
+        self.apps.set(thread, &held, AppConfiguration::new(cwd, config, origin));
+        let (offered, options) = (Offered::default(), self.options.clone());
+        ThreadServers { held, offered, options, apps: Some(self.apps.clone()) }
     }
 
     /// As [`McpServers::of_thread`], for a request that belongs to no thread.
     pub(crate) fn of_request(&self, cwd: &Path, config: &Config) -> ThreadServers {
         let number = self.guests.fetch_add(1, Ordering::Relaxed);
         // Ids of threads have no blanks.
-        self.of_thread(&format!("request {number}"), cwd, config)
+        let held = self.hold(&format!("request {number}"), cwd, config);
+        let (offered, options) = (Offered::default(), self.options.clone());
+        ThreadServers { held, offered, options, apps: None }
+    }
+
+    fn hold(&self, holder: &str, cwd: &Path, config: &Config) -> Held {
+        let definitions = with_login_store(definitions(config, &self.options), config);
+        self.pool.hold(holder, cwd, definitions)
     }
 
     /// Starts the servers that are `required`, and waits for them.
@@ -237,9 +262,13 @@ fn endpoint_with_logins(server: &Server) -> Result<HttpServer, Error> {
 
 impl ThreadServers {
     /// Takes over a changed configuration or folder.
-    pub(crate) fn update(&self, cwd: &Path, config: &Config) {
+    pub(crate) fn update(&self, cwd: &Path, config: &Arc<Config>, origin: &ConfigurationOrigin) {
         let definitions = definitions(config, &self.options);
         self.held.update(cwd, with_login_store(definitions, config));
+        if let Some(apps) = &self.apps {
+            let configuration = AppConfiguration::new(cwd, config, origin);
+            apps.set(self.held.holder(), &self.held, configuration);
+        }
     }
 
     pub(crate) fn servers(&self) -> Vec<Server> {
@@ -257,6 +286,17 @@ impl ThreadServers {
             let params = audience::status(server.name(), &server.state());
             peer.notify::<McpServerStartupStatusUpdated>(&params);
             audience::send_warnings(peer, &server.state());
+        }
+        if let Some(apps) = &self.apps {
+            apps.look_again();
+        }
+    }
+}
+
+impl Drop for ThreadServers {
+    fn drop(&mut self) {
+        if let Some(apps) = &self.apps {
+            apps.forget(self.held.holder());
         }
     }
 }

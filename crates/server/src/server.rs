@@ -213,7 +213,13 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
     let runner = CommandRunner::new(sandbox);
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
-    let mcp = McpServers::new(options.clone(), runner.clone(), network, threads.clone());
+    let mcp = McpServers::new(
+        options.clone(),
+        runner.clone(),
+        network,
+        threads.clone(),
+        configurations.clone(),
+    );
     let mcp = Arc::new(mcp);
     let commands = CommandServices {
         options: options.clone(),
@@ -336,7 +342,7 @@ fn start_actor(
         let call_senders =
             CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };
         let is_stored = machine.needs_history();
-        let mcp = services.mcp.of_thread(&record.id, &machine.settings().cwd, &config);
+        let mcp = services.mcp.of_thread(&record.id, &machine.settings().cwd, &config, &origin);
         let server_calls = ServerCalls::new(record.id.clone(), sender.clone());
         let journal = (record, extra, ephemeral);
         let actor = Actor {

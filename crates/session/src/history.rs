@@ -15,7 +15,9 @@ use crate::port::prompt::{Prompt, PromptInput, weight};
 use crate::port::tool_set::{FoundTool, SearchTool};
 use call_ids::CallIds;
 pub(crate) use call_ids::{with_call_id, with_unique_calls};
-pub(crate) use loaded_tools::{LoadedTools, compacted as compacted_searches, failed_search};
+pub(crate) use loaded_tools::{
+    LoadedTools, compacted as compacted_searches, failed_search, search_that_found,
+};
 
 /// The model's history in memory.
 #[derive(Clone, Debug, Default)]
@@ -175,7 +177,11 @@ pub(crate) fn said(text: &str) -> Arc<str> {
     }))
 }
 
-pub(crate) fn user_message(content: &[UserContent]) -> Fragment {
+/// The user's message, with what `app` says of a mentioned app, by id and name.
+pub(crate) fn user_message(
+    content: &[UserContent],
+    app: impl Fn(&str, &str) -> String,
+) -> Fragment {
     let parts: Vec<_> = content
         .iter()
         .map(|part| match part {
@@ -183,6 +189,9 @@ pub(crate) fn user_message(content: &[UserContent]) -> Fragment {
             UserContent::Image { url } => json!({ "type": "input_image", "image_url": url }),
             UserContent::LocalImage { data_url, .. } => {
                 json!({ "type": "input_image", "image_url": data_url })
+            }
+            UserContent::App { id, name } => {
+                json!({ "type": "input_text", "text": app(id, name) })
             }
         })
         .collect();

@@ -5,6 +5,7 @@
 
 mod agent_calls;
 mod approval;
+mod apps;
 mod compaction;
 mod ending;
 mod input;

@@ -215,9 +215,13 @@ export interface AppInfo {
 /** Parameters of `app/list`. */
 export interface AppListParams {
   cursor?: string | null;
+  /** Requests the tools of the servers again. */
   forceRefetch?: boolean;
   limit?: number | null;
-  /** Uses the features of this thread. */
+  /**
+   * The servers and the configuration of this loaded thread, instead of those of the folder that the
+   * server runs in.
+   */
   threadId?: string | null;
 }
 
@@ -3378,7 +3382,7 @@ export interface ClientRequests {
   "account/read": { params?: AccountReadParams; result: AccountReadResponse };
   /** Asks the workspace's owner for credits. */
   "account/sendAddCreditsNudgeEmail": { params: AccountSendAddCreditsNudgeEmailParams; result: AccountSendAddCreditsNudgeEmailResponse };
-  /** Lists the apps that can be connected. */
+  /** Lists the apps of a thread's MCP servers, or of those of the configuration. */
   "app/list": { params?: AppListParams; result: AppListResponse };
   /** Runs a command and returns after its end. */
   "command/exec": { params: CommandExecParams; result: CommandExecResponse };

@@ -1,6 +1,6 @@
 //! The switches in `[features]`, and the stage of each.
 
-use super::parts::{APPS, SKILLS};
+use super::parts::SKILLS;
 use crate::kind::Effect;
 use crate::kind::scope::{ANY, PINNABLE};
 use crate::options::options;
@@ -9,8 +9,8 @@ use crate::suggest::closest;
 options! {
     /// `features`.
     pub struct Features {
-        /// Connectors to apps. Experimental.
-        apps: bool = false, ANY | PINNABLE, APPS;
+        /// Connectors of MCP servers count as apps (`apps`, `app/list`). Experimental.
+        apps: bool = false, ANY | PINNABLE, Effect::Active;
         /// Lifecycle hooks from `hooks.json`. Under development.
         codex_hooks: bool = false, ANY | PINNABLE, Effect::Pending("hooks");
         /// Large requests to the default provider are compressed (zstd).

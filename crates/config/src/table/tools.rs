@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::parts::{APPS, SKILLS};
+use super::parts::SKILLS;
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
 use crate::kind::{
@@ -109,26 +109,26 @@ options! {
     /// `apps._default`.
     pub struct AppDefaults {
         /// Apps are on.
-        enabled: bool = true, ANY, APPS;
-        /// Tools that are annotated as destructive are allowed.
-        destructive_enabled: bool = true, ANY, APPS;
-        /// Tools that are annotated as open-world are allowed.
-        open_world_enabled: bool = true, ANY, APPS;
+        enabled: bool = true, ANY, Effect::Active;
+        /// Tools with `destructiveHint` are on.
+        destructive_enabled: bool = true, ANY, Effect::Active;
+        /// Tools with `openWorldHint` are on.
+        open_world_enabled: bool = true, ANY, Effect::Active;
     }
 }
 options! {
     /// `apps.<id>`.
     pub struct App {
         /// The app is on.
-        enabled: bool = true, ANY, APPS;
+        enabled: bool = true, ANY, Effect::Active;
         /// Its tools are on by default.
-        default_tools_enabled: Option<bool>, ANY, APPS;
-        /// When its tools ask for approval by default.
-        default_tools_approval_mode: Option<ToolApproval>, ANY, APPS;
-        /// Its destructive tools are allowed.
-        destructive_enabled: Option<bool>, ANY, APPS;
-        /// Its open-world tools are allowed.
-        open_world_enabled: Option<bool>, ANY, APPS;
+        default_tools_enabled: Option<bool>, ANY, Effect::Active;
+        /// When its tools ask for approval by default; a stricter one of their server holds.
+        default_tools_approval_mode: Option<ToolApproval>, ANY, Effect::Active;
+        /// Its tools with `destructiveHint` are on.
+        destructive_enabled: Option<bool>, ANY, Effect::Active;
+        /// Its tools with `openWorldHint` are on.
+        open_world_enabled: Option<bool>, ANY, Effect::Active;
         /// Its tools, by name.
         tools: BTreeMap<String, AppTool>, ANY, Effect::Group;
     }
@@ -137,10 +137,10 @@ options! {
     /// `apps.<id>.tools.<tool>`.
     #[part("<tool>")]
     pub struct AppTool {
-        /// The tool is on.
-        enabled: Option<bool>, ANY, APPS;
-        /// When it asks for approval.
-        approval_mode: Option<ToolApproval>, ANY, APPS;
+        /// The tool is on, whatever its hints are.
+        enabled: Option<bool>, ANY, Effect::Active;
+        /// When it asks for approval; a stricter one of its server holds.
+        approval_mode: Option<ToolApproval>, ANY, Effect::Active;
     }
 }
 

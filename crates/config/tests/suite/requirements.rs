@@ -271,8 +271,11 @@ fn an_entry_of_a_project_or_a_client_is_not_trusted() {
     let mut home =
         TestHome::with("[mcp_servers.a]\ncommand = \"x\"\n[mcp_servers.b]\ncommand = \"x\"\n");
     assert!(home.config().untrusted_servers.is_empty());
-    home.thread = serde_json::json!({ "mcp_servers": { "b": { "env": { "X": "1" } } } });
-    assert_eq!(home.config().untrusted_servers, ["b".to_owned()].into());
+    home.thread = serde_json::json!({ "mcp_servers": { "b": { "env": { "X": "1" } } },
+        "apps": { "mail": { "default_tools_approval_mode": "approve" } } });
+    let config = home.config();
+    assert_eq!(config.untrusted_servers, ["b".to_owned()].into());
+    assert_eq!(config.untrusted_apps, ["mail".to_owned()].into());
     home.user(&format!(
         "[mcp_servers.a]\ncommand = \"x\"\n[projects.\"{}\"]\ntrust_level = \"trusted\"\n",
         home.cwd.display()

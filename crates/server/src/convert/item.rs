@@ -124,6 +124,9 @@ fn user_content(part: &UserContent) -> protocol::input::UserInput {
         },
         UserContent::Image { url } => UserInput::Image { url: url.clone() },
         UserContent::LocalImage { path, .. } => UserInput::LocalImage { path: path.clone() },
+        UserContent::App { id, name } => {
+            UserInput::Mention { name: name.clone(), path: format!("app://{id}") }
+        }
     }
 }
 

@@ -81,10 +81,13 @@ pub(crate) fn approval(
         written.push('…');
     }
     let why = reason.map(|reason| format!(" ({})", shown(reason))).unwrap_or_default();
-    let message = format!(
-        "Allow the agent to call the tool {named} of the MCP server {}?{why}\nArguments: {written}",
-        shown(server)
-    );
+    let mut owner = format!("the MCP server {}", shown(server));
+    if let Some(app) = connector {
+        let name = shown(app.name.as_deref().unwrap_or(&app.id));
+        owner = format!("the app {name} ({owner})");
+    }
+    let message =
+        format!("Allow the agent to call the tool {named} of {owner}?{why}\nArguments: {written}");
     let remember = McpElicitationPrimitiveSchema::Boolean(McpElicitationBooleanSchema {
         kind: McpElicitationBooleanType::Boolean,
         title: Some("Do not ask again for this tool in this session".to_owned()),
@@ -100,6 +103,7 @@ pub(crate) fn approval(
         "tool": tool,
         "toolTitle": title,
         "connectorId": connector.as_ref().map(|connector| &connector.id),
+        "connectorName": connector.as_ref().and_then(|connector| connector.name.as_ref()),
         "arguments": parsed(arguments),
     } });
     McpServerElicitationRequestParams {

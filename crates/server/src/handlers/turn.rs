@@ -223,7 +223,7 @@ async fn user_content(
         Some(first) => image_target(handle, over, first).await?,
         None => ImageTarget { bounds: Bounds::default(), total: usize::MAX, cwd: PathBuf::new() },
     };
-    let mut mentions = services.mcp.mentions(thread, input)?;
+    let mentions = services.mcp.mentions(thread, input)?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
         content.push(match part {

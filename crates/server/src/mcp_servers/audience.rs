@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::Peer;
 use crate::loaded_threads::LoadedThreads;
+use crate::mcp_servers::app_updates::Change;
 use crate::thread::{Command, ServerQuestion, ThreadHandle};
 use crate::warnings;
 
@@ -22,11 +23,12 @@ pub(super) struct ThreadClients {
     threads: Arc<LoadedThreads>,
     /// Numbers the questions.
     questions: AtomicU64,
+    apps: Change,
 }
 
 impl ThreadClients {
-    pub(super) fn new(threads: Arc<LoadedThreads>) -> Self {
-        Self { threads, questions: AtomicU64::new(0) }
+    pub(super) fn new(threads: Arc<LoadedThreads>, apps: Change) -> Self {
+        Self { threads, questions: AtomicU64::new(0), apps }
     }
 
     /// Asks the clients of the first of the threads that can ask. One that ends before its clients have
@@ -73,6 +75,7 @@ impl ThreadClients {
 
 impl Audience for ThreadClients {
     fn state_changed(&self, holders: &[String], server: &str, state: &State) {
+        self.apps.look_again();
         let params = status(server, state);
         let mut sent = Vec::new();
         for handle in holders.iter().filter_map(|id| self.threads.get(id)) {
@@ -89,6 +92,7 @@ impl Audience for ThreadClients {
 
     fn tools_changed(&self, holders: &[String], server: &str, state: &State) {
         tracing::debug!(target: "server::mcp", "the tools of `{server}` changed");
+        self.apps.look_again();
         for handle in holders.iter().filter_map(|id| self.threads.get(id)) {
             handle.clients().iter().for_each(|peer| send_warnings(peer, state));
         }

@@ -1,5 +1,5 @@
 //! Resources of MCP servers that the user mentions in an input: read when the input arrives, and given to
-//! the model as data.
+//! the model as data. Apps that the user mentions are looked up.
 
 use std::time::Duration;
 
@@ -12,46 +12,69 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::mcp_servers::McpServers;
 
-/// Time for all resources of an input together.
+/// Begins the path of a mention of an app; its id follows.
+const APP_SCHEME: &str = "app://";
+/// Time for all mentions of an input together.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Resources of an input.
+/// Resources and apps of an input.
 const MAX_MENTIONS: usize = 20;
 /// Longest text of a resource for the model, in characters; the rest is left out.
 const MAX_TEXT: usize = 128 << 10;
 
-/// The resources that an input mentions.
-pub(crate) struct Mentions {
+/// The resources and apps that an input mentions.
+pub(crate) struct Mentions<'m> {
+    mcp: &'m McpServers,
     servers: Vec<Server>,
     thread: String,
     deadline: Instant,
 }
 
 impl McpServers {
-    /// What reads the resources that an input to a thread mentions.
+    /// What reads the resources and finds the apps that an input to a thread mentions.
     ///
     /// # Errors
     /// There are too many.
-    pub(crate) fn mentions(&self, thread: &str, input: &[UserInput]) -> Result<Mentions, Error> {
+    pub(crate) fn mentions(
+        &self,
+        thread: &str,
+        input: &[UserInput],
+    ) -> Result<Mentions<'_>, Error> {
         let is_mention = |part: &&UserInput| matches!(part, UserInput::Mention { .. });
         let count = input.iter().filter(is_mention).count();
         if count > MAX_MENTIONS {
             return Err(Error::invalid_params(format!(
-                "`input`: it mentions {count} resources, at most {MAX_MENTIONS} are allowed"
+                "`input`: it mentions {count} resources and apps, at most {MAX_MENTIONS} are allowed"
             )));
         }
         let servers = if count > 0 { self.servers(thread) } else { Vec::new() };
         let deadline = Instant::now() + LIMIT;
-        Ok(Mentions { servers, thread: thread.to_owned(), deadline })
+        Ok(Mentions { mcp: self, servers, thread: thread.to_owned(), deadline })
     }
 }
 
-impl Mentions {
-    /// Reads a resource, of the server that `name` names before a colon, else of the first one that lists
-    /// it.
+impl Mentions<'_> {
+    /// What is mentioned: an app (`app://ID`), or else a resource.
     ///
     /// # Errors
-    /// No server lists it, or it cannot be read in time.
-    pub(crate) async fn read(&mut self, name: &str, uri: &str) -> Result<UserContent, Error> {
+    /// There is no such app or resource, it is switched off, or it cannot be read in time.
+    pub(crate) async fn read(&self, name: &str, path: &str) -> Result<UserContent, Error> {
+        let Some(id) = path.strip_prefix(APP_SCHEME) else {
+            return self.resource(name, path).await;
+        };
+        let found = self.mcp.mentioned_app(&self.thread, &self.servers, id);
+        let found = tokio::time::timeout_at(self.deadline, found).await;
+        found.unwrap_or_else(|_| {
+            let seconds = LIMIT.as_secs();
+            Err(Error::failed(format!(
+                "no MCP server that was ready within {seconds} s has the app `{id}`"
+            )))
+        })?;
+        Ok(UserContent::App { id: id.to_owned(), name: name.to_owned() })
+    }
+
+    /// Reads a resource, of the server that `name` names before a colon, else of the first one that lists
+    /// it.
+    async fn resource(&self, name: &str, uri: &str) -> Result<UserContent, Error> {
         if !uri.contains(':') {
             return Err(Error::invalid_params(format!("`{uri}` is not the URI of a resource")));
         }

@@ -8,10 +8,10 @@ use config::Config;
 use config::table::{McpServer, ToolApproval as Mode};
 use mcp::{Catalog, Hints, State, Tool};
 use serde_json::{Map, Value, json};
-use session::{Connector, ServerTool, ToolApproval, ToolEffect, ToolTarget};
+use session::{ServerTool, ToolApproval, ToolEffect, ToolTarget};
 use sha2::{Digest as _, Sha256};
 
-use super::apps::Apps;
+use super::apps::{Apps, approval};
 
 /// Longest name of a function, in characters.
 const MAX_NAME: usize = 64;
@@ -85,15 +85,14 @@ fn tools(ready: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerT
         // The order of a list says nothing, and may change from one list to the next.
         listed.sort_by(|one, other| one.name.cmp(&other.name));
         for tool in listed {
-            // Without support for apps, a connector means nothing.
-            let connector = connector(&tool.json).filter(|_| config.features.apps);
+            let connector = apps.connector(tool);
+            if connector.as_ref().is_some_and(|connector| !apps.offers(connector, tool)) {
+                continue;
+            }
+            let by_server = mode(entry, &tool.name);
             let chosen = match &connector {
-                Some(connector) => match apps.mode(connector, &tool.name, tool.hints) {
-                    Some(mode) => mode,
-                    // Switched off.
-                    None => continue,
-                },
-                None => mode(entry, &tool.name),
+                Some(connector) => apps.mode(connector, &tool.name, by_server),
+                None => by_server,
             };
             let approval = match approval(chosen) {
                 // What the user says of a server or an app is not meant for one that a project or a
@@ -160,18 +159,10 @@ fn effect(hints: Hints, is_trusted: bool) -> ToolEffect {
     }
 }
 
-/// When the user is asked about a tool that belongs to no app.
+/// When the user is asked about a tool, as the entry of its server says.
 fn mode(entry: &McpServer, tool: &str) -> Option<Mode> {
     let of_tool = entry.tools.get(tool).and_then(|tool| tool.approval_mode);
     of_tool.or(entry.default_tools_approval_mode)
-}
-
-fn approval(mode: Option<Mode>) -> ToolApproval {
-    match mode {
-        None | Some(Mode::Auto) => ToolApproval::Auto,
-        Some(Mode::Prompt) => ToolApproval::Prompt,
-        Some(Mode::Approve) => ToolApproval::Approve,
-    }
 }
 
 fn title(json: &Value) -> Option<String> {
@@ -192,15 +183,6 @@ fn app_resource(json: &Value) -> Option<String> {
     let meta = json.get("_meta")?;
     let uri = meta.get("ui").and_then(|ui| ui.get("resourceUri")).or(meta.get("ui/resourceUri"));
     uri.and_then(Value::as_str).map(str::to_owned)
-}
-
-/// The app that a tool belongs to, if its server connects to apps.
-fn connector(json: &Value) -> Option<Connector> {
-    let meta = json.get("_meta")?;
-    let text = |key: &str| meta.get(key).and_then(Value::as_str);
-    let id = text("connector_id").filter(|id| !id.is_empty())?;
-    let shown = |text: &str| visible::text(text).into_owned();
-    Some(Connector { id: shown(id), name: text("connector_name").map(shown) })
 }
 
 /// The schema of the arguments as models take it: an object at the top, with properties. The server

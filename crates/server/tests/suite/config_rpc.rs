@@ -207,7 +207,7 @@ async fn features_are_listed_and_switched() {
         }
     }
     assert_eq!(names.len(), 17, "{names:?}");
-    for name in ["apps", "codex_hooks", "skill_mcp_dependency_install", "undo"] {
+    for name in ["codex_hooks", "skill_mcp_dependency_install", "undo"] {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
     }
@@ -278,11 +278,11 @@ async fn pending_features_are_shown_as_off() {
         .iter()
         .find(|one| one["name"] == "skill_mcp_dependency_install");
     assert_eq!(listed.unwrap()["enabled"], false);
-    let written = peer.call("config/value/write", write("features.apps", json!(true))).await;
+    let written = peer.call("config/value/write", write("features.undo", json!(true))).await;
     assert_eq!(written["status"], "okOverridden", "{written}");
     let overridden = &written["overriddenMetadata"];
     assert_eq!(overridden["effectiveValue"], false);
-    assert!(overridden["message"].as_str().unwrap().contains("it requires apps"), "{written}");
+    assert!(overridden["message"].as_str().unwrap().contains("it requires undo"), "{written}");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod agent_jobs;
 mod agents;
 mod answers;
 mod approvals;
+mod apps;
 mod archive;
 mod auto_review;
 mod background;

@@ -42,7 +42,7 @@ while read -r line; do
 done
 "#;
 
-fn tool(name: &str, annotations: Value) -> Value {
+pub(crate) fn tool(name: &str, annotations: Value) -> Value {
     json!({ "name": name, "description": format!("Does {name}."), "annotations": annotations,
         "inputSchema": { "type": "object", "properties": { "x": { "type": "integer" } } } })
 }
@@ -51,12 +51,12 @@ fn reads(name: &str) -> Value {
     tool(name, json!({ "readOnlyHint": true }))
 }
 
-struct Bench {
-    env: TestEnvironment,
+pub(crate) struct Bench {
+    pub(crate) env: TestEnvironment,
 }
 
 impl Bench {
-    async fn new(responses: Value, tools: &[Value]) -> Self {
+    pub(crate) async fn new(responses: Value, tools: &[Value]) -> Self {
         let env = TestEnvironment::with_responses(responses).await;
         std::fs::write(env.root().join("server.sh"), SCRIPT).unwrap();
         let bench = Self { env };
@@ -66,7 +66,7 @@ impl Bench {
     }
 
     /// `keys`: further keys of the entry.
-    fn configure(&self, keys: &str) {
+    pub(crate) fn configure(&self, keys: &str) {
         let config = self.env.home().join("config.toml");
         let text = std::fs::read_to_string(config).unwrap();
         let text = text.split("\n[mcp_servers").next().unwrap();
@@ -77,16 +77,16 @@ impl Bench {
         ));
     }
 
-    fn write(&self, file: &str, tools: &[Value]) {
+    pub(crate) fn write(&self, file: &str, tools: &[Value]) {
         std::fs::write(self.env.root().join(file), Value::from(tools).to_string()).unwrap();
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.env.root().join("server.log")).unwrap_or_default()
     }
 
     /// A thread whose server is ready.
-    async fn thread(&self, server: &TestServer, params: Value) -> (Peer, String) {
+    pub(crate) async fn thread(&self, server: &TestServer, params: Value) -> (Peer, String) {
         let mut peer = server.connect().await;
         let thread = peer.start_thread(params).await;
         ready(&mut peer).await;
@@ -94,7 +94,7 @@ impl Bench {
     }
 
     /// The tools of the model's requests, by name.
-    async fn offered(&self) -> Vec<Vec<String>> {
+    pub(crate) async fn offered(&self) -> Vec<Vec<String>> {
         let names = |request: &Value| {
             let tools = request["tools"].as_array().unwrap().iter();
             tools.map(|tool| tool["name"].as_str().unwrap_or("").to_owned()).collect()
@@ -102,7 +102,7 @@ impl Bench {
         self.env.model().requests().iter().map(names).collect()
     }
 
-    fn output(&self, request: usize) -> Value {
+    pub(crate) fn output(&self, request: usize) -> Value {
         let requests = self.env.model().requests();
         requests[request]["input"].as_array().unwrap().last().unwrap()["output"].clone()
     }

@@ -155,11 +155,16 @@ pub(crate) fn server_tool(settings: &Settings, grants: &Grants, tool: &ToolTarge
         ApprovalPolicy::Never => Verdict::Refuse(format!(
             "the tool `{name}` of the MCP server `{server}` needs an approval ({why}), and none can be \
              requested{}",
-            match is_destructive {
-                true => String::new(),
-                false => format!(
+            match (is_destructive, &tool.connector) {
+                (true, _) => String::new(),
+                (false, None) => format!(
                     "; `mcp_servers.{server}.tools.{name}.approval_mode = \"approve\"` in the \
                      configuration allows it"
+                ),
+                (false, Some(app)) => format!(
+                    "; `apps.{}.tools.{name}.approval_mode = \"approve\"` in the configuration \
+                     allows it",
+                    app.id
                 ),
             }
         )),

@@ -165,7 +165,7 @@ mod tests {
 
     fn sent(sizes: &[usize]) -> Arc<str> {
         let images = sizes.iter().map(|bytes| UserContent::Image { url: url(*bytes) });
-        history::user_message(&images.collect::<Vec<_>>()).text
+        history::user_message(&images.collect::<Vec<_>>(), |_, _| String::new()).text
     }
 
     fn generated(bytes: usize) -> Arc<str> {

@@ -223,6 +223,15 @@ fn deferred_definition(tool: &FoundTool) -> Value {
 /// A search with its output, in place of all those that a compaction sums up. The next compaction
 /// writes it again.
 pub(crate) fn compacted(tools: Vec<FoundTool>, search: SearchTool) -> Vec<Fragment> {
+    search_that_found(tools, COMPACTED_CALL, search)
+}
+
+/// A search that the model did not make, with its output: it loads these tools.
+pub(crate) fn search_that_found(
+    tools: Vec<FoundTool>,
+    call_id: &str,
+    search: SearchTool,
+) -> Vec<Fragment> {
     if tools.is_empty() {
         return Vec::new();
     }
@@ -232,7 +241,7 @@ pub(crate) fn compacted(tools: Vec<FoundTool>, search: SearchTool) -> Vec<Fragme
         SearchTool::Native => (
             json!({
                 "type": "tool_search_call",
-                "call_id": COMPACTED_CALL,
+                "call_id": call_id,
                 "execution": "client",
                 "status": "completed",
                 "arguments": arguments,
@@ -242,14 +251,14 @@ pub(crate) fn compacted(tools: Vec<FoundTool>, search: SearchTool) -> Vec<Fragme
         SearchTool::Function => (
             json!({
                 "type": "function_call",
-                "call_id": COMPACTED_CALL,
+                "call_id": call_id,
                 "name": TOOL_SEARCH,
                 "arguments": arguments.to_string(),
             }),
             CallKind::Function,
         ),
     };
-    let output = super::call_output(COMPACTED_CALL, &kind, &CallOutput::Tools(tools));
+    let output = super::call_output(call_id, &kind, &CallOutput::Tools(tools));
     vec![Fragment::summarized(fragment(&call)), output]
 }
 

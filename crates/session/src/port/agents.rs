@@ -297,7 +297,9 @@ impl AgentCall {
 fn plain_text(content: &[UserContent]) -> String {
     let texts = content.iter().filter_map(|part| match part {
         UserContent::Text { text, .. } => Some(text.as_str()),
-        UserContent::Image { .. } | UserContent::LocalImage { .. } => None,
+        UserContent::Image { .. } | UserContent::LocalImage { .. } | UserContent::App { .. } => {
+            None
+        }
     });
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -29,6 +29,13 @@ pub enum UserContent {
         /// Its contents as a `data:` URL, for the model.
         data_url: String,
     },
+    /// A connected app whose tools the user wants used: they are loaded for the turn.
+    App {
+        /// Its id as a connector.
+        id: String,
+        /// What the user calls it.
+        name: String,
+    },
 }
 
 /// A span of a text with a meaning of its own.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Kind, Turn, new_view};
+use super::{Kind, Turn, apps, new_view};
 use crate::Id;
 use crate::history;
 use crate::port::effect::{Answer, NotSteerable, Record, Refusal, RefusalCause};
@@ -21,8 +21,8 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let fragment = message_of(author, &content);
-        thread.conversation.remember(Some(&self.view.id), vec![fragment], &mut thread.cx);
+        let fragments = fragments_of(author, &content, thread);
+        thread.conversation.remember(Some(&self.view.id), fragments, &mut thread.cx);
         show_user_message(&self.view.id, content, thread);
     }
 
@@ -99,7 +99,8 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        self.add_pending(vec![message_of(author, &content)], thread);
+        let fragments = fragments_of(author, &content, thread);
+        self.add_pending(fragments, thread);
         show_user_message(turn, content, thread);
     }
 
@@ -145,14 +146,18 @@ fn store_waiting(turn: Id, mut fragments: Vec<Fragment>, thread: &mut Thread) {
     thread.cx.persist(Record::History { turn: Some(turn), fragments });
 }
 
-/// Input as part of the history. That of an agent is kept like the user's, and not taken for it; the
-/// mark, which is stored, tells them apart.
-fn message_of(author: Author, content: &[UserContent]) -> Fragment {
-    let fragment = history::user_message(content);
-    match author {
+/// Input as part of the history, followed by the tools that it loads. That of an agent is kept like the
+/// user's, and not taken for it; the mark, which is stored, tells them apart.
+fn fragments_of(author: Author, content: &[UserContent], thread: &mut Thread) -> Vec<Fragment> {
+    let offer = thread.configuration.offer();
+    let fragment = history::user_message(content, |id, name| apps::mention(id, name, offer));
+    let message = match author {
         Author::Agent => Fragment { mark: Mark::Pinned, ..fragment },
         Author::User => fragment,
-    }
+    };
+    let mut fragments = vec![message];
+    fragments.extend(apps::loaded_tools(content, thread));
+    fragments
 }
 
 fn show_user_message(turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {

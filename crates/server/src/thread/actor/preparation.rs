@@ -62,7 +62,7 @@ impl Actor {
         self.broadcast.set_context_window(context_window);
         self.warn_of_changes(self.machine.exceeding(&configured.settings));
         let config = self.configuration.config();
-        self.mcp.update(&configured.settings.cwd, config);
+        self.mcp.update(&configured.settings.cwd, config, self.configuration.origin());
         append_steps(self.machine.configure(configured, config), steps);
     }
 

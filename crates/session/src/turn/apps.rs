@@ -1,0 +1,64 @@
+//! Apps that the user mentions: what the model reads of them, and how their tools are loaded for the turn.
+
+use crate::history;
+use crate::port::fragment::Fragment;
+use crate::port::item::UserContent;
+use crate::port::tool_set::{FoundTool, Offer};
+use crate::thread::Thread;
+
+/// Deferred tools that the mentions of an input load; `tool_search` finds the others.
+const MAX_LOADED: usize = 32;
+/// Tools that the text of a mention names.
+const MAX_NAMED: usize = 40;
+
+/// What the model reads of a mentioned app.
+pub(super) fn mention(id: &str, name: &str, offer: &Offer) -> String {
+    // A server chose them.
+    let attribute = |text: &str| visible::text(text).replace(['"', '\n', '<', '>', '&'], "_");
+    let tools: Vec<&str> = tools_of(id, offer).collect();
+    let named = tools[..tools.len().min(MAX_NAMED)].join(", ");
+    let sentence = match tools.len().checked_sub(MAX_NAMED) {
+        _ if tools.is_empty() => "None of its tools is offered in this turn.".to_owned(),
+        None | Some(0) => format!("Its tools: {named}."),
+        Some(further) => format!("Its tools: {named}, and {further} more."),
+    };
+    format!(
+        "<app_mention id=\"{}\" name=\"{}\">\nThe user wants you to use this app. {sentence}\n\
+         </app_mention>",
+        attribute(id),
+        attribute(name)
+    )
+}
+
+/// A search in the history that loads those tools of mentioned apps that are deferred and not loaded yet.
+pub(super) fn loaded_tools(content: &[UserContent], thread: &mut Thread) -> Vec<Fragment> {
+    let apps = content.iter().filter_map(|part| match part {
+        UserContent::App { id, .. } => Some(id.as_str()),
+        _ => None,
+    });
+    let offer = thread.configuration.offer();
+    let history = thread.conversation.history();
+    let is_loaded = |name: &&str| history.loaded_tools().names().any(|loaded| loaded == *name);
+    let wanted = apps.flat_map(|id| tools_of(id, offer)).filter(|name| !is_loaded(name));
+    let mut found: Vec<FoundTool> = Vec::new();
+    for tool in offer.found_tools(wanted) {
+        if found.len() < MAX_LOADED && !found.iter().any(|known| known.name == tool.name) {
+            found.push(tool);
+        }
+    }
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let search = offer.tools().search;
+    let call_id = format!("app_mention_{}", &*thread.cx.item_id());
+    history::search_that_found(found, &call_id, search)
+}
+
+/// The names of an app's tools.
+fn tools_of<'o>(id: &str, offer: &'o Offer) -> impl Iterator<Item = &'o str> {
+    let is_of_app = move |connector: &crate::Connector| connector.id == id;
+    offer.tools().server_tools.iter().filter_map(move |tool| {
+        tool.target.connector.as_ref().filter(|connector| is_of_app(connector))?;
+        Some(tool.name.as_str())
+    })
+}
