@@ -268,6 +268,58 @@ fn approvals_are_asked_as_elicitations() {
 }
 
 #[test]
+fn a_cancelled_call_withdraws_its_question() {
+    let env = TestEnvironment::new();
+    let mut server = start(&env, &asks_for_approval());
+    shake_hands(&mut server, &json!({ "elicitation": {} }));
+    let arguments =
+        json!({ "prompt": "a", "approvalPolicy": "on-request", "sandbox": "workspace-write" });
+    server.send(&request(1, "tools/call", &call("agent", &arguments)));
+    let asked = server.message(|message| message["method"] == "elicitation/create");
+    assert!(asked["params"]["requestedSchema"]["properties"]["decision"].get("default").is_none());
+    let params = json!({ "requestId": 1 });
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+    server.send(&cancel.to_string());
+    let withdrawn = server.message(|message| message["method"] == "notifications/cancelled");
+    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    // An answer all the same changes nothing.
+    let result = json!({ "action": "accept", "content": { "decision": "accept" } });
+    server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }).to_string());
+    assert!(server.end().0.success());
+    assert!(!env.work().join("made").exists());
+}
+
+#[test]
+fn a_further_call_than_64_is_refused() {
+    let env = TestEnvironment::new();
+    let mut server = start(&env, &json!([{ "steps": [{ "message": "Waiting." }, "idle"] }]));
+    shake_hands(&mut server, &json!({}));
+    for id in 1..=65 {
+        server.send(&request(id, "tools/call", &call("agent", &json!({ "prompt": "a" }))));
+    }
+    let refused = server.message(|message| message["id"].is_i64());
+    assert!(text(&refused["result"]).contains("64"), "{refused}");
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn a_second_request_with_the_id_of_a_running_one_is_refused() {
+    let env = TestEnvironment::new();
+    let mut server = start(&env, &json!([{ "steps": [{ "message": "Waiting." }, "idle"] }]));
+    shake_hands(&mut server, &json!({}));
+    server.send(&request(1, "tools/call", &call("agent", &json!({ "prompt": "a" }))));
+    server.line_with("Waiting.");
+    server.send(&request(1, "tools/list", &json!({})));
+    let refused = server.message(|message| message.get("error").is_some());
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)));
+    // The first one keeps its answer.
+    let (status, rest) = server.end();
+    assert!(status.success(), "{status}");
+    let last: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
+    assert_eq!((&last["id"], &last["result"]["isError"]), (&json!(1), &json!(true)));
+}
+
+#[test]
 fn a_client_that_cannot_ask_its_user_learns_what_was_declined() {
     let env = TestEnvironment::new();
     let mut server = start(&env, &asks_for_approval());

@@ -205,17 +205,98 @@ fn other_machines_need_a_token() {
     let env = TestEnvironment::new();
     let open = env.run(&["mcp-server", "--listen", "http://0.0.0.0:0"]);
     assert_eq!(open.status.code(), Some(2));
-    assert!(stderr(&open).contains("--ws-auth capability-token"), "{}", stderr(&open));
+    let words = "--http-auth capability-token or signed-bearer-token, or say `--http-auth none`";
+    assert!(stderr(&open).contains(words), "{}", stderr(&open));
+    let unfit = env.run(&["mcp-server", "--http-allow-host", "h"]);
+    assert!(stderr(&unfit).contains("the --http flags control access"), "{}", stderr(&unfit));
     let wrong = env.run(&["mcp-server", "--listen", "127.0.0.1:1"]);
     assert!(stderr(&wrong).contains("give `http://IP:PORT`"), "{}", stderr(&wrong));
 
     // The SHA-256 of `token`.
     let hash = "3c469e9d6c5875d37a43f353d4f88e61fcf812c66eee3457465a40b0da4153e0";
-    let flags = ["--ws-auth", "capability-token", "--ws-token-sha256", hash];
-    let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &flags);
-    let status = |headers: &str| http.post(headers, &hello()).status;
-    assert_eq!(status(""), 401);
-    assert_eq!(status("Authorization: Bearer other\r\n"), 401);
-    assert_eq!(status("Authorization: Bearer token\r\n"), 200);
+    // By the names of the WebSocket listener too.
+    for prefix in ["http", "ws"] {
+        let [auth, token] = ["auth", "token-sha256"].map(|flag| format!("--{prefix}-{flag}"));
+        let flags = [&auth, "capability-token", &token, hash];
+        let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &flags);
+        let status = |headers: &str| http.post(headers, &hello()).status;
+        assert_eq!(status(""), 401);
+        assert_eq!(status("Authorization: Bearer other\r\n"), 401);
+        assert_eq!(status("Authorization: Bearer token\r\n"), 200);
+        http.end();
+    }
+}
+
+#[test]
+fn ids_of_requests_are_checked() {
+    let env = TestEnvironment::new();
+    let script = json!([{ "steps": [{ "message": "Waiting." }, "idle"] }]);
+    let http = Http::start(&env, &script, &[]);
+    for id in [Value::Null, json!({}), json!(1.5)] {
+        let mut hello = hello();
+        hello["id"] = id;
+        let refused = http.post("", &hello);
+        assert_eq!((refused.status, &refused.message()["error"]["code"]), (400, &json!(-32600)));
+    }
+    let opened = http.post("", &hello());
+    let session = opened.header("mcp-session-id").unwrap();
+    let headers = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(http.post(&headers, &initialized).status, 202);
+    let meta = json!({ "progressToken": "p" });
+    let params = json!({ "name": "agent", "arguments": { "prompt": "hi" }, "_meta": meta });
+    let mut stream =
+        http.send("POST", "/mcp", &headers, &message(2, "tools/call", &params).to_string());
+    let mut seen = String::new();
+    let mut piece = [0; 4096];
+    while !seen.contains("Waiting.") {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "{seen}");
+        seen.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    let list = message(2, "tools/list", &json!({}));
+    let second = http.post(&headers, &list);
+    assert_eq!((second.status, &second.message()["error"]["code"]), (400, &json!(-32600)));
+    // The ids of other sessions are others.
+    let other = http.post("", &hello());
+    let other = other.header("mcp-session-id").unwrap();
+    let others = format!("Mcp-Session-Id: {other}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    assert_eq!(http.post(&others, &initialized).status, 202);
+    assert!(http.post(&others, &list).message()["result"]["tools"].is_array());
+    // An id is free after the answer.
+    let list = message(3, "tools/list", &json!({}));
+    for _ in 0..2 {
+        assert!(http.post(&headers, &list).message()["result"]["tools"].is_array());
+    }
+    // The first request still has its answer.
+    let cut = seen.len();
+    http.server.signal("TERM");
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    seen.push_str(&String::from_utf8_lossy(&rest));
+    assert!(!seen[cut..].contains("-32600"), "{seen}");
+    let (status, rest) = http.server.end_with_input_open();
+    assert!(status.success() && rest.is_empty(), "{status}: {rest:?}");
+}
+
+#[test]
+fn at_most_256_connections_are_served_at_once() {
+    let env = TestEnvironment::new();
+    let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &[]);
+    let idle: Vec<TcpStream> =
+        (0..256).map(|_| TcpStream::connect(&http.address).unwrap()).collect();
+    let mut waiting = http.send("POST", "/mcp", "", &hello().to_string());
+    waiting.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    let mut piece = [0; 64];
+    let unserved = waiting.read(&mut piece).unwrap_err();
+    assert!(matches!(
+        unserved.kind(),
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+    ));
+    // It is served when one of the others ends.
+    drop(idle);
+    waiting.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(waiting.read(&mut piece).unwrap() > 0);
+    assert!(String::from_utf8_lossy(&piece).starts_with("HTTP/1.1 200"));
     http.end();
 }

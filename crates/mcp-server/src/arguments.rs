@@ -11,6 +11,32 @@ use serde_json::Value;
 use crate::tools::{AGENT, AGENT_REPLY};
 use crate::turn::Task;
 
+/// Names of arguments in another spelling that clients of other servers use. Messages name the schema's.
+const OTHER_NAMES: [(&str, &str); 3] = [
+    ("approval-policy", "approvalPolicy"),
+    ("base-instructions", "baseInstructions"),
+    ("developer-instructions", "developerInstructions"),
+];
+
+/// Values of `sandbox`, as the schema has them.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Sandbox {
+    ReadOnly,
+    WorkspaceWrite,
+    DangerFullAccess,
+}
+
+/// Values of `approvalPolicy`, as the schema has them.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Approval {
+    Untrusted,
+    OnFailure,
+    OnRequest,
+    Never,
+}
+
 /// Arguments of `agent`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -18,14 +44,11 @@ struct AgentArguments {
     prompt: String,
     cwd: Option<String>,
     model: Option<String>,
-    sandbox: Option<SandboxMode>,
-    #[serde(alias = "approval-policy")]
-    approval_policy: Option<AskForApproval>,
+    sandbox: Option<Sandbox>,
+    approval_policy: Option<Approval>,
     profile: Option<String>,
     config: Option<BTreeMap<String, Value>>,
-    #[serde(alias = "base-instructions")]
     base_instructions: Option<String>,
-    #[serde(alias = "developer-instructions")]
     developer_instructions: Option<String>,
 }
 
@@ -40,10 +63,22 @@ struct ReplyArguments {
 /// The task of a call; `None` for a tool that does not exist.
 pub(crate) fn task(tool: &str, arguments: JsonObject) -> Option<Result<Task, String>> {
     match tool {
-        AGENT => Some(read(AGENT, arguments).and_then(start)),
+        AGENT => Some(respelled(arguments).and_then(|it| read(AGENT, it)).and_then(start)),
         AGENT_REPLY => Some(read(AGENT_REPLY, arguments).and_then(reply)),
         _ => None,
     }
+}
+
+/// The arguments by the names of the schema.
+fn respelled(mut arguments: JsonObject) -> Result<JsonObject, String> {
+    for (other, name) in OTHER_NAMES {
+        if let Some(value) = arguments.remove(other)
+            && arguments.insert(name.to_owned(), value).is_some()
+        {
+            return Err(format!("{AGENT}: `{name}` is given twice: give it once"));
+        }
+    }
+    Ok(arguments)
 }
 
 fn start(arguments: AgentArguments) -> Result<Task, String> {
@@ -57,8 +92,17 @@ fn start(arguments: AgentArguments) -> Result<Task, String> {
     let params = ThreadStartParams {
         cwd: arguments.cwd.map(|cwd| checked(AGENT, "cwd", cwd)).transpose()?,
         model: arguments.model,
-        sandbox: arguments.sandbox,
-        approval_policy: arguments.approval_policy,
+        sandbox: arguments.sandbox.map(|sandbox| match sandbox {
+            Sandbox::ReadOnly => SandboxMode::ReadOnly,
+            Sandbox::WorkspaceWrite => SandboxMode::WorkspaceWrite,
+            Sandbox::DangerFullAccess => SandboxMode::DangerFullAccess,
+        }),
+        approval_policy: arguments.approval_policy.map(|approval| match approval {
+            Approval::Untrusted => AskForApproval::UnlessTrusted,
+            Approval::OnFailure => AskForApproval::OnFailure,
+            Approval::OnRequest => AskForApproval::OnRequest,
+            Approval::Never => AskForApproval::Never,
+        }),
         config: (!config.is_empty()).then_some(config),
         base_instructions: arguments.base_instructions,
         developer_instructions: arguments.developer_instructions,
@@ -128,6 +172,14 @@ mod tests {
         check("agent", json!({ "prompt": "a", "cwd": "" }), "`cwd` is empty");
         let twice = json!({ "prompt": "a", "profile": "p", "config": { "profile": "q" } });
         check("agent", twice, "`profile` is given twice");
+        let policy = json!({ "prompt": "a", "approvalPolicy": "always" });
+        let values = "expected one of `untrusted`, `on-failure`, `on-request`, `never`";
+        check("agent", policy, values);
+        let twice = json!({ "prompt": "a", "approvalPolicy": "never", "approval-policy": "never" });
+        check("agent", twice, "`approvalPolicy` is given twice");
+        let unknown = read_task("agent", json!({ "x": 1 })).err().unwrap_or_default();
+        assert!(unknown.contains("`approvalPolicy`, `profile`"), "{unknown}");
+        assert!(!unknown.contains('-'), "{unknown}");
         check("agent-reply", json!({ "prompt": "a" }), "missing field `threadId`");
         check("agent-reply", json!({ "prompt": "a", "threadId": "" }), "`threadId` is empty");
         let model = json!({ "prompt": "a", "threadId": "t", "model": "m" });

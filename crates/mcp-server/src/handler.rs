@@ -5,12 +5,13 @@ use std::time::Duration;
 use hyper::http::request::Parts;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, CustomRequest, CustomResult,
-    ElicitResult, ErrorCode, ErrorData, Implementation, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-    ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientCapabilities,
+    ClientResult, CustomRequest, CustomResult, ElicitRequest, ElicitRequestParams, ElicitResult,
+    ErrorCode, ErrorData, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerCapabilities,
+    ServerConfig, ServerRequest, Tool,
 };
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, ServiceError};
 use rmcp::{RoleServer, model};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -146,7 +147,7 @@ impl Handler {
 
     fn suspend(&self, call: SuspendedCall) -> CallToolResponse {
         let request = |ask: &Ask| {
-            let request = model::ElicitRequest::new(ask.form.clone());
+            let request = ElicitRequest::new(ask.form.clone());
             (key(ask.id), model::InputRequest::Elicitation(request))
         };
         let requests = call.asks.iter().map(request).collect();
@@ -297,7 +298,45 @@ impl Reporter {
     }
 }
 
-/// Elicitations that wait for their answers.
+/// Asks the client's user. Dropped before the answer, it withdraws the question.
+async fn elicit(
+    peer: &Peer<RoleServer>,
+    form: ElicitRequestParams,
+) -> Result<ElicitResult, ServiceError> {
+    let mut options = PeerRequestOptions::no_options();
+    // After it the library withdraws the question.
+    options.timeout = Some(ANSWER_TIMEOUT);
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+    let sent = peer.send_request_with_option(request, options).await?;
+    let mut open = OpenElicitation { peer, id: Some(sent.id.clone()) };
+    let answer = sent.await_response().await;
+    open.id = None;
+    match answer? {
+        ClientResult::ElicitResult(result) => Ok(result),
+        _ => Err(ServiceError::UnexpectedResponse),
+    }
+}
+
+/// A question at the client that has no answer yet.
+struct OpenElicitation<'p> {
+    peer: &'p Peer<RoleServer>,
+    id: Option<RequestId>,
+}
+
+impl Drop for OpenElicitation<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let peer = self.peer.clone();
+        tokio::spawn(async move {
+            let reason = "the question needs no answer any longer".to_owned();
+            let params = CancelledNotificationParam::new(Some(id), Some(reason));
+            // A client that is gone shows no question.
+            let _ = peer.notify_cancelled(params).await;
+        });
+    }
+}
+
+/// Elicitations that wait for their answers. Dropped, they are withdrawn.
 #[derive(Default)]
 struct Questions {
     waiting: JoinSet<(u64, Reply)>,
@@ -309,8 +348,7 @@ impl Questions {
         let peer = peer.clone();
         let id = ask.id;
         let handle = self.waiting.spawn(async move {
-            let answer = peer.create_elicitation_with_timeout(ask.form, Some(ANSWER_TIMEOUT)).await;
-            let reply = match answer {
+            let reply = match elicit(&peer, ask.form).await {
                 Ok(result) => Reply::Elicited(result),
                 Err(error) => Reply::Unavailable(format!("the MCP client did not answer: {error}")),
             };

@@ -14,12 +14,18 @@ use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::http::Extensions;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -28,6 +34,7 @@ use transport::Admission;
 
 use crate::agent::Agent;
 use crate::handler::Handler;
+use crate::ids;
 pub(crate) use sessions::Session;
 use sessions::{Open, Sessions};
 
@@ -136,7 +143,7 @@ impl Front {
         &self,
         request: Request<Incoming>,
         local: IpAddr,
-    ) -> Result<Request<Full<Bytes>>, Box<Response<Full<Bytes>>>> {
+    ) -> Result<Request<Bytes>, Box<Response<Full<Bytes>>>> {
         if let Some(refused) = self.admission.refusal(&request, local) {
             return Err(Box::new(refused));
         }
@@ -150,7 +157,7 @@ impl Front {
         let (head, body) = request.into_parts();
         let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await;
         match body {
-            Ok(Ok(body)) => Ok(Request::from_parts(head, Full::new(body.to_bytes()))),
+            Ok(Ok(body)) => Ok(Request::from_parts(head, body.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 Err(text(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 8 MiB\n"))
             }
@@ -161,14 +168,19 @@ impl Front {
 
     /// Passes a request on to the protocol. Its session, if any, is in use until the response has
     /// been sent.
-    async fn pass(&self, mut request: Request<Full<Bytes>>) -> Answer {
+    async fn pass(&self, mut request: Request<Bytes>) -> Answer {
         let ends = request.method() == Method::DELETE;
         let session = self.sessions.of(request.headers()).await;
         let mut open = session.as_ref().map(Session::open);
+        let running = match begun(request.body(), session.as_ref()) {
+            Ok(running) => running,
+            Err(error) => return invalid(error).map(BodyExt::boxed),
+        };
+        request.extensions_mut().extend(running);
         if let Some(session) = &session {
             request.extensions_mut().insert(session.clone());
         }
-        let response = self.mcp.handle(request).await;
+        let response = self.mcp.handle(request.map(Full::new)).await;
         match session {
             Some(session) if ends && response.status().is_success() => session.end(),
             Some(_) => {}
@@ -176,6 +188,57 @@ impl Front {
         }
         response.map(|body| OpenBody { body, _open: open }.boxed())
     }
+}
+
+/// Notes the request of a session that the body holds, if it does.
+///
+/// # Errors
+/// Its id is unusable, or that of one that runs.
+fn begun(body: &[u8], session: Option<&Session>) -> Result<Extensions, ErrorData> {
+    let mut extensions = Extensions::new();
+    // What is no JSON is refused by the protocol.
+    let Ok(message) = serde_json::from_slice::<Message>(body) else { return Ok(extensions) };
+    let message = message.into_value();
+    if let Some(error) = ids::problem(&message) {
+        return Err(error);
+    }
+    let id = message.get("id").filter(|_| message.get("method").is_some());
+    if let (Some(session), Some(Ok(id))) = (session, id.map(RequestId::deserialize)) {
+        extensions.insert(session.begin(id)?);
+    }
+    Ok(extensions)
+}
+
+/// The members of a message that say whether it is a request.
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Value>,
+    method: Option<IgnoredAny>,
+}
+
+impl Message {
+    fn into_value(self) -> Value {
+        let mut members = Map::new();
+        members.extend(self.id.map(|id| ("id".to_owned(), id)));
+        members.extend(self.method.map(|_| ("method".to_owned(), Value::Null)));
+        Value::Object(members)
+    }
+}
+
+/// A member that is there, also as null.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+/// The answer to a message that is no valid request.
+fn invalid(error: ErrorData) -> Response<Full<Bytes>> {
+    let message = ServerJsonRpcMessage::error(error, None);
+    let body = serde_json::to_vec(&message).unwrap_or_default();
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Whether a request may be the `initialize` of a session: those of 2026-07-28 name another method.

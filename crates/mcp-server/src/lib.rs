@@ -12,6 +12,7 @@ mod agent;
 mod arguments;
 mod handler;
 mod http;
+mod ids;
 mod outcome;
 mod progress;
 mod question;

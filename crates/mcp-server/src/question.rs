@@ -17,6 +17,8 @@ pub(crate) type Answer = Result<Value, ErrorObject>;
 
 /// The member of a form that holds the decision.
 const DECISION: &str = "decision";
+/// The member of `_meta` that describes the call of a tool that needs an approval.
+const TOOL_CALL: &str = "agentd/toolCall";
 /// Longest message of a form, in bytes; a diff that would exceed it is cut.
 const MAX_MESSAGE: usize = 64 << 10;
 
@@ -324,8 +326,14 @@ fn elicitation(params: McpServerElicitationRequestParams) -> Asked {
         declined: Ok(json!({ "action": "decline" })),
     };
     match params.request {
-        McpServerElicitationRequestMode::Form { message, requested_schema, .. } => {
-            let message = format!("The MCP server {server} asks:\n\n{}", visible::text(&message));
+        McpServerElicitationRequestMode::Form { message, requested_schema, meta } => {
+            // Only the program itself describes a call there.
+            let is_approval = meta.is_some_and(|meta| meta.get(TOOL_CALL).is_some());
+            let asker = match is_approval {
+                true => "The agent wants to call a tool.".to_owned(),
+                false => format!("The MCP server {server} asks:"),
+            };
+            let message = format!("{asker}\n\n{}", visible::text(&message));
             form(question, message, json!(requested_schema))
         }
         McpServerElicitationRequestMode::Url { .. } => Err(question.unanswerable(
@@ -343,8 +351,8 @@ fn push_rows<const N: usize>(message: &mut String, rows: [(&str, Option<String>)
     }
 }
 
-/// Asks for one of the choices. The form proposes to grant what is asked for, once: the user submits it
-/// or not.
+/// Asks for one of the choices. The form proposes none of them, so that no client submits a consent that its
+/// user has not chosen.
 fn choose(question: Question, message: String) -> Asked {
     let Kind::Choices(choices) = &question.kind else {
         return form(question, message, json!({ "properties": {} }));
@@ -352,15 +360,12 @@ fn choose(question: Question, message: String) -> Asked {
     let values: Vec<&str> = choices.iter().map(|choice| choice.value.as_str()).collect();
     let meanings: Vec<String> =
         choices.iter().map(|choice| format!("{}: {}", choice.value, choice.meaning)).collect();
-    let mut field = json!({
+    let field = json!({
         "type": "string",
         "title": "Decision",
         "description": meanings.join("; "),
         "enum": values,
     });
-    if let Some(first) = choices.first().filter(|choice| choice.grants) {
-        field["default"] = json!(first.value);
-    }
     form(question, message, json!({ "properties": { DECISION: field }, "required": [DECISION] }))
 }
 

@@ -32,7 +32,7 @@ fn a_command_is_shown_whole_and_its_choices_are_those_of_the_server() {
     );
     let decision = &form["requestedSchema"]["properties"]["decision"];
     let all = json!(["accept", "acceptForSession", "decline", "cancel"]);
-    assert_eq!((&decision["enum"], &decision["default"]), (&all, &json!("accept")));
+    assert_eq!((&decision["enum"], decision.get("default")), (&all, None));
 
     let mut params = command_params();
     let amendment = json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["rm"] } });

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetMeta, ProtocolVersion, RequestId,
-    ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::{Transport, TransportAdapterIdentity};
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::handler::Handler;
+use crate::ids::{self, RunningIds};
 
 /// Longest message of a client, in bytes: a longer one is skipped, and reported.
 const MAX_LINE: usize = 8 << 20;
@@ -74,6 +75,7 @@ struct StdioTransport<R> {
     has_ended: bool,
     /// Whether a request has begun the connection.
     has_begun: bool,
+    running: RunningIds,
     /// An error that is sent before the next line is read.
     unsent: Option<Vec<u8>>,
     /// `None` once the transport is closed.
@@ -101,6 +103,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
             is_skipping: false,
             has_ended: false,
             has_begun: false,
+            running: RunningIds::default(),
             unsent: None,
             output: Some(sender),
             writing: Some(writing),
@@ -127,7 +130,13 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
                 }
             };
             match decoded {
-                Ok(Some(message)) if self.admits(&message) => return Some(message),
+                Ok(Some(message)) if self.admits(&message) => match self.note(&message) {
+                    Ok(()) => return Some(message),
+                    Err(error) => {
+                        // The id is that of the other request, whose answer this would be taken for.
+                        self.unsent = line(&ServerJsonRpcMessage::error(error, None)).ok();
+                    }
+                },
                 Ok(_) => {}
                 Err((id, error)) => {
                     self.unsent = line(&ServerJsonRpcMessage::error(error, id)).ok();
@@ -167,6 +176,26 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
         }
     }
 
+    /// Notes which requests run.
+    ///
+    /// # Errors
+    /// A request has the id of one that runs.
+    fn note(&self, message: &ClientJsonRpcMessage) -> Result<(), ErrorData> {
+        match message {
+            ClientJsonRpcMessage::Request(request) => self.running.begin(&request.id),
+            ClientJsonRpcMessage::Notification(sent) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &sent.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    // It gets no answer.
+                    self.running.end(id);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the message may be passed on: only a request can begin a connection, and what comes before
     /// it would end the program.
     fn admits(&mut self, message: &ClientJsonRpcMessage) -> bool {
@@ -196,6 +225,9 @@ fn decode(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, (Option<RequestId
         let message = format!("Parse error: the line is no JSON ({error})");
         (None, ErrorData::new(ErrorCode::PARSE_ERROR, message, None))
     })?;
+    if let Some(error) = ids::problem(&value) {
+        return Err((None, error));
+    }
     let id = value.get("id").cloned().and_then(|id| serde_json::from_value(id).ok());
     let has_method = value.get("method").is_some_and(Value::is_string);
     match serde_json::from_value(value) {
@@ -246,6 +278,13 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for StdioTransport<R> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let output = self.output.clone();
+        match &message {
+            ServerJsonRpcMessage::Response(response) => self.running.end(&response.id),
+            ServerJsonRpcMessage::Error(error) => {
+                error.id.iter().for_each(|id| self.running.end(id));
+            }
+            _ => {}
+        }
         async move {
             let line = line(&message)?;
             let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the output is closed");

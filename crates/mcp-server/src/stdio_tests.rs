@@ -41,3 +41,45 @@ async fn a_line_beyond_the_bound_is_skipped_and_the_last_line_needs_no_end() {
     assert_eq!(methods, ["ping"]);
     assert!(written.contains("longer than 8 MiB"), "{written}");
 }
+
+#[tokio::test]
+async fn requests_with_unusable_ids_are_refused() {
+    let input = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":\"1\",\"method\":\"ping\"}\n";
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let mut transport = StdioTransport::new(&input[..], theirs, CancellationToken::new());
+    transport.has_begun = true;
+    let mut ids = Vec::new();
+    while let Some(message) = transport.receive().await {
+        let message = serde_json::to_value(message).unwrap();
+        ids.push(message["id"].clone());
+    }
+    // An answered id is free again.
+    let empty = rmcp::model::ServerResult::EmptyResult(rmcp::model::EmptyResult {});
+    let running = transport.running.clone();
+    assert!(running.begin(&RequestId::Number(1)).is_err());
+    transport.send(ServerJsonRpcMessage::response(empty, RequestId::Number(1))).await.unwrap();
+    assert!(running.begin(&RequestId::Number(1)).is_ok());
+    transport.close().await.unwrap();
+    drop(transport);
+    assert_eq!(ids, [serde_json::json!(1), serde_json::json!("1")]);
+    let mut lines = BufReader::new(ours).lines();
+    let mut refused = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message.get("error").is_some() {
+            assert_eq!(
+                (&message["id"], &message["error"]["code"]),
+                (&Value::Null, &Value::from(-32600))
+            );
+            refused.push(message["error"]["message"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(refused.len(), 4, "{refused:?}");
+    assert!(refused[..3].iter().all(|why| why.contains("string or an integer")), "{refused:?}");
+    assert!(refused[3].contains("the id 1 runs already"), "{refused:?}");
+}

@@ -50,6 +50,8 @@ pub(crate) struct ActiveCall {
     progress: Option<mpsc::Sender<Progress>>,
     /// Questions to the user that have no answer.
     asking: watch::Sender<usize>,
+    /// It has its answer, has failed, or was given up.
+    ended: watch::Sender<bool>,
     /// Questions to the user so far.
     asked: AtomicUsize,
 }
@@ -63,6 +65,38 @@ pub(crate) struct Registered<'c> {
 /// A question to the user is open.
 pub(crate) struct Asking(Arc<ActiveCall>);
 
+/// Ends a request of a holder when it is dropped.
+pub(crate) struct EndOnDrop<'c>(&'c ActiveCall);
+
+/// Where a question of a server comes from, as it was when the question arrived: an answer that follows
+/// it at once does not change that.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    /// The requests that it may belong to, the likeliest first; none when it belongs to none.
+    pub(crate) calls: Vec<Arc<ActiveCall>>,
+    /// Whether its connection has ended.
+    pub(crate) closed: watch::Receiver<bool>,
+}
+
+impl Origin {
+    /// Resolves when the question needs no answer: its requests have ended, or its connection has.
+    pub(crate) async fn ended(mut self) {
+        let calls = async {
+            for call in &self.calls {
+                call.ended().await;
+            }
+            if self.calls.is_empty() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = calls => {}
+            // Also when the connection was dropped.
+            _ = self.closed.wait_for(|closed| *closed) => {}
+        }
+    }
+}
+
 impl ActiveCall {
     pub(crate) fn new(
         holder: Option<String>,
@@ -70,17 +104,30 @@ impl ActiveCall {
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Arc<Self> {
         let (asking, asked) = (watch::Sender::new(0), AtomicUsize::new(0));
-        Arc::new(Self { holder, turn, progress, asking, asked })
+        let ended = watch::Sender::new(false);
+        Arc::new(Self { holder, turn, progress, asking, ended, asked })
     }
 
-    /// Begins a question; `None` when the request has asked too many. While the guard lives, the time
-    /// limit does not run.
-    pub(crate) fn ask(self: &Arc<Self>) -> Option<Asking> {
-        if self.asked.fetch_add(1, Ordering::Relaxed) >= MAX_QUESTIONS {
-            return None;
-        }
+    /// Counts a question; returns false when the request has asked too many.
+    pub(crate) fn may_ask(self: &Arc<Self>) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS
+    }
+
+    /// A question is open: while the guard lives, the time limit does not run.
+    pub(crate) fn pause(self: &Arc<Self>) -> Asking {
         self.asking.send_modify(|asking| *asking += 1);
-        Some(Asking(self.clone()))
+        Asking(self.clone())
+    }
+
+    /// Resolves when the request has ended.
+    pub(crate) async fn ended(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// The request ends, however its future ends.
+    pub(crate) fn end_on_drop(&self) -> EndOnDrop<'_> {
+        EndOnDrop(self)
     }
 
     /// Reports progress; a receiver that is behind misses it.
@@ -96,6 +143,7 @@ impl ActiveCall {
         limit: Duration,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
+        let _ended = self.end_on_drop();
         let mut asking = self.asking.subscribe();
         let mut left = limit;
         let mut work = std::pin::pin!(work);
@@ -128,6 +176,12 @@ impl Drop for Asking {
     }
 }
 
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.ended.send_replace(true);
+    }
+}
+
 impl Calls {
     pub(crate) fn register(
         &self,
@@ -139,11 +193,16 @@ impl Calls {
         Registered { calls: self, id }
     }
 
-    /// The request that a question belongs to: the one with that id, else the newest.
-    pub(crate) fn asked_by(&self, id: Option<&RequestId>) -> Option<Arc<ActiveCall>> {
+    /// The requests that a question may belong to: the one with that id, else the newest, and the others
+    /// of its holder.
+    pub(crate) fn asked_by(&self, id: Option<&RequestId>) -> Vec<Arc<ActiveCall>> {
         let active = self.lock();
-        let named = id.and_then(|id| active.iter().find(|entry| entry.id == *id));
-        named.or_else(|| active.last()).map(|entry| entry.call.clone())
+        if let Some(named) = id.and_then(|id| active.iter().find(|entry| entry.id == *id)) {
+            return vec![named.call.clone()];
+        }
+        let Some(newest) = active.last() else { return Vec::new() };
+        let of_holder = active.iter().rev().filter(|one| one.call.holder == newest.call.holder);
+        of_holder.map(|entry| entry.call.clone()).collect()
     }
 
     pub(crate) fn of_token(&self, token: &ProgressToken) -> Option<Arc<ActiveCall>> {
@@ -175,7 +234,7 @@ mod tests {
         let asked = async {
             // tidy: sleep the clock is paused: it passes at once
             tokio::time::sleep(second).await;
-            let asking = call.ask().expect("the first question");
+            let asking = call.pause();
             // tidy: sleep the clock is paused: it passes at once
             tokio::time::sleep(100 * second).await;
             drop(asking);

@@ -75,7 +75,8 @@ impl Connector {
                 })?;
                 let name = shared.definition.name.clone();
                 let transport = StdioTransport::new(name, child, end.clone());
-                serve(shared, Probed::new(transport, limit, late.clone()), known, &end).await
+                serve(shared, Probed::new(shared, transport, limit, late.clone()), known, &end)
+                    .await
             }
             definition::Transport::Http(server) => {
                 self.http.prepare().await;
@@ -103,12 +104,14 @@ impl Connector {
         match authorized {
             Some(client) => {
                 let transport = StreamableHttpClientTransport::with_client(client, settings);
-                serve(shared, Probed::new(transport, limit, late.clone()), known, &end).await
+                serve(shared, Probed::new(shared, transport, limit, late.clone()), known, &end)
+                    .await
             }
             None => {
                 let http = self.http.clone();
                 let transport = StreamableHttpClientTransport::with_client(http, settings);
-                serve(shared, Probed::new(transport, limit, late.clone()), known, &end).await
+                serve(shared, Probed::new(shared, transport, limit, late.clone()), known, &end)
+                    .await
             }
         }
     }

@@ -7,11 +7,11 @@ use rmcp::RoleClient;
 use rmcp::model::{
     ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
     FormElicitationCapability, InitializeRequestParams, ListRootsResult, ProgressNotificationParam,
-    ProtocolVersion, RequestId, RootsCapabilities, UrlElicitationCapability,
+    ProtocolVersion, RootsCapabilities, UrlElicitationCapability,
 };
-use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext};
 
-use crate::calls::Progress;
+use crate::calls::{Origin, Progress};
 use crate::server::Shared;
 use crate::server::lists::List;
 
@@ -26,9 +26,11 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let call = self.shared.calls.asked_by(origin(&context));
+        let Some(origin) = context.extensions.get::<Origin>().cloned() else {
+            return Err(ErrorData::internal_error("the question came on no connection", None));
+        };
         tokio::select! {
-            answer = self.shared.ask(request, call) => answer,
+            answer = self.shared.ask(request, origin) => answer,
             () = context.ct.cancelled() => {
                 Err(ErrorData::invalid_request("the question was withdrawn", None))
             }
@@ -76,13 +78,5 @@ impl ClientHandler for Handler {
         );
         InitializeRequestParams::new(capabilities, self.shared.identity.clone())
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
-    }
-}
-
-/// The request whose stream of answers a question came on, where the transport knows it.
-fn origin(context: &RequestContext<RoleClient>) -> Option<&RequestId> {
-    match context.extensions.get::<InboundStreamOrigin>()? {
-        InboundStreamOrigin::OutboundRequest(id) => Some(id),
-        InboundStreamOrigin::Unassociated => None,
     }
 }

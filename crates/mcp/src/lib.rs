@@ -11,6 +11,7 @@ mod catalog;
 mod connect;
 mod definition;
 pub mod elicitation;
+mod encode;
 mod eras;
 mod error;
 mod handler;
@@ -32,4 +33,4 @@ pub use port::{
     Action, Answer, Audience, BoxFuture, Child, ChildControl, Elicitation, ElicitationMode,
     Keyring, Launcher, Output,
 };
-pub use server::{Call, Server, State};
+pub use server::{Call, InUse, Server, State};

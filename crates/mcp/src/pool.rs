@@ -57,6 +57,8 @@ struct Inner {
 struct Servers {
     by_definition: HashMap<Arc<Definition>, Server>,
     by_holder: HashMap<String, Vec<Server>>,
+    /// Servers that no holder wants, while they are in use. Each use is a request with a time limit.
+    retired: Vec<Server>,
     /// The server ends: nothing is started.
     is_closed: bool,
 }
@@ -168,7 +170,8 @@ impl Pool {
             let mut servers = self.inner.lock();
             servers.is_closed = true;
             servers.by_holder.clear();
-            servers.by_definition.drain().map(|(_, server)| server).collect()
+            let retired = std::mem::take(&mut servers.retired);
+            servers.by_definition.drain().map(|(_, server)| server).chain(retired).collect()
         };
         for server in &servers {
             server.stop();
@@ -181,8 +184,8 @@ impl Pool {
 }
 
 impl Held {
-    /// Replaces the servers of the holder. One without a holder ends at once, because its
-    /// configuration changed.
+    /// Replaces the servers of the holder. One without a holder ends, because its configuration changed:
+    /// at once, or with the last request to it.
     pub fn update(&self, folder: &Path, definitions: Vec<Definition>) {
         let Some(pool) = self.pool.upgrade() else { return };
         let mut started = Vec::new();
@@ -216,14 +219,20 @@ impl Held {
                 let is_kept = wanted.iter().any(|kept| kept.is(&server));
                 if !is_kept && server.shared.release(&self.holder) {
                     servers.by_definition.remove(server.definition());
+                    servers.retire(&server);
                     unwanted.push(server);
                 }
             }
+            // One that another of its name has replaced is not reported.
+            unwanted.retain(|server| wanted.iter().all(|other| other.name() != server.name()));
         }
         for server in started {
             tokio::spawn(run(server.shared.clone(), pool.connector.clone()));
         }
-        unwanted.iter().for_each(Server::stop);
+        for server in unwanted {
+            let holders = std::slice::from_ref(&self.holder);
+            pool.audience.state_changed(holders, server.name(), &State::Cancelled);
+        }
     }
 
     /// The servers of the holder.
@@ -279,7 +288,7 @@ impl Inner {
                 servers.by_definition.get(server.definition()).is_some_and(|one| one.is(&server));
             if is_idle && is_listed {
                 servers.by_definition.remove(server.definition());
-                server.stop();
+                servers.retire(&server);
             }
         }
     }
@@ -291,9 +300,17 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for server in self.lock().by_definition.values() {
-            server.stop();
-        }
+        let servers = self.lock();
+        servers.by_definition.values().chain(&servers.retired).for_each(Server::stop);
+    }
+}
+
+impl Servers {
+    /// Ends a server when it is no longer in use.
+    fn retire(&mut self, server: &Server) {
+        server.shared.retire();
+        self.retired.retain(|server| *server.shared.state.borrow() != State::Cancelled);
+        self.retired.push(server.clone());
     }
 }
 
@@ -303,6 +320,6 @@ impl Server {
     }
 
     fn stop(&self) {
-        self.shared.stop.send_replace(true);
+        self.shared.stop();
     }
 }

@@ -32,10 +32,9 @@ const MAX_PAGES: usize = 100;
 
 /// Runs a server until it is stopped.
 pub(crate) async fn run(shared: Arc<Shared>, connector: Arc<Connector>) {
-    let mut stop = shared.stop.subscribe();
     tokio::select! {
         () = keep_running(&shared, &connector) => {}
-        _ = stop.wait_for(|stop| *stop) => {}
+        () = shared.stopped() => {}
     }
     // The connection was dropped, which ends the program.
     shared.set_live(None);
@@ -71,15 +70,18 @@ async fn keep_running(shared: &Arc<Shared>, connector: &Connector) {
         let (name, seconds) = (&shared.definition.name, begun.elapsed().as_secs());
         tracing::warn!(target: "mcp", "the server `{name}` failed after {seconds} s: {error}");
         let can_recover = !matches!(error.kind, ErrorKind::Unauthorized | ErrorKind::Configuration);
-        shared.set_state(State::Failed(error));
         attempts += 1;
-        if can_recover && attempts < MAX_ATTEMPTS {
-            let pause = FIRST_PAUSE.saturating_mul(1 << (attempts - 1)).min(LONGEST_PAUSE);
+        let pause = (can_recover && attempts < MAX_ATTEMPTS)
+            .then(|| FIRST_PAUSE.saturating_mul(1 << (attempts - 1)).min(LONGEST_PAUSE));
+        shared.set_next_start(pause.map(|pause| Instant::now() + pause));
+        shared.set_state(State::Failed(error));
+        match pause {
             // A wish for the server ends the pause.
-            let _ = timeout(pause, shared.wake.notified()).await;
-        } else {
-            shared.wake.notified().await;
-            attempts = 0;
+            Some(pause) => drop(timeout(pause, shared.wake.notified()).await),
+            None => {
+                shared.wake.notified().await;
+                attempts = 0;
+            }
         }
     }
 }
@@ -92,11 +94,13 @@ async fn start(
     let limit = shared.definition.startup_timeout;
     let work = async {
         let connection = connector.connect(shared).await?;
+        let changes = shared.tool_changes();
         let listed = tools(shared, &connection.live).await;
         let catalog = listed.map_err(|error| match connection.end.get() {
             Some(reason) => ended(&reason),
             None => error,
         })?;
+        shared.set_listed_changes(changes);
         Ok((connection, catalog))
     };
     match timeout(limit, work).await {
@@ -123,6 +127,7 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
             _ = &mut closed => break,
             () = &mut changes => break,
             () = shared.refresh.notified() => {
+                let changes = shared.tool_changes();
                 let refreshed = async {
                     if let Err(error) = refresh(shared, &live).await {
                         let name = &shared.definition.name;
@@ -131,6 +136,7 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
                             "the changed tools of `{name}` cannot be read: {error}"
                         );
                     }
+                    shared.set_listed_changes(changes);
                     // A server that reports a change with each list is asked no more often.
                     sleep(REFRESH_PAUSE).await;
                 };
@@ -217,6 +223,7 @@ async fn tools(shared: &Shared, live: &Live) -> Result<Catalog, Error> {
     let mut builder = Builder::new(&shared.definition);
     let mut is_whole = live.capabilities.tools.is_none();
     let active = ActiveCall::new(None, None, None);
+    let _ended = active.end_on_drop();
     let mut cursor = None;
     let mut age = Duration::MAX;
     for _ in 0..MAX_PAGES {

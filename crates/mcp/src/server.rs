@@ -13,8 +13,9 @@ use std::time::Duration;
 use rmcp::RoleClient;
 use rmcp::model::{Implementation, JsonObject, ListRootsResult, Root, ServerCapabilities};
 use rmcp::service::Peer;
+use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::calls::{Calls, Progress};
 use crate::catalog::{Catalog, Digest};
@@ -24,6 +25,9 @@ use crate::port::Audience;
 use crate::run::refresh;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
+
+/// How long a call waits for a changed list of tools.
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Clone)]
@@ -53,6 +57,8 @@ pub struct Call {
     /// The definition that was offered: a call of a tool that has changed since is refused.
     pub digest: Option<Digest>,
     pub arguments: Option<JsonObject>,
+    /// The same as text, which is sent as it is.
+    pub exact_arguments: Option<Box<RawValue>>,
     pub meta: Option<JsonObject>,
     pub progress: Option<mpsc::Sender<Progress>>,
 }
@@ -64,8 +70,9 @@ pub(crate) struct Shared {
     pub(crate) audience: Arc<dyn Audience>,
     pub(crate) state: watch::Sender<State>,
     pub(crate) calls: Calls,
-    /// Set when the server is to end.
-    pub(crate) stop: watch::Sender<bool>,
+    stop: watch::Sender<Stop>,
+    /// Uses of the server that it does not end during, unless the program does.
+    uses: watch::Sender<usize>,
     /// A failed server is wanted anew.
     pub(crate) wake: Notify,
     /// The list of tools changed.
@@ -79,13 +86,38 @@ pub(crate) struct Shared {
     live: Mutex<Option<Live>>,
     /// Who shares the server, each with its folder.
     holders: Mutex<BTreeMap<String, PathBuf>>,
+    /// The tools that it had when it was last ready.
+    known: Mutex<Option<Arc<Catalog>>>,
+    /// When a failed server is started again by itself.
+    next_start: Mutex<Option<Instant>>,
     generation: AtomicU64,
+    /// Changes of the list of tools that the server has reported, and those that were listed since.
+    tool_changes: AtomicU64,
+    listed_changes: watch::Sender<u64>,
     questions: Questions,
     pub(crate) lists: Lists,
     /// Held while the list of tools is requested again.
     pub(crate) listing: tokio::sync::Mutex<()>,
     /// When the list of tools is to be requested again, where the server limits its age.
     tools_until: Mutex<Option<Instant>>,
+}
+
+/// Whether a server is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    No,
+    /// When it is no longer in use.
+    WhenIdle,
+    Now,
+}
+
+/// A use of a server: one that is no longer wanted ends when its last use has.
+pub struct InUse(watch::Sender<usize>);
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.send_modify(|uses| *uses -= 1);
+    }
 }
 
 /// A connection that is established.
@@ -107,7 +139,8 @@ impl Server {
             audience,
             state: watch::Sender::new(State::Starting),
             calls: Calls::default(),
-            stop: watch::Sender::new(false),
+            stop: watch::Sender::new(Stop::No),
+            uses: watch::Sender::new(0),
             wake: Notify::new(),
             refresh: Notify::new(),
             roots_changed: Notify::new(),
@@ -115,7 +148,11 @@ impl Server {
             challenge: Mutex::default(),
             live: Mutex::default(),
             holders: Mutex::default(),
+            known: Mutex::default(),
+            next_start: Mutex::default(),
             generation: AtomicU64::new(0),
+            tool_changes: AtomicU64::new(0),
+            listed_changes: watch::Sender::new(0),
             questions: Questions::default(),
             lists: Lists::default(),
             listing: tokio::sync::Mutex::default(),
@@ -136,6 +173,23 @@ impl Server {
     pub fn state(&self) -> State {
         self.shared.refresh_if_stale();
         self.shared.state.borrow().clone()
+    }
+
+    /// The tools of the server; while it is started again, and when it has failed, those that it had when
+    /// it was last ready. `None` when it never was.
+    pub fn catalog(&self) -> Option<Arc<Catalog>> {
+        self.shared.refresh_if_stale();
+        lock(&self.shared.known).clone()
+    }
+
+    /// In how long a failed server is started again by itself; `None` when only a wish for it does that.
+    pub fn next_start(&self) -> Option<Duration> {
+        lock(&self.shared.next_start).map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Begins a use of the server.
+    pub fn in_use(&self) -> InUse {
+        self.shared.in_use()
     }
 
     /// Waits until the server is ready or has failed. A failed one is started anew.
@@ -189,9 +243,52 @@ impl Server {
 }
 
 impl Shared {
+    /// Ends the server at once.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(Stop::Now);
+    }
+
+    /// Ends the server when it is no longer in use.
+    pub(crate) fn retire(&self) {
+        self.stop.send_if_modified(|stop| {
+            let is_first = *stop == Stop::No;
+            if is_first {
+                *stop = Stop::WhenIdle;
+            }
+            is_first
+        });
+    }
+
+    /// Resolves when the server is to end.
+    pub(crate) async fn stopped(&self) {
+        let (mut stop, mut uses) = (self.stop.subscribe(), self.uses.subscribe());
+        // The senders live as long as `self`.
+        let _ = stop.wait_for(|stop| *stop != Stop::No).await;
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop == Stop::Now) => {}
+            _ = uses.wait_for(|uses| *uses == 0) => {}
+        }
+    }
+
+    pub(crate) fn in_use(&self) -> InUse {
+        self.uses.send_modify(|uses| *uses += 1);
+        InUse(self.uses.clone())
+    }
+
+    pub(crate) fn set_next_start(&self, at: Option<Instant>) {
+        *lock(&self.next_start) = at;
+    }
+
     pub(crate) fn set_state(&self, state: State) {
+        self.remember(&state);
         self.state.send_replace(state.clone());
         self.audience.state_changed(&self.holders(), &self.definition.name, &state);
+    }
+
+    fn remember(&self, state: &State) {
+        if let State::Ready(catalog) = state {
+            *lock(&self.known) = Some(catalog.clone());
+        }
     }
 
     pub(crate) fn set_challenge(&self, challenge: &str) {
@@ -216,6 +313,7 @@ impl Shared {
         if !is_replaced {
             return;
         }
+        self.remember(&state);
         self.audience.tools_changed(&self.holders(), &self.definition.name, &state);
     }
 
@@ -241,6 +339,29 @@ impl Shared {
 
     pub(crate) fn live(&self) -> Option<Live> {
         lock(&self.live).clone()
+    }
+
+    /// The server reports a change of its tools, before whatever it sends next.
+    pub(crate) fn note_tool_change(&self) {
+        self.tool_changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tool_changes(&self) -> u64 {
+        self.tool_changes.load(Ordering::Relaxed)
+    }
+
+    /// The tools were listed after this many changes.
+    pub(crate) fn set_listed_changes(&self, changes: u64) {
+        self.listed_changes.send_replace(changes);
+    }
+
+    /// Waits until the changes of the tools that were reported until now are listed; a server that is slow
+    /// to list them keeps nobody for long.
+    pub(crate) async fn tools_listed(&self) {
+        let (reported, mut listed) = (self.tool_changes(), self.listed_changes.subscribe());
+        let up_to_date = listed.wait_for(|listed| *listed >= reported);
+        // The connection may have ended meanwhile.
+        let _ = timeout(LIST_TIMEOUT, up_to_date).await;
     }
 
     /// A generation that no list of this server had.

@@ -16,6 +16,7 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use crate::encode::encoded;
 use crate::error::quoted;
 use crate::port::{Child, ChildControl, Output};
 use lines::{Line, Lines};
@@ -222,7 +223,7 @@ impl Transport<RoleClient> for StdioTransport {
         let counted = Counted::new(&self.writes);
         async move {
             let _counted = counted;
-            let mut line = serde_json::to_vec(&message)?;
+            let mut line = encoded(&message)?;
             line.push(b'\n');
             let write = async {
                 let _writing = writing.lock().await;

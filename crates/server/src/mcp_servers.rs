@@ -22,7 +22,8 @@ use http_client::Network;
 use mcp::{Callback, Definition, Held, HttpServer, LoginStore, Pool, Server, Transport};
 use protocol::McpServerStartupStatusUpdated;
 use session::ServerTool;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
 
 use crate::command_runner::CommandRunner;
 use crate::configurations::{ConfigurationOrigin, Configurations};
@@ -30,6 +31,7 @@ use crate::connection::Peer;
 use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::options::Options;
+use crate::thread::Command;
 pub(crate) use app_updates::AppConfiguration;
 use app_updates::{AppUpdates, Change};
 use audience::ThreadClients;
@@ -44,6 +46,8 @@ const GRACE: Duration = Duration::from_secs(60);
 const ERAS_FILE: &str = "mcp-eras.json";
 /// Where logins are stored, in the home.
 const LOGINS_FOLDER: &str = "mcp-logins";
+/// How long a reload waits for the threads.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Logins that wait for the browser at the same time.
 const MAX_LOGINS: usize = 8;
 /// How long a login waits for the browser when the client names no time, and at most.
@@ -199,8 +203,21 @@ impl McpServers {
         }
     }
 
-    /// Starts failed servers again.
-    pub(crate) fn retry_failed(&self) {
+    /// Starts failed servers again, after all threads have taken over the servers of the configuration as
+    /// it is now. A thread that is late does so when it can.
+    pub(crate) async fn reload(&self, threads: &LoadedThreads) {
+        let reloads = threads.all().into_iter().map(|thread| async move {
+            let (done, reloaded) = oneshot::channel();
+            // A thread that has ended has no servers.
+            if thread.send(Command::ReloadServers { done }).await {
+                let _ = reloaded.await;
+            }
+        });
+        let mut reloads: JoinSet<()> = reloads.collect();
+        let all = async { while reloads.join_next().await.is_some() {} };
+        if tokio::time::timeout(RELOAD_TIMEOUT, all).await.is_err() {
+            reloads.detach_all();
+        }
         self.pool.retry_failed();
     }
 
@@ -275,7 +292,7 @@ impl ThreadServers {
         self.held.servers()
     }
 
-    /// The tools of the servers that are ready now, if they are others than before.
+    /// The tools of the servers as they are known now, if they are others than before.
     pub(crate) fn refreshed_tools(&mut self, config: &Arc<Config>) -> Option<Arc<[ServerTool]>> {
         self.offered.refreshed(&self.held.servers(), config)
     }

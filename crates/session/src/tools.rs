@@ -12,6 +12,7 @@ mod command;
 mod dynamic;
 mod exec_command;
 mod get_goal;
+mod json_text;
 mod offer;
 mod read_tool_output;
 mod report_agent_job_result;

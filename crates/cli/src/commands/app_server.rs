@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use transport::{Acceptor, Address, Listener, Serve};
 
 use crate::commands::listen::{
-    AccessArguments, InheritedSockets, ListenSettings, raise_descriptor_limit,
+    AccessArguments, AccessFlags, InheritedSockets, ListenSettings, raise_descriptor_limit,
 };
 use crate::commands::local::Signals;
 use crate::commands::{checked, eprint, local_provider, print, proxy, watchdog};
@@ -122,7 +122,8 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let limits = Limits { line_bytes: arguments.max_line_bytes.max(1024), ..Limits::default() };
     // Checked first, so that a mistake in the flags leaves nothing behind.
-    let settings = ListenSettings::settle(&arguments.listen, &arguments.access, &environment)?;
+    let access = (&arguments.access, AccessFlags::WEB_SOCKET);
+    let settings = ListenSettings::settle(&arguments.listen, access, &environment)?;
     // A script may send a signal as soon as it has read the address.
     let mut signals = Signals::catch()?;
     let grace = Duration::from_secs(arguments.shutdown_grace);

@@ -45,6 +45,20 @@ pub(crate) struct AccessArguments {
     ws_allow_host: Vec<String>,
 }
 
+/// What the flags about access are called, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct AccessFlags {
+    /// What they begin with, after the hyphens.
+    pub(crate) prefix: &'static str,
+    /// The scheme of the addresses that they are about.
+    pub(crate) scheme: &'static str,
+}
+
+impl AccessFlags {
+    /// Those of [`AccessArguments`].
+    pub(crate) const WEB_SOCKET: Self = Self { prefix: "ws", scheme: "ws" };
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Anyone may connect
@@ -65,8 +79,9 @@ pub(crate) struct ListenSettings {
     /// Who may connect to the other listeners.
     pub(crate) admission: Admission,
     addresses: Vec<Address>,
-    /// Whether `--ws-auth none` was given.
+    /// Whether authentication `none` was given.
     open: bool,
+    flags: AccessFlags,
 }
 
 impl ListenSettings {
@@ -76,9 +91,10 @@ impl ListenSettings {
     /// When flags contradict each other or a file cannot be used.
     pub(crate) fn settle(
         listen: &[Address],
-        access: &AccessArguments,
+        (access, flags): (&AccessArguments, AccessFlags),
         environment: &Environment,
     ) -> anyhow::Result<Self> {
+        let AccessFlags { prefix, scheme } = flags;
         let is_web =
             |address: &Address| matches!(address, Address::WebSocket(_) | Address::Systemd);
         let mut addresses: Vec<Address> = Vec::new();
@@ -92,25 +108,26 @@ impl ListenSettings {
         if addresses.contains(&Address::Off) && addresses.len() > 1 {
             bail!("--listen off: cannot be combined with another address");
         }
-        let auth = access.auth(environment)?;
+        let auth = access.auth(environment, prefix)?;
         let says = auth.is_some() || !access.ws_allow_origin.is_empty();
         if (says || !access.ws_allow_host.is_empty()) && !addresses.iter().any(is_web) {
             bail!(
-                "the --ws flags control access to `--listen ws://IP:PORT`: add such an address, or drop the flags"
+                "the --{prefix} flags control access to `--listen {scheme}://IP:PORT`: add such an address, \
+                 or drop the flags"
             );
         }
         for origin in &access.ws_allow_origin {
-            check_origin(origin)?;
+            check_origin(origin, prefix)?;
         }
         for host in &access.ws_allow_host {
             if host.is_empty() || host.contains(['/', ':', ' ', '*']) {
-                bail!("--ws-allow-host {host}: give a host name without scheme or port");
+                bail!("--{prefix}-allow-host {host}: give a host name without scheme or port");
             }
         }
         let open = access.ws_auth == Some(Mode::None);
         for address in &addresses {
             if let Address::WebSocket(address) = address {
-                check_exposure(address.ip(), auth.is_some(), open)?;
+                check_exposure(address.ip(), auth.is_some(), open, prefix)?;
             }
         }
         let admission = Admission {
@@ -119,7 +136,7 @@ impl ListenSettings {
             hosts: access.ws_allow_host.clone(),
         };
         let stdio = addresses.contains(&Address::Stdio);
-        Ok(Self { stdio, admission, addresses, open })
+        Ok(Self { stdio, admission, addresses, open, flags })
     }
 
     /// Opens the sockets; `given` are those that the service manager passed on.
@@ -137,7 +154,9 @@ impl ListenSettings {
                 Address::Stdio | Address::Off => {}
                 Address::WebSocket(address) => {
                     let listener = Listener::tcp(*address).await;
-                    listeners.push(listener.with_context(|| format!("--listen ws://{address}"))?);
+                    let scheme = self.flags.scheme;
+                    listeners
+                        .push(listener.with_context(|| format!("--listen {scheme}://{address}"))?);
                 }
                 #[cfg(unix)]
                 Address::Unix(path) => {
@@ -160,11 +179,12 @@ impl ListenSettings {
         for ip in listeners.iter().filter_map(Listener::ip) {
             // The addresses of inherited sockets are known only now.
             let is_guarded = !matches!(self.admission.auth, Auth::None);
-            check_exposure(ip, is_guarded, self.open)?;
+            check_exposure(ip, is_guarded, self.open, self.flags.prefix)?;
             if !ip.is_loopback() && !is_guarded {
                 eprint(format_args!(
                     "agentd: WARNING: anyone who can reach {ip} can run commands as this user \
-                     (--ws-auth none)"
+                     (--{}-auth none)",
+                    self.flags.prefix
                 ));
             }
         }
@@ -209,16 +229,16 @@ pub(crate) fn control_socket(environment: &Environment) -> PathBuf {
 
 impl AccessArguments {
     /// `None` without authentication.
-    fn auth(&self, environment: &Environment) -> anyhow::Result<Option<Auth>> {
+    fn auth(&self, environment: &Environment, prefix: &str) -> anyhow::Result<Option<Auth>> {
         let capability = [
-            ("--ws-token-file", self.ws_token_file.is_some()),
-            ("--ws-token-sha256", self.ws_token_sha256.is_some()),
+            ("token-file", self.ws_token_file.is_some()),
+            ("token-sha256", self.ws_token_sha256.is_some()),
         ];
         let signed = [
-            ("--ws-shared-secret-file", self.ws_shared_secret_file.is_some()),
-            ("--ws-issuer", self.ws_issuer.is_some()),
-            ("--ws-audience", self.ws_audience.is_some()),
-            ("--ws-max-clock-skew-seconds", self.ws_max_clock_skew_seconds.is_some()),
+            ("shared-secret-file", self.ws_shared_secret_file.is_some()),
+            ("issuer", self.ws_issuer.is_some()),
+            ("audience", self.ws_audience.is_some()),
+            ("max-clock-skew-seconds", self.ws_max_clock_skew_seconds.is_some()),
         ];
         let is_capability = self.ws_auth == Some(Mode::CapabilityToken);
         let is_signed = self.ws_auth == Some(Mode::SignedBearerToken);
@@ -228,7 +248,7 @@ impl AccessArguments {
             .chain(signed.iter().map(|flag| (flag, is_signed, "signed-bearer-token")))
             .find(|((_, given), fits, _)| *given && !fits);
         if let Some(((flag, _), _, mode)) = unfit {
-            bail!("{flag} belongs to `--ws-auth {mode}`: give that too");
+            bail!("--{prefix}-{flag} belongs to `--{prefix}-auth {mode}`: give that too");
         }
         match self.ws_auth {
             None | Some(Mode::None) => Ok(None),
@@ -236,12 +256,15 @@ impl AccessArguments {
                 (Some(path), None) => Ok(Some(warned(Auth::capability_file(path)?))),
                 (None, Some(hex)) => Ok(Some(Auth::capability_sha256(hex)?)),
                 _ => bail!(
-                    "--ws-auth capability-token: give either --ws-token-file or --ws-token-sha256"
+                    "--{prefix}-auth capability-token: give either --{prefix}-token-file or \
+                     --{prefix}-token-sha256"
                 ),
             },
             Some(Mode::SignedBearerToken) => {
                 let Some(path) = &self.ws_shared_secret_file else {
-                    bail!("--ws-auth signed-bearer-token: give --ws-shared-secret-file");
+                    bail!(
+                        "--{prefix}-auth signed-bearer-token: give --{prefix}-shared-secret-file"
+                    );
                 };
                 let claims = Claims {
                     issuer: self.ws_issuer.clone(),
@@ -264,22 +287,27 @@ fn warned((auth, warning): (Auth, Option<String>)) -> Auth {
     auth
 }
 
-fn check_exposure(ip: std::net::IpAddr, is_guarded: bool, open: bool) -> anyhow::Result<()> {
+fn check_exposure(
+    ip: std::net::IpAddr,
+    is_guarded: bool,
+    open: bool,
+    prefix: &str,
+) -> anyhow::Result<()> {
     if ip.is_loopback() || is_guarded || open {
         return Ok(());
     }
     bail!(
         "--listen on {ip}: other machines can reach this address, and whoever connects can run \
-         commands. Give --ws-auth capability-token or signed-bearer-token, or say `--ws-auth none` \
-         if that is intended"
+         commands. Give --{prefix}-auth capability-token or signed-bearer-token, or say \
+         `--{prefix}-auth none` if that is intended"
     )
 }
 
-fn check_origin(origin: &str) -> anyhow::Result<()> {
+fn check_origin(origin: &str, prefix: &str) -> anyhow::Result<()> {
     let rest = origin.split_once("://").map(|(_, rest)| rest);
     if rest.is_none_or(|rest| rest.is_empty() || rest.contains(['/', '*', ' '])) {
         bail!(
-            "--ws-allow-origin {origin}: give scheme, host and port as a browser sends them, as in \
+            "--{prefix}-allow-origin {origin}: give scheme, host and port as a browser sends them, as in \
              `https://editor.example` or `http://127.0.0.1:8000`"
         );
     }

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use transport::{Address, Admission, Listener};
 
 use crate::commands::listen::{
-    AccessArguments, InheritedSockets, ListenSettings, raise_descriptor_limit,
+    AccessArguments, AccessFlags, InheritedSockets, ListenSettings, raise_descriptor_limit,
 };
 use crate::commands::local::Signals;
 use crate::commands::{Invalid, checked, eprint, print, watchdog};
@@ -29,7 +29,50 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL", value_parser = http_address)]
     listen: Vec<SocketAddr>,
     #[command(flatten)]
-    access: AccessArguments,
+    access: HttpAccess,
+}
+
+/// The flags of [`AccessArguments`] by names of this transport. Those of the WebSocket listener are accepted
+/// too.
+struct HttpAccess(AccessArguments);
+
+const FLAGS: AccessFlags = AccessFlags { prefix: "http", scheme: "http" };
+/// The flags of the WebSocket listener, and their names here.
+const NAMES: [(&str, &str); 9] = [
+    ("ws-auth", "http-auth"),
+    ("ws-token-file", "http-token-file"),
+    ("ws-token-sha256", "http-token-sha256"),
+    ("ws-shared-secret-file", "http-shared-secret-file"),
+    ("ws-issuer", "http-issuer"),
+    ("ws-audience", "http-audience"),
+    ("ws-max-clock-skew-seconds", "http-max-clock-skew-seconds"),
+    ("ws-allow-origin", "http-allow-origin"),
+    ("ws-allow-host", "http-allow-host"),
+];
+
+impl clap::Args for HttpAccess {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        AccessArguments::augment_args(command).mut_args(|argument| {
+            match NAMES.into_iter().find(|(other, _)| argument.get_long() == Some(*other)) {
+                Some((other, name)) => argument.long(name).alias(other),
+                None => argument,
+            }
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for HttpAccess {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        AccessArguments::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 fn http_address(url: &str) -> Result<SocketAddr, String> {
@@ -49,7 +92,8 @@ pub(crate) async fn run(
     checked(&environment, false)?;
     let addresses = arguments.listen.iter().map(|address| Address::WebSocket(*address)).collect();
     let addresses: Vec<Address> = addresses;
-    let settings = ListenSettings::settle(&addresses, &arguments.access, &environment);
+    let access = (&arguments.access.0, FLAGS);
+    let settings = ListenSettings::settle(&addresses, access, &environment);
     let settings = settings.map_err(Invalid::from)?;
     let mut signals = Signals::catch()?;
     watchdog::start(Duration::ZERO)?;
@@ -100,7 +144,23 @@ async fn serve_http(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::{Args as _, FromArgMatches as _};
+
     use super::*;
+
+    #[test]
+    fn every_flag_about_access_has_a_name_of_its_own() {
+        let command = HttpAccess::augment_args(clap::Command::new("test"));
+        let longs: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert_eq!(longs, NAMES.map(|(_, name)| name));
+        let parsed = |flag: &str| {
+            let matches = command.clone().try_get_matches_from(["test", flag, "none"]).unwrap();
+            HttpAccess::from_arg_matches(&matches).is_ok()
+        };
+        assert!(parsed("--http-auth") && parsed("--ws-auth"));
+    }
 
     #[test]
     fn addresses_are_parsed() {

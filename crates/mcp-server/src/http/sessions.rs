@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::HeaderMap;
+use rmcp::model::{ErrorData, RequestId};
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::ids::RunningIds;
 
 /// The header that names a session.
 pub(super) const HEADER: &str = "mcp-session-id";
@@ -35,6 +38,7 @@ pub(crate) struct Session {
 
 struct State {
     uses: Mutex<Uses>,
+    running: RunningIds,
     gone: CancellationToken,
 }
 
@@ -103,13 +107,24 @@ impl Sessions {
 impl Session {
     fn new() -> Self {
         let uses = Mutex::new(Uses { requests: 0, calls: 0, since: Instant::now() });
-        Self { state: Arc::new(State { uses, gone: CancellationToken::new() }) }
+        let (running, gone) = (RunningIds::default(), CancellationToken::new());
+        Self { state: Arc::new(State { uses, running, gone }) }
     }
 
     /// Notes a request.
     pub(super) fn open(&self) -> Open {
         self.uses().requests += 1;
         Open(self.clone())
+    }
+
+    /// Notes the id of a request, which is free when the last clone of the result is dropped.
+    ///
+    /// # Errors
+    /// A request with that id runs.
+    pub(super) fn begin(&self, id: RequestId) -> Result<Arc<RunningRequest>, ErrorData> {
+        let running = self.state.running.clone();
+        running.begin(&id)?;
+        Ok(Arc::new(RunningRequest { running, id }))
     }
 
     /// Notes a call.
@@ -140,6 +155,18 @@ impl Session {
 
     fn uses(&self) -> MutexGuard<'_, Uses> {
         self.state.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request of a session that has no answer yet.
+pub(super) struct RunningRequest {
+    running: RunningIds,
+    id: RequestId,
+}
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        self.running.end(&self.id);
     }
 }
 

@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use url::Url;
 
+use crate::encode::encoded;
 use crate::error::quoted;
 use crate::http::answers::{
     check_authorization, events, excerpt, media_type, refused, status_error, text_header,
@@ -64,7 +65,7 @@ impl StreamableHttpClient for Http {
         let (session, token) = (session_id.as_deref(), auth_header.as_deref());
         let mut request = outgoing(Method::POST, &uri, session, token, custom_headers)?;
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-        request.body = serde_json::to_vec(&message)?.into();
+        request.body = encoded(&message)?.into();
         let response = self.send(request).await?;
         check_authorization(&response)?;
         let status = response.status();

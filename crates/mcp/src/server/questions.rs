@@ -1,7 +1,7 @@
 //! Questions of a server to the user: bounded in number, size and frequency, so that a server that asks
 //! without end occupies neither the user nor a request.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::calls::ActiveCall;
-use crate::port::{Action, Elicitation, ElicitationMode};
+use crate::calls::{ActiveCall, Origin};
+use crate::port::{Action, Answer, Elicitation, ElicitationMode};
 use crate::server::Shared;
 
 /// Questions of a server that wait for the user at the same time; further ones are refused.
@@ -49,14 +49,15 @@ impl Questions {
 }
 
 impl Shared {
-    /// Asks the user, in the name of `call` if the question belongs to one.
+    /// Asks the user, in the name of the call that the question belongs to, if any. It is cancelled with the
+    /// call, and with the connection.
     ///
     /// # Errors
     /// Too many or too large questions.
     pub(crate) async fn ask(
         &self,
         params: ElicitRequestParams,
-        call: Option<Arc<ActiveCall>>,
+        origin: Origin,
     ) -> Result<ElicitResult, ErrorData> {
         let refused = |text: &str| ErrorData::invalid_params(text.to_owned(), None);
         let Ok(_permit) = self.questions.open.try_acquire() else {
@@ -66,17 +67,17 @@ impl Shared {
         if is_too_long {
             return Err(refused("the question is too long"));
         }
-        let _asking = match &call {
-            Some(call) => match call.ask() {
-                Some(asking) => Some(asking),
-                None => return Err(refused("the request has asked the user too often")),
-            },
-            None if self.questions.may_ask_unsolicited() => None,
+        let call = origin.calls.first();
+        match call.map(ActiveCall::may_ask) {
+            Some(true) => {}
+            Some(false) => return Err(refused("the request has asked the user too often")),
+            None if self.questions.may_ask_unsolicited() => {}
             None => return Err(refused("the server asks the user too often")),
-        };
+        }
+        let _asking: Vec<_> = origin.calls.iter().map(ActiveCall::pause).collect();
         let (message, meta, mode) = parts(params)?;
         let mut holders = self.holders();
-        let caller = call.as_ref().and_then(|call| call.holder.clone());
+        let caller = call.and_then(|call| call.holder.clone());
         if let Some(caller) = &caller {
             // A call's question is for whoever made the call, and for no other holder.
             holders = vec![caller.clone()];
@@ -89,7 +90,10 @@ impl Shared {
             mode,
             meta,
         };
-        let answer = self.audience.elicit(question).await;
+        let answer = tokio::select! {
+            answer = self.audience.elicit(question) => answer,
+            () = origin.ended() => Answer::without_content(Action::Cancel),
+        };
         let action = match answer.action {
             Action::Accept => ElicitationAction::Accept,
             Action::Decline => ElicitationAction::Decline,

@@ -15,9 +15,11 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, PeerRequestOptions};
 use serde_json::Value;
+use tokio::sync::watch;
 
-use crate::calls::ActiveCall;
+use crate::calls::{ActiveCall, Origin};
 use crate::catalog::show;
+use crate::encode::ExactArguments;
 use crate::error::{Error, ErrorKind};
 use crate::server::lists::List;
 use crate::server::{Call, Live, Server, Shared, State};
@@ -40,15 +42,22 @@ impl Server {
     /// The server is not ready, does not offer the tool or offers another by this name by now, refuses
     /// the call, does not answer in time, or answers too much.
     pub async fn call(&self, call: Call) -> Result<Value, Error> {
+        // A call must not reach a tool that has just changed.
+        self.shared.tools_listed().await;
         let live = self.offered(&call)?;
         let active = ActiveCall::new(call.holder, call.turn, call.progress);
         let mut params = CallToolRequestParams::new(call.tool);
         params.arguments = call.arguments;
+        let exact = call.exact_arguments.map(|text| ExactArguments(text.into()));
         let meta = call.meta.map(allowed_meta);
         let request = |inputs: Inputs| {
             params.input_responses = inputs.responses;
             params.request_state = inputs.state;
-            ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()))
+            let mut request = CallToolRequest::new(params.clone());
+            if let Some(exact) = &exact {
+                request.extensions.insert(exact.clone());
+            }
+            ClientRequest::CallToolRequest(request)
         };
         match self.shared.answered(&live, &active, meta, request).await? {
             ServerResult::CallToolResult(result) => value(&result),
@@ -208,6 +217,7 @@ impl Shared {
             let message = format!("the server demanded input more than {MAX_ROUNDS} times");
             Err(Error::new(ErrorKind::Protocol, message))
         };
+        let _in_use = self.in_use();
         active.within(self.definition.tool_timeout, work).await
     }
 
@@ -253,7 +263,10 @@ impl Shared {
         for (key, request) in requests {
             let response = match request {
                 InputRequest::Elicitation(request) => {
-                    let asked = self.ask(request.params, Some(active.clone())).await;
+                    // The future of the request is that of the question.
+                    let (_open, closed) = watch::channel(false);
+                    let origin = Origin { calls: vec![active.clone()], closed };
+                    let asked = self.ask(request.params, origin).await;
                     let asked = asked.map_err(|error| {
                         Error::new(ErrorKind::Protocol, error.message.into_owned())
                     })?;

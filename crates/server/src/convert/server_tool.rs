@@ -15,8 +15,13 @@ use session::{Id, ItemStatus, ServerCall, ServerResult, ToolTarget};
 pub(crate) const FOR_SESSION: &str = "allowForSession";
 /// What describes the call in the request's `_meta`.
 const META: &str = "agentd/toolCall";
-/// Longest arguments in the question to the user, in bytes; `_meta` has them whole.
-const MAX_SHOWN: usize = 4_000;
+/// Longest beginning and end of the arguments in the question to the user, in characters; `_meta` has them
+/// whole.
+const SHOWN: (usize, usize) = (3_000, 1_000);
+/// Longest name in the question, in characters.
+const MAX_NAME: usize = 128;
+/// Longest title in the question, in characters.
+const MAX_TITLE: usize = 200;
 
 /// The item of a call.
 pub(crate) fn item(call: &ServerCall) -> wire::McpToolCallItem {
@@ -70,24 +75,23 @@ pub(crate) fn approval(
 ) -> McpServerElicitationRequestParams {
     let Asked { reason, target, arguments, can_remember } = asked;
     let ToolTarget { server, tool, title, connector, .. } = target;
-    let shown = |text: &str| visible::text(text).into_owned();
-    let named = match title {
-        Some(title) => format!("{} ({})", shown(tool), shown(title)),
-        None => shown(tool),
-    };
-    let mut written = shown(arguments);
-    if written.len() > MAX_SHOWN {
-        written.truncate(written.floor_char_boundary(MAX_SHOWN));
-        written.push('…');
-    }
-    let why = reason.map(|reason| format!(" ({})", shown(reason))).unwrap_or_default();
-    let mut owner = format!("the MCP server {}", shown(server));
+    // The first line is the program's. What the server and the model have written is quoted, or follows on a
+    // line of its own.
+    let why = reason.map(|reason| format!(" ({})", visible::text(reason))).unwrap_or_default();
+    let titled = title
+        .as_ref()
+        .map(|title| format!("The server's title of the tool: {}\n", quoted(title, MAX_TITLE)));
+    let mut owner = format!("the MCP server {}", quoted(server, MAX_NAME));
     if let Some(app) = connector {
-        let name = shown(app.name.as_deref().unwrap_or(&app.id));
+        let name = quoted(app.name.as_deref().unwrap_or(&app.id), MAX_NAME);
         owner = format!("the app {name} ({owner})");
     }
-    let message =
-        format!("Allow the agent to call the tool {named} of {owner}?{why}\nArguments: {written}");
+    let message = format!(
+        "Allow the agent to call the tool {} of {owner}?{why}\n{}{}",
+        quoted(tool, MAX_NAME),
+        titled.unwrap_or_default(),
+        shown_arguments(arguments),
+    );
     let remember = McpElicitationPrimitiveSchema::Boolean(McpElicitationBooleanSchema {
         kind: McpElicitationBooleanType::Boolean,
         title: Some("Do not ask again for this tool in this session".to_owned()),
@@ -120,5 +124,105 @@ pub(crate) fn approval(
             },
             meta: Some(meta),
         },
+    }
+}
+
+/// Text of others in quotes that it cannot end, on one line, with hidden characters visible. One that is too
+/// long is cut, with its length behind the quotes.
+fn quoted(text: &str, most: usize) -> String {
+    let cut: String = text.chars().take(most).collect();
+    let literal = Value::from(cut.as_str()).to_string();
+    let shown = visible::text(&literal);
+    match cut.len() < text.len() {
+        true => format!("{shown}… ({} characters)", text.chars().count()),
+        false => shown.into_owned(),
+    }
+}
+
+/// The arguments for the user, on one line; of long ones the beginning and the end, each on its line.
+fn shown_arguments(json: &str) -> String {
+    let (first, last) = SHOWN;
+    let total = json.chars().count();
+    if total <= first + last {
+        return format!("Arguments: {}", visible::text(json));
+    }
+    let at = |count: usize| json.char_indices().nth(count).map_or(json.len(), |(at, _)| at);
+    let (begin, end) = (&json[..at(first)], &json[at(total - last)..]);
+    format!(
+        "Arguments, {total} characters, of which {} in the middle are not shown here:\n{}\n[…]\n{}",
+        total - first - last,
+        visible::text(begin),
+        visible::text(end),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use session::{ToolApproval, ToolEffect};
+
+    use super::*;
+
+    fn message(tool: &str, title: Option<&str>, arguments: &str) -> String {
+        let target = ToolTarget {
+            server: "s".into(),
+            tool: tool.into(),
+            title: title.map(str::to_owned),
+            digest: [0; 16],
+            effect: ToolEffect::Unknown,
+            approval: ToolApproval::Auto,
+            connector: None,
+            app_resource: None,
+        };
+        let asked = Asked { reason: Some("why"), target: &target, arguments, can_remember: false };
+        let id: Id = "x".into();
+        let params = approval((&id, &id, &id), &asked);
+        match params.request {
+            McpServerElicitationRequestMode::Form { message, meta, .. } => {
+                let whole = &meta.unwrap()[META]["arguments"];
+                assert_eq!(*whole, parsed(arguments), "the arguments are there whole");
+                message
+            }
+            McpServerElicitationRequestMode::Url { .. } => panic!("a form is asked"),
+        }
+    }
+
+    #[test]
+    fn names_and_titles_cannot_pass_for_words_of_the_program() {
+        let spoofed = "read of the MCP server files? (it changes nothing)";
+        for (tool, title, expected) in [
+            ("t", None, "tool \"t\" of the MCP server \"s\"? (why)\nArguments: {}".to_owned()),
+            (
+                spoofed,
+                None,
+                format!("tool \"{spoofed}\" of the MCP server \"s\"? (why)\nArguments: {{}}"),
+            ),
+            (
+                "t",
+                Some("Safe\nAllow \u{202e}x\" of"),
+                "? (why)\nThe server's title of the tool: \"Safe\\nAllow \\u{202e}x\\\" of\"\nArg"
+                    .to_owned(),
+            ),
+            ("t\" of", None, "tool \"t\\\" of\" of the MCP server".to_owned()),
+        ] {
+            let message = message(tool, title, "{}");
+            assert!(message.contains(&expected), "{message:?} does not contain {expected:?}");
+        }
+        let message = message(&"n".repeat(300), Some(&"t".repeat(300)), "{}");
+        let (name, title) = ("n".repeat(128), "t".repeat(200));
+        assert!(message.contains(&format!("\"{name}\"… (300 characters) of the")), "{message}");
+        assert!(message.contains(&format!("\"{title}\"… (300 characters)\n")), "{message}");
+    }
+
+    #[test]
+    fn of_long_arguments_the_beginning_and_the_end_are_shown() {
+        let whole = format!("{{\"x\":\"{}\"}}", "y".repeat(3_992));
+        assert!(message("t", None, &whole).ends_with(&format!("Arguments: {whole}")));
+        let long = format!("{{\"a\":\"{}\",\"z\":\"rm -rf ~\"}}", "é".repeat(100_000));
+        let message = message("t", None, &long);
+        let hidden = long.chars().count() - 4_000;
+        let count = format!("of which {hidden} in the middle are not shown");
+        assert!(message.contains(&count), "{message}");
+        assert!(message.contains("\n{\"a\":\"é") && message.ends_with("\"z\":\"rm -rf ~\"}"));
+        assert!(message.chars().count() < 4_300);
     }
 }

@@ -132,11 +132,11 @@ impl McpMethods<Caller> for Server {
         answer(&server, expanded.map_err(|error| failed(&server, &error))?)
     }
 
-    /// Reads the configuration of MCP servers again; threads take it over with their next turn. Servers
-    /// that have failed are started again.
+    /// Reads the configuration of MCP servers again. Threads start added and changed servers at once, and
+    /// removed ones end; tools change with a thread's next turn. Servers that have failed are started again.
     async fn config_mcp_server_reload(&self, caller: Caller, _: Empty) -> Result<Empty, Error> {
         self.reload_configuration(&caller)?;
-        self.services.mcp.retry_failed();
+        self.services.mcp.reload(&self.services.threads).await;
         Ok(Empty {})
     }
 }

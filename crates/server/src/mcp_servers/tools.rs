@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use config::Config;
 use config::table::{McpServer, ToolApproval as Mode};
-use mcp::{Catalog, Hints, State, Tool};
+use mcp::{Catalog, Hints, Tool};
 use serde_json::{Map, Value, json};
 use session::{ServerTool, ToolApproval, ToolEffect, ToolTarget};
 use sha2::{Digest as _, Sha256};
@@ -30,26 +30,25 @@ pub(crate) struct Offered {
     places: BTreeMap<String, usize>,
 }
 
-/// The servers that are ready, each with the generation of its list; and the configuration.
+/// The servers whose tools are known, each with the generation of its list; and the configuration.
 struct MadeOf {
     generations: BTreeMap<String, u64>,
     config: Arc<Config>,
 }
 
 impl Offered {
-    /// The tools of the servers that are ready now, if they are others than before.
+    /// The tools of the servers as they are known now, if they are others than before. A server that is
+    /// started again keeps its tools until it lists others, and so does one that has failed.
     pub(super) fn refreshed(
         &mut self,
         servers: &[mcp::Server],
         config: &Arc<Config>,
     ) -> Option<Arc<[ServerTool]>> {
-        let ready = servers.iter().filter_map(|server| match server.state() {
-            State::Ready(catalog) => Some((server.name().to_owned(), catalog)),
-            _ => None,
-        });
-        let ready: BTreeMap<String, Arc<Catalog>> = ready.collect();
+        let known =
+            servers.iter().filter_map(|server| Some((server.name().to_owned(), server.catalog()?)));
+        let known: BTreeMap<String, Arc<Catalog>> = known.collect();
         let generations: BTreeMap<String, u64> =
-            ready.iter().map(|(name, catalog)| (name.clone(), catalog.generation)).collect();
+            known.iter().map(|(name, catalog)| (name.clone(), catalog.generation)).collect();
         let is_same = match &self.made_of {
             Some(before) => {
                 before.generations == generations && Arc::ptr_eq(&before.config, config)
@@ -59,7 +58,7 @@ impl Offered {
         if is_same {
             return None;
         }
-        let mut tools = tools(&ready, config);
+        let mut tools = tools(&known, config);
         for tool in &tools {
             let next = self.places.len();
             self.places.entry(tool.name.clone()).or_insert(next);
@@ -74,11 +73,11 @@ impl Offered {
 
 /// The tools of these servers, by the names of server and tool. Of two with one name, only the first
 /// is offered.
-fn tools(ready: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerTool> {
+fn tools(known: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerTool> {
     let apps = Apps::new(config);
     let mut names = BTreeSet::new();
     let mut offered = Vec::new();
-    for (server, catalog) in ready {
+    for (server, catalog) in known {
         let Some(entry) = config.mcp_servers.get(server) else { continue };
         let is_trusted = !config.untrusted_servers.contains(server);
         let mut listed: Vec<&Arc<Tool>> = catalog.tools.iter().collect();

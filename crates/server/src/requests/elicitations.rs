@@ -6,14 +6,19 @@ use protocol::elicitation::{
     McpServerElicitationRequestResponse,
 };
 
+use serde_json::Value;
+
 use crate::error::Error;
+
+/// Members of `_meta` in which this program describes its own questions.
+const OWN_META: &str = "agentd/";
 
 /// The question for clients; `None` for a form that the protocol does not have.
 pub(crate) fn params(
     thread: String,
     question: &Elicitation,
 ) -> Option<McpServerElicitationRequestParams> {
-    let (message, meta) = (question.message.clone(), question.meta.clone());
+    let (message, meta) = (question.message.clone(), foreign_meta(question.meta.clone()));
     let request = match &question.mode {
         ElicitationMode::Form { schema } => McpServerElicitationRequestMode::Form {
             message,
@@ -33,6 +38,13 @@ pub(crate) fn params(
         server_name: question.server.clone(),
         request,
     })
+}
+
+/// What a server says in `_meta`, without what only this program says there.
+fn foreign_meta(meta: Option<Value>) -> Option<Value> {
+    let Some(Value::Object(mut members)) = meta else { return meta };
+    members.retain(|key, _| !key.starts_with(OWN_META));
+    (!members.is_empty()).then_some(Value::Object(members))
 }
 
 /// An answer of a client, with the values of a form complete and checked.
@@ -56,4 +68,20 @@ pub(super) fn answer(
         _ => None,
     };
     Ok(Answer { action, content })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_cannot_pass_its_question_for_an_approval() {
+        let mine = json!({ "agentd/toolCall": { "tool": "safe" } });
+        assert_eq!(foreign_meta(Some(mine)), None);
+        let both = json!({ "agentd/toolCall": 1, "own": 2 });
+        assert_eq!(foreign_meta(Some(both)), Some(json!({ "own": 2 })));
+        assert_eq!(foreign_meta(None), None);
+    }
 }

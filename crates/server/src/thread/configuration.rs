@@ -151,6 +151,16 @@ impl ThreadConfiguration {
         Ok(Some(Reconfigured { configured, context_window }))
     }
 
+    /// The configuration as the files have it now; `None` when it is the one in force, or cannot be used.
+    ///
+    /// # Errors
+    /// A file system that does not answer.
+    pub(super) async fn latest(&self, cwd: &Path) -> Result<Option<Config>, Error> {
+        let reload = self.configurations.reload(&self.config, &self.origin, cwd, true).await?;
+        let loaded = reload.loaded.and_then(|(_, loaded)| loaded.ok());
+        Ok(loaded.map(|loaded| loaded.resolved.config))
+    }
+
     /// Adapts tools and bounds to the model of the next turn, when it is another one than before, and
     /// informs the clients of what they should know about it. Comes between turns only.
     pub(super) async fn adapt_to_model(

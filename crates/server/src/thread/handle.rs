@@ -103,6 +103,8 @@ pub(crate) enum Command {
     GiveUp { question: QuestionKey, wait: u64 },
     /// A client of the thread at the root of the tree has left it.
     RootClientLeft { connection: ConnectionId },
+    /// The MCP servers of the configuration as it is now are taken over; `done` is answered then.
+    ReloadServers { done: oneshot::Sender<()> },
     /// The server is about to end; see [`session::Input::Drain`].
     Drain,
     /// The server ends.

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use mcp::{Call, Digest, Progress};
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use session::{ServerAnswer, ServerCall, ServerOutcome, ServerResult, ToolContent, ToolError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,7 +43,11 @@ impl ServerCalls {
         let (cancel, cancelled) = oneshot::channel();
         self.running.insert(request, cancel);
         let (sender, holder, turn) = (self.sender.clone(), self.thread.clone(), turn.to_owned());
+        let found = servers.into_iter().find(|server| server.name() == call.target.server);
+        // From now on: a server that the configuration has no longer finishes its calls.
+        let in_use = found.as_ref().map(mcp::Server::in_use);
         tokio::spawn(async move {
+            let _in_use = in_use;
             let (progress, reports) = mpsc::channel(PROGRESS);
             let wanted = Call {
                 holder: Some(holder),
@@ -50,10 +55,11 @@ impl ServerCalls {
                 tool: call.target.tool.clone(),
                 digest: Some(Digest::from_bytes(call.target.digest)),
                 arguments: arguments(&call.arguments),
+                exact_arguments: arguments(&call.arguments),
                 meta: None,
                 progress: Some(progress),
             };
-            let work = panics::catch(outcome(&call.target.server, servers, wanted, images));
+            let work = panics::catch(outcome(&call.target.server, found, wanted, images));
             let answered = tokio::select! {
                 answered = reported(request, work, reports, &sender) => answered,
                 // The turn has ended.
@@ -123,25 +129,42 @@ fn described(report: &Progress) -> String {
 }
 
 /// The arguments of a call, which were read as an object.
-fn arguments(json: &str) -> Option<Map<String, Value>> {
+fn arguments<T: DeserializeOwned>(json: &str) -> Option<T> {
     serde_json::from_str(json).ok()
 }
 
 async fn outcome(
     server: &str,
-    servers: Vec<mcp::Server>,
+    found: Option<mcp::Server>,
     call: Call,
     images: AnswerImages,
 ) -> ServerOutcome {
     let failed = |error: mcp::Error| ToolError::new(format!("MCP server `{server}`: {error}"));
-    let found = servers.into_iter().find(|one| one.name() == server).ok_or_else(|| {
+    let found = found.ok_or_else(|| {
         ToolError::new(format!("the MCP server `{server}` is no longer configured for the thread"))
     })?;
-    // One that has just ended may be on its way back.
-    found.ready().await.map_err(failed)?;
+    running(&found).await?;
     let result = found.call(call).await.map_err(failed)?;
     let (answer, content) = read(result);
     Ok(ServerAnswer { content: images.prepared(content).await, ..answer })
+}
+
+/// Waits for a server that is on its way back; one that has failed is started.
+async fn running(server: &mcp::Server) -> Result<(), ToolError> {
+    let limit = server.definition().tool_timeout;
+    let why = match tokio::time::timeout(limit, server.ready()).await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("it was not ready within {} s (`tool_timeout_sec`)", limit.as_secs()),
+    };
+    let next = match server.next_start() {
+        Some(pause) => format!("in {} s, or with the next call", pause.as_secs_f64().ceil()),
+        None => "with the next call".to_owned(),
+    };
+    let name = server.name();
+    Err(ToolError::new(format!(
+        "the MCP server `{name}` is not running: {why}; it is started again {next}"
+    )))
 }
 
 /// A result for clients, and its content for the model with images as they came.

@@ -138,7 +138,7 @@ async fn the_keys_of_apps_say_when_the_user_is_asked() {
         let meta = &asked.params["_meta"]["agentd/toolCall"];
         assert_eq!((&meta["tool"], &meta["connectorName"]), (&json!(name), &json!("MAIL")));
         let message = asked.params["message"].as_str().unwrap();
-        assert!(message.contains("of the app MAIL (the MCP server one)?"), "{message}");
+        assert!(message.contains(r#"of the app "MAIL" (the MCP server "one")?"#), "{message}");
         peer.answer(&asked, json!({ "action": action })).await;
         let is_call = |item: &Value| item["item"]["tool"] == name;
         items.push(peer.expect_where("item/completed", is_call).await);

@@ -48,6 +48,7 @@ mod login_service;
 mod managed_network;
 mod mcp_clients;
 mod mcp_http;
+mod mcp_lives;
 mod mcp_questions;
 mod mcp_servers;
 mod mcp_turns;

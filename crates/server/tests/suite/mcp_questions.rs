@@ -73,6 +73,69 @@ async fn a_question_is_cancelled_with_its_thread() {
     assert_eq!(done["content"][0]["text"], r#"{"action":"cancel"}"#);
 }
 
+#[tokio::test]
+async fn a_question_ends_with_its_call() {
+    let responses = json!([
+        calls("mcp__one__hasty", json!({})),
+        says("One."),
+        calls("mcp__one__hasty", json!({})),
+        says("Two."),
+    ]);
+    let bench = Bench::with_responses(responses, "default_tools_approval_mode = \"approve\"").await;
+    let waits = bench.log.with_extension("log.waits");
+    std::fs::write(&waits, "").unwrap();
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let is_ready = |status: &Value| status["name"] == "one" && status["status"] == "ready";
+    peer.expect_where("mcpServer/startupStatus/updated", is_ready).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(ASKED).await;
+    let flags = |flags: Value| move |changed: &Value| changed["status"]["activeFlags"] == flags;
+    peer.expect_where("thread/status/changed", flags(json!(["waitingOnUserInput"]))).await;
+    // The server answers the call without its answer.
+    std::fs::write(bench.log.with_extension("log.go"), "").unwrap();
+    assert_eq!(peer.expect("serverRequest/resolved").await["requestId"], asked.id);
+    peer.expect_where("thread/status/changed", flags(json!([]))).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    answers(&bench, 1).await;
+    // Also when the answer follows the question at once.
+    std::fs::remove_file(waits).unwrap();
+    let turn = peer.start_turn(&thread, "Go on.").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    answers(&bench, 2).await;
+}
+
+/// Waits until the server has as many answers, all of which cancel.
+async fn answers(bench: &Bench, count: usize) {
+    loop {
+        let log = bench.log();
+        let answers: Vec<&str> = log.lines().filter(|line| line.contains("\"id\":901")).collect();
+        assert!(answers.iter().all(|answer| answer.contains(r#""action":"cancel""#)), "{log}");
+        if answers.len() >= count {
+            return;
+        }
+        // tidy: sleep processes of others report nothing
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_question_ends_with_its_server() {
+    let bench = Bench::new("").await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let id = peer.send("mcpServer/tool/call", call(&thread, "dies")).await;
+    let asked = peer.asked(ASKED).await;
+    let begun = std::time::Instant::now();
+    std::fs::write(bench.log.with_extension("log.go"), "").unwrap();
+    assert_eq!(peer.expect("serverRequest/resolved").await["requestId"], asked.id);
+    peer.response(id).await.unwrap_err();
+    // A connection with open questions is otherwise drained for 5 s.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
 /// The turn may take 2 s; its user takes 3.
 #[tokio::test]
 async fn a_turn_that_waits_for_an_answer_shows_it_and_uses_no_time() {

@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"
 log=$1
 echo started >>"$log"; env >>"$log"
 say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$1" "$2"; }
-tools='"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"hidden","inputSchema":{"type":"object"}},{"name":"never","inputSchema":{"type":"object"}},{"name":"other","inputSchema":{"type":"object"}}]'
+tools='"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"hidden","inputSchema":{"type":"object"}},{"name":"never","inputSchema":{"type":"object"}},{"name":"other","inputSchema":{"type":"object"}},{"name":"hasty","inputSchema":{"type":"object"}},{"name":"dies","inputSchema":{"type":"object"}}]'
 form='{"type":"object","properties":{"n":{"type":"integer","default":4}}}'
 while read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
@@ -40,6 +40,15 @@ while read -r line; do
     while read -r answer; do case $answer in *'"id":900'*) break;; esac; done
     text=$(printf %s "$answer" | sed 's/.*"result"://; s/}$//; s/"/\\"/g')
     say "$call" "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$text\"}]}";;
+  *'"method":"tools/call"'*'"name":"hasty"'*)
+    say 901 "\"method\":\"elicitation/create\",\"params\":{\"message\":\"How many?\",\"requestedSchema\":$form}"
+    [ -e "$log.waits" ] && while ! [ -e "$log.go" ]; do sleep 0.01; done
+    say "$id" '"result":{"content":[{"type":"text","text":"done"}]}';;
+  *'"method":"tools/call"'*'"name":"dies"'*)
+    say 902 "\"method\":\"elicitation/create\",\"params\":{\"message\":\"How many?\",\"requestedSchema\":$form}"
+    while ! [ -e "$log.go" ]; do sleep 0.01; done
+    exit 5;;
+  *'"id":901'*) echo "$line" >>"$log";;
   *'"method":"tools/call"'*'"name":"never"'*) ;;
   *'"method":"tools/call"'*)
     say "$id" '"result":{"content":[{"type":"text","text":"done"}],"isError":false}';;
@@ -51,7 +60,7 @@ echo ended >>"$log"
 
 pub(crate) struct Bench {
     pub(crate) env: TestEnvironment,
-    log: PathBuf,
+    pub(crate) log: PathBuf,
 }
 
 impl Bench {
@@ -79,7 +88,7 @@ impl Bench {
         json!({ "command": "sh", "args": [script, log] })
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
@@ -176,6 +185,14 @@ async fn a_question_is_answered_with_the_defaults_of_its_form() {
     assert!(warning["message"].as_str().unwrap().contains("content.n"), "{warning}");
     let done = peer.response(id).await.unwrap();
     assert_eq!(done["content"][0]["text"], r#"{"action":"cancel"}"#);
+    // A policy without approvals is none without questions.
+    let never = peer.start_thread(json!({ "approvalPolicy": "never" })).await;
+    let id = peer.send("mcpServer/tool/call", call(&never, "ask")).await;
+    let asked = peer.asked("mcpServer/elicitation/request").await;
+    assert_eq!(asked.params["threadId"], never.as_str());
+    peer.answer(&asked, json!({ "action": "decline" })).await;
+    let done = peer.response(id).await.unwrap();
+    assert_eq!(done["content"][0]["text"], r#"{"action":"decline"}"#);
     // A policy that lets no questions through declines them.
     let granular = json!({ "sandbox_approval": true, "rules": true, "mcp_elicitations": false });
     let strict = json!({ "approvalPolicy": { "granular": granular } });

@@ -10,6 +10,7 @@ use crate::{calls, says};
 /// tool `change`.
 const SCRIPT: &str = r#"
 log=$1; tools=$2
+[ -e "$tools.down" ] && exit 4
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 text() { say "$1" "{\"content\":[{\"type\":\"text\",\"text\":\"$2\"}]}"; }
 while read -r line; do
@@ -40,6 +41,7 @@ while read -r line; do
   *'"method":"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
   esac
 done
+echo ended >>"$log"
 "#;
 
 pub(crate) fn tool(name: &str, annotations: Value) -> Value {
@@ -47,7 +49,7 @@ pub(crate) fn tool(name: &str, annotations: Value) -> Value {
         "inputSchema": { "type": "object", "properties": { "x": { "type": "integer" } } } })
 }
 
-fn reads(name: &str) -> Value {
+pub(crate) fn reads(name: &str) -> Value {
     tool(name, json!({ "readOnlyHint": true }))
 }
 
@@ -177,7 +179,7 @@ async fn tools_that_may_do_harm_are_asked_about() {
         (&json!("one"), &json!(turn))
     );
     let message = asked.params["message"].as_str().unwrap();
-    assert!(message.contains("the tool plain of the MCP server one"), "{message}");
+    assert!(message.contains(r#"the tool "plain" of the MCP server "one"?"#), "{message}");
     assert!(message.contains(r#"Arguments: {"x":1}"#), "{message}");
     assert_eq!(asked.params["_meta"]["agentd/toolCall"]["arguments"], json!({ "x": 1 }));
     let remember = json!({ "action": "accept", "content": { "allowForSession": true } });
@@ -302,7 +304,7 @@ async fn the_end_of_a_turn_and_of_a_server_end_a_call() {
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
 }
 
-async fn wait_for(bench: &Bench, line: &str) {
+pub(crate) async fn wait_for(bench: &Bench, line: &str) {
     while !bench.log().lines().any(|logged| logged == line) {
         // tidy: sleep processes of others report nothing
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::json_text;
 use crate::port::tool::ToolError;
 
 /// The members of a call's arguments. Unknown members are ignored unless their names are checked.
@@ -22,7 +23,9 @@ impl<'n> Arguments<'n> {
             return Ok(Self { tool, members: Map::new() });
         }
         let mut value: Value = serde_json::from_str(text).map_err(unreadable)?;
-        if let Value::String(inner) = &value {
+        if let Value::String(inner) = &value
+            && inner.trim_start().starts_with(['{', 'n'])
+        {
             value = serde_json::from_str(inner).map_err(unreadable)?;
         }
         match value {
@@ -35,6 +38,19 @@ impl<'n> Arguments<'n> {
                 )))
             }
         }
+    }
+
+    /// The text of an object as it was written, without blanks and needless escapes: numbers keep their
+    /// digits, and members their order. Empty text and objects inside JSON strings are read as by
+    /// [`Arguments::read`].
+    pub(crate) fn exact(tool: &'n str, text: &str) -> Result<String, ToolError> {
+        let members = Self::read(tool, text)?.members;
+        if members.is_empty() {
+            return Ok("{}".to_owned());
+        }
+        let inner = serde_json::from_str::<String>(text);
+        let text = inner.as_deref().unwrap_or(text);
+        json_text::compact(text).map_err(|problem| ToolError::new(format!("{tool}: {problem}")))
     }
 
     pub(crate) fn into_json(self) -> String {
@@ -81,6 +97,21 @@ impl<'n> Arguments<'n> {
         match number {
             Some(number) => Ok(Some(number)),
             None => Err(self.wrong(name, &value, "a number that is not negative")),
+        }
+    }
+
+    /// As [`Arguments::number`], where a fraction is an error.
+    pub(crate) fn whole_number(&mut self, name: &str) -> Result<Option<u64>, ToolError> {
+        let number = match self.members.get(name) {
+            Some(Value::Number(number)) => number.as_f64(),
+            Some(Value::String(text)) => text.trim().parse().ok(),
+            _ => None,
+        };
+        match (number, self.members.get(name)) {
+            (Some(number), Some(value)) if number.fract() != 0.0 => {
+                Err(self.wrong(name, value, "a whole number"))
+            }
+            _ => self.number(name),
         }
     }
 
@@ -320,6 +351,54 @@ mod tests {
         assert!(
             Arguments::read("tool", "{").is_err_and(|why| why.message().contains("cannot be read"))
         );
+    }
+
+    #[test]
+    fn whole_numbers_have_no_fraction() {
+        for (text, expected) in [
+            ("{}", Ok(None)),
+            (r#"{"n":7.0}"#, Ok(Some(7))),
+            (r#"{"n":" 7 "}"#, Ok(Some(7))),
+            (r#"{"n":1.5}"#, Err("tool: `n` is `1.5`; give a whole number")),
+            (r#"{"n":"1.5"}"#, Err("tool: `n` is `\"1.5\"`; give a whole number")),
+        ] {
+            let number = read(text).whole_number("n");
+            let number = number.as_ref().map_err(ToolError::message);
+            assert_eq!(number, expected.as_ref().map_err(|e| *e), "{text}");
+        }
+    }
+
+    #[test]
+    fn exact_arguments_keep_digits_and_order() {
+        let exact = |text: &str| Arguments::exact("tool", text);
+        for (text, expected) in [
+            ("", "{}"),
+            ("null", "{}"),
+            (" { } ", "{}"),
+            (
+                r#"{ "z": 123456789012345678901234567890, "a": [1.50, -0, 1E2, {"b": null}] }"#,
+                r#"{"z":123456789012345678901234567890,"a":[1.50,-0,1E2,{"b":null}]}"#,
+            ),
+            (r#"{"\u0061":"\u0072\u006d \"x\\ , \n\u0000"}"#, r#"{"a":"rm \"x\\ , \n\u0000"}"#),
+            (r#""{\"n\": 12345678901234567890123}""#, r#"{"n":12345678901234567890123}"#),
+            (
+                r#"{"a":{"x":1},"b":{"x":1},"c":["x","x"]}"#,
+                r#"{"a":{"x":1},"b":{"x":1},"c":["x","x"]}"#,
+            ),
+        ] {
+            assert_eq!(exact(text).as_deref(), Ok(expected), "{text}");
+        }
+        for (text, why) in [
+            (r#""x""#, "must be a JSON object, not `\"x\"`"),
+            (r#"[1]"#, "must be a JSON object, not `[1]`"),
+            ("\"\"", "must be a JSON object, not `\"\"`"),
+            (r#""{x""#, "cannot be read"),
+            (r#"{"a":1,"\u0061":2}"#, "the arguments name `a` twice in one object"),
+            (r#"{"o":[{"a":1,"b":{"a":1},"a":2}]}"#, "name `a` twice"),
+        ] {
+            let error = exact(text).unwrap_err();
+            assert!(error.message().contains(why), "{text}: {}", error.message());
+        }
     }
 
     #[test]

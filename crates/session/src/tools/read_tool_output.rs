@@ -46,8 +46,9 @@ impl Tool for ReadToolOutput {
 
     fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError> {
         let mut arguments = Arguments::read(NAME, arguments)?;
-        let output = arguments.needed_number("output_id", "the output that the answer names")?;
-        let offset = arguments.number("offset")?.unwrap_or(0);
+        let missing = arguments.missing("output_id", "the output that the answer names");
+        let output = arguments.whole_number("output_id")?.ok_or(missing)?;
+        let offset = arguments.whole_number("offset")?.unwrap_or(0);
         Ok(Box::new(ReadCall { output, offset }))
     }
 }

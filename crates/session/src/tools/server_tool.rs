@@ -34,7 +34,7 @@ impl Tool for ServerTool {
     }
 
     fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError> {
-        let arguments = Arguments::read(&self.name, arguments)?.into_json();
+        let arguments = Arguments::exact(&self.name, arguments)?;
         Ok(Box::new(BoundCall { target: self.target.clone(), arguments }))
     }
 

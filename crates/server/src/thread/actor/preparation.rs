@@ -1,6 +1,8 @@
 //! What a turn needs before the machine starts it: the configuration as it is now, overrides that the
 //! requirements allow, and the model's history.
 
+use std::sync::Arc;
+
 use protocol::permission::PermissionProfileSelectionParams;
 use session::Overrides;
 
@@ -55,6 +57,19 @@ impl Actor {
             self.configuration.offer_server_tools(tools, settings, extra, &self.broadcast);
         let offered = offered.await;
         self.reconfigure(offered, steps);
+    }
+
+    /// Uses the MCP servers of the configuration as the files have it now, also during a turn. The rest of a
+    /// changed configuration, and its tools, come with the next turn, which also reports its mistakes.
+    pub(super) async fn reload_servers(&mut self) {
+        let cwd = &self.machine.chosen_settings().cwd;
+        match self.configuration.latest(cwd).await {
+            Ok(Some(config)) => {
+                self.mcp.update(cwd, &Arc::new(config), self.configuration.origin());
+            }
+            Ok(None) => {}
+            Err(error) => self.broadcast.warn(&error.to_string()),
+        }
     }
 
     fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {

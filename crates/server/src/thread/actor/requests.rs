@@ -89,6 +89,11 @@ impl Actor {
             Command::GiveUp { question, wait } => {
                 self.give_up_question(question, wait, steps);
             }
+            Command::ReloadServers { done } => {
+                self.reload_servers().await;
+                // The request may have ended.
+                let _ = done.send(());
+            }
             Command::Drain => self.step(MachineInput::Drain {}, steps),
             Command::Shutdown => {
                 self.step(MachineInput::Shutdown {}, steps);
