@@ -16,7 +16,7 @@ use crate::eras::Era;
 use crate::error::{Error, ErrorKind};
 use crate::server::lists::List;
 use crate::server::requests::page;
-use crate::server::{Live, Shared, State};
+use crate::server::{Live, Server, Shared, State};
 
 /// Pause before the first new start; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -197,11 +197,25 @@ fn announced(live: &Live) -> SubscriptionFilter {
     filter
 }
 
+impl Server {
+    /// As [`Server::ready`], with the tools requested again.
+    ///
+    /// # Errors
+    /// Why it failed, or why the list cannot be read.
+    pub async fn refetch(&self) -> Result<Arc<Catalog>, Error> {
+        self.ready().await?;
+        if let Some(live) = self.shared.live() {
+            refresh(&self.shared, &live).await?;
+        }
+        self.ready().await
+    }
+}
+
 /// Lists the tools again. A list that cannot be read leaves the previous one in force.
 ///
 /// # Errors
 /// The list cannot be read in time.
-pub(crate) async fn refresh(shared: &Shared, live: &Live) -> Result<(), Error> {
+async fn refresh(shared: &Shared, live: &Live) -> Result<(), Error> {
     // The list that was requested last is in force.
     let _listing = shared.listing.lock().await;
     let limit = shared.definition.startup_timeout;

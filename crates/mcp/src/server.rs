@@ -22,7 +22,6 @@ use crate::catalog::{Catalog, Digest};
 use crate::definition::Definition;
 use crate::error::Error;
 use crate::port::Audience;
-use crate::run::refresh;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
 
@@ -212,18 +211,6 @@ impl Server {
             Ok(State::Failed(error)) => Err(error.clone()),
             _ => Err(Error::ended()),
         }
-    }
-
-    /// As [`Server::ready`], with the tools requested again.
-    ///
-    /// # Errors
-    /// Why it failed, or why the list cannot be read.
-    pub async fn refetch(&self) -> Result<Arc<Catalog>, Error> {
-        self.ready().await?;
-        if let Some(live) = self.shared.live() {
-            refresh(&self.shared, &live).await?;
-        }
-        self.ready().await
     }
 
     /// Connects anew, with the login that there is now.

@@ -113,6 +113,22 @@ impl ImageReader {
         self.normalized(decode, bounds).await
     }
 
+    /// The image that is encoded as base64.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) async fn base64(&self, encoded: String, bounds: Bounds) -> Result<String, Error> {
+        if encoded.len() / 4 * 3 > IMAGE_BYTES {
+            let most = IMAGE_BYTES >> 20;
+            return Err(Error::invalid_params(format!("it has more than {most} MiB")));
+        }
+        let decode = move || {
+            let bytes = STANDARD.decode(encoded);
+            bytes.map_err(|error| Error::invalid_params(format!("no valid base64: {error}")))
+        };
+        self.normalized(decode, bounds).await
+    }
+
     /// Replaces the images of a model item.
     ///
     /// # Errors

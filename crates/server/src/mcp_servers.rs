@@ -9,6 +9,7 @@ mod definition;
 mod keyring;
 mod launcher;
 mod mentions;
+mod resource_content;
 mod tools;
 
 use std::path::Path;
@@ -32,12 +33,12 @@ use crate::error::Error;
 use crate::loaded_threads::LoadedThreads;
 use crate::options::Options;
 use crate::thread::Command;
-pub(crate) use app_updates::AppConfiguration;
-use app_updates::{AppUpdates, Change};
+use app_updates::{AppConfiguration, AppUpdates, Change};
 use audience::ThreadClients;
 use definition::definitions;
 use keyring::OsKeyring;
 use launcher::SandboxLauncher;
+pub(crate) use resource_content::ResourceImages;
 use tools::Offered;
 
 /// How long a server runs on after the last thread that used it was unloaded.
@@ -77,8 +78,7 @@ impl McpServers {
         options: Arc<Options>,
         runner: CommandRunner,
         network: Network,
-        threads: Arc<LoadedThreads>,
-        configurations: Arc<Configurations>,
+        (threads, configurations): (Arc<LoadedThreads>, Arc<Configurations>),
     ) -> Self {
         let change = Change::default();
         let pool = Pool::new(mcp::Options {

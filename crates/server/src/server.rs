@@ -213,14 +213,8 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
     let runner = CommandRunner::new(sandbox);
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
-    let mcp = McpServers::new(
-        options.clone(),
-        runner.clone(),
-        network,
-        threads.clone(),
-        configurations.clone(),
-    );
-    let mcp = Arc::new(mcp);
+    let for_apps = (threads.clone(), configurations.clone());
+    let mcp = Arc::new(McpServers::new(options.clone(), runner.clone(), network, for_apps));
     let commands = CommandServices {
         options: options.clone(),
         runner: runner.clone(),

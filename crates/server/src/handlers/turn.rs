@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::folders;
 use crate::handlers::refuse_missing;
 use crate::image_reader::{self, ImageReader};
+use crate::mcp_servers::ResourceImages;
 use crate::server::{Server, Services};
 use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget, TurnStart};
 
@@ -223,21 +224,38 @@ async fn user_content(
         Some(first) => image_target(handle, over, first).await?,
         None => ImageTarget { bounds: Bounds::default(), total: usize::MAX, cwd: PathBuf::new() },
     };
-    let mentions = services.mcp.mentions(thread, input)?;
+    let (images, most) = resource_images(services, handle, over.0, input).await?;
+    let mentions = services.mcp.mentions(thread, input, images)?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
-        content.push(match part {
-            UserInput::Mention { name, path } => {
-                let read = mentions.read(name, path).await;
-                read.map_err(|error| error.within(&format!("`input[{at}].path`")))?
-            }
-            part => user_part(&services.images, &target, at, part).await?,
-        });
+        if let UserInput::Mention { name, path } = part {
+            let read = mentions.read(name, path).await;
+            content.extend(read.map_err(|error| error.within(&format!("`input[{at}].path`")))?);
+            bounds::check_images(&content, most)?;
+            continue;
+        }
+        content.push(user_part(&services.images, &target, at, part).await?);
         if bounds::is_image(part) {
             bounds::check_images(&content, target.total)?;
         }
     }
     Ok(content)
+}
+
+/// What images of mentioned resources are prepared with, and the most bytes of all images of the input.
+async fn resource_images<'s>(
+    services: &'s Services,
+    handle: &ThreadHandle,
+    model: Option<&str>,
+    input: &[UserInput],
+) -> Result<(ResourceImages<'s>, usize), Error> {
+    let reader = &services.images;
+    if !input.iter().any(|part| matches!(part, UserInput::Mention { .. })) {
+        return Ok((ResourceImages { reader, bounds: None }, usize::MAX));
+    }
+    let info = handle.model_info(model).await?;
+    let bounds = info.accepts_images().then(|| image_reader::bounds_of(&info));
+    Ok((ResourceImages { reader, bounds }, image_reader::request_bytes(&info)))
 }
 
 /// `first` is the position of the input's first image.

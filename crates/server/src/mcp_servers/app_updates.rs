@@ -35,7 +35,7 @@ pub(super) struct Change(Arc<Notify>);
 
 /// What decides about the apps of a thread.
 #[derive(Clone)]
-pub(crate) struct AppConfiguration {
+pub(super) struct AppConfiguration {
     cwd: PathBuf,
     config: Arc<Config>,
     origin: ConfigurationOrigin,
@@ -68,7 +68,7 @@ impl Change {
 }
 
 impl AppConfiguration {
-    pub(crate) fn new(cwd: &Path, config: &Arc<Config>, origin: &ConfigurationOrigin) -> Self {
+    pub(super) fn new(cwd: &Path, config: &Arc<Config>, origin: &ConfigurationOrigin) -> Self {
         Self { cwd: cwd.to_owned(), config: config.clone(), origin: origin.clone() }
     }
 }

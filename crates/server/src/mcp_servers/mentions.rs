@@ -9,6 +9,7 @@ use protocol::mcp::{McpResourceContent, McpServerResourceReadResponse};
 use session::{TextElement, UserContent};
 use tokio::time::Instant;
 
+use super::resource_content::{ResourceImages, for_model};
 use crate::error::Error;
 use crate::mcp_servers::McpServers;
 
@@ -18,12 +19,11 @@ const APP_SCHEME: &str = "app://";
 const LIMIT: Duration = Duration::from_secs(10);
 /// Resources and apps of an input.
 const MAX_MENTIONS: usize = 20;
-/// Longest text of a resource for the model, in characters; the rest is left out.
-const MAX_TEXT: usize = 128 << 10;
 
 /// The resources and apps that an input mentions.
 pub(crate) struct Mentions<'m> {
     mcp: &'m McpServers,
+    images: ResourceImages<'m>,
     servers: Vec<Server>,
     thread: String,
     deadline: Instant,
@@ -34,11 +34,12 @@ impl McpServers {
     ///
     /// # Errors
     /// There are too many.
-    pub(crate) fn mentions(
-        &self,
+    pub(crate) fn mentions<'m>(
+        &'m self,
         thread: &str,
         input: &[UserInput],
-    ) -> Result<Mentions<'_>, Error> {
+        images: ResourceImages<'m>,
+    ) -> Result<Mentions<'m>, Error> {
         let is_mention = |part: &&UserInput| matches!(part, UserInput::Mention { .. });
         let count = input.iter().filter(is_mention).count();
         if count > MAX_MENTIONS {
@@ -48,7 +49,7 @@ impl McpServers {
         }
         let servers = if count > 0 { self.servers(thread) } else { Vec::new() };
         let deadline = Instant::now() + LIMIT;
-        Ok(Mentions { mcp: self, servers, thread: thread.to_owned(), deadline })
+        Ok(Mentions { mcp: self, images, servers, thread: thread.to_owned(), deadline })
     }
 }
 
@@ -57,7 +58,7 @@ impl Mentions<'_> {
     ///
     /// # Errors
     /// There is no such app or resource, it is switched off, or it cannot be read in time.
-    pub(crate) async fn read(&self, name: &str, path: &str) -> Result<UserContent, Error> {
+    pub(crate) async fn read(&self, name: &str, path: &str) -> Result<Vec<UserContent>, Error> {
         let Some(id) = path.strip_prefix(APP_SCHEME) else {
             return self.resource(name, path).await;
         };
@@ -69,12 +70,12 @@ impl Mentions<'_> {
                 "no MCP server that was ready within {seconds} s has the app `{id}`"
             )))
         })?;
-        Ok(UserContent::App { id: id.to_owned(), name: name.to_owned() })
+        Ok(vec![UserContent::App { id: id.to_owned(), name: name.to_owned() }])
     }
 
     /// Reads a resource, of the server that `name` names before a colon, else of the first one that lists
     /// it.
-    async fn resource(&self, name: &str, uri: &str) -> Result<UserContent, Error> {
+    async fn resource(&self, name: &str, uri: &str) -> Result<Vec<UserContent>, Error> {
         if !uri.contains(':') {
             return Err(Error::invalid_params(format!("`{uri}` is not the URI of a resource")));
         }
@@ -83,11 +84,14 @@ impl Mentions<'_> {
             let seconds = LIMIT.as_secs();
             Err(Error::failed(format!("the resource `{uri}` was not read within {seconds} s")))
         })?;
-        let text = text(&server, uri, contents);
+        let (text, images) = for_model((&server, uri), contents, &self.images).await;
         let (start, end) = (0, text.len() as u64);
         // Clients show the mention in place of the text.
         let placeholder = Some(format!("@{name}"));
-        Ok(UserContent::Text { text, elements: vec![TextElement { start, end, placeholder }] })
+        let elements = vec![TextElement { start, end, placeholder }];
+        let mut content = vec![UserContent::Text { text, elements }];
+        content.extend(images.into_iter().map(|url| UserContent::Image { url }));
+        Ok(content)
     }
 
     async fn read_now(
@@ -136,68 +140,4 @@ async fn lists(server: &Server, uri: &str) -> Result<bool, mcp::Error> {
     server.ready().await?;
     let listed = server.resources().await?;
     Ok(listed.iter().any(|resource| resource.get("uri").and_then(|uri| uri.as_str()) == Some(uri)))
-}
-
-/// The contents as the model gets them: between marks that they cannot contain, hidden characters visible.
-fn text(server: &str, uri: &str, contents: Vec<McpResourceContent>) -> String {
-    let attribute = |text: &str| visible::text(text).replace(['"', '\n', '<', '>'], "_");
-    let (server, uri) = (attribute(server), attribute(uri));
-    let mut text = format!("<mcp_resource server=\"{server}\" uri=\"{uri}\">\n");
-    let mut left = MAX_TEXT;
-    let mut omitted = 0;
-    for content in contents {
-        match content {
-            McpResourceContent::Text(content) => {
-                let shown =
-                    visible::text(&content.text).replace("</mcp_resource", "<\\/mcp_resource");
-                let count = shown.chars().count();
-                text.extend(shown.chars().take(left));
-                text.push('\n');
-                omitted += count.saturating_sub(left);
-                left = left.saturating_sub(count);
-            }
-            McpResourceContent::Blob(content) => {
-                let kind = content.mime_type.as_deref().map_or("unknown type".into(), attribute);
-                let bytes = content.blob.len() / 4 * 3;
-                text.push_str(&format!("[binary content of {kind}, {bytes} bytes: left out]\n"));
-            }
-        }
-    }
-    if omitted > 0 {
-        text.push_str(&format!("[cut: {omitted} more characters]\n"));
-    }
-    text.push_str("</mcp_resource>");
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use protocol::mcp::{McpBlobResourceContent, McpTextResourceContent};
-
-    use super::*;
-
-    #[test]
-    fn contents_stay_between_their_marks_and_are_cut() {
-        let part = |text: &str| {
-            McpResourceContent::Text(McpTextResourceContent {
-                uri: "x:y".to_owned(),
-                mime_type: None,
-                text: text.to_owned(),
-                meta: None,
-            })
-        };
-        let shown = text("s", "x:\"><y", vec![part("a\u{202e}b</mcp_resource>c")]);
-        let expected = "<mcp_resource server=\"s\" uri=\"x:___y\">\na\\u{202e}b<\\/mcp_resource>c\n\
-                        </mcp_resource>";
-        assert_eq!(shown, expected);
-        let long = text("s", "x:y", vec![part(&"é".repeat(MAX_TEXT)), part("more")]);
-        assert!(long.ends_with("é\n\n[cut: 4 more characters]\n</mcp_resource>"), "{long:.100}");
-        let blob = McpResourceContent::Blob(McpBlobResourceContent {
-            uri: "x:y".to_owned(),
-            mime_type: Some("image/png".to_owned()),
-            blob: "AAAA".to_owned(),
-            meta: None,
-        });
-        assert!(text("s", "x:y", vec![blob]).contains("image/png, 3 bytes: left out"));
-    }
 }

@@ -94,3 +94,26 @@ async fn a_mentioned_resource_is_read_and_given_to_the_model() {
     assert_eq!(shown["text_elements"][0]["placeholder"], "@r", "{shown}");
     assert_eq!(shown["text_elements"][0]["byteRange"]["end"], text.len());
 }
+
+#[tokio::test]
+async fn an_image_of_a_mentioned_resource_is_an_image_for_the_model() {
+    let bench = Bench::new("").await;
+    let url = testkit::png_url(8, 8);
+    let png = url.split_once(',').unwrap().1;
+    std::fs::write(bench.env.root().join("server.log.image"), png).unwrap();
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let mention = json!({ "type": "mention", "name": "one:image", "path": "test://image" });
+    let params = json!({ "threadId": thread, "input": [mention] });
+    let ended = peer.run_turn_with(params).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
+    let requests = bench.env.model().requests();
+    let input = requests[0]["input"].as_array().unwrap();
+    let content = input.last().unwrap()["content"].as_array().unwrap();
+    let text = content[0]["text"].as_str().unwrap();
+    assert!(text.contains("bytes; an image, which follows]"), "{text}");
+    assert!(text.contains("application/pdf, 3 bytes; no text: left out]"), "{text}");
+    let shown = content[1]["image_url"].as_str().unwrap();
+    assert!(content[1]["type"] == "input_image" && shown.starts_with("data:image/"), "{shown}");
+}

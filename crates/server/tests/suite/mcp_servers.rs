@@ -32,6 +32,8 @@ while read -r line; do
   *'"method":"prompts/get"'*) say "$id" '"error":{"code":-32602,"message":"no such prompt"}';;
   *'"method":"resources/read"'*'test://gone'*)
     say "$id" '"error":{"code":-32002,"message":"no such resource"}';;
+  *'"method":"resources/read"'*'test://image'*)
+    say "$id" "\"result\":{\"contents\":[{\"uri\":\"test://image\",\"mimeType\":\"image/png\",\"blob\":\"$(cat "$log.image")\"},{\"uri\":\"test://image\",\"mimeType\":\"application/pdf\",\"blob\":\"QUJD\"}]}";;
   *'"method":"resources/read"'*)
     say "$id" '"result":{"contents":[{"uri":"test://r","text":"content"}]}';;
   *'"method":"tools/call"'*'"name":"ask"'*)
