@@ -21,6 +21,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("rules", 1024),
     ("shell", 1024),
     ("token", 1024),
+    ("tool_schema", 2048),
     ("websocket", 2048),
 ];
 /// What the compiler adds for libFuzzer: counters of edges, and the operands of comparisons.

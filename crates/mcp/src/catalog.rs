@@ -8,6 +8,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::definition::Definition;
+use crate::error::quoted;
 
 /// Tools of a server; further ones are left out with a warning.
 const MAX_TOOLS: usize = 1000;
@@ -39,6 +40,8 @@ pub struct Tool {
     pub hints: Hints,
     /// As the server defines it; hidden characters of titles and descriptions are visible.
     pub json: Value,
+    /// The schema of its arguments for models ([`crate::schema::for_model`]).
+    pub parameters: Value,
 }
 
 /// Identifies a tool's definition.
@@ -79,7 +82,8 @@ pub(crate) struct Builder<'d> {
     bytes: usize,
     tools: Vec<Arc<Tool>>,
     duplicates: Vec<String>,
-    unusable: Vec<String>,
+    /// Names of tools, each with the reason why it is left out.
+    unusable: Vec<(String, String)>,
     omitted: usize,
 }
 
@@ -101,9 +105,8 @@ impl<'d> Builder<'d> {
     fn add_tool(&mut self, mut json: Value) {
         let name = json.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let is_shown = !name.chars().any(visible::is_hidden);
-        let fits = !name.is_empty() && name.chars().count() <= MAX_NAME && is_shown;
-        if !fits || !json.get("inputSchema").is_some_and(Value::is_object) {
-            return self.unusable.push(crate::error::quoted(&name));
+        if name.is_empty() || name.chars().count() > MAX_NAME || !is_shown {
+            return self.leave_out(&name, "has no name that can be used".to_owned());
         }
         if self.names.contains(&name) {
             return self.duplicates.push(name);
@@ -115,17 +118,26 @@ impl<'d> Builder<'d> {
         show(&mut json);
         let text = json.to_string();
         if text.len() > MAX_TOOL_BYTES {
-            self.names.insert(name.clone());
-            return self.unusable.push(name);
+            let kib = MAX_TOOL_BYTES >> 10;
+            return self.leave_out(&name, format!("is defined in more than {kib} KiB"));
         }
         if self.tools.len() >= MAX_TOOLS || self.bytes + text.len() > MAX_BYTES {
             self.omitted += 1;
             return;
         }
+        let schema = json.get("inputSchema").unwrap_or(&Value::Null);
+        let parameters = match crate::schema::for_model(schema) {
+            Ok(parameters) => parameters,
+            Err(reason) => return self.leave_out(&name, reason),
+        };
         self.bytes += text.len();
         self.names.insert(name.clone());
         let (digest, hints) = (digest(&text), hints(&json));
-        self.tools.push(Arc::new(Tool { name, digest, hints, json }));
+        self.tools.push(Arc::new(Tool { name, digest, hints, json, parameters }));
+    }
+
+    fn leave_out(&mut self, name: &str, reason: String) {
+        self.unusable.push((quoted(name), reason));
     }
 
     /// `is_whole`: no page is missing.
@@ -133,10 +145,10 @@ impl<'d> Builder<'d> {
         let server = &self.definition.name;
         let mut warnings = Vec::new();
         if !self.unusable.is_empty() {
+            let reasons = self.unusable.iter().map(|(name, reason)| format!("`{name}` {reason}"));
             warnings.push(format!(
-                "the server `{server}` lists tools without a usable name or `inputSchema`, or of more than \
-                 64 KiB, which are left out: {}",
-                named(&self.unusable)
+                "the server `{server}` lists tools that cannot be offered and are left out: {}",
+                first(reasons.collect(), "; ")
             ));
         }
         if !self.duplicates.is_empty() {
@@ -157,10 +169,16 @@ impl<'d> Builder<'d> {
 }
 
 fn named(names: &[String]) -> String {
-    let first: Vec<String> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
-    match names.len().checked_sub(MAX_NAMED).filter(|rest| *rest > 0) {
-        Some(rest) => format!("{} and {rest} more", first.join(", ")),
-        None => first.join(", "),
+    first(names.iter().map(|name| format!("`{name}`")).collect(), ", ")
+}
+
+/// The first of several things, and how many more there are.
+fn first(mut all: Vec<String>, separator: &str) -> String {
+    let rest = all.len().saturating_sub(MAX_NAMED);
+    all.truncate(MAX_NAMED);
+    match rest {
+        0 => all.join(separator),
+        rest => format!("{} and {rest} more", all.join(separator)),
     }
 }
 
@@ -240,8 +258,11 @@ mod tests {
         assert_eq!((catalog.generation, names), (3, vec!["a"]));
         assert!(catalog.tool("a").unwrap().json.get("description").is_none());
         let warnings = catalog.warnings.join("\n");
-        assert!(warnings.contains("without a usable name"), "{warnings}");
-        assert!(warnings.contains("`x\\u{202e}`"), "{warnings}");
+        assert!(
+            warnings.contains("`` has no name that can be used; `b` has no object"),
+            "{warnings}"
+        );
+        assert!(warnings.contains("`x\\u{202e}` has no name"), "{warnings}");
         assert!(warnings.contains("twice; the first one counts: `a`"), "{warnings}");
     }
 
@@ -254,7 +275,8 @@ mod tests {
         assert!(builder.add(vec![long, tool("short")]));
         let catalog = builder.finish(1, true);
         assert!(catalog.tool("long").is_none() && catalog.tool("short").is_some());
-        assert!(catalog.warnings[0].contains("64 KiB, which are left out: `long`"));
+        let warning = "lists tools that cannot be offered and are left out: `long` is defined in more than 64 KiB";
+        assert!(catalog.warnings[0].ends_with(warning), "{:?}", catalog.warnings);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod pool;
 mod port;
 mod probe;
 mod run;
+pub mod schema;
 mod server;
 mod stdio;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use config::Config;
 use config::table::{McpServer, ToolApproval as Mode};
 use mcp::{Catalog, Hints, Tool};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use session::{ServerTool, ToolApproval, ToolEffect, ToolTarget};
 use sha2::{Digest as _, Sha256};
 
@@ -121,7 +121,7 @@ fn tools(known: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerT
             offered.push(ServerTool {
                 name,
                 description: description(&tool.json),
-                schema: schema(&tool.json).to_string(),
+                schema: tool.parameters.to_string(),
                 target: Arc::new(target),
             });
         }
@@ -184,28 +184,6 @@ fn app_resource(json: &Value) -> Option<String> {
     uri.and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The schema of the arguments as models take it: an object at the top, with properties. The server
-/// checks the arguments of a call itself.
-fn schema(json: &Value) -> Value {
-    let Some(Value::Object(members)) = json.get("inputSchema") else {
-        return json!({ "type": "object", "properties": {} });
-    };
-    let mut schema: Map<String, Value> = members.clone();
-    schema.remove("$schema");
-    schema.remove("$id");
-    schema.insert("type".to_owned(), "object".into());
-    if !schema.get("properties").is_some_and(Value::is_object) {
-        schema.insert("properties".to_owned(), json!({}));
-    }
-    let is_list = |required: &Value| {
-        required.as_array().is_some_and(|names| names.iter().all(Value::is_string))
-    };
-    if schema.get("required").is_some_and(|required| !is_list(required)) {
-        schema.remove("required");
-    }
-    Value::Object(schema)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,21 +232,5 @@ mod tests {
         ] {
             assert_eq!((effect(hints, true), effect(hints, false)), (trusted, untrusted));
         }
-    }
-
-    #[test]
-    fn schemas_are_repaired() {
-        let check = |input: Value, expected: Value| {
-            assert_eq!(schema(&json!({ "inputSchema": input })), expected);
-        };
-        let empty = json!({ "type": "object", "properties": {} });
-        check(json!({}), empty.clone());
-        check(json!({ "type": "object", "properties": null, "required": "x" }), empty.clone());
-        check(json!(7), empty);
-        check(
-            json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": [{}],
-                    "properties": { "x": true }, "required": ["x"] }),
-            json!({ "type": "object", "anyOf": [{}], "properties": { "x": true }, "required": ["x"] }),
-        );
     }
 }
