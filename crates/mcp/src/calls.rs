@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, quoted};
+use crate::reports::ReportSender;
 
 /// Questions to the user of one request; further ones are refused.
 const MAX_QUESTIONS: usize = 20;
@@ -47,7 +48,7 @@ impl Progress {
 pub(crate) struct ActiveCall {
     pub(crate) holder: Option<String>,
     pub(crate) turn: Option<String>,
-    progress: Option<mpsc::Sender<Progress>>,
+    progress: Option<ReportSender>,
     /// Questions to the user that have no answer.
     asking: watch::Sender<usize>,
     /// It has its answer, has failed, or was given up.
@@ -101,7 +102,7 @@ impl ActiveCall {
     pub(crate) fn new(
         holder: Option<String>,
         turn: Option<String>,
-        progress: Option<mpsc::Sender<Progress>>,
+        progress: Option<ReportSender>,
     ) -> Arc<Self> {
         let (asking, asked) = (watch::Sender::new(0), AtomicUsize::new(0));
         let ended = watch::Sender::new(false);
@@ -130,10 +131,10 @@ impl ActiveCall {
         EndOnDrop(self)
     }
 
-    /// Reports progress; a receiver that is behind misses it.
+    /// Reports progress.
     pub(crate) fn report(&self, progress: Progress) {
         if let Some(sender) = &self.progress {
-            let _ = sender.try_send(progress);
+            sender.send(progress);
         }
     }
 

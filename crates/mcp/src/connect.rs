@@ -19,6 +19,7 @@ use crate::eras::{Era, Eras};
 use crate::error::{Error, ErrorKind};
 use crate::handler::Handler;
 use crate::http::Http;
+use crate::inbound::{Inbound, Intake};
 use crate::port::Launcher;
 use crate::probe::{self, LateDiscovery, Probed};
 use crate::server::{Live, Shared};
@@ -36,8 +37,6 @@ pub(crate) struct Connector {
 pub(crate) struct Connection {
     pub(crate) service: RunningService<RoleClient, Handler>,
     pub(crate) live: Live,
-    /// Set when the connection ends by itself.
-    pub(crate) end: EndReason,
     pub(crate) era: Era,
 }
 
@@ -74,9 +73,10 @@ impl Connector {
                     (Error::new(ErrorKind::Unavailable, problem), late.clone())
                 })?;
                 let name = shared.definition.name.clone();
-                let transport = StdioTransport::new(name, child, end.clone());
-                serve(shared, Probed::new(shared, transport, limit, late.clone()), known, &end)
-                    .await
+                let intake = Intake::default();
+                let transport = StdioTransport::new(name, child, end.clone(), intake.clone());
+                let transport = Probed::new(transport, limit, late.clone());
+                serve(shared, transport, known, (&end, intake)).await
             }
             definition::Transport::Http(server) => {
                 self.http.prepare().await;
@@ -97,21 +97,22 @@ impl Connector {
     ) -> Result<Connection, Error> {
         let end = EndReason::default();
         let settings = settings(server)?;
+        let intake = Intake::default();
+        let http = self.http.of_connection(intake.clone());
         let authorized = match server.has_credentials() {
             true => None,
-            false => auth::authorized(&self.http, server, &self.logins).await?,
+            false => auth::authorized(&http, server, &self.logins).await?,
         };
         match authorized {
             Some(client) => {
                 let transport = StreamableHttpClientTransport::with_client(client, settings);
-                serve(shared, Probed::new(shared, transport, limit, late.clone()), known, &end)
-                    .await
+                let transport = Probed::new(transport, limit, late.clone());
+                serve(shared, transport, known, (&end, intake)).await
             }
             None => {
-                let http = self.http.clone();
                 let transport = StreamableHttpClientTransport::with_client(http, settings);
-                serve(shared, Probed::new(shared, transport, limit, late.clone()), known, &end)
-                    .await
+                let transport = Probed::new(transport, limit, late.clone());
+                serve(shared, transport, known, (&end, intake)).await
             }
         }
     }
@@ -139,7 +140,7 @@ async fn serve<T>(
     shared: &Arc<Shared>,
     transport: T,
     known: Option<Era>,
-    end: &EndReason,
+    (end, intake): (&EndReason, Intake),
 ) -> Result<Connection, Error>
 where
     T: Transport<RoleClient> + 'static,
@@ -153,6 +154,7 @@ where
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         },
     };
+    let transport = Inbound::new(transport, shared.clone(), intake);
     let handler = Handler { shared: shared.clone() };
     let served = handler.serve_with_lifecycle(transport, lifecycle).await;
     let service = served.map_err(|error| match end.get() {
@@ -172,8 +174,9 @@ where
         true => Era::Handshake,
         false => Era::Discover,
     };
-    let live = Live { peer: service.peer().clone(), capabilities: info.capabilities.clone() };
-    Ok(Connection { service, live, end: end.clone(), era })
+    let (peer, capabilities) = (service.peer().clone(), info.capabilities.clone());
+    let live = Live { peer, capabilities, end: end.clone() };
+    Ok(Connection { service, live, era })
 }
 
 fn settings(server: &HttpServer) -> Result<StreamableHttpClientTransportConfig, Error> {

@@ -41,6 +41,87 @@ pub fn complete(schema: &Value, content: Option<Value>) -> Result<Value, String>
     }
 }
 
+/// The address of a page for the user, and what to say of it. A host outside of ASCII is written as it is
+/// looked up, because its letters can look like those of another one.
+///
+/// # Errors
+/// What no address of a page may have.
+pub(crate) fn page_address(text: &str) -> Result<(String, Option<String>), String> {
+    let refused = |problem: &str| Err(format!("`url` {problem}"));
+    let Ok(url) = url::Url::parse(text) else { return refused("is no address of a page") };
+    if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
+        return refused("is no address of a page: only `https` and `http` are");
+    }
+    if text.chars().any(visible::is_hidden) {
+        return refused("has hidden characters");
+    }
+    // Before the host, they are taken for it.
+    let authority = text.split_once("//").map_or(text, |(_, rest)| rest);
+    let authority = authority.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    if !url.username().is_empty() || url.password().is_some() || authority.contains('@') {
+        return refused("has a user name or a password");
+    }
+    let host = url.host_str().unwrap_or_default();
+    let is_encoded = host.split('.').any(|label| label.starts_with("xn--"));
+    if is_encoded {
+        let warning = format!(
+            "[The address leads to the host {host}, which is displayed with letters outside of ASCII: it \
+             can look like another one.]"
+        );
+        return Ok((url.into(), Some(warning)));
+    }
+    Ok((if text.is_ascii() { text.to_owned() } else { url.into() }, None))
+}
+
+/// A form whose whole numbers are written without a fraction.
+pub(crate) fn with_whole_numbers(mut schema: Value) -> Value {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for field in fields.into_iter().flat_map(Map::values_mut) {
+        for keyword in ["minimum", "maximum", "default"] {
+            if let Some(value) = field.get_mut(keyword)
+                && let Some(whole) = value.as_f64().and_then(whole)
+            {
+                *value = whole.into();
+            }
+        }
+    }
+    schema
+}
+
+/// A number without a fraction that is exact as an integer.
+fn whole(number: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && number.abs() < EXACT).then_some(number as i64)
+}
+
+/// What is wrong with the parameters of a question, which do not have their form.
+pub(crate) fn problem_of_params(params: &Value) -> String {
+    let text = |key: &str| params.get(key).and_then(Value::as_str);
+    if text("message").is_none() {
+        return "`message` is not a string".to_owned();
+    }
+    match (params.get("mode"), text("mode")) {
+        (None, _) | (_, Some("form")) => {}
+        (_, Some("url")) => return "`url` and `elicitationId` must be strings".to_owned(),
+        _ => return "`mode` is neither `form` nor `url`".to_owned(),
+    }
+    let schema = params.get("requestedSchema").unwrap_or(&Value::Null);
+    let Some(fields) = schema.get("properties").and_then(Value::as_object) else {
+        return "`requestedSchema` is no object with `properties`".to_owned();
+    };
+    let is_simple = |field: &Value| {
+        let kind = field.get("type").and_then(Value::as_str).unwrap_or_default();
+        matches!(kind, "string" | "number" | "integer" | "boolean" | "array")
+    };
+    match fields.iter().find(|(_, field)| !is_simple(field)) {
+        Some((name, _)) => {
+            let name = crate::error::quoted(name);
+            format!("the field `{name}` has a type that forms do not have")
+        }
+        None => "`requestedSchema` is no form: a keyword of it has another form".to_owned(),
+    }
+}
+
 fn check(field: &Value, value: &Value) -> Result<(), String> {
     match field.get("type").and_then(Value::as_str) {
         Some("string") => check_text(field, value),
@@ -178,6 +259,64 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn addresses_of_pages() {
+        let check =
+            |text: &str, expected: Result<(&str, bool), &str>| match (page_address(text), expected)
+            {
+                (Ok((url, warning)), Ok((expected, is_marked))) => {
+                    assert_eq!((url.as_str(), warning.is_some()), (expected, is_marked), "{text}");
+                }
+                (Err(problem), Err(part)) => assert!(problem.contains(part), "{text}: {problem}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            };
+        check("https://a.example/x?y=@z#@", Ok(("https://a.example/x?y=@z#@", false)));
+        check("http://127.0.0.1:1/", Ok(("http://127.0.0.1:1/", false)));
+        check("https://ex\u{430}mple.com/a", Ok(("https://xn--exmple-4nf.com/a", true)));
+        check("https://xn--exmple-4nf.com/a", Ok(("https://xn--exmple-4nf.com/a", true)));
+        check("https://a.example/é", Ok(("https://a.example/%C3%A9", false)));
+        check("https://user:pw@evil/", Err("a user name or a password"));
+        check("https://bank.example@evil/", Err("a user name or a password"));
+        check("https://@evil/", Err("a user name or a password"));
+        check("https:\\\\bank.example@evil/", Err("a user name or a password"));
+        check("javascript:alert(1)", Err("only `https` and `http`"));
+        check("file:///etc/passwd", Err("only `https` and `http`"));
+        check("nowhere", Err("no address"));
+        check("https://a/\u{202e}b", Err("hidden"));
+    }
+
+    #[test]
+    fn whole_numbers_have_no_fraction() {
+        let schema = json!({"properties": {"n": {"type": "integer", "minimum": 1.0, "default": 3.0, "maximum": 1.5}}});
+        let text = with_whole_numbers(schema).to_string();
+        assert_eq!(
+            text,
+            r#"{"properties":{"n":{"default":3,"maximum":1.5,"minimum":1,"type":"integer"}}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_question() {
+        for (params, part) in [
+            (json!(null), "`message`"),
+            (json!({"message": "m"}), "`requestedSchema` is no object"),
+            (json!({"message": "m", "mode": "novel"}), "`mode` is neither"),
+            (json!({"message": "m", "mode": 5}), "`mode` is neither"),
+            (json!({"message": "m", "mode": "url"}), "`url` and `elicitationId`"),
+            (
+                json!({"message": "m", "requestedSchema": {"properties": {"a": {"type": "object"}}}}),
+                "the field `a` has a type",
+            ),
+            (
+                json!({"message": "m", "requestedSchema": {"properties": {"a": {"type": "string"}}}}),
+                "another form",
+            ),
+        ] {
+            let problem = problem_of_params(&params);
+            assert!(problem.contains(part), "{problem}");
+        }
+    }
 
     #[test]
     fn defaults_are_added_and_values_are_checked() {

@@ -92,6 +92,11 @@ impl Error {
         Self::new(ErrorKind::Unavailable, "the server ended before it answered")
     }
 
+    pub(crate) fn ended_because(reason: &str) -> Self {
+        let message = format!("the server ended before it answered: {reason}");
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
     fn login() -> Self {
         Self::new(ErrorKind::Unauthorized, "the server demands a login, or one with a wider scope")
     }

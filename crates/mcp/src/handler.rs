@@ -1,19 +1,21 @@
-//! Messages of a server: its questions to the user and its reports. Sampling is refused.
+//! Requests of a server: its questions to the user, and for the folders. Sampling is refused.
 
 use std::sync::Arc;
 
 use rmcp::ClientHandler;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
-    FormElicitationCapability, InitializeRequestParams, ListRootsResult, ProgressNotificationParam,
-    ProtocolVersion, RootsCapabilities, UrlElicitationCapability,
+    ClientCapabilities, ConstString, CreateMessageRequestMethod, CustomRequest, CustomResult,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, ElicitationCreateRequestMethod,
+    ErrorCode, ErrorData, FormElicitationCapability, InitializeRequestParams,
+    ListRootsRequestMethod, ListRootsResult, PingRequestMethod, ProtocolVersion, RootsCapabilities,
+    UrlElicitationCapability,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::RequestContext;
 
-use crate::calls::{Origin, Progress};
+use crate::calls::Origin;
+use crate::elicitation;
 use crate::server::Shared;
-use crate::server::lists::List;
 
 /// See the module.
 pub(crate) struct Handler {
@@ -44,26 +46,25 @@ impl ClientHandler for Handler {
         Ok(self.shared.roots())
     }
 
-    async fn on_progress(
+    /// A request of an unknown method, or one whose parameters do not have their form.
+    async fn on_custom_request(
         &self,
-        params: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        if let Some(call) = self.shared.calls.of_token(&params.progress_token) {
-            call.report(Progress::new(params));
-        }
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.shared.refresh.notify_one();
-    }
-
-    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.shared.lists.forget(&[List::Resources, List::ResourceTemplates]);
-    }
-
-    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.shared.lists.forget(&[List::Prompts]);
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        let params = params.unwrap_or_default();
+        let problem = match method.as_str() {
+            ElicitationCreateRequestMethod::VALUE => elicitation::problem_of_params(&params),
+            CreateMessageRequestMethod::VALUE => {
+                return Err(ErrorData::method_not_found::<CreateMessageRequestMethod>());
+            }
+            ListRootsRequestMethod::VALUE | PingRequestMethod::VALUE => {
+                "the parameters do not have the form that the protocol demands".to_owned()
+            }
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)),
+        };
+        Err(ErrorData::invalid_params(problem, None))
     }
 
     fn get_info(&self) -> InitializeRequestParams {

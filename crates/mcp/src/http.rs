@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use url::Url;
 
 use crate::error::{chain, quoted};
+use crate::inbound::Intake;
 use answers::whole_body;
 
 /// Redirects that are followed for one request.
@@ -37,6 +38,8 @@ const POOL: PoolOptions = PoolOptions {
 #[derive(Clone)]
 pub(crate) struct Http {
     shared: Arc<Shared>,
+    /// Of the connection whose streams these are.
+    intake: Intake,
 }
 
 struct Shared {
@@ -74,7 +77,13 @@ struct Outgoing {
 
 impl Http {
     pub(crate) fn new(network: Network) -> Self {
-        Self { shared: Arc::new(Shared { network, client: OnceLock::new() }) }
+        let shared = Arc::new(Shared { network, client: OnceLock::new() });
+        Self { shared, intake: Intake::default() }
+    }
+
+    /// The client for one connection.
+    pub(crate) fn of_connection(&self, intake: Intake) -> Self {
+        Self { shared: self.shared.clone(), intake }
     }
 
     /// Builds the client, which reads certificates, before the first request would.

@@ -16,9 +16,12 @@ mod eras;
 mod error;
 mod handler;
 mod http;
+mod inbound;
 mod pool;
 mod port;
 mod probe;
+mod reports;
+mod results;
 mod run;
 pub mod schema;
 mod server;
@@ -34,4 +37,5 @@ pub use port::{
     Action, Answer, Audience, BoxFuture, Child, ChildControl, Elicitation, ElicitationMode,
     Keyring, Launcher, Output,
 };
+pub use reports::{ReportSender, Reports, reports};
 pub use server::{Call, InUse, Server, State};

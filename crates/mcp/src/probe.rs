@@ -1,7 +1,5 @@
-//! What is common to all transports. The probe for the era of a server: a `server/discover` that a server of
-//! the earlier era does not answer is answered here after a short time, so that the handshake of that era
-//! follows. And what depends on the order of messages: the origin of a server's requests, and the changes
-//! that it reports.
+//! The probe for the era of a server: a `server/discover` that a server of the earlier era does not
+//! answer is answered here after a short time, so that the handshake of that era follows.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,16 +8,11 @@ use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientRequest, ErrorData, GetExtensions, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
-    ServerNotification, ServerResult,
+    ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
 };
-use rmcp::service::{InboundStreamOrigin, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::sync::watch;
 use tokio::time::Instant;
-
-use crate::calls::Origin;
-use crate::server::Shared;
 
 /// How long a server has for the answer.
 pub(crate) const LIMIT: Duration = Duration::from_secs(3);
@@ -30,9 +23,6 @@ pub(crate) struct Probed<T> {
     limit: Option<Duration>,
     probe: Probe,
     late: LateDiscovery,
-    shared: Arc<Shared>,
-    /// Set when the connection has ended. Its questions end then; what runs on waits for them.
-    closed: watch::Sender<bool>,
 }
 
 enum Probe {
@@ -59,40 +49,8 @@ impl LateDiscovery {
 
 impl<T: Transport<RoleClient>> Probed<T> {
     /// Without a `limit`, nothing is bounded.
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        inner: T,
-        limit: Option<Duration>,
-        late: LateDiscovery,
-    ) -> Self {
-        let (shared, closed) = (shared.clone(), watch::Sender::new(false));
-        Self { inner, limit, probe: Probe::None, late, shared, closed }
-    }
-
-    /// The next message, with the origin of a request.
-    async fn received(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let mut received = self.next().await;
-        match &mut received {
-            Some(JsonRpcMessage::Request(request)) => {
-                let extensions = request.request.extensions_mut();
-                let id = match extensions.get::<InboundStreamOrigin>() {
-                    Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
-                    Some(InboundStreamOrigin::Unassociated) | None => None,
-                };
-                let calls = self.shared.calls.asked_by(id);
-                extensions.insert(Origin { calls, closed: self.closed.subscribe() });
-            }
-            Some(JsonRpcMessage::Notification(sent)) => {
-                if matches!(sent.notification, ServerNotification::ToolListChangedNotification(_)) {
-                    self.shared.note_tool_change();
-                }
-            }
-            Some(_) => {}
-            None => {
-                self.closed.send_replace(true);
-            }
-        }
-        received
+    pub(crate) fn new(inner: T, limit: Option<Duration>, late: LateDiscovery) -> Self {
+        Self { inner, limit, probe: Probe::None, late }
     }
 
     async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -175,7 +133,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Probed<T> {
     }
 
     fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
-        self.received()
+        self.next()
     }
 
     fn close(&mut self) -> impl Future<Output = Result<(), T::Error>> + Send {

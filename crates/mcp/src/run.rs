@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{
-    ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerNotification, SubscriptionFilter,
-};
+use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, SubscriptionFilter};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::calls::ActiveCall;
@@ -14,7 +12,6 @@ use crate::catalog::{Builder, Catalog};
 use crate::connect::{Connection, Connector};
 use crate::eras::Era;
 use crate::error::{Error, ErrorKind};
-use crate::server::lists::List;
 use crate::server::requests::page;
 use crate::server::{Live, Server, Shared, State};
 
@@ -96,7 +93,7 @@ async fn start(
         let connection = connector.connect(shared).await?;
         let changes = shared.tool_changes();
         let listed = tools(shared, &connection.live).await;
-        let catalog = listed.map_err(|error| match connection.end.get() {
+        let catalog = listed.map_err(|error| match connection.live.end.get() {
             Some(reason) => ended(&reason),
             None => error,
         })?;
@@ -118,7 +115,7 @@ async fn start(
 
 /// Watches a connection to its end. Returns why it ended.
 async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
-    let Connection { service, live, end, era } = connection;
+    let Connection { service, live, era } = connection;
     // Dropped, it ends the connection.
     let mut closed = std::pin::pin!(service.waiting());
     let mut changes = std::pin::pin!(changes(shared, &live, era));
@@ -153,7 +150,7 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
             }
         }
     }
-    end.get().map_or_else(Error::ended, |reason| ended(&reason))
+    live.end.get().map_or_else(Error::ended, |reason| ended(&reason))
 }
 
 /// Subscribes to changes of the lists where a server of the new era announces them. Never returns.
@@ -163,20 +160,8 @@ async fn changes(shared: &Arc<Shared>, live: &Live, era: Era) {
         && filter != SubscriptionFilter::default()
         && let Ok(mut subscription) = live.peer.listen(filter).await
     {
-        while let Ok(Some(notification)) = subscription.next().await {
-            match notification {
-                ServerNotification::ToolListChangedNotification(_) => {
-                    shared.refresh.notify_one();
-                }
-                ServerNotification::ResourceListChangedNotification(_) => {
-                    shared.lists.forget(&[List::Resources, List::ResourceTemplates]);
-                }
-                ServerNotification::PromptListChangedNotification(_) => {
-                    shared.lists.forget(&[List::Prompts]);
-                }
-                _ => {}
-            }
-        }
+        // The changes themselves are handled as they arrive.
+        while let Ok(Some(_)) = subscription.next().await {}
         let name = &shared.definition.name;
         tracing::debug!(target: "mcp", "the server `{name}` ended its subscription");
     }
@@ -246,7 +231,7 @@ async fn tools(shared: &Shared, live: &Live) -> Result<Catalog, Error> {
         }
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-        let answer = shared.send(&live.peer, &active, None, request).await?;
+        let answer = shared.send(live, &active, None, request).await?;
         let page = page(&answer, "tools")?;
         is_whole = page.next.is_none();
         cursor = page.next;

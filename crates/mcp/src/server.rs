@@ -14,14 +14,16 @@ use rmcp::RoleClient;
 use rmcp::model::{Implementation, JsonObject, ListRootsResult, Root, ServerCapabilities};
 use rmcp::service::Peer;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::calls::{Calls, Progress};
+use crate::calls::Calls;
 use crate::catalog::{Catalog, Digest};
 use crate::definition::Definition;
 use crate::error::Error;
 use crate::port::Audience;
+use crate::reports::ReportSender;
+use crate::stdio::EndReason;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
 
@@ -59,7 +61,7 @@ pub struct Call {
     /// The same as text, which is sent as it is.
     pub exact_arguments: Option<Box<RawValue>>,
     pub meta: Option<JsonObject>,
-    pub progress: Option<mpsc::Sender<Progress>>,
+    pub progress: Option<ReportSender>,
 }
 
 /// What the handles of a server, its task and the handler of its messages share.
@@ -124,6 +126,8 @@ impl Drop for InUse {
 pub(crate) struct Live {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) capabilities: ServerCapabilities,
+    /// Set when the connection ends by itself.
+    pub(crate) end: EndReason,
 }
 
 impl Server {

@@ -14,11 +14,14 @@ use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use crate::encode::encoded;
 use crate::error::quoted;
+use crate::inbound::Intake;
 use crate::port::{Child, ChildControl, Output};
+use crate::results;
 use lines::{Line, Lines};
 
 /// Longest message of a server. A longer answer fails its request.
@@ -33,8 +36,8 @@ const MAX_STDERR_LINE: usize = 4 << 10;
 const MAX_STDERR_LINES: usize = 1000;
 /// A program that reads nothing for this long is ended.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Messages that are being written; while there are as many, no further message is read.
-const MAX_WRITES: usize = 64;
+/// How long the rest of a line may take that is too long; its end is not in sight then.
+const SKIP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a program that closed its streams has to end.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -60,22 +63,6 @@ impl EndReason {
     }
 }
 
-/// A message that is being written.
-struct Counted(watch::Sender<usize>);
-
-impl Counted {
-    fn new(writes: &watch::Sender<usize>) -> Self {
-        writes.send_modify(|writes| *writes += 1);
-        Self(writes.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.send_modify(|writes| *writes -= 1);
-    }
-}
-
 /// See the module.
 pub(crate) struct StdioTransport {
     server: String,
@@ -84,9 +71,10 @@ pub(crate) struct StdioTransport {
     control: Arc<dyn ChildControl>,
     /// Held while a message is written.
     writing: Arc<tokio::sync::Mutex<()>>,
-    /// Messages that are being written, or wait to be.
-    writes: watch::Sender<usize>,
+    intake: Intake,
     lines: Lines,
+    /// Until when a line that is too long must end.
+    skip_deadline: Option<Instant>,
     stderr: Lines,
     stderr_lines: usize,
     garbage: usize,
@@ -97,14 +85,15 @@ pub(crate) struct StdioTransport {
 }
 
 impl StdioTransport {
-    pub(crate) fn new(server: String, child: Child, end: EndReason) -> Self {
+    pub(crate) fn new(server: String, child: Child, end: EndReason, intake: Intake) -> Self {
         Self {
             server,
             output: Some(child.output),
             control: child.control,
             writing: Arc::default(),
-            writes: watch::Sender::new(0),
+            intake,
             lines: Lines::new(MAX_MESSAGE),
+            skip_deadline: None,
             stderr: Lines::new(MAX_STDERR_LINE),
             stderr_lines: 0,
             garbage: 0,
@@ -119,10 +108,8 @@ impl StdioTransport {
         loop {
             if let Some(message) = self.received.front() {
                 if matches!(message, ServerJsonRpcMessage::Request(_)) {
-                    // A program that asks and does not read the answers is not read either. The handlers
-                    // of earlier requests come first.
-                    tokio::task::yield_now().await;
-                    let _ = self.writes.subscribe().wait_for(|writes| *writes < MAX_WRITES).await;
+                    // A program that asks and does not read the answers is not read either.
+                    self.intake.room().await;
                 }
                 return self.received.pop_front();
             }
@@ -136,11 +123,23 @@ impl StdioTransport {
             if self.is_over {
                 self.end.set_from(&*self.control).await;
             }
-            match self.output.as_mut()?.recv().await {
+            let output = self.output.as_mut()?;
+            let received = match self.skip_deadline {
+                None => Ok(output.recv().await),
+                Some(deadline) => timeout_at(deadline, output.recv()).await,
+            };
+            let Ok(received) = received else {
+                let mib = MAX_MESSAGE >> 20;
+                self.end.set(format!("it wrote a line of more than {mib} MiB without an end"));
+                self.output = None;
+                return None;
+            };
+            match received {
                 Some(Output::Stdout(bytes)) => {
                     for line in self.lines.push(&bytes) {
                         self.take(line);
                     }
+                    self.limit_skipping();
                 }
                 Some(Output::Stderr(bytes)) => {
                     for line in self.stderr.push(&bytes) {
@@ -156,10 +155,21 @@ impl StdioTransport {
         }
     }
 
+    /// The end of a line that is too long must follow soon.
+    fn limit_skipping(&mut self) {
+        if !self.lines.is_skipping() {
+            self.skip_deadline = None;
+            return;
+        }
+        if self.skip_deadline.is_none() {
+            self.skip_deadline = Some(Instant::now() + SKIP_TIMEOUT);
+        }
+    }
+
     fn take(&mut self, line: Line) {
         let line = match line {
             Line::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return,
-            Line::Whole(line) => line,
+            Line::Whole(line) => results::mended(&line).unwrap_or(line),
             Line::TooLong { answers } => return self.take_too_long(answers),
         };
         match serde_json::from_slice(&line) {
@@ -220,9 +230,7 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let (control, writing, end) =
             (self.control.clone(), self.writing.clone(), self.end.clone());
-        let counted = Counted::new(&self.writes);
         async move {
-            let _counted = counted;
             let mut line = encoded(&message)?;
             line.push(b'\n');
             let write = async {
@@ -260,51 +268,43 @@ impl Transport<RoleClient> for StdioTransport {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use futures_util::FutureExt;
-    use rmcp::model::ClientJsonRpcMessage;
-    use rmcp::model::EmptyResult;
-
     use super::*;
     use crate::port::BoxFuture;
 
-    /// A program that reads nothing.
-    struct Deaf;
+    struct NoInput;
 
-    impl ChildControl for Deaf {
+    impl ChildControl for NoInput {
         fn ended(&self) -> BoxFuture<'_, String> {
             Box::pin(std::future::pending())
         }
 
         fn write<'a>(&'a self, _: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
-            Box::pin(std::future::pending())
+            Box::pin(async { Ok(()) })
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_program_that_reads_no_answers_is_not_read_either() {
-        let (sender, output) = mpsc::channel(1);
-        let child = Child { output, control: Arc::new(Deaf) };
-        let mut transport = StdioTransport::new("s".to_owned(), child, EndReason::default());
-        let request =
-            |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
-        let flood: String = (0..1000).map(request).collect();
-        sender.try_send(Output::Stdout(flood.into())).unwrap();
-        let mut answers = Vec::new();
-        while let Ok(message) =
-            tokio::time::timeout(Duration::from_millis(200), transport.receive()).await
-        {
-            let Some(ServerJsonRpcMessage::Request(request)) = message else {
-                panic!("{message:?}")
-            };
-            let result = rmcp::model::ClientResult::EmptyResult(EmptyResult {});
-            let mut answer =
-                Box::pin(transport.send(ClientJsonRpcMessage::response(result, request.id)));
-            assert!(answer.as_mut().now_or_never().is_none());
-            answers.push(answer);
+    async fn a_line_that_is_too_long_and_does_not_end_ends_the_connection() {
+        let (sender, output) = mpsc::channel(16);
+        let child = Child { output, control: Arc::new(NoInput) };
+        let end = EndReason::default();
+        let mut transport =
+            StdioTransport::new("s".to_owned(), child, end.clone(), Intake::default());
+        let piece = || Output::Stdout(vec![b'x'; 1 << 20].into());
+        for _ in 0..9 {
+            sender.send(piece()).await.unwrap();
         }
-        assert_eq!(answers.len(), MAX_WRITES);
-        // When answers are written or given up, reading goes on.
-        answers.clear();
-        assert!(transport.receive().await.is_some());
+        // It goes on without an end.
+        let writing = tokio::spawn(async move {
+            while sender.send(piece()).await.is_ok() {
+                // tidy: sleep the clock is paused: it passes at once
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+        let begun = Instant::now();
+        assert!(transport.receive().await.is_none());
+        assert_eq!(begun.elapsed(), SKIP_TIMEOUT);
+        assert_eq!(end.get().unwrap(), "it wrote a line of more than 8 MiB without an end");
+        writing.await.unwrap();
     }
 }

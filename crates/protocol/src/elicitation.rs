@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::table::server_requests;
@@ -260,16 +260,28 @@ pub enum McpElicitationStringFormat {
 pub struct McpElicitationNumberSchema {
     #[serde(rename = "type")]
     pub kind: McpElicitationNumberType,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "whole_or_not")]
     pub minimum: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "whole_or_not")]
     pub maximum: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "whole_or_not")]
     pub default: Option<f64>,
+}
+
+/// Writes a whole number without a fraction, as the field may be one of integers.
+fn whole_or_not<S: Serializer>(number: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Whole numbers below it are exact.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match number {
+        Some(number) if number.fract() == 0.0 && number.abs() < EXACT => {
+            serializer.serialize_i64(*number as i64)
+        }
+        number => number.serialize(serializer),
+    }
 }
 
 /// A boolean field.

@@ -21,7 +21,7 @@ use crate::thread::Command;
 use crate::warnings;
 
 pub(crate) use answers::{Amendable, Question};
-use answers::{Unusable, cut};
+use answers::{Unusable, Usable, cut};
 pub(crate) use elicitations::params as elicitation_params;
 
 /// All requests that wait for an answer.
@@ -162,15 +162,22 @@ impl ClientRequests {
         &self,
         connection: ConnectionId,
         id: i64,
-        read: impl FnOnce(&Question, u64) -> Result<Settled, Unusable>,
+        read: impl FnOnce(&Question, u64) -> Result<Usable, Unusable>,
     ) -> Option<Outcome> {
         let mut all = self.lock();
         let waiting = all.get_mut(&id)?;
         let client = waiting.clients.get_mut(&connection)?;
         let Unusable { why, quoted } = match read(&waiting.question, waiting.number) {
-            Ok(input) => {
-                let thread = all.remove(&id)?.thread;
-                return Some(Outcome { input: Some((thread, input)), warning: None });
+            Ok(Usable { settled, ignored }) => {
+                let Waiting { question, thread, thread_id, .. } = all.remove(&id)?;
+                let warning = ignored.map(|ignored| {
+                    let method = question.method();
+                    let text = format!(
+                        "a part of the answer to request {id} (`{method}`) is ignored: {ignored}"
+                    );
+                    (thread_id, text)
+                });
+                return Some(Outcome { input: Some((thread, settled)), warning });
             }
             Err(unusable) => unusable,
         };

@@ -20,6 +20,8 @@ use sse_stream::{Sse, SseStream};
 use crate::error::quoted;
 use crate::http::limit::EventLimit;
 use crate::http::{Failure, HttpError, JSON};
+use crate::inbound::Intake;
+use crate::results;
 
 /// Longest text of an answer in a message.
 const MAX_DIAGNOSTIC: usize = 4 << 10;
@@ -114,12 +116,30 @@ pub(super) fn media_type(response: &Response<Incoming>) -> Option<String> {
     Some(value.split(';').next()?.trim().to_ascii_lowercase())
 }
 
+/// The events of an answer, each when there is room for what it may ask.
 pub(super) fn events(
     response: Response<Incoming>,
     max_event: usize,
+    intake: Intake,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
     let body = EventLimit::new(response.into_body().into_data_stream(), max_event);
-    SseStream::from_bytes_stream(body).boxed()
+    let events = SseStream::from_bytes_stream(body).then(move |event| {
+        let intake = intake.clone();
+        async move {
+            intake.room().await;
+            event.map(readable)
+        }
+    });
+    events.boxed()
+}
+
+/// An event whose message can be read.
+fn readable(mut event: Sse) -> Sse {
+    let mended = event.data.as_deref().and_then(|data| results::mended(data.as_bytes()));
+    if let Some(data) = mended.and_then(|data| String::from_utf8(data).ok()) {
+        event.data = Some(data);
+    }
+    event
 }
 
 /// A whole body of at most `max` bytes.

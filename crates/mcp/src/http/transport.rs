@@ -22,6 +22,7 @@ use crate::http::answers::{
     unexpected, whole_body,
 };
 use crate::http::{Failure, Http, HttpError, JSON, Outgoing};
+use crate::results;
 
 const EVENTS: &str = "text/event-stream";
 const BOTH: &str = "application/json, text/event-stream";
@@ -82,11 +83,12 @@ impl StreamableHttpClient for Http {
         let new_session = text_header(&response, SESSION_ID);
         match media_type(&response).as_deref() {
             Some(EVENTS) => {
-                let events = events(response, limits.max_sse_event_size);
+                let events = events(response, limits.max_sse_event_size, self.intake.clone());
                 Ok(StreamableHttpPostResponse::Sse(events, new_session))
             }
             Some(JSON) => {
                 let body = whole_body(response, limits.max_json_response_size).await?;
+                let body = results::mended(&body).unwrap_or(body);
                 match serde_json::from_slice(&body) {
                     Ok(message) => Ok(StreamableHttpPostResponse::Json(message, new_session)),
                     Err(_) if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
@@ -168,7 +170,7 @@ impl StreamableHttpClient for Http {
             return Err(unexpected(format!("HTTP {status}")));
         }
         match media_type(&response).as_deref() {
-            Some(EVENTS) => Ok(events(response, max_sse_event_size)),
+            Some(EVENTS) => Ok(events(response, max_sse_event_size, self.intake.clone())),
             other => Err(StreamableHttpError::UnexpectedContentType(other.map(quoted))),
         }
     }

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::calls::{ActiveCall, Origin};
+use crate::elicitation;
 use crate::port::{Action, Answer, Elicitation, ElicitationMode};
 use crate::server::Shared;
 
@@ -118,15 +119,16 @@ fn parts(
         ElicitRequestParams::FormElicitationParams { meta, message, requested_schema } => {
             let schema = serde_json::to_value(requested_schema)
                 .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+            let schema = elicitation::with_whole_numbers(schema);
             Ok((message, json(meta), ElicitationMode::Form { schema }))
         }
         ElicitRequestParams::UrlElicitationParams { meta, message, url, elicitation_id } => {
-            let is_page = url::Url::parse(&url)
-                .is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host());
-            if !is_page || url.chars().any(visible::is_hidden) {
-                let text = "`url` is no address of a page".to_owned();
-                return Err(ErrorData::invalid_params(text, None));
-            }
+            let (url, warning) = elicitation::page_address(&url)
+                .map_err(|problem| ErrorData::invalid_params(problem, None))?;
+            let message = match warning {
+                Some(warning) => format!("{message}\n{warning}"),
+                None => message,
+            };
             Ok((message, json(meta), ElicitationMode::Url { url, id: elicitation_id }))
         }
         _ => Err(ErrorData::invalid_params("this mode of elicitation is unknown", None)),

@@ -7,20 +7,23 @@ use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest,
-    GetPromptRequest, GetPromptRequestParams, InputRequest, InputRequiredResult, InputResponses,
-    JsonObject, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
-    PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, RequestId,
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam,
+    ClientRequest, GetPromptRequest, GetPromptRequestParams, GetPromptResult, InputRequest,
+    InputRequiredResult, InputResponses, JsonObject, ListPromptsRequest,
+    ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams,
+    ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult, RequestId,
     RequestMetaObject, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::calls::{ActiveCall, Origin};
 use crate::catalog::show;
 use crate::encode::ExactArguments;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, quoted};
+use crate::results;
 use crate::server::lists::List;
 use crate::server::{Call, Live, Server, Shared, State};
 
@@ -63,7 +66,14 @@ impl Server {
             ServerResult::CallToolResult(result) => value(&result),
             // A result without content, which the type of results demands.
             ServerResult::EmptyResult(_) => Ok(serde_json::json!({"content": []})),
-            _ => Err(malformed("tools/call")),
+            other => {
+                let result = value(&other)?;
+                let problem = results::problem_of_result(&result);
+                Err(malformed(
+                    "tools/call",
+                    problem.or_else(|| problem_as::<CallToolResult>(&result)),
+                ))
+            }
         }
     }
 
@@ -103,7 +113,9 @@ impl Server {
         };
         match self.shared.answered(&live, &active, None, request).await? {
             ServerResult::ReadResourceResult(result) => value(&result),
-            _ => Err(malformed("resources/read")),
+            other => {
+                Err(malformed("resources/read", problem_as::<ReadResourceResult>(&value(&other)?)))
+            }
         }
     }
 
@@ -128,7 +140,7 @@ impl Server {
         };
         match self.shared.answered(&live, &active, None, request).await? {
             ServerResult::GetPromptResult(result) => value(&result),
-            _ => Err(malformed("prompts/get")),
+            other => Err(malformed("prompts/get", problem_as::<GetPromptResult>(&value(&other)?))),
         }
     }
 
@@ -206,7 +218,7 @@ impl Shared {
         let work = async {
             let mut inputs = Inputs::default();
             for _ in 0..MAX_ROUNDS {
-                let sent = self.send(&live.peer, active, meta.clone(), request(inputs)).await?;
+                let sent = self.send(live, active, meta.clone(), request(inputs)).await?;
                 match sent {
                     ServerResult::InputRequiredResult(demanded) => {
                         inputs = self.fulfil(demanded, active).await?;
@@ -224,15 +236,20 @@ impl Shared {
     /// Sends a request and waits for its answer.
     pub(crate) async fn send(
         &self,
-        peer: &Peer<RoleClient>,
+        live: &Live,
         active: &Arc<ActiveCall>,
         meta: Option<RequestMetaObject>,
         request: ClientRequest,
     ) -> Result<ServerResult, Error> {
+        let Live { peer, end, .. } = live;
+        let failed = |error: &ServiceError| match (error, end.get()) {
+            (ServiceError::TransportClosed, Some(reason)) => Error::ended_because(&reason),
+            _ => Error::request(error),
+        };
         let mut options = PeerRequestOptions::no_options();
         options.meta = meta;
         let sent = peer.send_request_with_option(request, options).await;
-        let handle = sent.map_err(|error| Error::request(&error))?;
+        let handle = sent.map_err(|error| failed(&error))?;
         let mut guard = CancelGuard { peer, id: Some(handle.id.clone()) };
         let _registered =
             self.calls.register(active, handle.id.clone(), handle.progress_token.clone());
@@ -242,7 +259,7 @@ impl Shared {
             if let Some(challenge) = error.auth_challenge() {
                 self.set_challenge(challenge);
             }
-            Error::request(&error)
+            failed(&error)
         })
     }
 
@@ -255,7 +272,8 @@ impl Shared {
         let state = demanded.request_state;
         if requests.is_empty() {
             if state.is_none() {
-                return Err(malformed("input_required"));
+                let problem = "it demands no input, and has no `requestState`".to_owned();
+                return Err(malformed("input_required", Some(problem)));
             }
             tokio::time::sleep(STATE_PAUSE).await;
         }
@@ -301,7 +319,7 @@ impl Shared {
             let mut age = Duration::MAX;
             for _ in 0..MAX_PAGES {
                 let params = PaginatedRequestParams::default().with_cursor(cursor);
-                let answer = self.send(&live.peer, &active, None, request(params)).await?;
+                let answer = self.send(live, &active, None, request(params)).await?;
                 let page = page(&answer, member)?;
                 listed.extend(page.entries);
                 age = age.min(page.age);
@@ -342,7 +360,8 @@ pub(crate) fn page(answer: &ServerResult, member: &str) -> Result<Page, Error> {
     let age = Duration::from_millis(answer.get("ttlMs").and_then(Value::as_u64).unwrap_or(0));
     match answer.get_mut(member).map(Value::take) {
         Some(Value::Array(entries)) => Ok(Page { entries, next, age }),
-        _ => Err(malformed(member)),
+        Some(_) => Err(malformed(member, Some(format!("`{member}` is no list")))),
+        None => Err(malformed(member, Some(format!("`{member}` is missing")))),
     }
 }
 
@@ -351,9 +370,15 @@ fn value(result: &impl serde::Serialize) -> Result<Value, Error> {
     serde_json::to_value(result).map_err(unreadable)
 }
 
-fn malformed(what: &str) -> Error {
-    let message = format!("the server's answer for `{what}` does not have its form");
+fn malformed(what: &str, problem: Option<String>) -> Error {
+    let problem = problem.map(|problem| format!(": {problem}")).unwrap_or_default();
+    let message = format!("the server's answer for `{what}` does not have its form{problem}");
     Error::new(ErrorKind::Protocol, message)
+}
+
+/// Why a result is none of this type.
+fn problem_as<T: DeserializeOwned>(result: &Value) -> Option<String> {
+    T::deserialize(result).err().map(|error| quoted(&error.to_string()))
 }
 
 fn not_ready(server: &str, state: &State) -> Error {

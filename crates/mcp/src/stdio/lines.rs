@@ -49,6 +49,11 @@ impl Lines {
         lines
     }
 
+    /// Whether the line that is being read is too long.
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.skipped.is_some()
+    }
+
     fn extend(&mut self, part: &[u8]) {
         if let Some(skipped) = &mut self.skipped {
             return skipped.extend(part);

@@ -265,7 +265,7 @@ async function main() {
     equal(text(items[0]), "2026-07-28");
     equal(text(items[1]), "3");
     const reports = messages.filter(({ method }) => method === "item/mcpToolCall/progress");
-    equal(reports.map(({ params }) => params.message).slice(0, 1), ["at 1 (1 of 3)"]);
+    equal(reports.map(({ params }) => params.message).slice(-1), ["at 3 (3 of 3)"]);
   });
   await check("the era without a handshake: a question in a call", async () => {
     client.answer = () => ({ action: "accept", content: { size: 7 } });

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use mcp::{Action, Answer, Call, ElicitationMode, ErrorKind, Held, Server};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::fake::*;
 
@@ -104,7 +103,9 @@ async fn answers_twice_errors_and_malformed_results() {
     assert_eq!(server.call(call()).await.unwrap()["content"][0]["text"], "one");
     let refused = server.call(call()).await.unwrap_err();
     assert_eq!(refused.to_string(), "bad\\u{200b} argument (error -32602)");
-    assert_eq!(server.call(call()).await.unwrap_err().kind, ErrorKind::Protocol);
+    let malformed = server.call(call()).await.unwrap_err();
+    assert_eq!(malformed.kind, ErrorKind::Protocol);
+    assert!(malformed.to_string().ends_with("`content` is a number, not a list"), "{malformed}");
     assert_eq!(server.call(call()).await.unwrap()["content"][0]["text"], "four");
 }
 
@@ -212,7 +213,7 @@ async fn progress_is_reported_to_the_call_that_it_is_about() {
         Some([vec![report(&json!("other")), report(token)], result(message, text("ok"))].concat())
     })
     .await;
-    let (progress, mut reports) = mpsc::channel(10);
+    let (progress, mut reports) = mcp::reports();
     let call = Call { progress: Some(progress), ..call() };
     server.call(call).await.unwrap();
     let report = reports.recv().await.unwrap();
@@ -292,4 +293,92 @@ async fn questions_outside_of_requests_are_few_in_a_minute() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(bench.listener.questions.lock().unwrap().len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_block_does_not_cost_the_others() {
+    let bench = Bench::new();
+    let (_held, server) = start(&bench, |message| {
+        let image = json!({"type": "image", "mimeType": "image/png"});
+        let good = json!({"type": "text", "text": "good"});
+        Some(result(message, json!({"content": [good, image], "structuredContent": {"x": 1}})))
+    })
+    .await;
+    let done = server.call(call()).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "good");
+    let text = done["content"][1]["text"].as_str().unwrap();
+    assert!(text.contains("block 2 of 2") && text.contains("`data` is missing"), "{text}");
+    assert_eq!(done["structuredContent"], json!({"x": 1}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_server_ends_its_calls_and_questions_at_once() {
+    let bench = Bench::new();
+    *bench.listener.answer.lock().unwrap() = None;
+    let (_held, server) = start(&bench, |message| {
+        if message["params"]["arguments"]["end"] == true {
+            return None;
+        }
+        let schema = json!({"type": "object", "properties": {}});
+        let params = json!({"message": "Well?", "requestedSchema": schema});
+        let ask =
+            json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": params});
+        Some(vec![ask.to_string()])
+    })
+    .await;
+    let asking = tokio::spawn({
+        let server = server.clone();
+        async move { server.call(call()).await }
+    });
+    while bench.listener.questions.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let begun = tokio::time::Instant::now();
+    let end = Call { arguments: json!({"end": true}).as_object().cloned(), ..call() };
+    let ended = "the server ended before it answered: the program ended with exit code 3";
+    assert_eq!(server.call(end).await.unwrap_err().to_string(), ended);
+    assert_eq!(asking.await.unwrap().unwrap_err().to_string(), ended);
+    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_questions_are_refused_with_what_is_wrong() {
+    let bench = Bench::new();
+    let (_held, server) = start(&bench, |message| {
+        let ask = |id: i64, method: &str, params: Value| {
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+        };
+        let page =
+            |url: &str| json!({"mode": "url", "message": "m", "url": url, "elicitationId": "e"});
+        let mut lines = vec![
+            ask(71, "elicitation/create", json!({"message": "m"})),
+            ask(72, "elicitation/create", json!({"mode": "x", "message": "m"})),
+            ask(73, "elicitation/create", page("https://user:pw@evil/")),
+            ask(74, "novel/method", json!({})),
+            ask(75, "elicitation/create", page("https://ex\u{430}mple.com/")),
+        ];
+        lines.extend(result(message, text("ok")));
+        Some(lines)
+    })
+    .await;
+    server.call(call()).await.unwrap();
+    let answer = |id: i64| {
+        let received = bench.fakes.received.lock().unwrap();
+        received.iter().find(|one| one["id"] == id && one.get("method").is_none()).cloned()
+    };
+    while [71, 72, 73, 74, 75].iter().any(|id| answer(*id).is_none()) {
+        tokio::task::yield_now().await;
+    }
+    for (id, code, part) in [
+        (71, -32602, "`requestedSchema` is no object"),
+        (72, -32602, "`mode` is neither"),
+        (73, -32602, "a user name or a password"),
+        (74, -32601, "novel/method"),
+    ] {
+        let error = answer(id).unwrap()["error"].clone();
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(part), "{error}");
+    }
+    let questions = bench.listener.questions.lock().unwrap();
+    assert!(questions[0].message.contains("xn--exmple-4nf.com"), "{}", questions[0].message);
 }

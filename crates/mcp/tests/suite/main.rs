@@ -4,5 +4,6 @@
 
 mod calls;
 mod fake;
+mod http;
 mod lists;
 mod lives;

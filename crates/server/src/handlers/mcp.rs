@@ -1,6 +1,5 @@
 //! MCP servers: their status, resources and tools, for clients.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +27,12 @@ impl McpMethods<Caller> for Server {
         let (_held, mut servers) = self.servers(params.thread_id.as_deref()).await?;
         servers.sort_by(|one, other| one.name().cmp(other.name()));
         if let Some(cursor) = &params.cursor {
-            servers.retain(|server| server.name().cmp(cursor) == Ordering::Greater);
+            let at = servers.iter().position(|server| server.name() == cursor);
+            let last = at.ok_or_else(|| {
+                Error::invalid_params("`cursor` is not a cursor of this list")
+                    .next_step("begin the list without a cursor")
+            })?;
+            servers.drain(..=last);
         }
         let rows = PAGE.rows(params.limit) as usize;
         let has_more = servers.len() > rows;

@@ -12,8 +12,8 @@ use protocol::elicitation::{McpServerElicitationAction, McpServerElicitationRequ
 use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use sandbox::rules::check_amendment;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use session::{Decision, Permissions, ToolAnswer, ToolContent, ToolError, UserQuestion};
 
 use crate::allowed::MachineInput;
@@ -53,6 +53,13 @@ pub(crate) struct Amendable {
     pub(crate) proposed: Option<Vec<String>>,
     /// The commands of the request; a prefix of one of them may be allowed too.
     pub(crate) commands: Vec<Vec<String>>,
+}
+
+/// A valid answer.
+pub(super) struct Usable {
+    pub(super) settled: Settled,
+    /// What of it does not count, and why.
+    pub(super) ignored: Option<String>,
 }
 
 /// An invalid answer.
@@ -162,18 +169,22 @@ impl Question {
         &self,
         request: u64,
         outcome: Result<Box<RawValue>, ErrorObject>,
-    ) -> Result<Settled, Unusable> {
+    ) -> Result<Usable, Unusable> {
         let result = outcome.map_err(|error| Unusable {
             why: "it is an error".to_owned(),
             quoted: cut(&error.to_string()),
         })?;
+        let mut ignored = None;
         let read = match self {
             Self::Elicitation(question) => {
                 let answer = object(&result)
                     .map_err(|error| self.without_secrets(error))
                     .and_then(|answer| elicitations::answer(answer, question));
                 return match answer {
-                    Ok(answer) => Ok(Settled::Elicitation { number: request, answer }),
+                    Ok(answer) => {
+                        let settled = Settled::Elicitation { number: request, answer };
+                        Ok(Usable { settled, ignored: None })
+                    }
                     Err(error) => {
                         Err(Unusable { why: error.to_string(), quoted: cut(result.get()) })
                     }
@@ -188,8 +199,12 @@ impl Question {
             Self::Permissions(requested) => object(&result)
                 .and_then(|answer| permissions::decision(answer, requested))
                 .map(|decision| MachineInput::Decided { request, decision }),
-            Self::ServerTool { can_remember } => server_decision(&result, *can_remember)
-                .map(|decision| MachineInput::Decided { request, decision }),
+            Self::ServerTool { can_remember } => {
+                server_decision(&result, *can_remember).map(|(decision, beside)| {
+                    ignored = beside;
+                    MachineInput::Decided { request, decision }
+                })
+            }
             Self::Command(amendable) => command_decision(&result, Some(amendable))
                 .map(|decision| MachineInput::Decided { request, decision }),
             Self::Network => command_decision(&result, None)
@@ -200,7 +215,8 @@ impl Question {
         };
         let unusable =
             |error: Error| Unusable { why: error.to_string(), quoted: cut(result.get()) };
-        read.map(Settled::Session).map_err(unusable)
+        let input = read.map_err(unusable)?;
+        Ok(Usable { settled: Settled::Session(input), ignored })
     }
 }
 
@@ -286,31 +302,45 @@ fn command_decision(result: &RawValue, amendable: Option<&Amendable>) -> Result<
     })
 }
 
-fn server_decision(result: &RawValue, can_remember: bool) -> Result<Decision, Error> {
+/// The decision about a tool, and what of the answer does not count. What was not offered never makes
+/// more of a consent, nor less.
+fn server_decision(
+    result: &RawValue,
+    can_remember: bool,
+) -> Result<(Decision, Option<String>), Error> {
     let answer: McpServerElicitationRequestResponse = object(result)?;
-    let content = match &answer.content {
-        None | Some(Value::Null) => None,
-        Some(Value::Object(fields)) => fields.get(FOR_SESSION),
+    let none = Map::new();
+    let fields = match &answer.content {
+        None | Some(Value::Null) => &none,
+        Some(Value::Object(fields)) => fields,
         Some(_) => return Err(Error::invalid_params("`content` must be an object")),
     };
-    let for_session = match content {
-        None | Some(Value::Bool(false)) => false,
-        Some(Value::Bool(true)) if can_remember => true,
-        Some(Value::Bool(true)) => {
-            return Err(Error::invalid_params(format!("`{FOR_SESSION}` was not offered")));
-        }
+    let for_session = match fields.get(FOR_SESSION) {
+        None => false,
+        Some(Value::Bool(for_session)) => *for_session,
         Some(_) => {
             return Err(Error::invalid_params(format!(
                 "`content.{FOR_SESSION}` must be a boolean"
             )));
         }
     };
-    Ok(match answer.action {
-        McpServerElicitationAction::Accept if for_session => Decision::AcceptForSession,
+    let unknown = fields.keys().find(|name| name.as_str() != FOR_SESSION);
+    let ignored = match unknown {
+        Some(name) => Some(format!("`content.{}` is no field of the form", cut(name))),
+        None if for_session && !can_remember => Some(format!(
+            "`content.{FOR_SESSION}` was not offered, so the answer holds for this call only"
+        )),
+        None => None,
+    };
+    let decision = match answer.action {
+        McpServerElicitationAction::Accept if for_session && can_remember => {
+            Decision::AcceptForSession
+        }
         McpServerElicitationAction::Accept => Decision::Accept,
         McpServerElicitationAction::Decline => Decision::Decline,
         McpServerElicitationAction::Cancel => Decision::Cancel,
-    })
+    };
+    Ok((decision, ignored))
 }
 
 fn patch_decision(result: &RawValue) -> Result<Decision, Error> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use mcp::{Call, Digest, Progress};
+use mcp::{Call, Digest, Progress, Reports};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use session::{ServerAnswer, ServerCall, ServerOutcome, ServerResult, ToolContent, ToolError};
@@ -13,9 +13,6 @@ use crate::allowed::MachineInput;
 use crate::thread::handle::Command;
 use crate::thread::inspect::AnswerImages;
 use crate::thread::panics::{self, Panic};
-
-/// Reports of progress that wait for the thread; further ones are left out.
-const PROGRESS: usize = 8;
 
 /// See the module.
 pub(crate) struct ServerCalls {
@@ -48,7 +45,7 @@ impl ServerCalls {
         let in_use = found.as_ref().map(mcp::Server::in_use);
         tokio::spawn(async move {
             let _in_use = in_use;
-            let (progress, reports) = mpsc::channel(PROGRESS);
+            let (progress, reports) = mcp::reports();
             let wanted = Call {
                 holder: Some(holder),
                 turn: Some(turn),
@@ -93,7 +90,7 @@ impl ServerCalls {
 async fn reported<T>(
     request: u64,
     work: impl Future<Output = T>,
-    mut reports: mpsc::Receiver<Progress>,
+    mut reports: Reports,
     sender: &mpsc::Sender<Command>,
 ) -> Option<T> {
     let mut work = std::pin::pin!(work);

@@ -30,6 +30,10 @@ async fn the_servers_of_a_threads_own_configuration_are_listed() {
     let login = json!({ "name": "own", "threadId": thread });
     let refused = peer.refused("mcpServer/oauth/login", login).await;
     assert!(refused.message.contains("`own` is a program"), "{}", refused.message);
+    let unknown = peer.refused("mcpServerStatus/list", json!({ "cursor": "nope" })).await;
+    assert!(unknown.message.contains("not a cursor of this list"), "{unknown:?}");
+    let behind = peer.call("mcpServerStatus/list", json!({ "cursor": "one", "limit": 0 })).await;
+    assert_eq!(behind["data"], json!([]));
     let unknown = peer.refused("mcpServerStatus/list", json!({ "threadId": "nope" })).await;
     assert!(unknown.message.contains("nope"), "{}", unknown.message);
     let mut plain = server.connect().await;

@@ -174,7 +174,7 @@ async fn a_question_is_answered_with_the_defaults_of_its_form() {
         (&asked.params["serverName"], &asked.params["mode"]),
         (&json!("one"), &json!("form"))
     );
-    assert_eq!(asked.params["requestedSchema"]["properties"]["n"]["default"].as_f64(), Some(4.0));
+    assert_eq!(asked.params["requestedSchema"]["properties"]["n"]["default"], json!(4));
     peer.answer(&asked, json!({ "action": "accept", "content": {} })).await;
     let done = peer.response(id).await.unwrap();
     assert_eq!(done["content"][0]["text"], r#"{"action":"accept","content":{"n":4}}"#);

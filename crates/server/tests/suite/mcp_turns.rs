@@ -346,3 +346,72 @@ async fn an_entry_of_a_client_is_not_believed() {
     let ended = peer.turn_end(&turn).await;
     assert_eq!(ended["status"], "interrupted");
 }
+
+/// An answer that accepts more than what was offered accepts what was offered.
+#[tokio::test]
+async fn an_accepted_call_stays_accepted_whatever_else_the_answer_says() {
+    let call = || calls("mcp__one__removes", json!({}));
+    let responses = json!([call(), call(), call(), says("Done.")]);
+    let bench = Bench::new(responses, &[tool("removes", json!({ "destructiveHint": true }))]).await;
+    let server = bench.env.start();
+    let (mut peer, thread) = bench.thread(&server, json!({})).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    for (content, part) in [
+        (
+            json!({ "allowForSession": true }),
+            "was not offered, so the answer holds for this call only",
+        ),
+        (json!({ "bogus": 1 }), "`content.bogus` is no field of the form"),
+    ] {
+        let asked = peer.asked("mcpServer/elicitation/request").await;
+        peer.answer(&asked, json!({ "action": "accept", "content": content })).await;
+        let warning = peer.expect("warning").await;
+        assert!(warning["message"].as_str().unwrap().contains(part), "{warning}");
+        let item =
+            peer.expect_where("item/completed", |item| item["item"]["tool"] == "removes").await;
+        assert_eq!(item["item"]["status"], "completed", "{item}");
+    }
+    // Nothing was remembered.
+    let asked = peer.asked("mcpServer/elicitation/request").await;
+    peer.answer(&asked, json!({ "action": "decline", "content": { "allowForSession": true } }))
+        .await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    assert_eq!(bench.log().lines().filter(|line| line.contains("tools/call")).count(), 2);
+}
+
+#[tokio::test]
+async fn a_schema_that_model_apis_refuse_is_loosened_for_the_model_and_arguments_pass_as_they_are()
+{
+    let arguments = json!({ "a b": [1, null], "x": "no number" });
+    let responses = json!([calls("mcp__one__odd", arguments.clone()), says("Done.")]);
+    let mut odd = reads("odd");
+    odd["inputSchema"] = json!({
+        "type": "object", "properties": { "x": { "type": "nmuber", "minLength": -1 }, "a b": true },
+        "anyOf": [{ "required": ["x"] }, { "$ref": "http://127.0.0.1:1/x" }],
+    });
+    let mut none = reads("none");
+    none["inputSchema"] = json!({ "type": "string" });
+    let bench = Bench::new(responses, &[odd, none]).await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "approvalPolicy": "never" })).await;
+    let warning = peer.expect("warning").await;
+    let left_out = "the server `one` lists tools that cannot be offered and are left out: `none` has an \
+                    `inputSchema` that no object fits, and arguments are one";
+    assert_eq!(warning["message"], left_out);
+    let turn = peer.start_turn(&thread, "Go.").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    let requests = bench.env.model().requests();
+    let tools = requests[0]["tools"].as_array().unwrap();
+    let odd = tools.iter().find(|tool| tool["name"] == "mcp__one__odd").unwrap();
+    let expected = json!({
+        "type": "object", "properties": { "x": {} }, "description": "Further properties: \"a b\"",
+    });
+    assert_eq!(odd["parameters"], expected);
+    assert!(tools.iter().all(|tool| tool["name"] != "mcp__one__none"));
+    let sent = bench.log();
+    let sent: Value =
+        serde_json::from_str(sent.lines().find(|line| line.contains("tools/call")).unwrap())
+            .unwrap();
+    assert_eq!(sent["params"]["arguments"], arguments);
+}
