@@ -23,6 +23,7 @@ mod process;
 mod report;
 mod requests;
 mod scenario;
+mod skills;
 mod slow_readers;
 mod socket;
 mod stalled_client;
@@ -53,6 +54,7 @@ const SCENARIOS: &[Scenario] = &[
     tool::SCENARIO,
     agents::SCENARIO,
     mcp::SCENARIO,
+    skills::SCENARIO,
     exec::SCENARIO,
     exec::SOAK,
     streams::SCENARIO,

@@ -18,6 +18,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("images", 4096),
     ("limits", 2048),
     ("patch", 2048),
+    ("skill", 2048),
     ("rules", 1024),
     ("shell", 1024),
     ("token", 1024),

@@ -4,6 +4,7 @@
 mod checkout;
 mod clients;
 mod patches;
+mod skills;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ const STEPS: &[Step] = &[
     Step { name: "login service", when: InTurn, check: clients::check_login },
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
+    Step { name: "skills", when: InTurn, check: skills::check },
 ];
 
 /// A step's name, and what writes its page.

@@ -21,6 +21,7 @@ pub(crate) mod sandbox;
 #[cfg(not(unix))]
 #[path = "commands/sandbox_elsewhere.rs"]
 pub(crate) mod sandbox;
+pub(crate) mod skills;
 pub(crate) mod threads;
 mod transcript;
 mod watchdog;

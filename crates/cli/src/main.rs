@@ -16,7 +16,7 @@ use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     Invalid, app_server, demo, doctor, exec, gateway as gateway_command, login, mcp as mcp_command,
-    mcp_server, model_server, rules, sandbox as sandbox_command, threads,
+    mcp_server, model_server, rules, sandbox as sandbox_command, skills as skills_command, threads,
 };
 use crate::environment::Environment;
 
@@ -115,6 +115,8 @@ enum Command {
     Rules(rules::Arguments),
     /// Run a command under a sandbox policy
     Sandbox(sandbox_command::Arguments),
+    /// List, check and make skills
+    Skills(skills_command::Arguments),
     /// Export and import threads
     Threads(threads::Arguments),
 }
@@ -199,6 +201,9 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Rules(arguments) => rules::run(arguments, environment()?),
         Command::Sandbox(arguments) => {
             runtime.block_on(sandbox_command::run(arguments, environment()?))
+        }
+        Command::Skills(arguments) => {
+            runtime.block_on(skills_command::run(arguments, environment()?))
         }
         Command::Threads(arguments) => runtime.block_on(threads::run(arguments, environment()?)),
     };

@@ -60,6 +60,8 @@ pub struct Config {
     pub trusted: bool,
     /// Folders whose `.rules` files apply: the user's, then those of trusted projects.
     pub rule_folders: Vec<PathBuf>,
+    /// Folders that the user trusts, from the project's root to the working folder.
+    pub project_folders: Vec<PathBuf>,
     /// Roles of `agents.<name>` whose file cannot be used, each with the reason.
     pub broken_roles: BTreeMap<String, String>,
     /// Real paths of the folders that the user trusts. Commands must not write to their `.agent`
@@ -364,6 +366,7 @@ fn typed(
         project_root: stack.project_root.clone(),
         trusted: stack.trusted,
         rule_folders: stack.rule_folders.clone(),
+        project_folders: stack.project_folders.clone(),
         trusted_folders: stack.trusted_folders.clone(),
         broken_roles: BTreeMap::new(),
         keys,

@@ -85,6 +85,8 @@ pub struct Stack {
     /// Folders whose `.rules` files apply, whether they exist or not: the user's, then those of
     /// trusted projects.
     pub rule_folders: Vec<PathBuf>,
+    /// Folders that the user trusts, from the project's root to the working folder.
+    pub project_folders: Vec<PathBuf>,
     /// See [`crate::Config::trusted_folders`].
     pub trusted_folders: Vec<PathBuf>,
     /// Warnings about the layers and about trust.
@@ -149,6 +151,7 @@ impl Stack {
             project_root: found.root,
             trusted: found.trusted,
             rule_folders: found.rule_folders,
+            project_folders: found.project_folders,
             trusted_folders: found.trusted_folders,
             warnings,
         })
@@ -246,6 +249,7 @@ struct ProjectLayers {
     root: PathBuf,
     trusted: bool,
     rule_folders: Vec<PathBuf>,
+    project_folders: Vec<PathBuf>,
     trusted_folders: Vec<PathBuf>,
 }
 
@@ -265,6 +269,7 @@ fn project_layers(
     let trust = trust(base, &cx)?;
     let mut layers = Vec::new();
     let mut rule_folders = vec![environment.home.join(RULES_FOLDER)];
+    let mut project_folders = Vec::new();
     for folder in folders(&root, environment.cwd).into_iter().filter(|_| wanted) {
         let own = folder.join(PROJECT_FOLDER);
         if same_folder(&own, environment.home) {
@@ -277,6 +282,7 @@ fn project_layers(
         if trust.is_trusted(&folder, &root) {
             // Whether it exists or not.
             rule_folders.push(rules);
+            project_folders.push(folder);
             if exists {
                 layers.extend(files.layer(&name)?.map(StackLayer::enabled));
             }
@@ -301,7 +307,8 @@ fn project_layers(
         layers.push(StackLayer { layer: unread, disabled: Some(reason) });
     }
     let trusted = trust.is_trusted_for(environment.cwd, &root);
-    Ok(ProjectLayers { layers, trusted, root, rule_folders, trusted_folders: trust.folders() })
+    let trusted_folders = trust.folders();
+    Ok(ProjectLayers { layers, trusted, root, rule_folders, project_folders, trusted_folders })
 }
 
 fn trust(base: &Table, cx: &ReadContext<'_>) -> Result<Trust, Error> {

@@ -12,12 +12,12 @@ methods! {
     /// Lists the skills that apply in the given folders.
     SkillsList = "skills/list",
         skills_list(SkillsListParams) -> SkillsListResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Enables or disables a skill.
     SkillsConfigWrite = "skills/config/write",
         skills_config_write(SkillsConfigWriteParams) -> SkillsConfigWriteResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 notifications! {

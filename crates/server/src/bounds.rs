@@ -122,7 +122,7 @@ pub(crate) fn check_images(content: &[UserContent], most: usize) -> Result<(), E
 
 fn image_bytes(part: &UserContent) -> usize {
     match part {
-        UserContent::Text { .. } | UserContent::App { .. } => 0,
+        UserContent::Text { .. } | UserContent::App { .. } | UserContent::Skill { .. } => 0,
         UserContent::Image { url } => url.len(),
         UserContent::LocalImage { data_url, .. } => data_url.len(),
     }

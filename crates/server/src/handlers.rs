@@ -14,6 +14,7 @@ mod model;
 mod page;
 mod process;
 mod review;
+mod skills;
 mod thread;
 mod turn;
 mod windows;
@@ -38,7 +39,6 @@ macro_rules! without_handlers {
 without_handlers! {
     ExternalAgentMethods FeedbackMethods FsMethods FuzzyMethods
     HooksMethods MarketplaceMethods MemoryMethods PluginMethods PluginShareMethods RealtimeMethods
-    SkillsMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

@@ -44,6 +44,7 @@ mod rules;
 mod salvage_report;
 mod sandboxed;
 mod server;
+mod skills;
 mod snapshots;
 mod thread;
 mod thread_defaults;

@@ -30,6 +30,7 @@ use crate::notify::Notifier;
 use crate::options::Options;
 use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
+use crate::skills::{Skills, ThreadSkills};
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
     Actor, AgentCalls, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox,
@@ -58,6 +59,7 @@ pub(crate) struct Services {
     pub(crate) defaults: Arc<ThreadDefaults>,
     pub(crate) models: Arc<Models>,
     pub(crate) rules: Arc<CommandRules>,
+    pub(crate) skills: Arc<Skills>,
     pub(crate) runner: CommandRunner,
     pub(crate) store: Arc<ThreadStore>,
     pub(crate) threads: Arc<LoadedThreads>,
@@ -221,6 +223,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         snapshots: Arc::new(ShellSnapshots::new(runner.clone())),
     };
     let images = Arc::new(ImageReader::new(files.clone()));
+    let skills = Skills::shared(options.clone(), files.clone(), connections.clone());
     let inspection = InspectionServices {
         files: files.clone(),
         images: images.clone(),
@@ -242,6 +245,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         notifier,
         agents: agents.clone(),
         mcp: mcp.clone(),
+        skills: skills.clone(),
     };
     let loader = Arc::new(ThreadLoader {
         options: options.clone(),
@@ -265,6 +269,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         defaults,
         models,
         rules,
+        skills,
         runner,
         store,
         threads,
@@ -294,6 +299,7 @@ struct ActorServices {
     notifier: Arc<Notifier>,
     agents: Arc<Agents>,
     mcp: Arc<McpServers>,
+    skills: Arc<Skills>,
 }
 
 /// Builds the owners of a loaded thread's state, each with the services that it needs, and starts
@@ -374,6 +380,7 @@ fn start_actor(
             ),
             mailbox,
             mcp,
+            skills: ThreadSkills::new(services.skills.clone()),
             server_calls,
         };
         actor.spawn()

@@ -33,6 +33,8 @@ pub(crate) struct Configuration {
     /// Granted for as long as the thread is loaded.
     session_grants: Permissions,
     context: Context,
+    /// The catalog of skills that the model may use by itself.
+    skills: Option<Arc<str>>,
     /// Base instructions.
     instructions: Arc<str>,
     /// The tools of an ordinary turn without a goal.
@@ -72,6 +74,7 @@ impl Configuration {
             turn_grants: Permissions::default(),
             session_grants: Permissions::default(),
             context,
+            skills: None,
             instructions,
             offer,
             variants: BTreeMap::new(),
@@ -87,6 +90,7 @@ impl Configuration {
         std::mem::swap(self, &mut new);
         self.bound = new.bound.take();
         self.version = new.version;
+        self.skills = new.skills.take();
         if self.chosen != new.chosen {
             cx.persist(Record::Settings(Box::new(self.chosen.clone())));
         }
@@ -97,6 +101,16 @@ impl Configuration {
         self.put_in_force();
         let developer = self.context.developer.as_deref().filter(|_| is_changed);
         developer.map(context::developer_message)
+    }
+
+    /// Takes over the catalog of skills, of which the model is informed with its next turn.
+    pub(crate) fn set_skills(&mut self, catalog: Option<Arc<str>>) {
+        self.skills = catalog;
+    }
+
+    /// The catalog of skills.
+    pub(crate) fn skills(&self) -> Option<&str> {
+        self.skills.as_deref()
     }
 
     /// The settings in force.

@@ -13,6 +13,32 @@ pub(crate) fn developer_message(text: &str) -> Fragment {
     message("developer", text)
 }
 
+/// The catalog of skills that the model may use by itself, as part of the introduction.
+pub(crate) fn skills_message(catalog: &str) -> Fragment {
+    message("developer", &format!("{SKILLS}{}\n</skills>", catalog.trim_end()))
+}
+
+/// What to append when the last catalog that the model has, if any, is not the current one.
+pub(crate) fn skills_change(last: Option<&Fragment>, catalog: Option<&str>) -> Option<Fragment> {
+    let Some(last) = last else { return catalog.map(skills_message) };
+    let changed = match catalog {
+        Some(catalog) if last.text == skills_message(catalog).text => return None,
+        Some(catalog) => format!("This list replaces the earlier one.\n{catalog}"),
+        None => "The skills listed before can no longer be used.".to_owned(),
+    };
+    let changed = skills_message(&changed);
+    (changed.text != last.text).then_some(changed)
+}
+
+/// Whether a part of the introduction is a catalog of skills.
+pub(crate) fn is_skills_message(fragment: &Fragment) -> bool {
+    // As it begins in JSON.
+    fragment.mark == Mark::Context && fragment.text.contains("\"<skills>\\n")
+}
+
+/// How a catalog begins.
+const SKILLS: &str = "<skills>\n";
+
 fn message(role: &str, text: &str) -> Fragment {
     Fragment::new(history::message(role, text), Mark::Context)
 }

@@ -131,6 +131,9 @@ impl Conversation {
     ) {
         let settings = configuration.settings();
         let announcements = std::mem::take(&mut self.announcements);
+        let mut parts = self.history.fragments().iter().rev();
+        let last_catalog = parts.find(|part| context::is_skills_message(part));
+        let skills = context::skills_change(last_catalog, configuration.skills());
         let mut fragments = match &self.introduced {
             None => {
                 let mut all = context::introduction(configuration.context(), settings);
@@ -140,9 +143,10 @@ impl Conversation {
             Some(old) if old != settings => {
                 context::changes(configuration.context(), old, settings)
             }
-            Some(_) if announcements.is_empty() => return,
+            Some(_) if announcements.is_empty() && skills.is_none() => return,
             Some(_) => Vec::new(),
         };
+        fragments.extend(skills);
         fragments.extend(announcements);
         self.introduced = Some(settings.clone());
         cx.persist(Record::Introduced(Box::new(settings.clone())));

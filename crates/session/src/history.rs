@@ -177,24 +177,30 @@ pub(crate) fn said(text: &str) -> Arc<str> {
     }))
 }
 
-/// The user's message, with what `app` says of a mentioned app, by id and name.
+/// The user's message, with what `app` says of a mentioned app, by id and name. The texts of skills are
+/// messages of their own.
 pub(crate) fn user_message(
     content: &[UserContent],
     app: impl Fn(&str, &str) -> String,
 ) -> Fragment {
-    let parts: Vec<_> = content
-        .iter()
-        .map(|part| match part {
-            UserContent::Text { text, .. } => json!({ "type": "input_text", "text": text }),
-            UserContent::Image { url } => json!({ "type": "input_image", "image_url": url }),
-            UserContent::LocalImage { data_url, .. } => {
-                json!({ "type": "input_image", "image_url": data_url })
-            }
-            UserContent::App { id, name } => {
-                json!({ "type": "input_text", "text": app(id, name) })
-            }
-        })
-        .collect();
+    let text = |text: &str| json!({ "type": "input_text", "text": text });
+    let parts = content.iter().filter_map(|part| match part {
+        UserContent::Text { text: written, .. } => Some(text(written)),
+        UserContent::Image { url } => Some(json!({ "type": "input_image", "image_url": url })),
+        UserContent::LocalImage { data_url, .. } => {
+            Some(json!({ "type": "input_image", "image_url": data_url }))
+        }
+        UserContent::App { id, name } => Some(text(&app(id, name))),
+        UserContent::Skill { .. } => None,
+    });
+    let mut parts: Vec<_> = parts.collect();
+    if parts.is_empty() {
+        let names = content.iter().filter_map(|part| match part {
+            UserContent::Skill { name, .. } => Some(format!("${name}")),
+            _ => None,
+        });
+        parts.push(text(&names.collect::<Vec<String>>().join(" ")));
+    }
     Fragment::kept(fragment(&json!({ "type": "message", "role": "user", "content": parts })))
 }
 

@@ -223,6 +223,7 @@ impl Machine {
             Input::Bound(bound) => self.thread.configuration.set_bound(*bound),
             Input::RootWords { words } => self.thread.approvals.set_root_words(&words),
             Input::Configure(configured) => self.configure(*configured),
+            Input::Skills { catalog } => self.thread.configuration.set_skills(catalog),
             Input::Output { process, text } => {
                 self.thread.processes.output(process, text, &mut self.thread.cx);
             }

@@ -1,4 +1,5 @@
 //! Where skills are found, and what hostile folders cannot do.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::os::unix::fs::symlink;

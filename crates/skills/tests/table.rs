@@ -1,5 +1,6 @@
 //! The table of valid and invalid skills in `tests/table`, on which the public validator of the format
 //! agrees (`cargo xtask interop skills`).
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
@@ -44,9 +45,11 @@ fn each_error_names_the_file_and_what_is_wrong() {
 #[test]
 fn a_new_skill_is_valid() {
     let home = tempfile::tempdir().unwrap();
-    for (name, description) in
-        [("a", "x"), ("pdf-tools", "Says: \"use C# \\ [it]\"\nand {more}"), ("überblick", "—")]
-    {
+    for (name, description) in [
+        ("a", "x"),
+        ("pdf-tools", "Says: \"use C# \\ [it]\"\nand {more}"),
+        ("überblick", "— \u{1}\u{7f}\u{feff}"),
+    ] {
         let folder = home.path().join(name);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("SKILL.md"), skills::template(name, description)).unwrap();

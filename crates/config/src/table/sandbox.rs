@@ -138,7 +138,7 @@ options! {
         /// Prompts of the tool `request_permissions`.
         request_permissions: bool = false, ANY, Effect::Active;
         /// Prompts to run scripts of skills.
-        skill_approval: bool = false, ANY, Effect::Pending("skills");
+        skill_approval: bool = false, ANY, Effect::Pending("prompts for scripts of skills");
     }
 }
 impl Copy for Granular {}

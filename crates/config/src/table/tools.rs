@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::parts::SKILLS;
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
 use crate::kind::{
@@ -188,10 +187,10 @@ options! {
 options! {
     /// `skills.config.<index>`.
     pub struct SkillOverride {
-        /// Folder of the skill's definition.
-        path: Option<PathBuf>, ANY, SKILLS;
-        /// Whether the model is offered the skill.
-        enabled: Option<bool>, ANY, SKILLS;
+        /// Folder of the skill's definition, as `skills/list` shows it.
+        path: Option<PathBuf>, ANY, Effect::Active;
+        /// Whether the model is offered the skill, and inputs can use it.
+        enabled: Option<bool>, ANY, Effect::Active;
     }
 }
 

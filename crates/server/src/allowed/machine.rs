@@ -38,6 +38,7 @@ macro_rules! machine_inputs {
 
 machine_inputs! {
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String }
+    Skills { catalog: Option<Arc<str>> }
     Interrupt { reply: u64, turn: String }
     Compact { reply: u64 }
     Review { reply: u64, subject: String, prompt: Option<String>, model: Option<String> }

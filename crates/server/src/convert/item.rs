@@ -127,6 +127,9 @@ fn user_content(part: &UserContent) -> protocol::input::UserInput {
         UserContent::App { id, name } => {
             UserInput::Mention { name: name.clone(), path: format!("app://{id}") }
         }
+        UserContent::Skill { name, path, .. } => {
+            UserInput::Skill { name: name.clone(), path: path.clone() }
+        }
     }
 }
 

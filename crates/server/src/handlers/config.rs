@@ -136,7 +136,11 @@ impl Server {
         Ok(())
     }
 
-    async fn write(
+    /// Edits the user's file.
+    ///
+    /// # Errors
+    /// The file cannot be written, or would not be valid.
+    pub(crate) async fn write(
         &self,
         caller: &Caller,
         edits: Vec<ConfigEdit>,

@@ -25,6 +25,7 @@ use crate::handlers::refuse_missing;
 use crate::image_reader::{self, ImageReader};
 use crate::mcp_servers::ResourceImages;
 use crate::server::{Server, Services};
+use crate::skills::{SkillInputs, may_use_skills};
 use crate::thread::{AnswerSender, Command, ThreadHandle, TurnBudget, TurnStart};
 
 /// The service tier that stands for none.
@@ -226,6 +227,7 @@ async fn user_content(
     };
     let (images, most) = resource_images(services, handle, over.0, input).await?;
     let mentions = services.mcp.mentions(thread, input, images)?;
+    let mut skills = skill_inputs(services, handle, over.1, input).await?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
         if let UserInput::Mention { name, path } = part {
@@ -234,11 +236,17 @@ async fn user_content(
             bounds::check_images(&content, most)?;
             continue;
         }
+        if let UserInput::Skill { name, path } = part {
+            let used = skills.part(name, path).await;
+            content.push(used.map_err(|error| error.within(&format!("`input[{at}]`")))?);
+            continue;
+        }
         content.push(user_part(&services.images, &target, at, part).await?);
         if bounds::is_image(part) {
             bounds::check_images(&content, target.total)?;
         }
     }
+    content.extend(skills.named(input).await?);
     Ok(content)
 }
 
@@ -256,6 +264,23 @@ async fn resource_images<'s>(
     let info = handle.model_info(model).await?;
     let bounds = info.accepts_images().then(|| image_reader::bounds_of(&info));
     Ok((ResourceImages { reader, bounds }, image_reader::request_bytes(&info)))
+}
+
+/// The skills that an input to a thread may use.
+async fn skill_inputs<'s>(
+    services: &'s Services,
+    handle: &ThreadHandle,
+    cwd: Option<&Path>,
+    input: &[UserInput],
+) -> Result<SkillInputs<'s>, Error> {
+    if !may_use_skills(input) {
+        return Ok(SkillInputs::none(&services.skills));
+    }
+    let target = handle.input_target(None).await?;
+    let cwd = cwd.unwrap_or(&target.cwd);
+    // As it is now: that of the thread is from its last turn.
+    let loaded = services.configurations.in_folder(cwd, target.overrides.as_ref()).await?;
+    services.skills.inputs(cwd, loaded.resolved.config, input).await
 }
 
 /// `first` is the position of the input's first image.
@@ -302,7 +327,7 @@ async fn user_part(
                 data_url.map_err(|error| error.within(&format!("`input[{at}].path`")))?;
             Ok(UserContent::LocalImage { path: path.display().to_string(), data_url })
         }
-        UserInput::Skill { .. } => Err(Error::not_implemented("a `skill` input")),
+        UserInput::Skill { .. } => Err(Error::not_implemented("this `skill` input")),
         UserInput::Mention { .. } => Err(Error::not_implemented("this `mention` input")),
     }
 }

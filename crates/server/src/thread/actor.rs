@@ -13,6 +13,7 @@ use tracing::Instrument;
 
 use crate::allowed::{LimitedMachine, MachineInput};
 use crate::mcp_servers::ThreadServers;
+use crate::skills::ThreadSkills;
 use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
@@ -49,6 +50,7 @@ pub(crate) struct Actor {
     pub(crate) model: ModelStream,
     pub(crate) agents: AgentCalls,
     pub(crate) mcp: ThreadServers,
+    pub(crate) skills: ThreadSkills,
     pub(crate) server_calls: ServerCalls,
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::catalog::ModelInfo;
 use protocol::permission::PermissionProfileSelectionParams;
+use serde_json::{Map, Value};
 use session::{
     Answer, Author, Goal, Grant, Live, Overrides, PatchPlan, Permissions, Settings, Status,
     ToolAnswer, UserContent,
@@ -31,6 +32,8 @@ pub(crate) struct InputTarget {
     pub(crate) model: ModelInfo,
     /// Folder of relative paths.
     pub(crate) cwd: PathBuf,
+    /// The `config` of the client that started the thread.
+    pub(crate) overrides: Option<Map<String, Value>>,
 }
 
 /// What can be asked of a thread.

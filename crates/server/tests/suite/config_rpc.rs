@@ -246,7 +246,7 @@ async fn pending_features_are_shown_as_off() {
     ));
     let server = env.start();
     let mut peer = server.connect().await;
-    let skills = "has no effect yet: it requires skills";
+    let skills = "has no effect yet: it requires the installation of MCP servers that skills need";
     let updates = "has no effect yet: it requires updates";
     for defaults in [false, true] {
         let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;

@@ -69,6 +69,7 @@ mod requirements;
 mod reviews;
 mod rules;
 #[cfg(unix)]
+mod skills;
 mod special_files;
 mod steering;
 mod streaming;

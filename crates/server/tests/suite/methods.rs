@@ -38,8 +38,6 @@ const NOT_IMPLEMENTED: &[&str] = &[
     "plugin/share/updateTargets",
     "plugin/skill/read",
     "plugin/uninstall",
-    "skills/config/write",
-    "skills/list",
     "thread/memoryMode/set",
     "thread/realtime/appendAudio",
     "thread/realtime/appendText",

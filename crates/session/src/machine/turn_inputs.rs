@@ -50,6 +50,7 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         | Input::Bound(_)
         | Input::RootWords { .. }
         | Input::Configure(_)
+        | Input::Skills { .. }
         | Input::Output { .. }
         | Input::Exited { .. }
         | Input::Decided { .. }

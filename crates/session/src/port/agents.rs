@@ -297,9 +297,10 @@ impl AgentCall {
 fn plain_text(content: &[UserContent]) -> String {
     let texts = content.iter().filter_map(|part| match part {
         UserContent::Text { text, .. } => Some(text.as_str()),
-        UserContent::Image { .. } | UserContent::LocalImage { .. } | UserContent::App { .. } => {
-            None
-        }
+        UserContent::Image { .. }
+        | UserContent::LocalImage { .. }
+        | UserContent::App { .. }
+        | UserContent::Skill { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }

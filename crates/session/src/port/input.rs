@@ -45,6 +45,8 @@ pub enum Input {
         /// JSON Schema of the final message, this turn only.
         output_schema: Option<Arc<str>>,
     },
+    /// The catalog of skills that the model may use by itself has changed.
+    Skills { catalog: Option<Arc<str>> },
     /// A client adds to the running turn.
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String },
     /// A client stops the running turn; answered when the turn is over.

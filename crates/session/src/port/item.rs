@@ -1,6 +1,7 @@
 //! The items of a turn: what a client shows of it (specification: Items).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::agents::{AgentCall, AgentOutcome};
 use super::server_tool::ServerCall;
@@ -35,6 +36,15 @@ pub enum UserContent {
         id: String,
         /// What the user calls it.
         name: String,
+    },
+    /// A skill that the user chose.
+    Skill {
+        /// Its name.
+        name: String,
+        /// Its definition file.
+        path: String,
+        /// What the model is sent of it, once a history.
+        text: Arc<str>,
     },
 }
 

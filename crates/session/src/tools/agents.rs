@@ -132,9 +132,10 @@ pub(super) fn input(arguments: &mut Arguments<'_>) -> Result<Vec<UserContent>, T
     };
     let is_blank = |part: &UserContent| match part {
         UserContent::Text { text, .. } => text.trim().is_empty(),
-        UserContent::Image { .. } | UserContent::LocalImage { .. } | UserContent::App { .. } => {
-            false
-        }
+        UserContent::Image { .. }
+        | UserContent::LocalImage { .. }
+        | UserContent::App { .. }
+        | UserContent::Skill { .. } => false,
     };
     if content.iter().all(is_blank) {
         return Err(arguments.fault("the input is empty; write what the agent is to do"));
@@ -153,7 +154,7 @@ fn text_length(part: &UserContent) -> usize {
     match part {
         UserContent::Text { text, .. } => text.chars().count(),
         UserContent::Image { url } => url.len(),
-        UserContent::LocalImage { .. } | UserContent::App { .. } => 0,
+        UserContent::LocalImage { .. } | UserContent::App { .. } | UserContent::Skill { .. } => 0,
     }
 }
 

@@ -148,6 +148,7 @@ impl Compaction {
         let configuration = &thread.configuration;
         let mut fragments =
             context::introduction(configuration.context(), configuration.settings());
+        fragments.extend(configuration.skills().map(context::skills_message));
         fragments.extend(thread.goal.introduction());
         fragments.extend(omitted.note());
         let offer = configuration.offer();

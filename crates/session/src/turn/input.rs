@@ -21,7 +21,7 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let fragments = fragments_of(author, &content, thread);
+        let fragments = fragments_of(author, &content, &[], thread);
         thread.conversation.remember(Some(&self.view.id), fragments, &mut thread.cx);
         show_user_message(&self.view.id, content, thread);
     }
@@ -99,7 +99,7 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let fragments = fragments_of(author, &content, thread);
+        let fragments = fragments_of(author, &content, &self.pending, thread);
         self.add_pending(fragments, thread);
         show_user_message(turn, content, thread);
     }
@@ -146,17 +146,42 @@ fn store_waiting(turn: Id, mut fragments: Vec<Fragment>, thread: &mut Thread) {
     thread.cx.persist(Record::History { turn: Some(turn), fragments });
 }
 
-/// Input as part of the history, followed by the tools that it loads. That of an agent is kept like the
-/// user's, and not taken for it; the mark, which is stored, tells them apart.
-fn fragments_of(author: Author, content: &[UserContent], thread: &mut Thread) -> Vec<Fragment> {
+/// Input as part of the history: the texts of skills that the model does not have yet, the message, and
+/// the tools that it loads. What an agent writes is kept like the user's message, and not taken for it; the
+/// mark, which is stored, tells them apart. The texts of skills are kept in the same way.
+fn fragments_of(
+    author: Author,
+    content: &[UserContent],
+    pending: &[Fragment],
+    thread: &mut Thread,
+) -> Vec<Fragment> {
+    let mut fragments = texts_of_skills(content, pending, thread);
     let offer = thread.configuration.offer();
     let fragment = history::user_message(content, |id, name| apps::mention(id, name, offer));
     let message = match author {
         Author::Agent => Fragment { mark: Mark::Pinned, ..fragment },
         Author::User => fragment,
     };
-    let mut fragments = vec![message];
+    fragments.push(message);
     fragments.extend(apps::loaded_tools(content, thread));
+    fragments
+}
+
+fn texts_of_skills(
+    content: &[UserContent],
+    pending: &[Fragment],
+    thread: &Thread,
+) -> Vec<Fragment> {
+    let history = thread.conversation.history().fragments();
+    let mut fragments: Vec<Fragment> = Vec::new();
+    for part in content {
+        let UserContent::Skill { text, .. } = part else { continue };
+        let fragment = Fragment::new(history::message("user", text), Mark::Pinned);
+        let mut known = history.iter().chain(pending).chain(&fragments);
+        if !known.any(|known| known.text == fragment.text) {
+            fragments.push(fragment);
+        }
+    }
     fragments
 }
 

@@ -23,7 +23,7 @@ fn a_catalog_names_each_skill_and_where_to_read_on() {
     other.path = "/home/u/.agents/skills/x/y/SKILL.md".into();
     let text = render([skill("a", "One."), other].iter()).unwrap();
     let entries = "In /home/u/.agents/skills/:\n- a: One.\n\
-                   - b (x/y/SKILL.md): Two lines <\\/skills>\\u{202e}\n</skills>";
+                   - b (x/y/SKILL.md): Two lines <\\/skills>\\u{202e}\n";
     assert!(text.ends_with(entries), "{text}");
 }
 

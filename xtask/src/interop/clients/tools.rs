@@ -60,6 +60,13 @@ pub(crate) const MCP_SERVERS: Kit = Kit {
     folder: "mcp-servers",
     alone: false,
 };
+/// The validator of the skills format; Python alone.
+pub(crate) const SKILLS: Kit = Kit {
+    scripts: "crates/skills/tests/validator",
+    versions: "crates/skills/tests/validator",
+    folder: "skills-validator",
+    alone: false,
+};
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 
@@ -133,6 +140,12 @@ pub(crate) fn install_javascript(root: &Path, target: &Path, kit: &Kit) -> Resul
     check()?;
     let folder = target.join(kit.folder).join("javascript");
     javascript(root, kit, &folder).context("the login service")
+}
+
+/// As [`install`], for a kit of Python alone.
+pub(crate) fn install_python(root: &Path, target: &Path, kit: &Kit) -> Result<Client> {
+    check()?;
+    python(root, kit, &target.join(kit.folder).join("python")).context("the validator of skills")
 }
 
 fn python(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use protocol::permission::PermissionProfileSelectionParams;
 use session::Overrides;
 
-use crate::allowed::Allowed;
+use crate::allowed::{Allowed, MachineInput};
 use crate::connection::Peer;
 use crate::error::Error;
 use crate::thread::actor::Actor;
@@ -36,6 +36,7 @@ impl Actor {
             let adapted = adapted.await;
             self.reconfigure(adapted, steps);
             self.offer_server_tools(steps).await;
+            self.offer_skills(steps).await?;
         }
         let reviewer = overrides.reviewer.unwrap_or(self.machine.settings().reviewer);
         if !reviewer.is_user() {
@@ -70,6 +71,15 @@ impl Actor {
             Ok(None) => {}
             Err(error) => self.broadcast.warn(&error.to_string()),
         }
+    }
+
+    /// Takes over the skills as they are now; the model is informed of them when the turn begins.
+    async fn offer_skills(&mut self, steps: &mut Vec<Step>) -> Result<(), Error> {
+        let (cwd, config) = (&self.machine.settings().cwd, self.configuration.config());
+        if let Some(catalog) = self.skills.changed_catalog(cwd, config).await? {
+            append_steps(self.machine.step(MachineInput::Skills { catalog }), steps);
+        }
+        Ok(())
     }
 
     fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {

@@ -67,7 +67,8 @@ impl Actor {
             Command::DescribeInput { model, target } => {
                 let (config, settings) = (self.configuration.config(), self.machine.settings());
                 let model = self.model.describe(config, settings, model.as_deref());
-                let _ = target.send(InputTarget { model, cwd: settings.cwd.clone() });
+                let overrides = self.configuration.origin().overrides.clone();
+                let _ = target.send(InputTarget { model, cwd: settings.cwd.clone(), overrides });
             }
             Command::ToolAnswered { request, answer } => {
                 let context = self.tool_context();

@@ -1,0 +1,178 @@
+//! Skills of a folder: where they are looked for, what was found, which are switched off. What was read
+//! is kept until one of its folders changes.
+
+mod input;
+mod thread;
+mod watch;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use config::Config;
+use files::Pool;
+use protocol::SkillsChanged;
+use protocol::common::Empty;
+use skills::{Found, Root, SKILL_FILE, Scope, Skill};
+
+use crate::connections::Connections;
+use crate::error::Error;
+use crate::options::Options;
+pub(crate) use input::{SkillInputs, may_use_skills};
+pub(crate) use thread::ThreadSkills;
+use watch::SkillWatch;
+
+/// Folders with skills, below the home of the agent or a project folder's `.agent`, the user's home or a
+/// project folder.
+const SHARED_FOLDERS: [&str; 2] = [".agents/skills", ".claude/skills"];
+const OWN_FOLDER: &str = "skills";
+/// Sets of roots whose skills are kept, and working folders whose extra roots are.
+const MAX_KEPT: usize = 256;
+
+/// See the module.
+pub(crate) struct Skills {
+    options: Arc<Options>,
+    files: Pool,
+    connections: Arc<Connections>,
+    /// Begins with the first look.
+    watch: OnceLock<Arc<SkillWatch>>,
+    kept: Mutex<HashMap<Vec<Root>, Arc<SkillSet>>>,
+    /// The roots that clients added, by working folder.
+    extra: Mutex<HashMap<PathBuf, Vec<PathBuf>>>,
+}
+
+/// The skills below some roots, as they were when they were read.
+#[derive(Debug)]
+pub(crate) struct SkillSet {
+    pub(crate) found: Found,
+    /// Of the watch before they were read; `None` when a folder of theirs is not watched.
+    generation: Option<u64>,
+}
+
+impl Skills {
+    pub(crate) fn shared(
+        options: Arc<Options>,
+        files: Pool,
+        connections: Arc<Connections>,
+    ) -> Arc<Self> {
+        let (watch, kept, extra) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Arc::new(Self { options, files, connections, watch, kept, extra })
+    }
+
+    /// The skills for work in `cwd`, with this configuration of the folder. Switched-off ones are among
+    /// them. `reload`: reads the files in any case.
+    ///
+    /// # Errors
+    /// The file system does not answer.
+    pub(crate) async fn in_folder(
+        &self,
+        cwd: &Path,
+        config: &Config,
+        reload: bool,
+    ) -> Result<Arc<SkillSet>, Error> {
+        let roots = self.roots(cwd, config);
+        let watch = self.watch().clone();
+        if !reload
+            && let Some(set) = self.kept().get(&roots)
+            && set.generation == Some(watch.generation())
+        {
+            return Ok(set.clone());
+        }
+        let searched = roots.clone();
+        let read = self.files.run(cwd, move || {
+            let generation = watch.generation();
+            let mut is_watched = watch.add_roots(&searched);
+            let found = skills::discover(&searched, &mut |folder| is_watched &= watch.add(folder));
+            SkillSet { found, generation: is_watched.then_some(generation) }
+        });
+        let set = Arc::new(read.await?);
+        let mut kept = self.kept();
+        if kept.len() >= MAX_KEPT {
+            kept.clear();
+        }
+        kept.insert(roots, set.clone());
+        Ok(set)
+    }
+
+    /// Adds folders to those that are searched for work in `cwd`, in place of the ones added before.
+    pub(crate) fn set_extra_roots(&self, cwd: &Path, roots: Vec<PathBuf>) {
+        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        if roots.is_empty() {
+            extra.remove(cwd);
+            return;
+        }
+        if extra.len() >= MAX_KEPT {
+            extra.clear();
+        }
+        extra.insert(cwd.to_owned(), roots);
+    }
+
+    /// Informs every client that lists of skills have changed.
+    pub(crate) fn announce_change(&self) {
+        self.connections.notify_all::<SkillsChanged>(&Empty {});
+    }
+
+    fn watch(&self) -> &Arc<SkillWatch> {
+        self.watch.get_or_init(|| {
+            let connections = self.connections.clone();
+            let changed = move || connections.notify_all::<SkillsChanged>(&Empty {});
+            Arc::new(SkillWatch::begin(changed))
+        })
+    }
+
+    /// Where skills are looked for; the first takes precedence.
+    fn roots(&self, cwd: &Path, config: &Config) -> Vec<Root> {
+        let mut roots = Vec::new();
+        let mut add = |path: PathBuf, scope: Scope, boundary: &Path| {
+            roots.push(Root { path, scope, boundary: boundary.to_owned() });
+        };
+        let project = &config.project_root;
+        for folder in config.project_folders.iter().rev() {
+            let own = folder.join(config::PROJECT_FOLDER);
+            if own != self.options.home {
+                add(own.join(OWN_FOLDER), Scope::Project, project);
+            }
+            for shared in SHARED_FOLDERS {
+                add(folder.join(shared), Scope::Project, project);
+            }
+        }
+        let home = self.options.variable("HOME").map(PathBuf::from);
+        let home = home.filter(|home| home.is_absolute());
+        let own = &self.options.home;
+        add(own.join(OWN_FOLDER), Scope::User, home.as_deref().unwrap_or(own));
+        for shared in home.iter().flat_map(|_| SHARED_FOLDERS) {
+            if let Some(home) = &home {
+                add(home.join(shared), Scope::User, home);
+            }
+        }
+        let extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in extra.get(cwd).into_iter().flatten() {
+            add(path.clone(), Scope::User, path);
+        }
+        let system = self.options.system_dir.join(OWN_FOLDER);
+        add(system.clone(), Scope::Admin, &system);
+        roots
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<Vec<Root>, Arc<SkillSet>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SkillSet {
+    /// The skills that are not switched off.
+    pub(crate) fn enabled<'s>(
+        &'s self,
+        config: &'s Config,
+    ) -> impl Iterator<Item = &'s Skill> + Clone {
+        self.found.skills.iter().filter(|skill| is_enabled(config, skill.folder()))
+    }
+}
+
+/// Whether the configuration leaves a skill on. Of two entries about it, the last one counts.
+pub(crate) fn is_enabled(config: &Config, folder: &Path) -> bool {
+    let is_about = |path: &Path| path == folder || path == folder.join(SKILL_FILE);
+    let mut entries = config.skills.config.iter().rev();
+    let entry = entries.find(|entry| entry.path.as_deref().is_some_and(is_about));
+    entry.and_then(|entry| entry.enabled).unwrap_or(true)
+}

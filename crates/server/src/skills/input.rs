@@ -1,0 +1,189 @@
+//! Skills that an input uses: by a `skill` part, or by `$name` in a text. Their texts become part of the
+//! thread's history.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use config::Config;
+use protocol::UserInput;
+use session::UserContent;
+use skills::Skill;
+
+use super::{SkillSet, Skills, is_enabled};
+use crate::error::Error;
+
+/// Skills of an input.
+const MAX_SKILLS: usize = 20;
+/// Longest text of a skill for the model, in characters; the rest is to be read from the file.
+const MAX_TEXT: usize = 128 << 10;
+
+/// The skills that an input uses.
+pub(crate) struct SkillInputs<'s> {
+    skills: &'s Skills,
+    /// The skills of the thread, with its configuration; `None` for an input that uses none.
+    of_thread: Option<(Arc<SkillSet>, Arc<Config>)>,
+    used: Vec<PathBuf>,
+}
+
+/// Whether an input may use skills.
+pub(crate) fn may_use_skills(input: &[UserInput]) -> bool {
+    input.iter().any(|part| match part {
+        UserInput::Skill { .. } => true,
+        UserInput::Text { text, .. } => text.contains('$'),
+        _ => false,
+    })
+}
+
+impl Skills {
+    /// What reads the skills that an input uses, in a thread with this folder and configuration.
+    ///
+    /// # Errors
+    /// It uses too many; the file system does not answer.
+    pub(crate) async fn inputs(
+        &self,
+        cwd: &Path,
+        config: Config,
+        input: &[UserInput],
+    ) -> Result<SkillInputs<'_>, Error> {
+        let count = input.iter().filter(|part| matches!(part, UserInput::Skill { .. })).count();
+        if count > MAX_SKILLS {
+            return Err(Error::invalid_params(format!(
+                "`input`: it uses {count} skills, at most {MAX_SKILLS} are allowed"
+            )));
+        }
+        let set = self.in_folder(cwd, &config, false).await?;
+        Ok(SkillInputs { skills: self, of_thread: Some((set, Arc::new(config))), used: Vec::new() })
+    }
+}
+
+impl<'s> SkillInputs<'s> {
+    /// Of an input that uses none.
+    pub(crate) fn none(skills: &'s Skills) -> Self {
+        Self { skills, of_thread: None, used: Vec::new() }
+    }
+
+    /// The skill of a `skill` part. `path` is its `SKILL.md` or its folder.
+    ///
+    /// # Errors
+    /// There is no such skill, it is switched off, or it cannot be read.
+    pub(crate) async fn part(&mut self, name: &str, path: &str) -> Result<UserContent, Error> {
+        let Some((set, config)) = self.of_thread.clone() else {
+            return Err(Error::failed("the skills of the thread were not read"));
+        };
+        let path = Path::new(path);
+        let is_it = |skill: &&Skill| skill.path == path || skill.folder() == path;
+        let Some(skill) = set.found.skills.iter().find(is_it) else {
+            let broken = set.found.problems.iter().find(|problem| problem.path == path);
+            let message = match broken {
+                Some(problem) => format!("the skill `{name}` cannot be used: {problem}"),
+                None => format!("there is no skill at {}", path.display()),
+            };
+            return Err(Error::invalid_params(message)
+                .next_step("choose one that `skills/list` names for the folder of the thread"));
+        };
+        if skill.name != name {
+            let message = format!("the skill at {} is `{}`", path.display(), skill.name);
+            return Err(Error::invalid_params(message));
+        }
+        if !is_enabled(&config, skill.folder()) {
+            return Err(Error::invalid_params(format!("the skill `{name}` is switched off"))
+                .next_step("switch it on with `skills/config/write`"));
+        }
+        self.read(skill).await
+    }
+
+    /// The skills that texts name with `$name` and that no part of the input has. Other words after a
+    /// dollar sign are text.
+    ///
+    /// # Errors
+    /// There are too many; one cannot be read.
+    pub(crate) async fn named(&mut self, input: &[UserInput]) -> Result<Vec<UserContent>, Error> {
+        let Some((set, config)) = self.of_thread.clone() else { return Ok(Vec::new()) };
+        let mut content = Vec::new();
+        let texts = input.iter().filter_map(|part| match part {
+            UserInput::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        for word in texts.flat_map(dollar_words) {
+            let Some(skill) = skill_of(&set, &config, word) else { continue };
+            if self.used.contains(&skill.path) {
+                continue;
+            }
+            if self.used.len() >= MAX_SKILLS {
+                return Err(Error::invalid_params(format!(
+                    "`input`: it names more than {MAX_SKILLS} skills"
+                )));
+            }
+            content.push(self.read(skill).await?);
+        }
+        Ok(content)
+    }
+
+    async fn read(&mut self, skill: &Skill) -> Result<UserContent, Error> {
+        self.used.push(skill.path.clone());
+        let path = skill.path.clone();
+        let body = self.skills.files.run(&skill.path, move || skills::read_body(&path)).await?;
+        let body = body.map_err(|problem| {
+            Error::failed(problem.to_string()).within(&format!("the skill `{}`", skill.name))
+        })?;
+        Ok(UserContent::Skill {
+            name: skill.name.clone(),
+            path: skill.path.display().to_string(),
+            text: text(skill, &body).into(),
+        })
+    }
+}
+
+fn skill_of<'s>(set: &'s SkillSet, config: &Config, word: &str) -> Option<&'s Skill> {
+    let named = |name: &str| set.found.skills.iter().find(|skill| skill.name == name);
+    // A word may end a sentence.
+    let trimmed = word.trim_end_matches(['.', '-', '_', ':']);
+    named(word).or_else(|| named(trimmed)).filter(|skill| is_enabled(config, skill.folder()))
+}
+
+/// The words of a text that follow a dollar sign.
+fn dollar_words(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('$').filter_map(|(at, _)| {
+        let before = text.get(..at)?.chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '$' | '\\' | '_')) {
+            return None;
+        }
+        let rest = text.get(at + 1..)?;
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+        let word = rest.get(..rest.find(|c| !is_part(c)).unwrap_or(rest.len()))?;
+        Some(word).filter(|word| !word.is_empty())
+    })
+}
+
+/// The text of a skill as the model gets it: between marks that it cannot contain, hidden characters
+/// visible.
+fn text(skill: &Skill, body: &str) -> String {
+    let attribute = |text: &str| visible::text(text).replace(['"', '\n', '<', '>'], "_");
+    let shown = visible::text(body).replace("</skill", "<\\/skill");
+    let (name, path) = (attribute(&skill.name), attribute(&skill.path.to_string_lossy()));
+    let mut text = format!("<skill name=\"{name}\" path=\"{path}\">\n");
+    text.extend(shown.chars().take(MAX_TEXT));
+    let omitted = shown.chars().count().saturating_sub(MAX_TEXT);
+    if omitted > 0 {
+        let _ = write!(text, "\n[cut: {omitted} more characters; read them in the file]");
+    }
+    text.push_str("\n</skill>");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_behind_dollar_signs_are_found() {
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(dollar_words(text).collect::<Vec<_>>(), expected, "{text}");
+        };
+        check("$pdf", &["pdf"]);
+        check("Use $pdf-tools, then $x:y.", &["pdf-tools", "x:y."]);
+        check("costs 5$ and a$b or \\$c or $$d", &[]);
+        check("($überblick) $", &["überblick"]);
+    }
+}
