@@ -201,20 +201,23 @@ impl Server {
 /// # Errors
 /// The list cannot be read in time.
 async fn refresh(shared: &Shared, live: &Live) -> Result<(), Error> {
-    // The list that was requested last is in force.
-    let _listing = shared.listing.lock().await;
     let limit = shared.definition.startup_timeout;
-    let catalog = timeout(limit, tools(shared, live)).await.map_err(|_| {
+    let listed = async {
+        // The list that was requested last is in force.
+        let _listing = shared.listing.lock().await;
+        let catalog = tools(shared, live).await?;
+        let State::Ready(before) = shared.state.borrow().clone() else { return Ok(()) };
+        if catalog.tools != before.tools {
+            warn(&catalog);
+            shared.replace_catalog(Arc::new(catalog));
+        }
+        Ok(())
+    };
+    timeout(limit, listed).await.unwrap_or_else(|_| {
         let seconds = limit.as_secs_f64();
         let message = format!("the server did not list its tools within {seconds} s");
-        Error::new(ErrorKind::TimedOut, message)
-    })??;
-    let State::Ready(before) = shared.state.borrow().clone() else { return Ok(()) };
-    if catalog.tools != before.tools {
-        warn(&catalog);
-        shared.replace_catalog(Arc::new(catalog));
-    }
-    Ok(())
+        Err(Error::new(ErrorKind::TimedOut, message))
+    })
 }
 
 /// The tools of all pages.

@@ -2,32 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use config::Config;
-use mcp::{Catalog, Server, State};
+use mcp::Server;
 use protocol::app::AppInfo;
 use tokio::task::JoinSet;
 
-use super::apps::Apps;
+use super::apps::{Apps, KnownTools};
 use crate::error::Error;
 use crate::mcp_servers::McpServers;
 
-/// The tools of servers by name, and what is wrong with the servers that have none.
-type Catalogs = (BTreeMap<String, Arc<Catalog>>, Vec<String>);
+/// Servers by name.
+type Servers = BTreeMap<String, KnownTools>;
 
 impl McpServers {
     /// The apps of a loaded thread as its next turn has them, by id, and what is wrong with its servers.
     /// Waits for those that start; `refetch`: their tools are requested again.
     ///
     /// # Errors
-    /// The thread was unloaded; a file system that does not answer.
+    /// A file system that does not answer.
     pub(crate) async fn apps_of_thread(
         &self,
         thread: &str,
         refetch: bool,
     ) -> Result<(Vec<AppInfo>, Vec<String>), Error> {
-        let config = self.thread_configuration(thread).await?;
+        let Some(config) = self.apps.configuration(thread).await? else {
+            return Ok(Default::default());
+        };
         let servers = || self.servers(thread);
         Ok(list(&config, servers, refetch).await)
     }
@@ -55,36 +56,28 @@ impl McpServers {
         servers: &[Server],
         id: &str,
     ) -> Result<(), Error> {
-        let config = self.thread_configuration(thread).await?;
+        let Some(config) = self.apps.configuration(thread).await? else {
+            return Err(unknown(id, &[]));
+        };
         if !config.features.apps {
             return Err(Error::wrong_state("apps are switched off")
                 .next_step("set `features.apps` to true in the configuration"));
         }
         let apps = Apps::new(&config);
-        let is_ready = |server: &Server| matches!(server.state(), State::Ready(_));
-        let (ready, others): (Vec<Server>, Vec<Server>) =
-            servers.iter().cloned().partition(is_ready);
-        let (mut known, _) = catalogs(ready, false).await;
-        let mut problems = Vec::new();
-        if apps.check(id, &known).is_none() && !others.is_empty() {
-            let (further, failed) = catalogs(others, false).await;
-            known.extend(further);
-            problems = failed;
+        let known =
+            servers.iter().filter_map(|one| Some((one.name().to_owned(), KnownTools::of(one)?)));
+        let (mut known, mut problems): (Servers, _) = (known.collect(), Vec::new());
+        if apps.check(id, &known).is_none() {
+            (known, problems) = list_tools(servers.to_vec(), false).await;
         }
-        apps.check(id, &known).unwrap_or_else(|| {
-            let problems: String = problems.iter().map(|problem| format!("; {problem}")).collect();
-            let message = format!("no MCP server of the thread has the app `{id}`{problems}");
-            Err(Error::not_found(message).next_step("choose one that `app/list` names"))
-        })
+        apps.check(id, &known).unwrap_or_else(|| Err(unknown(id, &problems)))
     }
+}
 
-    /// The configuration that the next turn of a thread has.
-    ///
-    /// # Errors
-    /// The thread was unloaded; a file system that does not answer.
-    pub(super) async fn thread_configuration(&self, thread: &str) -> Result<Arc<Config>, Error> {
-        self.apps.configuration(thread).await?.ok_or_else(Error::unloaded)
-    }
+fn unknown(id: &str, problems: &[String]) -> Error {
+    let problems: String = problems.iter().map(|problem| format!("; {problem}")).collect();
+    let message = format!("no MCP server of the thread has the app `{id}`{problems}");
+    Error::not_found(message).next_step("choose one that `app/list` names")
 }
 
 async fn list(
@@ -95,40 +88,37 @@ async fn list(
     if !config.features.apps {
         return Default::default();
     }
-    let (catalogs, problems) = catalogs(servers(), refetch).await;
-    (Apps::new(config).list(catalogs.values().map(|catalog| &**catalog)), problems)
+    let (known, problems) = list_tools(servers(), refetch).await;
+    (Apps::new(config).list(known.values()), problems)
 }
 
-async fn catalogs(servers: Vec<Server>, refetch: bool) -> Catalogs {
+/// Waits for the servers. Returns their tools, and what is wrong with those that are not ready.
+async fn list_tools(servers: Vec<Server>, refetch: bool) -> (Servers, Vec<String>) {
     let mut listed = JoinSet::new();
     for server in servers {
         listed.spawn(async move {
-            let catalog = if refetch { server.refetch().await } else { server.ready().await };
-            (server.name().to_owned(), catalog)
+            let ready = if refetch { server.refetch().await } else { server.ready().await };
+            (server, ready)
         });
     }
-    let mut catalogs = BTreeMap::new();
-    let mut problems = Vec::new();
-    for (name, catalog) in listed.join_all().await {
-        match catalog {
-            Ok(catalog) => {
-                catalogs.insert(name, catalog);
-            }
-            Err(error) => problems.push(format!("the MCP server `{name}`: {error}")),
+    let (mut known, mut problems) = (Servers::new(), Vec::new());
+    for (server, ready) in listed.join_all().await {
+        let name = server.name().to_owned();
+        if let Err(error) = ready {
+            problems.push(format!("the MCP server `{name}`: {error}"));
+        }
+        if let Some(tools) = KnownTools::of(&server) {
+            known.insert(name, tools);
         }
     }
     problems.sort();
-    (catalogs, problems)
+    (known, problems)
 }
 
 impl Apps<'_> {
     /// Whether the model can be offered an app; `None` when these servers do not have it.
-    fn check(
-        &self,
-        id: &str,
-        catalogs: &BTreeMap<String, Arc<Catalog>>,
-    ) -> Option<Result<(), Error>> {
-        let tools = catalogs.values().flat_map(|catalog| &catalog.tools);
+    fn check(&self, id: &str, servers: &Servers) -> Option<Result<(), Error>> {
+        let tools = servers.values().flat_map(|server| &server.catalog.tools);
         let of_app = tools.filter_map(|tool| {
             let connector = self.connector(tool).filter(|connector| connector.id == id)?;
             Some(self.offers(&connector, tool))

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use config::Config;
-use mcp::{Held, HeldServers, State};
+use mcp::{Held, HeldServers};
 use protocol::AppListUpdated;
 use protocol::app::{AppInfo, AppListUpdatedNotification};
 use serde_json::json;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::apps::Apps;
+use super::apps::{Apps, KnownTools};
 use crate::configurations::{ConfigurationOrigin, Configurations};
 use crate::connection::{ConnectionId, Peer};
 use crate::error::Error;
@@ -57,8 +57,8 @@ struct ThreadApps {
 /// Ends the watching with its owner.
 struct Watch(AbortHandle);
 
-/// The digest of the list that each client has.
-type Sent = HashMap<ConnectionId, [u8; 32]>;
+/// The digest of the list that each client has, if that is not empty.
+type Sent = HashMap<ConnectionId, (Weak<Peer>, [u8; 32])>;
 
 impl Change {
     /// The apps may have changed.
@@ -85,20 +85,23 @@ impl AppUpdates {
 
     /// A thread has this configuration from now on.
     pub(super) fn set(&self, thread: &str, held: &Held, configuration: AppConfiguration) {
-        if !configuration.config.mcp_servers.is_empty() {
-            self.watch.get_or_init(|| {
-                let shared = self.shared.clone();
-                Watch(tokio::spawn(async move { shared.watch().await }).abort_handle())
-            });
+        if configuration.config.mcp_servers.is_empty() {
+            return self.forget(thread);
         }
+        self.watch.get_or_init(|| {
+            let shared = self.shared.clone();
+            Watch(tokio::spawn(async move { shared.watch().await }).abort_handle())
+        });
         let apps = ThreadApps { servers: held.view(), configuration };
         self.shared.lock().insert(thread.to_owned(), apps);
         self.look_again();
     }
 
-    /// A thread is unloaded.
+    /// A thread is unloaded, or has no servers.
     pub(super) fn forget(&self, thread: &str) {
-        self.shared.lock().remove(thread);
+        if self.shared.lock().remove(thread).is_some() {
+            self.look_again();
+        }
     }
 
     /// The apps may have changed.
@@ -106,7 +109,7 @@ impl AppUpdates {
         self.shared.change.look_again();
     }
 
-    /// The configuration that the next turn of a thread has; `None` when it is not loaded.
+    /// The configuration that the next turn of a thread has; `None` when it has no servers.
     ///
     /// # Errors
     /// A file system that does not answer.
@@ -156,20 +159,25 @@ impl Shared {
             // Many threads with many tools take a while.
             tokio::task::yield_now().await;
         }
-        sent.retain(|client, _| by_client.contains_key(client));
+        by_client.retain(|_, (_, list)| !list.is_empty());
+        sent.retain(|client, (peer, _)| {
+            let has_apps = by_client.contains_key(client);
+            if let Some(peer) = peer.upgrade().filter(|_| !has_apps) {
+                peer.notify::<AppListUpdated>(&AppListUpdatedNotification { data: Vec::new() });
+            }
+            has_apps
+        });
         for (id, (peer, list)) in by_client {
             let data: Vec<AppInfo> = list.into_values().take(MAX_SENT).collect();
-            let is_empty = data.is_empty();
             let digest = Sha256::digest(json!(data).to_string()).into();
-            let before = sent.insert(id, digest);
-            let is_same = before.map_or(is_empty, |before| before == digest);
-            if !is_same {
+            let before = sent.insert(id, (Arc::downgrade(&peer), digest));
+            if before.is_none_or(|(_, before)| before != digest) {
                 peer.notify::<AppListUpdated>(&AppListUpdatedNotification { data });
             }
         }
     }
 
-    /// The apps of the servers of a thread that are ready.
+    /// The apps of the servers of a thread, as far as they are known.
     async fn apps(&self, thread: &str, apps: ThreadApps) -> Vec<AppInfo> {
         let ThreadApps { servers, configuration } = apps;
         let in_force = configuration.config.clone();
@@ -185,12 +193,12 @@ impl Shared {
         if !config.features.apps {
             return Vec::new();
         }
-        let ready = servers.servers().into_iter().filter_map(|server| match server.state() {
-            State::Ready(catalog) => Some((server.name().to_owned(), catalog)),
-            _ => None,
-        });
-        let ready: BTreeMap<String, _> = ready.collect();
-        Apps::new(&config).list(ready.values().map(|catalog| &**catalog))
+        let known = servers
+            .servers()
+            .into_iter()
+            .filter_map(|server| Some((server.name().to_owned(), KnownTools::of(&server)?)));
+        let known: BTreeMap<String, KnownTools> = known.collect();
+        Apps::new(&config).list(known.values())
     }
 
     /// The configuration as the files are now; what cannot be used changes nothing.

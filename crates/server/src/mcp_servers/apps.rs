@@ -2,10 +2,11 @@
 //! connector. Which of its tools are offered, and when the user is asked about their calls.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use config::Config;
 use config::table::{App, ToolApproval as Mode};
-use mcp::{Catalog, Tool};
+use mcp::{Catalog, Server, State, Tool};
 use protocol::app::AppInfo;
 use serde_json::Value;
 use session::{Connector, ToolApproval};
@@ -14,6 +15,20 @@ use session::{Connector, ToolApproval};
 const MAX_NAME: usize = 256;
 /// Longest description of an app, in characters.
 const MAX_DESCRIPTION: usize = 1_000;
+
+/// The tools of a server; of one that is down, those that it had.
+pub(super) struct KnownTools {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) is_ready: bool,
+}
+
+impl KnownTools {
+    /// `None` when the server was never ready.
+    pub(super) fn of(server: &Server) -> Option<Self> {
+        let is_ready = matches!(server.state(), State::Ready(_));
+        Some(Self { catalog: server.catalog()?, is_ready })
+    }
+}
 
 /// See the module.
 pub(super) struct Apps<'c>(&'c Config);
@@ -74,15 +89,18 @@ impl<'c> Apps<'c> {
     }
 
     /// The apps of these servers, by id. Of two servers that describe one differently, the first counts.
-    pub(super) fn list<'s>(&self, catalogs: impl Iterator<Item = &'s Catalog>) -> Vec<AppInfo> {
+    pub(super) fn list<'s>(&self, servers: impl Iterator<Item = &'s KnownTools>) -> Vec<AppInfo> {
         let mut apps: BTreeMap<String, AppInfo> = BTreeMap::new();
         let mut unnamed = BTreeSet::new();
-        for tool in catalogs.flat_map(|catalog| &catalog.tools) {
+        let tools = servers
+            .flat_map(|server| server.catalog.tools.iter().map(|tool| (tool, server.is_ready)));
+        for (tool, is_ready) in tools {
             let Some(Connector { id, name }) = self.connector(tool) else { continue };
             let app = apps.entry(id.clone()).or_insert_with(|| {
                 unnamed.insert(id.clone());
                 app_info(id.clone(), self.is_enabled(&id))
             });
+            app.is_accessible |= is_ready;
             if let Some(name) = name.filter(|_| unnamed.remove(&id)) {
                 app.name = name;
             }
@@ -126,7 +144,7 @@ fn meta_text(json: &Value, key: &str, max: usize) -> Option<String> {
     Some(visible::text(text).chars().take(max).collect())
 }
 
-/// An app of a server that is ready. What servers do not say of an app is absent.
+/// An app. What servers do not say of it is absent.
 fn app_info(id: String, is_enabled: bool) -> AppInfo {
     AppInfo {
         name: id.clone(),
@@ -139,8 +157,41 @@ fn app_info(id: String, is_enabled: bool) -> AppInfo {
         app_metadata: None,
         labels: None,
         install_url: None,
-        is_accessible: true,
+        is_accessible: false,
         is_enabled,
         plugin_display_names: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn connector(meta: Value) -> Option<Connector> {
+        let tool = json!({ "name": "t", "_meta": meta });
+        let id = meta_text(&tool, "connector_id", MAX_NAME)?;
+        Some(Connector { id, name: meta_text(&tool, "connector_name", MAX_NAME) })
+    }
+
+    #[test]
+    fn texts_of_servers_are_cut_and_shown() {
+        let long = "é".repeat(10_000);
+        let found = connector(json!({ "connector_id": long, "connector_name": "a\u{202e}" }));
+        let Some(Connector { id, name }) = found else { panic!("it names an app") };
+        assert_eq!((id.chars().count(), name.as_deref()), (MAX_NAME, Some("a\\u{202e}")));
+        for odd in [json!(7), json!(null), json!({ "connector_id": [] }), json!({})] {
+            assert_eq!(connector(odd), None);
+        }
+    }
+
+    #[test]
+    fn the_stricter_mode_counts() {
+        use Mode::{Approve, Auto, Prompt};
+        let modes = [Approve, Auto, Prompt];
+        for (rank, mode) in modes.into_iter().enumerate() {
+            assert_eq!(usize::from(strictness(mode)), rank);
+        }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use testkit::Peer;
 
 use crate::mcp_turns::{Bench, tool};
+use crate::tool_search::search_natively;
 use crate::{calls, says};
 
 /// A tool of an app.
@@ -276,11 +277,7 @@ fn turn(thread: &str, input: &[Value]) -> Value {
 async fn a_mention_loads_the_tools_of_an_app_that_are_deferred() {
     let responses =
         json!([calls("mcp__one__t77", json!({})), says("Done."), says("Done."), says("Done.")]);
-    let mut tools: Vec<Value> =
-        (0..100).map(|number| reads("many", &format!("t{number}"))).collect();
-    tools[77] = reads("mail", "t77");
-    tools[88] = reads("mail", "t88");
-    let bench = Bench::new(responses, &tools).await;
+    let bench = Bench::new(responses, &many_tools()).await;
     bench.configure("[features]\napps = true");
     let server = bench.env.start();
     let (mut peer, thread) = bench.thread(&server, json!({})).await;
@@ -349,4 +346,124 @@ async fn a_mention_of_an_app_that_cannot_be_used_is_refused() {
     // The configuration as it is now counts, before any turn has it.
     let ended = peer.run_turn_with(turn(&thread, &[mention("x", "app://cal")])).await;
     assert_eq!(ended["status"], "completed");
+}
+
+/// 100 tools, of which two belong to the app `mail`.
+fn many_tools() -> Vec<Value> {
+    let mut tools: Vec<Value> =
+        (0..100).map(|number| reads("many", &format!("t{number}"))).collect();
+    tools[77] = reads("mail", "t77");
+    tools[88] = reads("mail", "t88");
+    tools
+}
+
+#[tokio::test]
+async fn a_mention_loads_tools_also_where_the_search_is_the_providers() {
+    let responses = json!([calls("mcp__one__t77", json!({})), says("Done.")]);
+    let bench = Bench::new(responses, &many_tools()).await;
+    search_natively(&bench.env);
+    bench.configure("[features]\napps = true");
+    let server = bench.env.start();
+    let (mut peer, thread) = bench.thread(&server, json!({})).await;
+    let started = turn(&thread, &[mention("Mail", "app://mail")]);
+    assert_eq!(peer.run_turn_with(started).await["status"], "completed");
+    let requests = bench.env.model().requests();
+    let input = requests[0]["input"].as_array().unwrap();
+    let [call, output] = input.last_chunk().unwrap();
+    assert_eq!(
+        (&call["type"], &output["type"]),
+        (&json!("tool_search_call"), &json!("tool_search_output"))
+    );
+    assert_eq!(call["call_id"], output["call_id"]);
+    assert_eq!(output["tools"][1]["name"], "mcp__one__t88");
+    assert_eq!(bench.output(1), "done");
+    assert_eq!(requests[0]["tools"], requests[1]["tools"]);
+}
+
+#[tokio::test]
+async fn a_mention_in_steered_input_loads_tools_for_the_running_turn() {
+    let responses = json!([
+        calls("mcp__one__steps", json!({})),
+        calls("mcp__one__t77", json!({})),
+        says("Done."),
+    ]);
+    let mut tools = many_tools();
+    tools.push(reads("many", "steps"));
+    let bench = Bench::new(responses, &tools).await;
+    bench.configure("[features]\napps = true");
+    let server = bench.env.start();
+    let (mut peer, thread) = bench.thread(&server, json!({})).await;
+    let running = peer.start_turn(&thread, "Go.").await;
+    peer.expect("item/mcpToolCall/progress").await;
+    let mut steer = turn(&thread, &[mention("Mail", "app://mail")]);
+    steer["expectedTurnId"] = running.as_str().into();
+    peer.call("turn/steer", steer).await;
+    bench.write("tools.go", &[]);
+    assert_eq!(peer.turn_end(&running).await["status"], "completed");
+    assert_eq!(bench.output(2), "done");
+    let offered = bench.offered().await;
+    let last = &offered[1][offered[1].len() - 2..];
+    assert_eq!(last, ["mcp__one__t77", "mcp__one__t88"]);
+    assert_eq!(offered[1][..offered[0].len()], offered[0]);
+}
+
+#[tokio::test]
+async fn the_apps_of_a_server_that_is_down_are_not_accessible() {
+    let responses = json!([calls("mcp__one__crash", json!({})), says("Done."), says("Done.")]);
+    let bench = Bench::new(responses, &[reads("mail", "crash")]).await;
+    bench.configure("[features]\napps = true");
+    let server = bench.env.start();
+    let (mut peer, thread) = bench.thread(&server, json!({})).await;
+    let accessible = async |peer: &mut Peer| {
+        let updated = peer.expect("app/list/updated").await;
+        assert_eq!(updated["data"][0]["id"], "mail", "{updated}");
+        updated["data"][0]["isAccessible"].clone()
+    };
+    assert_eq!(accessible(&mut peer).await, true);
+    std::fs::remove_file(bench.env.root().join("server.sh")).unwrap();
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(accessible(&mut peer).await, false);
+    let listed = peer.call("app/list", json!({ "threadId": thread })).await;
+    assert_eq!(listed["data"][0]["isAccessible"], false, "{listed}");
+    let warned =
+        |warning: &Value| warning["message"].as_str().unwrap().contains("MCP server `one`");
+    peer.expect_where("warning", warned).await;
+    // Its tools stay, so the app can still be mentioned.
+    let started = turn(&thread, &[mention("Mail", "app://mail")]);
+    assert_eq!(peer.run_turn_with(started).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_administrator_can_switch_apps_off() {
+    let bench = Bench::new(json!([says("Done.")]), &[reads("mail", "read")]).await;
+    bench.configure("[features]\napps = true\n[apps.mail]\nenabled = false");
+    std::fs::create_dir_all(bench.env.system_dir()).unwrap();
+    let requirements = bench.env.system_dir().join("requirements.toml");
+    std::fs::write(requirements, "[features]\napps = false\n").unwrap();
+    let server = bench.env.start();
+    let (mut peer, thread) = bench.thread(&server, json!({})).await;
+    assert_eq!(apps(&mut peer, json!({ "threadId": thread })).await, []);
+    let refused = turn(&thread, &[mention("Mail", "app://mail")]);
+    let refused = peer.refused("turn/start", refused).await;
+    assert!(refused.message.contains("apps are switched off"), "{}", refused.message);
+    // Without apps, connectors mean nothing.
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(tools_of_server(&bench).await, [["read"]]);
+}
+
+#[tokio::test]
+async fn a_client_is_notified_that_its_apps_are_gone_with_their_server() {
+    let bench = Bench::new(json!([says("Done.")]), &[reads("mail", "read")]).await;
+    bench.configure("[features]\napps = true");
+    let server = bench.env.start();
+    let (mut peer, thread) = bench.thread(&server, json!({})).await;
+    assert_eq!(enablement(&peer.expect("app/list/updated").await), list(&[("mail", true)]));
+    let text = std::fs::read_to_string(bench.env.home().join("config.toml")).unwrap();
+    bench.env.write_config(text.split("\n[mcp_servers").next().unwrap());
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(enablement(&peer.expect("app/list/updated").await), []);
+    assert_eq!(apps(&mut peer, json!({ "threadId": thread })).await, []);
+    let refused = turn(&thread, &[mention("Mail", "app://mail")]);
+    let refused = peer.refused("turn/start", refused).await;
+    assert!(refused.message.contains("has the app `mail`; choose one"), "{}", refused.message);
 }

@@ -34,7 +34,7 @@ async fn connect(server: &testkit::TestServer) -> Peer {
 }
 
 /// Gives the thread's model `native` searches.
-fn search_natively(env: &TestEnvironment) {
+pub(crate) fn search_natively(env: &TestEnvironment) {
     let catalog = json!([{ "id": "gpt-5", "tool_search": "native" }]);
     std::fs::write(env.home().join("models.json"), catalog.to_string()).unwrap();
     let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
