@@ -140,3 +140,19 @@ fn a_request_that_has_no_form_is_refused() {
     let Err(refused) = read("item/tool/call", "{}", |_| None) else { panic!("asked") };
     assert_eq!(refused.answer.unwrap_err().message, "Method not found: item/tool/call");
 }
+
+#[test]
+fn the_agent_asks_for_the_call_of_a_tool_and_a_server_for_itself() {
+    let check = |meta: Value, expect: &str| {
+        let schema = json!({ "type": "object", "properties": {} });
+        let params = json!({
+            "threadId": "t", "serverName": "files", "mode": "form", "message": "Allow it?",
+            "requestedSchema": schema, "_meta": meta,
+        });
+        let (_, form) = asked("mcpServer/elicitation/request", params);
+        assert_eq!(form["message"], format!("{expect}\n\nAllow it?"));
+    };
+    check(json!({ "agentd/toolCall": { "tool": "read" } }), "The agent wants to call a tool.");
+    check(json!({ "other": 1 }), "The MCP server files asks:");
+    check(Value::Null, "The MCP server files asks:");
+}

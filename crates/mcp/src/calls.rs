@@ -249,4 +249,38 @@ mod tests {
         assert_eq!(ended.map_err(|error| error.kind), Err(ErrorKind::TimedOut));
         assert_eq!(begun.elapsed(), 103 * second);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_ends_with_the_last_request_that_it_may_belong_to() {
+        let calls = Calls::default();
+        let call = |holder: &str| ActiveCall::new(Some(holder.to_owned()), None, None);
+        let (other, first, second) = (call("b"), call("a"), call("a"));
+        let id = |number| RequestId::Number(number);
+        let token = |number| ProgressToken(id(number));
+        let _registered = [(&other, 1), (&first, 2), (&second, 3)]
+            .map(|(call, number)| calls.register(call, id(number), token(number)));
+        let (open, closed) = watch::channel(false);
+        let origin = |number: Option<i64>| Origin {
+            calls: calls.asked_by(number.map(id).as_ref()),
+            closed: closed.clone(),
+        };
+        // Without an origin, the newest request counts, and those of its holder.
+        let asked = origin(None);
+        assert!(Arc::ptr_eq(&asked.calls[0], &second) && asked.calls.len() == 2);
+        let named = origin(Some(1));
+        assert!(Arc::ptr_eq(&named.calls[0], &other) && named.calls.len() == 1);
+        let is_over = async |origin: Origin| {
+            // tidy: sleep the clock is paused: it passes at once
+            tokio::time::timeout(Duration::from_secs(9), origin.ended()).await.is_ok()
+        };
+        drop(second.end_on_drop());
+        assert!(!is_over(asked.clone()).await);
+        drop(first.end_on_drop());
+        assert!(is_over(asked).await && !is_over(named.clone()).await);
+        // One that belongs to no request ends with the connection.
+        let none = Origin { calls: Vec::new(), closed: closed.clone() };
+        assert!(!is_over(none.clone()).await);
+        open.send_replace(true);
+        assert!(is_over(none).await && is_over(named).await);
+    }
 }

@@ -24,7 +24,7 @@ const MAX_NAMED: usize = 5;
 /// The tools that a server offers and the configuration lets through, in the server's order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalog {
-    /// Grows with each start of the server and each change of its list.
+    /// Grows with each start of a server and each change of a list; no two lists have the same.
     pub generation: u64,
     pub tools: Vec<Arc<Tool>>,
     /// What was left out.

@@ -27,6 +27,8 @@ use crate::stdio::EndReason;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
 
+/// The last generation of a list of tools.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// How long a call waits for a changed list of tools.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -91,7 +93,6 @@ pub(crate) struct Shared {
     known: Mutex<Option<Arc<Catalog>>>,
     /// When a failed server is started again by itself.
     next_start: Mutex<Option<Instant>>,
-    generation: AtomicU64,
     /// Changes of the list of tools that the server has reported, and those that were listed since.
     tool_changes: AtomicU64,
     listed_changes: watch::Sender<u64>,
@@ -153,7 +154,6 @@ impl Server {
             holders: Mutex::default(),
             known: Mutex::default(),
             next_start: Mutex::default(),
-            generation: AtomicU64::new(0),
             tool_changes: AtomicU64::new(0),
             listed_changes: watch::Sender::new(0),
             questions: Questions::default(),
@@ -355,9 +355,9 @@ impl Shared {
         let _ = timeout(LIST_TIMEOUT, up_to_date).await;
     }
 
-    /// A generation that no list of this server had.
+    /// A generation that no list of any server had: one server can take the place of another.
     pub(crate) fn next_generation(&self) -> u64 {
-        self.generation.fetch_add(1, Ordering::Relaxed) + 1
+        GENERATION.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(crate) fn holders(&self) -> Vec<String> {

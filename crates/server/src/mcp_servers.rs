@@ -292,6 +292,22 @@ impl ThreadServers {
         self.held.servers()
     }
 
+    /// The server that calls of the turn reach under this name.
+    ///
+    /// # Errors
+    /// There is none any longer, or one that is defined otherwise; the text is for the model.
+    pub(crate) fn of_turn(&self, name: &str) -> Result<Server, String> {
+        let held = self.held.servers();
+        match held.into_iter().find(|server| server.name() == name) {
+            None => Err(format!("the MCP server `{name}` is no longer configured for the thread")),
+            Some(server) if self.offered.is_bound_to(&server) => Ok(server),
+            Some(_) => Err(format!(
+                "the configuration of the MCP server `{name}` has changed since the turn began; the next turn \
+                 can call its tools"
+            )),
+        }
+    }
+
     /// The tools of the servers as they are known now, if they are others than before.
     pub(crate) fn refreshed_tools(&mut self, config: &Arc<Config>) -> Option<Arc<[ServerTool]>> {
         self.offered.refreshed(&self.held.servers(), config)

@@ -26,6 +26,8 @@ pub(crate) struct Offered {
     /// What the tools were made of.
     made_of: Option<MadeOf>,
     tools: Arc<[ServerTool]>,
+    /// The servers that the turn can call.
+    servers: Vec<mcp::Server>,
     /// Where a tool stands since it was first offered: those that come later follow.
     places: BTreeMap<String, usize>,
 }
@@ -44,6 +46,7 @@ impl Offered {
         servers: &[mcp::Server],
         config: &Arc<Config>,
     ) -> Option<Arc<[ServerTool]>> {
+        self.servers = servers.to_vec();
         let known =
             servers.iter().filter_map(|server| Some((server.name().to_owned(), server.catalog()?)));
         let known: BTreeMap<String, Arc<Catalog>> = known.collect();
@@ -68,6 +71,12 @@ impl Offered {
         let is_changed = *self.tools != *tools;
         self.tools = tools.into();
         is_changed.then(|| self.tools.clone())
+    }
+
+    /// Whether a server is defined as it was when the tools were offered: another one under its name may be
+    /// trusted less.
+    pub(super) fn is_bound_to(&self, server: &mcp::Server) -> bool {
+        self.servers.iter().any(|bound| bound.definition() == server.definition())
     }
 }
 

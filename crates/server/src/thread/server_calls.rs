@@ -28,21 +28,20 @@ impl ServerCalls {
         Self { thread, sender, running: HashMap::new() }
     }
 
-    /// Calls the tool that was offered. `servers` are those of the thread.
+    /// Calls the tool that was offered. `server` is the one that offered it, or why it cannot be called.
     pub(super) fn start(
         &mut self,
         request: u64,
         (turn, call): (&str, ServerCall),
-        servers: Vec<mcp::Server>,
+        server: Result<mcp::Server, String>,
         images: AnswerImages,
     ) {
         self.running.retain(|_, cancel| !cancel.is_closed());
         let (cancel, cancelled) = oneshot::channel();
         self.running.insert(request, cancel);
         let (sender, holder, turn) = (self.sender.clone(), self.thread.clone(), turn.to_owned());
-        let found = servers.into_iter().find(|server| server.name() == call.target.server);
         // From now on: a server that the configuration has no longer finishes its calls.
-        let in_use = found.as_ref().map(mcp::Server::in_use);
+        let in_use = server.as_ref().ok().map(mcp::Server::in_use);
         tokio::spawn(async move {
             let _in_use = in_use;
             let (progress, reports) = mcp::reports();
@@ -56,7 +55,7 @@ impl ServerCalls {
                 meta: None,
                 progress: Some(progress),
             };
-            let work = panics::catch(outcome(&call.target.server, found, wanted, images));
+            let work = panics::catch(outcome(server, wanted, images));
             let answered = tokio::select! {
                 answered = reported(request, work, reports, &sender) => answered,
                 // The turn has ended.
@@ -131,34 +130,38 @@ fn arguments<T: DeserializeOwned>(json: &str) -> Option<T> {
 }
 
 async fn outcome(
-    server: &str,
-    found: Option<mcp::Server>,
+    server: Result<mcp::Server, String>,
     call: Call,
     images: AnswerImages,
 ) -> ServerOutcome {
-    let failed = |error: mcp::Error| ToolError::new(format!("MCP server `{server}`: {error}"));
-    let found = found.ok_or_else(|| {
-        ToolError::new(format!("the MCP server `{server}` is no longer configured for the thread"))
-    })?;
-    running(&found).await?;
-    let result = found.call(call).await.map_err(failed)?;
+    let server = server.map_err(ToolError::new)?;
+    running(&server).await?;
+    let result = server
+        .call(call)
+        .await
+        .map_err(|error| ToolError::new(format!("MCP server `{}`: {error}", server.name())))?;
     let (answer, content) = read(result);
     Ok(ServerAnswer { content: images.prepared(content).await, ..answer })
 }
 
 /// Waits for a server that is on its way back; one that has failed is started.
 async fn running(server: &mcp::Server) -> Result<(), ToolError> {
-    let limit = server.definition().tool_timeout;
+    let (name, limit) = (server.name(), server.definition().tool_timeout);
     let why = match tokio::time::timeout(limit, server.ready()).await {
         Ok(Ok(_)) => return Ok(()),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("it was not ready within {} s (`tool_timeout_sec`)", limit.as_secs()),
+        Ok(Err(error)) => error,
+        Err(_) => {
+            return Err(ToolError::new(format!(
+                "the MCP server `{name}` is still starting after {} s (`tool_timeout_sec`); call it again \
+                 later",
+                limit.as_secs()
+            )));
+        }
     };
     let next = match server.next_start() {
         Some(pause) => format!("in {} s, or with the next call", pause.as_secs_f64().ceil()),
         None => "with the next call".to_owned(),
     };
-    let name = server.name();
     Err(ToolError::new(format!(
         "the MCP server `{name}` is not running: {why}; it is started again {next}"
     )))

@@ -31,6 +31,8 @@ async fn a_server_that_is_down_keeps_its_tools() {
     let turn = peer.start_turn(&thread, "Go.").await;
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
     status(&mut peer, "one", "failed").await;
+    // A wish for it changes nothing about that.
+    peer.call("config/mcpServer/reload", json!({})).await;
     // The call tries to start it, and says what keeps it from running.
     let turn = peer.start_turn(&thread, "Go on.").await;
     let item = peer.expect_where("item/completed", |item| item["item"]["tool"] == "read").await;
@@ -57,8 +59,10 @@ async fn a_reload_starts_changes_and_ends_servers_at_once() {
     let responses = json!([
         calls("mcp__one__steps", json!({})),
         calls("mcp__two__read", json!({})),
+        calls("mcp__one__read", json!({})),
         says("One."),
         calls("mcp__two__read", json!({})),
+        calls("mcp__one__read", json!({})),
         says("Two."),
     ]);
     let bench = Bench::new(responses, &[reads("read"), reads("steps")]).await;
@@ -93,10 +97,12 @@ async fn a_reload_starts_changes_and_ends_servers_at_once() {
         bench.output(2).as_str().unwrap().contains("there is no tool"),
         "a turn keeps its tools"
     );
-    let (before, added) = offered[3].split_at(offered[0].len());
+    // Nor is it given those of a server that is defined otherwise by now.
+    assert!(bench.output(3).as_str().unwrap().contains("has changed since the turn began"));
+    let (before, added) = offered[4].split_at(offered[0].len());
     assert_eq!(before, &*offered[0]);
     assert_eq!(added, ["mcp__two__read", "mcp__two__steps"]);
-    assert_eq!(bench.output(4), "done");
+    assert_eq!((bench.output(5), bench.output(6)), (json!("done"), json!("done")));
     // A removed one ends without a turn.
     let remove = write("mcp_servers.two", Value::Null);
     assert_eq!(peer.call("config/value/write", remove).await["status"], "ok");

@@ -94,7 +94,8 @@ impl Actor {
             }
             Effect::CallServer { request, turn, call } => {
                 let images = self.tools.answer_images(self.tool_context());
-                self.server_calls.start(request, (&turn, *call), self.mcp.servers(), images);
+                let server = self.mcp.of_turn(&call.target.server);
+                self.server_calls.start(request, (&turn, *call), server, images);
             }
             Effect::CancelServerCall { request } => self.server_calls.cancel(request),
             Effect::CancelAgents { request } => self.agents.cancel(request),
