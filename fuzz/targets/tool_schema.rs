@@ -12,7 +12,9 @@ fuzz_target!(|text: &str| {
         Ok(repaired) => {
             assert_eq!(repaired["type"], "object");
             assert!(repaired["properties"].is_object());
-            for refused in ["anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref", "$schema", "$id"] {
+            for refused in
+                ["anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref", "$schema", "$id"]
+            {
                 assert!(repaired.get(refused).is_none(), "`{refused}`");
             }
             assert!(repaired.to_string().len() <= MAX_BYTES);

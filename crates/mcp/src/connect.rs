@@ -15,15 +15,17 @@ use rmcp::transport::streamable_http_client::{
 
 use crate::auth;
 use crate::definition::{self, HttpServer};
+use crate::end_reason::EndReason;
 use crate::eras::{Era, Eras};
 use crate::error::{Error, ErrorKind};
 use crate::handler::Handler;
 use crate::http::Http;
-use crate::inbound::{Inbound, Intake};
+use crate::inbound::Inbound;
+use crate::intake::Intake;
 use crate::port::Launcher;
 use crate::probe::{self, LateDiscovery, Probed};
 use crate::server::{Live, Shared};
-use crate::stdio::{EndReason, MAX_MESSAGE, StdioTransport};
+use crate::stdio::{MAX_MESSAGE, StdioTransport};
 
 /// What connections are made with.
 pub(crate) struct Connector {

@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use url::Url;
 
 use crate::error::{chain, quoted};
-use crate::inbound::Intake;
+use crate::intake::Intake;
 use answers::whole_body;
 
 /// Redirects that are followed for one request.

@@ -8,24 +8,17 @@ mod pattern;
 mod references;
 mod union;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use keywords::Keywords;
-use references::References;
+use references::{DEFINITIONS, Object, References};
 
-/// Schemas within each other; deeper ones allow anything.
-pub const MAX_DEPTH: usize = 20;
 /// Bytes of the result as JSON: each request to the model has it.
 pub const MAX_BYTES: usize = 64 << 10;
-
-/// An object of JSON.
-type Object = Map<String, Value>;
 
 /// Members of the top that hosted APIs refuse there.
 const REFUSED_AT_TOP: [&str; 8] =
     ["anyOf", "oneOf", "allOf", "not", "enum", "const", "unevaluatedProperties", "$ref"];
-/// The members that hold definitions.
-const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// The schema for models of arguments that `schema` describes.
 ///

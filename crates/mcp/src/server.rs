@@ -20,10 +20,10 @@ use tokio::time::{Instant, timeout};
 use crate::calls::Calls;
 use crate::catalog::{Catalog, Digest};
 use crate::definition::Definition;
+use crate::end_reason::EndReason;
 use crate::error::Error;
 use crate::port::Audience;
 use crate::reports::ReportSender;
-use crate::stdio::EndReason;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
 

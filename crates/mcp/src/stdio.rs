@@ -6,7 +6,7 @@ mod lines;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::encode::encoded;
+use crate::end_reason::EndReason;
 use crate::error::quoted;
-use crate::inbound::Intake;
+use crate::intake::Intake;
 use crate::port::{Child, ChildControl, Output};
 use crate::results;
 use lines::{Line, Lines};
@@ -41,25 +42,10 @@ const SKIP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a program that closed its streams has to end.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Why a connection ended, for the message to the user. Shared with the transport.
-#[derive(Clone, Default)]
-pub(crate) struct EndReason(Arc<Mutex<Option<String>>>);
-
-impl EndReason {
-    /// Keeps the first reason.
-    fn set(&self, reason: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
-    }
-
-    /// Keeps how the program ended, if it ends soon.
-    async fn set_from(&self, control: &dyn ChildControl) {
-        if let Ok(how) = tokio::time::timeout(END_TIMEOUT, control.ended()).await {
-            self.set(format!("the program {how}"));
-        }
-    }
-
-    pub(crate) fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+/// Keeps how a program ended, if it ends soon.
+async fn keep_end(end: &EndReason, control: &dyn ChildControl) {
+    if let Ok(how) = tokio::time::timeout(END_TIMEOUT, control.ended()).await {
+        end.set(format!("the program {how}"));
     }
 }
 
@@ -121,7 +107,7 @@ impl StdioTransport {
                 self.output = None;
             }
             if self.is_over {
-                self.end.set_from(&*self.control).await;
+                keep_end(&self.end, &*self.control).await;
             }
             let output = self.output.as_mut()?;
             let received = match self.skip_deadline {
@@ -240,7 +226,7 @@ impl Transport<RoleClient> for StdioTransport {
             match tokio::time::timeout(WRITE_TIMEOUT, write).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => {
-                    end.set_from(&*control).await;
+                    keep_end(&end, &*control).await;
                     Err(error)
                 }
                 Err(_) => {

@@ -20,7 +20,7 @@ use sse_stream::{Sse, SseStream};
 use crate::error::quoted;
 use crate::http::limit::EventLimit;
 use crate::http::{Failure, HttpError, JSON};
-use crate::inbound::Intake;
+use crate::intake::Intake;
 use crate::results;
 
 /// Longest text of an answer in a message.

@@ -13,10 +13,12 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::calls::ActiveCall;
 use crate::definition::{Definition, Transport as Unused};
+use crate::end_reason::EndReason;
+use crate::intake::MAX_REQUESTS;
 use crate::port::{Answer, Audience, BoxFuture, Child, ChildControl, Elicitation, Output};
 use crate::reports::reports;
 use crate::server::{Server, State};
-use crate::stdio::{EndReason, StdioTransport};
+use crate::stdio::StdioTransport;
 
 /// A program that reads nothing.
 struct Deaf;

@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use super::pattern::is_plausible;
-use super::references::{References, Target, is_name};
-use super::{MAX_DEPTH, Object};
+use super::references::{Object, References, Target, is_name};
 
+/// Schemas within each other; deeper ones allow anything.
+pub(super) const MAX_DEPTH: usize = 20;
 /// Parts that are written in the place of a reference: these could multiply without end.
 const MAX_INLINED: usize = 500;
 /// Names of properties that a description lists.

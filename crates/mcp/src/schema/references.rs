@@ -3,9 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{DEFINITIONS, Object};
+/// An object of JSON.
+pub(super) type Object = Map<String, Value>;
+
+/// The members that hold definitions.
+pub(super) const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// The pointer to the schema itself.
 pub(super) const TOP: &str = "#";

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::keywords::MAX_DEPTH;
 use super::*;
 
 /// What hosted APIs demand of a function's parameters beside the form of JSON Schema itself.

@@ -4,8 +4,7 @@
 use serde_json::{Value, json};
 
 use super::keywords::{allows_objects, names};
-use super::references::{References, TOP, Target};
-use super::{DEFINITIONS, Object};
+use super::references::{DEFINITIONS, Object, References, TOP, Target};
 
 /// Unions within each other at the top; deeper ones allow any object.
 const MAX_DEPTH: usize = 8;
