@@ -8,15 +8,16 @@ use serde_json::{Map, Value, json};
 use crate::error::quoted;
 
 /// What an answer has that is worth a look.
-const CONTENT: &[u8] = b"\"content\"";
+const CONTENT: &str = "\"content\"";
 
 /// A message whose result has parts that cannot be read, with a text in place of each; `None` for every
 /// other message.
 pub(crate) fn mended(message: &[u8]) -> Option<Vec<u8>> {
-    if !message.windows(CONTENT.len()).any(|part| part == CONTENT) {
+    let message = std::str::from_utf8(message).ok()?;
+    if !message.contains(CONTENT) {
         return None;
     }
-    let mut message: Value = serde_json::from_slice(message).ok()?;
+    let mut message: Value = serde_json::from_str(message).ok()?;
     let result = message.get_mut("result")?.as_object_mut()?;
     if !mend(result) {
         return None;
@@ -39,7 +40,7 @@ fn mend(result: &mut Map<String, Value>) -> bool {
             }
         }
     }
-    if problem_of_result(&Value::Object(result.clone())).is_some() {
+    if problem_of_members(result).is_some() {
         // With it, the message would be taken for one that has nothing else.
         is_mended |= result.remove("resultType").is_some();
     }
@@ -51,6 +52,10 @@ pub(crate) fn problem_of_result(result: &Value) -> Option<String> {
     let Some(result) = result.as_object() else {
         return Some(format!("it is {}, not an object", kind(result)));
     };
+    problem_of_members(result)
+}
+
+fn problem_of_members(result: &Map<String, Value>) -> Option<String> {
     let wrong = |member: &str, expected: &str, fits: fn(&Value) -> bool| {
         let value = result.get(member).filter(|value| !value.is_null() && !fits(value))?;
         Some(format!("`{member}` is {}, not {expected}", kind(value)))

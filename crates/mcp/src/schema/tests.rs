@@ -405,7 +405,7 @@ proptest! {
         match for_model(&schema) {
             Ok(repaired) => {
                 check_top(&repaired);
-                prop_assert_eq!(for_model(&repaired), Ok(repaired.clone()));
+                prop_assert_eq!(for_model(&repaired), Ok(repaired));
             }
             Err(reason) => prop_assert!(!reason.is_empty()),
         }
