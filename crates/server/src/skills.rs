@@ -13,8 +13,10 @@ use config::Config;
 use files::Pool;
 use protocol::SkillsChanged;
 use protocol::common::Empty;
+use protocol::skills::SkillsListEntry;
 use skills::{Found, Root, SKILL_FILE, Scope, Skill};
 
+use crate::config_source::Loaded;
 use crate::connections::Connections;
 use crate::error::Error;
 use crate::options::Options;
@@ -37,6 +39,8 @@ pub(crate) struct Skills {
     /// Begins with the first look.
     watch: OnceLock<Arc<SkillWatch>>,
     kept: Mutex<HashMap<Vec<Root>, Arc<SkillSet>>>,
+    /// What lists of working folders were made from.
+    listed: Mutex<HashMap<PathBuf, Arc<Listed>>>,
     /// The roots that clients added, by working folder.
     extra: Mutex<HashMap<PathBuf, Vec<PathBuf>>>,
 }
@@ -49,14 +53,22 @@ pub(crate) struct SkillSet {
     generation: Option<u64>,
 }
 
+/// An entry of a list, with what it was made from.
+pub(crate) struct Listed {
+    pub(crate) loaded: Loaded,
+    pub(crate) set: Arc<SkillSet>,
+    pub(crate) entry: SkillsListEntry,
+}
+
 impl Skills {
     pub(crate) fn shared(
         options: Arc<Options>,
         files: Pool,
         connections: Arc<Connections>,
     ) -> Arc<Self> {
-        let (watch, kept, extra) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Arc::new(Self { options, files, connections, watch, kept, extra })
+        let (watch, kept) = (OnceLock::new(), Mutex::default());
+        let (listed, extra) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { options, files, connections, watch, kept, listed, extra })
     }
 
     /// The skills for work in `cwd`, with this configuration of the folder. Switched-off ones are among
@@ -105,6 +117,23 @@ impl Skills {
             extra.clear();
         }
         extra.insert(cwd.to_owned(), roots);
+    }
+
+    /// The last list of a working folder; it may be out of date.
+    pub(crate) fn listed(&self, cwd: &Path) -> Option<Arc<Listed>> {
+        self.lists().get(cwd).cloned()
+    }
+
+    pub(crate) fn keep_list(&self, cwd: PathBuf, listed: Listed) {
+        let mut lists = self.lists();
+        if lists.len() >= MAX_KEPT {
+            lists.clear();
+        }
+        lists.insert(cwd, Arc::new(listed));
+    }
+
+    fn lists(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Listed>>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Informs every client that lists of skills have changed.
@@ -163,16 +192,35 @@ impl SkillSet {
     /// The skills that are not switched off.
     pub(crate) fn enabled<'s>(
         &'s self,
-        config: &'s Config,
+        switches: &'s Switches,
     ) -> impl Iterator<Item = &'s Skill> + Clone {
-        self.found.skills.iter().filter(|skill| is_enabled(config, skill.folder()))
+        self.found.skills.iter().filter(|skill| switches.is_on(skill.folder()))
     }
 }
 
-/// Whether the configuration leaves a skill on. Of two entries about it, the last one counts.
-pub(crate) fn is_enabled(config: &Config, folder: &Path) -> bool {
-    let is_about = |path: &Path| path == folder || path == folder.join(SKILL_FILE);
-    let mut entries = config.skills.config.iter().rev();
-    let entry = entries.find(|entry| entry.path.as_deref().is_some_and(is_about));
-    entry.and_then(|entry| entry.enabled).unwrap_or(true)
+/// Which skills the configuration switches off and on, by folder.
+pub(crate) struct Switches(HashMap<PathBuf, bool>);
+
+impl Switches {
+    /// Of two entries about a skill, the last one counts.
+    pub(crate) fn new(config: &Config) -> Self {
+        let entries = config.skills.config.iter().filter_map(|entry| {
+            let (path, enabled) = (entry.path.as_deref()?, entry.enabled?);
+            Some((skill_folder(path).to_owned(), enabled))
+        });
+        Self(entries.collect())
+    }
+
+    /// Whether the skill of this folder is not switched off.
+    pub(crate) fn is_on(&self, folder: &Path) -> bool {
+        self.0.is_empty() || self.0.get(folder).copied().unwrap_or(true)
+    }
+}
+
+/// The folder of a skill that is named by its folder or its `SKILL.md`.
+pub(crate) fn skill_folder(path: &Path) -> &Path {
+    match path.file_name() {
+        Some(name) if name == SKILL_FILE => path.parent().unwrap_or(path),
+        _ => path,
+    }
 }

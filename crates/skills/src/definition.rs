@@ -61,7 +61,9 @@ pub(crate) fn read(folder: &Path) -> Definition {
     let path = folder.join(DEFINITION_FILE);
     let mut definition = Definition::default();
     let mut faults = Vec::new();
-    match files::read(&path, MAX_BYTES) {
+    // Not a link: it could lead to a file of another owner.
+    let read = files::open_without_links(&path).and_then(|file| file.read(&path, MAX_BYTES));
+    match read {
         Ok(bytes) => match serde_json::from_slice::<Value>(&bytes) {
             Ok(value) => definition.take(&value, folder, &mut faults),
             Err(error) => {

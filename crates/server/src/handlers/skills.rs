@@ -1,6 +1,7 @@
 //! Lists of skills, and switching single ones on and off (specification: Skill entry).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use config::LayerName;
 use protocol::config::{ConfigEdit, MergeStrategy};
@@ -19,7 +20,7 @@ use crate::connection::Caller;
 use crate::error::{ConfigWriteFault, Error, ErrorKind};
 use crate::folders::{self, absolute};
 use crate::server::Server;
-use crate::skills::{SkillSet, is_enabled};
+use crate::skills::{Listed, SkillSet, Switches, skill_folder};
 
 /// Folders of a request, and added roots of a folder.
 const MAX_FOLDERS: usize = 100;
@@ -90,30 +91,50 @@ impl SkillsMethods<Caller> for Server {
         }
         self.services.skills.announce_change();
         let config = self.services.configurations.own()?.resolved.config;
-        Ok(SkillsConfigWriteResponse { effective_enabled: is_enabled(&config, &folder) })
+        Ok(SkillsConfigWriteResponse { effective_enabled: Switches::new(&config).is_on(&folder) })
     }
 }
 
 impl Server {
     async fn skills_of(&self, cwd: &str, reload: bool) -> Result<SkillsListEntry, Error> {
         let services = &self.services;
-        let folder = folders::existing_cwd(&services.files, cwd).await?;
-        let config = services.configurations.in_folder(&folder, None).await?.resolved.config;
-        let set = services.skills.in_folder(&folder, &config, reload).await?;
-        Ok(SkillsListEntry {
+        let folder = absolute("cwds", cwd)?;
+        if !reload && let Some(entry) = self.kept_skills(&folder).await? {
+            return Ok(entry);
+        }
+        let folder = folders::check_cwd(&services.files, folder).await?;
+        let loaded = services.configurations.in_folder(&folder, None).await?;
+        let config = &loaded.resolved.config;
+        let set = services.skills.in_folder(&folder, config, reload).await?;
+        let entry = SkillsListEntry {
             cwd: cwd.to_owned(),
-            skills: wire_skills(&set, &config),
+            skills: wire_skills(&set, config),
             errors: set.found.problems.iter().map(wire_problem).collect(),
-        })
+        };
+        services.skills.keep_list(folder, Listed { loaded, set, entry: entry.clone() });
+        Ok(entry)
+    }
+
+    /// The last list of a folder, unless its configuration or its skills have changed.
+    async fn kept_skills(&self, folder: &Path) -> Result<Option<SkillsListEntry>, Error> {
+        let services = &self.services;
+        let Some(listed) = services.skills.listed(folder) else { return Ok(None) };
+        let source = services.configurations.source().clone();
+        let (of, place) = (listed.clone(), folder.to_owned());
+        let is_current = services.files.run(folder, move || {
+            place.is_dir() && !source.changed(&of.loaded.files, of.loaded.generation)
+        });
+        if !is_current.await? {
+            return Ok(None);
+        }
+        let set = services.skills.in_folder(folder, &listed.loaded.resolved.config, false).await?;
+        Ok(Arc::ptr_eq(&set, &listed.set).then(|| listed.entry.clone()))
     }
 
     /// The folder of a skill that a client names by the path of its folder or its `SKILL.md`.
     async fn skill_folder_at(&self, path: &str) -> Result<PathBuf, Error> {
         let path = absolute("path", path)?;
-        let folder = match path.file_name() {
-            Some(name) if name == SKILL_FILE => path.parent().unwrap_or(&path).to_owned(),
-            _ => path,
-        };
+        let folder = skill_folder(&path).to_owned();
         let file = folder.join(SKILL_FILE);
         if self.services.files.run(&folder, move || file.is_file()).await? {
             return Ok(folder);
@@ -153,7 +174,7 @@ impl Server {
         };
         let is_about = |entry: &Value| {
             let path = entry["path"].as_str().map(Path::new);
-            path.is_some_and(|path| path == folder || path == folder.join(SKILL_FILE))
+            path.is_some_and(|path| skill_folder(path) == folder)
         };
         entries.retain(|entry| !is_about(entry));
         entries.push(json!({ "path": folder, "enabled": enabled }));
@@ -171,10 +192,11 @@ fn is_conflict(error: &Error) -> bool {
 }
 
 fn wire_skills(set: &SkillSet, config: &config::Config) -> Vec<SkillMetadata> {
-    set.found.skills.iter().map(|skill| wire_skill(skill, config)).collect()
+    let switches = Switches::new(config);
+    set.found.skills.iter().map(|skill| wire_skill(skill, &switches)).collect()
 }
 
-fn wire_skill(skill: &Skill, config: &config::Config) -> SkillMetadata {
+fn wire_skill(skill: &Skill, switches: &Switches) -> SkillMetadata {
     let path = |path: &PathBuf| path.display().to_string();
     SkillMetadata {
         name: skill.name.clone(),
@@ -186,7 +208,7 @@ fn wire_skill(skill: &Skill, config: &config::Config) -> SkillMetadata {
             Scope::User => SkillScope::User,
             Scope::Admin => SkillScope::Admin,
         },
-        enabled: is_enabled(config, skill.folder()),
+        enabled: switches.is_on(skill.folder()),
         interface: skill.interface.as_ref().map(|interface| SkillInterface {
             display_name: interface.display_name.clone(),
             short_description: interface.short_description.clone(),

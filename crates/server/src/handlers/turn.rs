@@ -280,7 +280,7 @@ async fn skill_inputs<'s>(
     let cwd = cwd.unwrap_or(&target.cwd);
     // As it is now: that of the thread is from its last turn.
     let loaded = services.configurations.in_folder(cwd, target.overrides.as_ref()).await?;
-    services.skills.inputs(cwd, loaded.resolved.config, input).await
+    services.skills.inputs(cwd, &loaded.resolved.config, input).await
 }
 
 /// `first` is the position of the input's first image.

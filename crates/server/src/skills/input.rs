@@ -1,6 +1,7 @@
 //! Skills that an input uses: by a `skill` part, or by `$name` in a text. Their texts become part of the
 //! thread's history.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use protocol::UserInput;
 use session::UserContent;
 use skills::Skill;
 
-use super::{SkillSet, Skills, is_enabled};
+use super::{SkillSet, Skills, Switches};
 use crate::error::Error;
 
 /// Skills of an input.
@@ -21,8 +22,8 @@ const MAX_TEXT: usize = 128 << 10;
 /// The skills that an input uses.
 pub(crate) struct SkillInputs<'s> {
     skills: &'s Skills,
-    /// The skills of the thread, with its configuration; `None` for an input that uses none.
-    of_thread: Option<(Arc<SkillSet>, Arc<Config>)>,
+    /// The skills of the thread; `None` for an input that uses none.
+    of_thread: Option<(Arc<SkillSet>, Arc<Switches>)>,
     used: Vec<PathBuf>,
 }
 
@@ -43,7 +44,7 @@ impl Skills {
     pub(crate) async fn inputs(
         &self,
         cwd: &Path,
-        config: Config,
+        config: &Config,
         input: &[UserInput],
     ) -> Result<SkillInputs<'_>, Error> {
         let count = input.iter().filter(|part| matches!(part, UserInput::Skill { .. })).count();
@@ -52,8 +53,9 @@ impl Skills {
                 "`input`: it uses {count} skills, at most {MAX_SKILLS} are allowed"
             )));
         }
-        let set = self.in_folder(cwd, &config, false).await?;
-        Ok(SkillInputs { skills: self, of_thread: Some((set, Arc::new(config))), used: Vec::new() })
+        let set = self.in_folder(cwd, config, false).await?;
+        let switches = Arc::new(Switches::new(config));
+        Ok(SkillInputs { skills: self, of_thread: Some((set, switches)), used: Vec::new() })
     }
 }
 
@@ -68,7 +70,7 @@ impl<'s> SkillInputs<'s> {
     /// # Errors
     /// There is no such skill, it is switched off, or it cannot be read.
     pub(crate) async fn part(&mut self, name: &str, path: &str) -> Result<UserContent, Error> {
-        let Some((set, config)) = self.of_thread.clone() else {
+        let Some((set, switches)) = self.of_thread.clone() else {
             return Err(Error::failed("the skills of the thread were not read"));
         };
         let path = Path::new(path);
@@ -86,7 +88,7 @@ impl<'s> SkillInputs<'s> {
             let message = format!("the skill at {} is `{}`", path.display(), skill.name);
             return Err(Error::invalid_params(message));
         }
-        if !is_enabled(&config, skill.folder()) {
+        if !switches.is_on(skill.folder()) {
             return Err(Error::invalid_params(format!("the skill `{name}` is switched off"))
                 .next_step("switch it on with `skills/config/write`"));
         }
@@ -99,14 +101,20 @@ impl<'s> SkillInputs<'s> {
     /// # Errors
     /// There are too many; one cannot be read.
     pub(crate) async fn named(&mut self, input: &[UserInput]) -> Result<Vec<UserContent>, Error> {
-        let Some((set, config)) = self.of_thread.clone() else { return Ok(Vec::new()) };
+        let Some((set, switches)) = self.of_thread.clone() else { return Ok(Vec::new()) };
+        // A text may have very many dollar signs.
+        let by_name: HashMap<&str, &Skill> =
+            set.enabled(&switches).map(|skill| (skill.name.as_str(), skill)).collect();
         let mut content = Vec::new();
         let texts = input.iter().filter_map(|part| match part {
             UserInput::Text { text, .. } => Some(text.as_str()),
             _ => None,
         });
         for word in texts.flat_map(dollar_words) {
-            let Some(skill) = skill_of(&set, &config, word) else { continue };
+            // A word may end a sentence.
+            let trimmed = word.trim_end_matches(['.', '-', '_', ':']);
+            let named = by_name.get(word).or_else(|| by_name.get(trimmed));
+            let Some(skill) = named else { continue };
             if self.used.contains(&skill.path) {
                 continue;
             }
@@ -133,13 +141,6 @@ impl<'s> SkillInputs<'s> {
             text: text(skill, &body).into(),
         })
     }
-}
-
-fn skill_of<'s>(set: &'s SkillSet, config: &Config, word: &str) -> Option<&'s Skill> {
-    let named = |name: &str| set.found.skills.iter().find(|skill| skill.name == name);
-    // A word may end a sentence.
-    let trimmed = word.trim_end_matches(['.', '-', '_', ':']);
-    named(word).or_else(|| named(trimmed)).filter(|skill| is_enabled(config, skill.folder()))
 }
 
 /// The words of a text that follow a dollar sign.

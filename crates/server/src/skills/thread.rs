@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use config::Config;
 
-use super::{SkillSet, Skills};
+use super::{SkillSet, Skills, Switches};
 use crate::error::Error;
 
 /// See the module.
@@ -36,7 +36,7 @@ impl ThreadSkills {
         {
             return Ok(None);
         }
-        let catalog = skills::catalog::render(set.enabled(config)).map(Arc::from);
+        let catalog = skills::catalog::render(set.enabled(&Switches::new(config))).map(Arc::from);
         self.offered = Some((set, config.clone()));
         Ok(Some(catalog))
     }

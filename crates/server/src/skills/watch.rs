@@ -130,15 +130,18 @@ mod linux {
         }
 
         fn add(&self, folder: &Path, kind: Watched) -> bool {
-            let mask = WatchFlags::CREATE
-                | WatchFlags::CLOSE_WRITE
-                | WatchFlags::ATTRIB
+            let mut mask = WatchFlags::CREATE
                 | WatchFlags::MOVED_TO
                 | WatchFlags::MOVED_FROM
                 | WatchFlags::MOVE_SELF
                 | WatchFlags::DELETE
                 | WatchFlags::DELETE_SELF
-                | WatchFlags::ONLYDIR;
+                | WatchFlags::ONLYDIR
+                // What is watched for another reason stays so.
+                | WatchFlags::MASK_ADD;
+            if kind == Watched::Whole {
+                mask |= WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB;
+            }
             let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
             if watched.len() >= MAX_WATCHES {
                 return false;

@@ -286,7 +286,8 @@ async fn unusable_skills_are_refused_as_parts_and_plain_text_as_names() {
         let message = &error.message;
         assert!(message.contains(expected) && message.contains("`input[0]`"), "{error:?}");
     }
-    client.run_turn(&thread, "Use $off and $broken.").await;
+    let dollars = "$off $a ".repeat(100_000);
+    client.run_turn(&thread, &format!("Use $off and $broken. {dollars}")).await;
     let requests = env.model().requests();
     assert_eq!(requests.len(), 1);
     // What is switched on between turns can be used at once.
