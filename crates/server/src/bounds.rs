@@ -106,8 +106,16 @@ fn parts(part: &UserInput) -> usize {
     }
 }
 
-/// Refuses an input whose images exceed the bound in total, or `most`, that of the model's requests.
+/// Refuses an input whose images, those of mentioned resources included, are too many, or exceed the bound
+/// in total, or `most`, that of the model's requests.
 pub(crate) fn check_images(content: &[UserContent], most: usize) -> Result<(), Error> {
+    let images = content.iter().filter(|part| image_bytes(part) > 0).count();
+    if images > INPUT_IMAGES {
+        return Err(Error::invalid_params(format!(
+            "`input`: with those of its resources it has more than {INPUT_IMAGES} images; mention \
+             fewer resources"
+        )));
+    }
     let bytes: usize = content.iter().map(image_bytes).sum();
     let most = most.min(INPUT_IMAGE_BYTES);
     if bytes <= most {
@@ -131,6 +139,15 @@ fn image_bytes(part: &UserContent) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_of_resources_count() {
+        let image = || UserContent::Image { url: "data:image/png;base64,AAAA".to_owned() };
+        let images: Vec<UserContent> = (0..=INPUT_IMAGES).map(|_| image()).collect();
+        assert!(check_images(&images[1..], usize::MAX).is_ok());
+        let error = check_images(&images, usize::MAX).unwrap_err();
+        assert!(error.to_string().contains("more than 100 images"), "{error}");
+    }
 
     #[test]
     fn the_line_takes_the_largest_input_in_its_longest_form() {
