@@ -15,8 +15,9 @@ use clap::{Parser, Subcommand};
 use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
-    Invalid, app_server, demo, doctor, exec, gateway as gateway_command, login, mcp as mcp_command,
-    mcp_server, model_server, rules, sandbox as sandbox_command, skills as skills_command, threads,
+    Invalid, app_server, demo, doctor, exec, gateway as gateway_command, hooks as hooks_command,
+    login, mcp as mcp_command, mcp_server, model_server, rules, sandbox as sandbox_command,
+    skills as skills_command, threads,
 };
 use crate::environment::Environment;
 
@@ -109,6 +110,8 @@ enum Command {
     Mcp(mcp_command::Arguments),
     /// Serve the agent to MCP clients, as tools
     McpServer(mcp_server::Arguments),
+    /// List hooks, and choose which ones of a project run
+    Hooks(hooks_command::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
     /// Explain decisions of the command rules
@@ -201,6 +204,9 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Rules(arguments) => rules::run(arguments, environment()?),
         Command::Sandbox(arguments) => {
             runtime.block_on(sandbox_command::run(arguments, environment()?))
+        }
+        Command::Hooks(arguments) => {
+            runtime.block_on(hooks_command::run(arguments, environment()?))
         }
         Command::Skills(arguments) => {
             runtime.block_on(skills_command::run(arguments, environment()?))

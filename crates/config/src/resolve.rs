@@ -25,6 +25,9 @@ use crate::table::{
 };
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
+/// Name of the file of hooks, in the home and in a project's configuration folder.
+const HOOKS_FILE: &str = "hooks.json";
+
 /// The configuration of one thread, or of the server itself. Dereferences to [`Keys`], which has a
 /// field for every key.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +85,22 @@ impl Config {
     pub fn reviewer(&self) -> ApprovalsReviewer {
         let by_feature = ApprovalsReviewer::default_with(self.keys.features.smart_approvals);
         self.keys.approvals_reviewer.unwrap_or(by_feature)
+    }
+
+    /// Whether hooks are on.
+    pub fn has_hooks(&self) -> bool {
+        let pinned_off = |(name, on): (&str, bool)| name == "codex_hooks" && !on;
+        let features = &self.keys.features;
+        features.codex_hooks
+            || features.hooks == Some(true) && !self.requirements.features().any(pinned_off)
+    }
+
+    /// The files that can have hooks: the user's, then those of trusted projects. Each with whether it
+    /// is the user's.
+    pub fn hook_files(&self) -> impl Iterator<Item = (PathBuf, bool)> {
+        let beside_rules = |folder: &PathBuf| Some(folder.parent()?.join(HOOKS_FILE));
+        let files = self.rule_folders.iter().filter_map(beside_rules);
+        files.enumerate().map(|(place, file)| (file, place == 0))
     }
 
     /// The roles of `agents.<name>` but for those whose file cannot be used.

@@ -36,6 +36,6 @@ pub use sandbox::{
     ShellEnvironmentPolicy, WorkspaceWrite,
 };
 pub use tools::{
-    AgentRole, Agents, App, ContextSize, Location, McpServer, Port, Project, ToolApproval,
-    TrustLevel, WebSearch, WebSearchSettings, WebSearchTool,
+    AgentRole, Agents, App, ContextSize, HookState, Hooks, Location, McpServer, Port, Project,
+    ToolApproval, TrustLevel, WebSearch, WebSearchSettings, WebSearchTool,
 };

@@ -28,6 +28,7 @@ const OWN_TARGETS: &[&str] = &[
     "gateway_body",
     "gateway_policy",
     "gateway_store",
+    "hooks",
     "http_client",
     "images",
     "jsonrpc",

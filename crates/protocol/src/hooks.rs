@@ -12,7 +12,7 @@ methods! {
     /// Lists the hooks that apply in the given folders.
     HooksList = "hooks/list",
         hooks_list(HooksListParams) -> HooksListResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 notifications! {
@@ -90,6 +90,12 @@ pub enum HookEventName {
     SessionStart,
     UserPromptSubmit,
     Stop,
+    PreModelRequest,
+    PostModelRequest,
+    SessionEnd,
+    SubagentStart,
+    SubagentStop,
+    Interrupt,
 }
 
 /// Type of a hook's handler.
@@ -100,6 +106,7 @@ pub enum HookHandlerType {
     Command,
     Prompt,
     Agent,
+    McpTool,
 }
 
 /// Where a hook is configured.

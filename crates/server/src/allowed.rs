@@ -234,6 +234,11 @@ impl Allowed<sandbox::Policy> {
         Self(sandbox::Policy::DangerFullAccess)
     }
 
+    /// For hooks of the user and of the administrator, who could start anything themselves.
+    pub(crate) fn hook_program() -> Self {
+        Self(sandbox::Policy::DangerFullAccess)
+    }
+
     /// For `notify`: the user's own program, named in the user's own file.
     pub(crate) fn notify_program() -> Self {
         Self(sandbox::Policy::DangerFullAccess)

@@ -9,6 +9,7 @@ mod config;
 mod connection;
 mod features;
 mod goal;
+mod hooks;
 mod mcp;
 mod model;
 mod page;
@@ -38,7 +39,7 @@ macro_rules! without_handlers {
 
 without_handlers! {
     ExternalAgentMethods FeedbackMethods FsMethods FuzzyMethods
-    HooksMethods MarketplaceMethods MemoryMethods PluginMethods PluginShareMethods RealtimeMethods
+    MarketplaceMethods MemoryMethods PluginMethods PluginShareMethods RealtimeMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

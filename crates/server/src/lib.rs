@@ -48,6 +48,7 @@ mod skills;
 mod snapshots;
 mod thread;
 mod thread_defaults;
+mod thread_hooks;
 mod thread_loader;
 mod thread_store;
 mod warm_up;

@@ -33,11 +33,12 @@ use crate::rules::CommandRules;
 use crate::skills::{Skills, ThreadSkills};
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
-    Actor, AgentCalls, Broadcast, Command, CommandServices, InspectionServices, Journal, Mailbox,
-    ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, ThreadConfiguration,
+    Actor, AgentCalls, Broadcast, Command, CommandServices, HookRuns, InspectionServices, Journal,
+    Mailbox, ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, ThreadConfiguration,
     ThreadHandle, ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
+use crate::thread_hooks::HookRunner;
 use crate::thread_loader::{LoadedThread, ThreadLoader};
 use crate::thread_store::ThreadStore;
 use crate::warm_up::WarmUp;
@@ -246,6 +247,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         agents: agents.clone(),
         mcp: mcp.clone(),
         skills: skills.clone(),
+        hooks: Arc::new(HookRunner::new(runner.clone(), options.clone(), files.clone())),
     };
     let loader = Arc::new(ThreadLoader {
         options: options.clone(),
@@ -300,6 +302,7 @@ struct ActorServices {
     agents: Arc<Agents>,
     mcp: Arc<McpServers>,
     skills: Arc<Skills>,
+    hooks: Arc<HookRunner>,
 }
 
 /// Builds the owners of a loaded thread's state, each with the services that it needs, and starts
@@ -344,6 +347,7 @@ fn start_actor(
         let is_stored = machine.needs_history();
         let mcp = services.mcp.of_thread(&record.id, &machine.settings().cwd, &config, &origin);
         let server_calls = ServerCalls::new(record.id.clone(), sender.clone());
+        let hook_runs = HookRuns::new(services.hooks.clone(), sender.clone());
         let journal = (record, extra, ephemeral);
         let actor = Actor {
             machine,
@@ -382,6 +386,7 @@ fn start_actor(
             mcp,
             skills: ThreadSkills::new(services.skills.clone()),
             server_calls,
+            hooks: hook_runs,
         };
         actor.spawn()
     }

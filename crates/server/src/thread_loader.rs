@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use config::Config;
 use files::Pool;
+use hooks::StartSource;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use session::{Id, Overrides, Restored, Settings};
+use session::{Id, Overrides, Restored, Settings, ThreadStart};
 use store::{StoredThread, ThreadRecord};
 
 use crate::allowed::{Allowed, LimitedMachine, PresentPolicies, ThreadBound};
@@ -188,6 +189,10 @@ impl ThreadLoader {
             previewed: !record.preview.is_empty(),
             goal,
             approved_actions: extra.approved_actions.clone(),
+            start: match extra.agent {
+                Some(_) => ThreadStart::Agent,
+                None => ThreadStart::User(StartSource::Resume),
+            },
             ..Restored::default()
         };
         let stored = (record, extra, false);

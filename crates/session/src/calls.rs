@@ -6,6 +6,8 @@
 
 mod asking;
 mod elsewhere;
+mod hooked;
+mod hooking;
 
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use crate::history::{self, ABORTED, CallKind, CallOutput};
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnStatus};
 use crate::port::fragment::Fragment;
+use crate::port::hook::HookEvents;
 use crate::port::item::{DynamicCall, Item, ItemStatus};
 use crate::port::question::UserQuestion;
 use crate::port::server_tool::ServerCall;
@@ -24,6 +27,8 @@ pub(crate) use asking::{
     AskedAbout, Asking, FileChange, JobOutputRequest, PermissionRequest, TypingRequest,
 };
 pub(crate) use elsewhere::{AgentsCall, AskedUser, AtServer};
+use hooked::Hooked;
+pub(crate) use hooking::{Begun, HeldQuestion};
 
 /// See the module.
 #[derive(Default)]
@@ -37,13 +42,19 @@ struct Call {
     /// Whether nothing may run beside it.
     is_exclusive: bool,
     state: State,
+    /// What hooks know of it; `None`: no hook is about calls.
+    hooked: Option<Box<Hooked>>,
 }
 
 enum State {
     /// Not begun.
     Queued(Arc<dyn ToolCall>),
+    /// Hooks look at it before it begins.
+    Hooking(Arc<dyn ToolCall>),
     /// The driver looks at it.
     Preparing(Arc<dyn ToolCall>),
+    /// Hooks may decide in place of the user.
+    AskingHooks(Box<HeldQuestion>),
     /// The user is asked, or a reviewer in the user's place.
     Asking(Asking),
     /// It was allowed; the next state follows within the same step.
@@ -62,6 +73,10 @@ enum State {
     Applying(FileChange),
     /// Its command runs.
     Waiting { process: u64 },
+    /// Answered, by a tool whose results hooks read.
+    Answered(CallOutput),
+    /// Hooks look at the answer.
+    AfterHooks(CallOutput),
     /// Answered.
     Done(CallOutput),
 }
@@ -115,23 +130,29 @@ impl Calls {
     }
 
     /// Queues a call.
-    pub(crate) fn push(&mut self, number: u64, called: Called, tool: Box<dyn ToolCall>) {
+    pub(crate) fn push(
+        &mut self,
+        number: u64,
+        called: Called,
+        tool: Box<dyn ToolCall>,
+        events: HookEvents,
+    ) {
+        let hooked = Hooked::new(&called, events);
+        let Called { call_id, kind, .. } = called;
         let is_exclusive = tool.is_exclusive();
-        self.add(number, called, is_exclusive, State::Queued(tool.into()));
+        let state = State::Queued(tool.into());
+        self.0.push(Call { number, call_id, kind, is_exclusive, state, hooked });
     }
 
     /// Adds a call that is answered already, because it cannot be read.
     pub(crate) fn push_answered(&mut self, number: u64, called: Called, message: String) {
-        self.add(number, called, false, State::Done(CallOutput::Text(message)));
-    }
-
-    fn add(&mut self, number: u64, called: Called, is_exclusive: bool, state: State) {
         let Called { call_id, kind, .. } = called;
-        self.0.push(Call { number, call_id, kind, is_exclusive, state });
+        let state = State::Done(CallOutput::Text(message));
+        self.0.push(Call { number, call_id, kind, is_exclusive: false, state, hooked: None });
     }
 
     /// Begins the next call, when it may run beside those that do.
-    pub(crate) fn begin_next(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Step)> {
+    pub(crate) fn begin_next(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Begun)> {
         let is_queued = |call: &Call| matches!(call.state, State::Queued(_));
         let next = self.0.iter().find(|call| is_queued(call))?;
         let mut running = self.0.iter().filter(|call| !call.is_done() && !is_queued(call));
@@ -250,9 +271,17 @@ impl Calls {
         self.set(number, State::Waiting { process });
     }
 
-    /// Answers a call. Returns whether there is such a call.
+    /// Answers a call whose tool was reached. Returns whether there is such a call.
     pub(crate) fn answer(&mut self, number: u64, output: CallOutput) -> bool {
-        self.set(number, State::Done(output))
+        let Some(call) = self.0.iter_mut().find(|call| call.number == number) else { return false };
+        let is_read = call.hooked.as_ref().is_some_and(|hooked| hooked.reads_answer);
+        call.state = if is_read { State::Answered(output) } else { State::Done(output) };
+        true
+    }
+
+    /// Answers a call that did not run.
+    pub(crate) fn answer_unrun(&mut self, number: u64, message: String) {
+        self.set(number, State::Done(CallOutput::Text(message)));
     }
 
     fn set(&mut self, number: u64, state: State) -> bool {
@@ -345,6 +374,7 @@ impl Calls {
             .iter()
             .flat_map(|call| match &call.state {
                 State::Asking(asking) => [Some(asking.about.item()), None],
+                State::AskingHooks(held) => [Some(held.about.item()), None],
                 State::AtClient { item, .. }
                 | State::AtUser { item, .. }
                 | State::CheckingGrant(item, _) => [Some(Item::DynamicCall(item.clone())), None],
@@ -356,9 +386,12 @@ impl Calls {
                 }
                 State::Applying(change) => [Some(change.item()), None],
                 State::Queued(_)
+                | State::Hooking(_)
                 | State::Preparing(_)
                 | State::Approved
                 | State::Waiting { .. }
+                | State::Answered(_)
+                | State::AfterHooks(_)
                 | State::Done(_) => [None, None],
             })
             .flatten()
@@ -374,7 +407,7 @@ impl Calls {
     /// Takes the calls out, and returns their outputs for the history.
     pub(crate) fn take_outputs(&mut self) -> Vec<Fragment> {
         let outputs = |call: Call| match call.state {
-            State::Done(output) => {
+            State::Done(output) | State::Answered(output) | State::AfterHooks(output) => {
                 let failure = history::failed_search(&call.kind, &output);
                 let output = history::call_output(&call.call_id, &call.kind, &output);
                 std::iter::once(output).chain(failure).collect()
@@ -390,12 +423,20 @@ impl Call {
         matches!(self.state, State::Done(_))
     }
 
-    fn begin(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Step)> {
+    fn begin(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Begun)> {
         let State::Queued(tool) = &self.state else { return None };
         let tool = tool.clone();
+        if let Some(hooked) = self.hooked.as_mut().filter(|hooked| hooked.is_unchecked) {
+            hooked.is_unchecked = false;
+            self.state = State::Hooking(tool);
+            return Some((
+                self.number,
+                Begun::Hooks(hooks::Event::PreToolUse(hooked.tool.clone())),
+            ));
+        }
         self.state = State::Preparing(tool.clone());
         cx.number = self.number;
-        Some((self.number, tool.begin(cx)))
+        Some((self.number, Begun::Call(tool.begin(cx))))
     }
 
     fn take_if(&mut self, is_it: impl Fn(&State) -> bool) -> Option<(u64, State)> {
@@ -406,19 +447,22 @@ impl Call {
     fn abandon(&mut self, turn: &Id, status: TurnStatus, why: &str, cx: &mut Cx) {
         let aborted = State::Done(CallOutput::Text(ABORTED.into()));
         match std::mem::replace(&mut self.state, aborted) {
-            state @ (State::Applying(_) | State::Done(_)) => self.state = state,
-            State::Queued(_) | State::Approved | State::Waiting { .. } => {}
+            state @ (State::Applying(_)
+            | State::Done(_)
+            | State::Answered(_)
+            | State::AfterHooks(_)) => self.state = state,
+            State::Queued(_) | State::Hooking(_) | State::Approved | State::Waiting { .. } => {}
+            State::AskingHooks(held) => {
+                cx.push(Effect::Discard { call: self.number });
+                cx.item_completed(turn, abandoned(held.about.item(), status, why));
+            }
             State::Preparing(_) => cx.push(Effect::Discard { call: self.number }),
             State::Asking(Asking { request, is_reviewed, about, .. }) => {
                 if !is_reviewed {
                     cx.emit(Event::RequestResolved { request });
                 }
                 cx.push(Effect::Discard { call: self.number });
-                let item = match status {
-                    TurnStatus::Interrupted => about.item().closed(ItemStatus::Declined, None),
-                    _ => about.item().closed(ItemStatus::Failed, Some(why)),
-                };
-                cx.item_completed(turn, item);
+                cx.item_completed(turn, abandoned(about.item(), status, why));
             }
             State::CheckingGrant(item, _) => {
                 cx.item_completed(
@@ -449,6 +493,14 @@ impl Call {
                 }
             }
         }
+    }
+}
+
+/// The item of a call that the user would have decided about.
+fn abandoned(item: Item, status: TurnStatus, why: &str) -> Item {
+    match status {
+        TurnStatus::Interrupted => item.closed(ItemStatus::Declined, None),
+        _ => item.closed(ItemStatus::Failed, Some(why)),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::plan_mode::Reach;
 use crate::port::bound::PolicyBound;
 use crate::port::effect::Record;
 use crate::port::fragment::Fragment;
+use crate::port::hook::HookEvents;
 use crate::port::permission::{Grant, GrantScope, Permissions};
 use crate::port::settings::{Mode, Overrides, SandboxPolicy, Settings};
 use crate::port::thread::{Configured, Context};
@@ -43,6 +44,8 @@ pub(crate) struct Configuration {
     variants: BTreeMap<OfferVariant, Offer>,
     /// Reasoning effort in plan mode, in place of the settings'.
     plan_effort: Option<String>,
+    /// The events that have hooks.
+    hooks: HookEvents,
 }
 
 /// Base instructions, with those for the shape of a tool that is described there.
@@ -79,6 +82,7 @@ impl Configuration {
             offer,
             variants: BTreeMap::new(),
             plan_effort,
+            hooks: HookEvents::default(),
         }
     }
 
@@ -89,6 +93,7 @@ impl Configuration {
         let is_changed = new.context.developer != self.context.developer;
         std::mem::swap(self, &mut new);
         self.bound = new.bound.take();
+        self.hooks = new.hooks;
         self.version = new.version;
         self.skills = new.skills.take();
         if self.chosen != new.chosen {
@@ -207,6 +212,16 @@ impl Configuration {
             true => self.put_in_force(),
             false => self.drop_grants(),
         }
+    }
+
+    /// These events have hooks from now on.
+    pub(crate) fn set_hooks(&mut self, events: HookEvents) {
+        self.hooks = events;
+    }
+
+    /// The events that have hooks.
+    pub(crate) fn hooks(&self) -> HookEvents {
+        self.hooks
     }
 
     /// Whether the agent may change nothing.

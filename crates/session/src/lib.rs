@@ -16,6 +16,7 @@ mod conversation;
 mod cx;
 mod goal;
 mod history;
+mod hook_runs;
 mod instructions;
 mod machine;
 mod omitted;
@@ -45,6 +46,7 @@ pub use port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCau
 pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use port::fragment::{Fragment, Mark};
 pub use port::goal::{Goal, GoalChange, GoalStatus};
+pub use port::hook::{HookEvents, ThreadStart};
 pub use port::input::{Author, Input, ServerOutcome};
 pub use port::item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, ImageGeneration, Item,

@@ -65,6 +65,8 @@ impl Machine {
             spending,
             phase: Phase::Open,
             id: restored.thread,
+            start: restored.start,
+            has_started: false,
         };
         if let Some(history) = restored.history {
             thread.conversation.restore(history, &mut thread.cx);
@@ -224,6 +226,7 @@ impl Machine {
             Input::RootWords { words } => self.thread.approvals.set_root_words(&words),
             Input::Configure(configured) => self.configure(*configured),
             Input::Skills { catalog } => self.thread.configuration.set_skills(catalog),
+            Input::Hooks { events } => self.thread.configuration.set_hooks(events),
             Input::Output { process, text } => {
                 self.thread.processes.output(process, text, &mut self.thread.cx);
             }
@@ -328,6 +331,7 @@ impl Machine {
             thread.cx.push(Effect::TurnContinues { turn: turn.id().clone() });
         }
         thread.introduce(turn.id());
+        turn.run_start_hooks(thread);
         let fragments = vec![goal::continuation()];
         thread.conversation.remember(Some(turn.id()), fragments, &mut thread.cx);
         turn.advance(thread);

@@ -9,6 +9,7 @@ pub(crate) mod effect;
 pub(crate) mod event;
 pub(crate) mod fragment;
 pub(crate) mod goal;
+pub(crate) mod hook;
 pub(crate) mod input;
 pub(crate) mod item;
 pub(crate) mod model;

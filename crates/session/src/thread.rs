@@ -11,6 +11,7 @@ use crate::outputs::Outputs;
 use crate::port::effect::Record;
 use crate::port::event::Event;
 use crate::port::fragment::Fragment;
+use crate::port::hook::ThreadStart;
 use crate::port::model::{ModelNotice, ResponseUsage};
 use crate::processes::Processes;
 use crate::spending::Spending;
@@ -29,6 +30,10 @@ pub(crate) struct Thread {
     pub(crate) outputs: Outputs,
     pub(crate) spending: Spending,
     pub(crate) phase: Phase,
+    /// How it began, for hooks.
+    pub(crate) start: ThreadStart,
+    /// Whether the hooks of its start have run.
+    pub(crate) has_started: bool,
 }
 
 /// Whether turns may start.

@@ -8,6 +8,7 @@ mod approval;
 mod apps;
 mod compaction;
 mod ending;
+mod hooking;
 mod input;
 mod kind;
 mod permissions;
@@ -23,9 +24,12 @@ pub(crate) mod user_command;
 
 use std::sync::Arc;
 
+use hooks::CompactionTrigger;
+
 use crate::Id;
 use crate::calls::Calls;
 use crate::history::History;
+use crate::hook_runs::HookRuns;
 use crate::port::effect::{Answer, Record, Refusal};
 use crate::port::event::{Event, Status, TurnStatus, TurnView};
 use crate::port::fragment::Fragment;
@@ -68,6 +72,7 @@ pub(crate) struct Turn {
     /// of a compaction.
     pending: Vec<Fragment>,
     compaction: Option<Compaction>,
+    hooks: HookRuns,
     /// Length of the history after the last compaction in this turn.
     compacted_at: Option<usize>,
     /// Set once the turn is to end; its end may still wait for a patch that is being applied.
@@ -121,6 +126,7 @@ impl Turn {
             service_tier,
             pending: Vec::new(),
             compaction: None,
+            hooks: HookRuns::default(),
             compacted_at: None,
             ending: None,
         }
@@ -230,7 +236,8 @@ impl Turn {
     /// Continues when nothing is pending: asks the model again, or ends the turn.
     pub(crate) fn advance(&mut self, thread: &mut Thread) {
         let is_streaming = matches!(self.request, Request::Streaming(_));
-        if self.is_ending() || is_streaming || !self.calls.are_done() {
+        let is_held = is_streaming || self.hooks.hold_turn();
+        if self.is_ending() || is_held || !self.calls.are_done() {
             return;
         }
         let outputs = self.calls.take_outputs();
@@ -246,7 +253,7 @@ impl Turn {
             return self.request_summary(thread);
         }
         if self.compaction.is_none() && !self.needs_request() {
-            if !self.awaits_outside() {
+            if !self.awaits_outside() && !self.run_stop_hooks(thread) {
                 self.end(TurnStatus::Completed, None, thread);
             }
             return;
@@ -256,10 +263,16 @@ impl Turn {
             return;
         }
         if self.must_compact(thread) {
-            return self.begin_compaction(thread);
+            return self.begin_compaction(CompactionTrigger::Auto, false, thread);
+        }
+        if self.run_request_hooks(thread) {
+            return;
         }
         self.again = false;
+        self.hooks.admits_end = false;
         self.receive_pending(thread);
+        let context = self.hooks.take_context();
+        self.remember(context, thread);
         self.request_response(thread);
     }
 

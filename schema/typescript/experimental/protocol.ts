@@ -1381,13 +1381,13 @@ export interface HookErrorInfo {
 }
 
 /** When a hook runs. */
-export type HookEventName = "preToolUse" | "permissionRequest" | "postToolUse" | "preCompact" | "postCompact" | "sessionStart" | "userPromptSubmit" | "stop";
+export type HookEventName = "preToolUse" | "permissionRequest" | "postToolUse" | "preCompact" | "postCompact" | "sessionStart" | "userPromptSubmit" | "stop" | "preModelRequest" | "postModelRequest" | "sessionEnd" | "subagentStart" | "subagentStop" | "interrupt";
 
 /** Whether the turn waits for a hook. */
 export type HookExecutionMode = "sync" | "async";
 
 /** Type of a hook's handler. */
-export type HookHandlerType = "command" | "prompt" | "agent";
+export type HookHandlerType = "command" | "prompt" | "agent" | "mcpTool";
 
 /** A configured hook. */
 export interface HookMetadata {

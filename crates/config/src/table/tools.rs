@@ -195,6 +195,25 @@ options! {
 }
 
 options! {
+    /// `hooks`.
+    pub struct Hooks {
+        /// What the user decided about single hooks, by their keys in `hooks/list`.
+        state: BTreeMap<String, HookState>, USER, Effect::Group;
+    }
+}
+options! {
+    /// `hooks.state.<key>`.
+    #[part("<key>")]
+    pub struct HookState {
+        /// Whether the hook runs. Hooks of the administrator always run.
+        enabled: bool = true, USER, Effect::Active;
+        /// The hook of a project or plugin that the user trusts: its `currentHash` in `hooks/list`. A
+        /// hook that changes has another one, and does not run.
+        trusted_hash: Option<String>, USER, Effect::Active;
+    }
+}
+
+options! {
     /// `projects.<path>`.
     #[part("<path>")]
     pub struct Project {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use config::Config;
 use session::{
     Action, AgentOutcome, Author, Configured, Decision, Effect, Failure, Fragment, GoalChange,
-    Grant, Id, Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd,
-    Restored, ReviewResponse, ReviewedAction, ServerOutcome, Settings, ToolAnswer, ToolError,
-    UserAnswers, UserContent,
+    Grant, HookEvents, Id, Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared,
+    ProcessEnd, ResponseUsage, Restored, ReviewResponse, ReviewedAction, ServerOutcome, Settings,
+    ToolAnswer, ToolError, UserAnswers, UserContent,
 };
 
 use super::bound::{BoundedBy, ThreadAbove, ThreadBound, replacements};
@@ -70,6 +70,8 @@ machine_inputs! {
     ServerProgressed { request: u64, message: String }
     ServerAnswered { request: u64, outcome: Box<ServerOutcome> }
     RootWords { words: Arc<str> }
+    Hooks { events: HookEvents }
+    HooksAnswered { run: u64, outcome: Box<hooks::Outcome>, usage: Vec<ResponseUsage> }
     StoreFailed { message: String }
     FailTurn { turn: Id, failure: Failure }
     Drain {}

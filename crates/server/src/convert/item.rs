@@ -70,6 +70,16 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
                 reason: reason.clone(),
             })
         }
+        Item::HookPrompt { id, fragments } => wire::ThreadItem::HookPrompt(wire::HookPromptItem {
+            id: id.to_string(),
+            fragments: fragments
+                .iter()
+                .map(|hooks::Refusal { run, reason }| wire::HookPromptFragment {
+                    hook_run_id: run.clone(),
+                    text: reason.clone(),
+                })
+                .collect(),
+        }),
         Item::ImageGeneration(image) => wire::ThreadItem::ImageGeneration(image_generation(image)),
         Item::ImageView { id, path, reason } => wire::ThreadItem::ImageView(wire::ImageViewItem {
             id: id.to_string(),
@@ -100,6 +110,7 @@ pub(crate) fn kind(item: &Item) -> &'static str {
         Item::EnteredReviewMode { .. } => "enteredReviewMode",
         Item::ExitedReviewMode { .. } => "exitedReviewMode",
         Item::ContextCompaction { .. } => "contextCompaction",
+        Item::HookPrompt { .. } => "hookPrompt",
         Item::ImageGeneration(_) => "imageGeneration",
         Item::ImageView { .. } => "imageView",
     }

@@ -4,6 +4,7 @@
 mod attachment;
 mod clients;
 mod effects;
+mod hooks;
 mod preparation;
 mod requests;
 
@@ -18,6 +19,7 @@ use crate::thread::agent_calls::AgentCalls;
 use crate::thread::broadcast::Broadcast;
 use crate::thread::configuration::ThreadConfiguration;
 use crate::thread::handle::{Command, ThreadHandle};
+use crate::thread::hook_runs::HookRuns;
 use crate::thread::inspect::{ToolContext, ToolInspector};
 use crate::thread::journal::Journal;
 use crate::thread::mailbox::Mailbox;
@@ -52,6 +54,7 @@ pub(crate) struct Actor {
     pub(crate) mcp: ThreadServers,
     pub(crate) skills: ThreadSkills,
     pub(crate) server_calls: ServerCalls,
+    pub(crate) hooks: HookRuns,
 }
 
 /// What the actor takes next.
@@ -141,6 +144,7 @@ impl Actor {
     /// Stores what is missing and lets another server have the thread.
     async fn end(&mut self) {
         self.mailbox.refuse_commands();
+        self.run_end_hooks().await;
         self.questions.resolve_all(self.broadcast.subscribers_mut());
         self.journal.store_missing_ends().await;
         self.journal.release().await;

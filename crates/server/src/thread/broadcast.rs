@@ -7,8 +7,9 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use config::Config;
-use protocol::ConfigWarning;
 use protocol::connection::ConfigWarningNotification;
+use protocol::hooks::{HookRunNotification, HookRunStatus};
+use protocol::{ConfigWarning, HookCompleted, HookStarted};
 use serde_json::value::RawValue;
 use session::{
     ApprovalReview, Event, Id, Live, Millis, ReviewStatus, TurnError, TurnStatus, TurnView,
@@ -26,6 +27,7 @@ use crate::thread::event_sender::{self, EventSender};
 use crate::thread::handle::Snapshot;
 use crate::thread::subscribers::Subscribers;
 use crate::thread::turn_hooks::TurnHooks;
+use crate::thread_hooks::HookReport;
 use crate::warnings;
 
 /// See the module.
@@ -145,6 +147,17 @@ impl Broadcast {
         // One that was sent the start may have subscribed since.
         clients.retain(|peer| !self.subscribers.contains(peer.id));
         event_sender::send_review_to(&clients, &self.thread, event);
+    }
+
+    /// Shows the beginning or the end of a hook.
+    pub(super) fn show_hook(&mut self, report: HookReport) {
+        let HookReport { turn, run } = report;
+        let is_running = run.status == HookRunStatus::Running;
+        let params = HookRunNotification { thread_id: self.thread.to_string(), turn_id: turn, run };
+        match is_running {
+            true => self.subscribers.notify::<HookStarted>(&params),
+            false => self.subscribers.notify::<HookCompleted>(&params),
+        }
     }
 
     /// Sends the subscribers a warning that is no event of the thread; each gets it once.

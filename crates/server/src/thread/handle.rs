@@ -23,6 +23,7 @@ use crate::thread::event_log::{EventPosition, ReplayGap};
 use crate::thread::model_stream::TurnBudget;
 use crate::thread::patches::PlannedPatch;
 use crate::thread::server_question::{QuestionKey, ServerQuestion};
+use crate::thread_hooks::HookReport;
 
 /// Where the answer to a command goes.
 pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;
@@ -95,6 +96,8 @@ pub(crate) enum Command {
     },
     /// A connection has ended.
     Detach { connection: ConnectionId },
+    /// A hook began or ended.
+    HookReported(Box<HookReport>),
     /// An MCP server asks the user.
     Elicit(ServerQuestion),
     /// An MCP server no longer waits for the answer to its question.

@@ -218,6 +218,17 @@ impl ModelStream {
         self.reviewer.start(review, request.map(Response::begin))
     }
 
+    /// Sends a request of a hook beside the current one.
+    pub(super) fn ask(
+        &self,
+        prompt: Prompt,
+        config: &Config,
+        user_agent: Option<&str>,
+    ) -> Result<Response, Failure> {
+        let cache_key = format!("{}/hooks", self.thread);
+        self.request(prompt, cache_key, (config, user_agent)).map(Response::begin)
+    }
+
     /// Drops the answer of a reviewer.
     pub(super) fn cancel_review(&mut self, review: u64) {
         self.reviewer.cancel(review);

@@ -62,7 +62,8 @@ impl Reviewer {
     }
 }
 
-async fn read(mut stream: Response) -> Result<ReviewResponse, Failure> {
+/// Reads a whole answer.
+pub(super) async fn read(mut stream: Response) -> Result<ReviewResponse, Failure> {
     let mut response = ReviewResponse::default();
     let mut bytes = 0;
     while let Some(events) = stream.next().await {

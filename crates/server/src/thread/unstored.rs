@@ -164,6 +164,7 @@ impl UnstoredBatch {
             | Effect::AskUser { .. }
             | Effect::CallAgents { .. }
             | Effect::CallServer { .. }
+            | Effect::RunHooks { .. }
             | Effect::CheckGrant { .. } => UnstoredStep::Withhold,
             // The machine waits for a patch that is being applied.
             Effect::Apply { call, .. } => {
@@ -176,6 +177,7 @@ impl UnstoredBatch {
             | Effect::Discard { .. }
             | Effect::CancelAgents { .. }
             | Effect::CancelServerCall { .. }
+            | Effect::CancelHooks { .. }
             | Effect::NetworkAnswer { .. }
             | Effect::Allow { .. }
             | Effect::TurnContinues { .. }

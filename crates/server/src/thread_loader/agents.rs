@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Config, LayerName, Resolved};
-use session::{Mode, Overrides, Permissions, PolicyBound, Restored, Settings};
+use session::{Mode, Overrides, Permissions, PolicyBound, Restored, Settings, ThreadStart};
 use store::ThreadRecord;
 
 use super::{Clients, ThreadLoader, limit, to_each};
@@ -102,7 +102,11 @@ impl ThreadLoader {
         }
         let record = new.into_record();
         let stored = (record.clone(), extra, ephemeral);
-        let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
+        let restored = Restored {
+            history: Some(Vec::new()),
+            start: ThreadStart::Agent,
+            ..Restored::default()
+        };
         Ok((self.start_actor((config, origin), (parts, bound), stored, restored), record))
     }
 

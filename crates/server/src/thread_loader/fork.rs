@@ -1,7 +1,8 @@
 //! Makes threads that begin with the turns of another one.
 
+use hooks::StartSource;
 use protocol::ThreadSource;
-use session::Restored;
+use session::{Restored, ThreadStart};
 use store::{StoredThread, ThreadRecord};
 
 use super::{ClientOverrides, Clients, ThreadLoader, limit, totals};
@@ -89,6 +90,7 @@ impl ThreadLoader {
             usage,
             cost,
             previewed: !parent.preview.is_empty(),
+            start: ThreadStart::User(StartSource::Fork),
             ..Restored::default()
         };
         if fork.ephemeral {

@@ -36,6 +36,7 @@ mod goals;
 mod handshake;
 mod history;
 mod homes;
+mod hooks;
 mod hosted;
 mod images;
 mod import;

@@ -24,7 +24,6 @@ const NOT_IMPLEMENTED: &[&str] = &[
     "fuzzyFileSearch/sessionStart",
     "fuzzyFileSearch/sessionStop",
     "fuzzyFileSearch/sessionUpdate",
-    "hooks/list",
     "marketplace/add",
     "marketplace/remove",
     "marketplace/upgrade",

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hooks::CompactionTrigger;
+
 use super::Machine;
 use crate::history;
 use crate::port::auto_review::ReviewedAction;
@@ -54,6 +56,7 @@ impl Machine {
             Beginning { kind, reply: Some(reply), asks_model: true, output_schema, service_tier };
         let mut turn = Turn::begin(beginning, thread);
         thread.introduce(turn.id());
+        turn.run_start_hooks(thread);
         turn.add_user_message(author, content, thread);
         turn.advance(thread);
         self.turn = Some(turn);
@@ -100,7 +103,7 @@ impl Machine {
             return thread.cx.refuse(reply, "the thread has no history to compact");
         }
         let mut turn = Turn::begin(Beginning::new(Kind::Compaction, reply), thread);
-        turn.begin_compaction(thread);
+        turn.begin_compaction(CompactionTrigger::Manual, true, thread);
         self.turn = Some(turn);
     }
 

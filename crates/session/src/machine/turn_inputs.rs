@@ -33,6 +33,10 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         Input::ServerAnswered { request, outcome } => {
             running.server_answered(request, *outcome, thread);
         }
+        Input::HooksAnswered { run, outcome, usage } => {
+            usage.into_iter().for_each(|usage| thread.account(running.id(), usage));
+            running.hooks_answered(run, *outcome, thread);
+        }
         Input::ToolAnswered { request, outcome } => running.tool_answered(request, outcome, thread),
         // About another turn; and what the machine carries out.
         Input::FailTurn { .. }
@@ -51,6 +55,7 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         | Input::RootWords { .. }
         | Input::Configure(_)
         | Input::Skills { .. }
+        | Input::Hooks { .. }
         | Input::Output { .. }
         | Input::Exited { .. }
         | Input::Decided { .. }

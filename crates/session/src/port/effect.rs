@@ -83,6 +83,10 @@ pub enum Effect {
     CallServer { request: u64, turn: Id, call: Box<ServerCall> },
     /// The answer to that call is no longer wanted.
     CancelServerCall { request: u64 },
+    /// Run the hooks of an event; report `Input::HooksAnswered`.
+    RunHooks { run: u64, turn: Id, event: Box<hooks::Event> },
+    /// The answer of these hooks is no longer wanted: end them.
+    CancelHooks { run: u64 },
     /// Let this command prefix run without asking from now on.
     Allow { cwd: PathBuf, prefix: Vec<String> },
     /// The turn, which has begun by itself, goes on with the work of the one that ended before it.

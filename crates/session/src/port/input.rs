@@ -9,8 +9,9 @@ use super::auto_review::{ReviewResponse, ReviewedAction};
 use super::bound::PolicyBound;
 use super::fragment::Fragment;
 use super::goal::GoalChange;
+use super::hook::HookEvents;
 use super::item::{Action, ToolAnswer, UserContent};
-use super::model::{Failure, ModelEvent};
+use super::model::{Failure, ModelEvent, ResponseUsage};
 use super::permission::Grant;
 use super::question::UserAnswers;
 use super::server_tool::ServerAnswer;
@@ -124,6 +125,17 @@ pub enum Input {
     ServerProgressed { request: u64, message: String },
     /// An MCP server answered a call, or could not.
     ServerAnswered { request: u64, outcome: Box<ServerOutcome> },
+    /// The events that have hooks, before a turn starts.
+    Hooks { events: HookEvents },
+    /// The hooks of an event have run.
+    HooksAnswered {
+        /// The number of `Effect::RunHooks`.
+        run: u64,
+        /// What they say together.
+        outcome: Box<hooks::Outcome>,
+        /// What models cost that were asked.
+        usage: Vec<ResponseUsage>,
+    },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.
     StoreFailed { message: String },
     /// This turn cannot go on, if it still runs.

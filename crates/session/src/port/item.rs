@@ -296,6 +296,13 @@ pub enum Item {
         /// Why the history stayed as it was.
         reason: Option<String>,
     },
+    /// What hooks answered at the end of the turn, which therefore goes on.
+    HookPrompt {
+        /// Item id.
+        id: Id,
+        /// The reason of each, with the id of its run.
+        fragments: Vec<hooks::Refusal>,
+    },
     /// An image that the provider generated.
     ImageGeneration(Box<ImageGeneration>),
     /// An image that the agent viewed.
@@ -352,6 +359,7 @@ impl Item {
             | Self::EnteredReviewMode { id, .. }
             | Self::ExitedReviewMode { id, .. }
             | Self::ContextCompaction { id, .. }
+            | Self::HookPrompt { id, .. }
             | Self::ImageView { id, .. } => id,
             Self::Command(command) => &command.id,
             Self::DynamicCall(call) => &call.id,
@@ -420,7 +428,8 @@ impl Item {
             | Self::Plan { .. }
             | Self::Reasoning { .. }
             | Self::EnteredReviewMode { .. }
-            | Self::ExitedReviewMode { .. } => self,
+            | Self::ExitedReviewMode { .. }
+            | Self::HookPrompt { .. } => self,
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::settings::Settings;
+
 /// One request to the model.
 #[derive(Clone, Debug)]
 pub struct Prompt {
@@ -33,6 +35,25 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// One message for the model of a thread, apart from its history and without tools.
+    pub fn alone(settings: &Settings, instructions: &str, text: &str) -> Self {
+        let content = [serde_json::json!({ "type": "input_text", "text": text })];
+        let message = serde_json::json!({ "type": "message", "role": "user", "content": content })
+            .to_string();
+        Self {
+            provider: settings.provider.clone(),
+            model: settings.model.clone(),
+            instructions: instructions.into(),
+            input: PromptInput::new(vec![message.into()]),
+            tools: "[]".into(),
+            effort: None,
+            summary: None,
+            verbosity: None,
+            output_schema: None,
+            service_tier: settings.service_tier.clone(),
+        }
+    }
+
     /// About how many bytes of plain text cost as many tokens as its input.
     pub fn weight(&self) -> usize {
         self.input.weight + self.instructions.len() + self.tools.len()

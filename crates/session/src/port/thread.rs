@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::auto_review::ApprovedAction;
 use super::fragment::Fragment;
 use super::goal::Goal;
+use super::hook::ThreadStart;
 use super::model::Usage;
 use super::settings::Settings;
 use super::tool_set::Offer;
@@ -88,6 +89,8 @@ pub struct Restored {
     pub approved_actions: Vec<ApprovedAction>,
     /// What the thread works towards.
     pub goal: Option<Goal>,
+    /// How the thread began, for its hooks.
+    pub start: ThreadStart,
 }
 
 impl Default for Restored {
@@ -103,6 +106,7 @@ impl Default for Restored {
             previewed: false,
             goal: None,
             approved_actions: Vec::new(),
+            start: ThreadStart::default(),
         }
     }
 }

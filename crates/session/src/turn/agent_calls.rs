@@ -32,7 +32,8 @@ impl Turn {
         output: Box<JobOutput>,
         thread: &mut Thread,
     ) {
-        match thread.approvals.job_output(thread.configuration.settings(), &output) {
+        let verdict = thread.approvals.job_output(thread.configuration.settings(), &output);
+        match self.weigh(number, verdict, thread) {
             Verdict::Run { .. } => {
                 self.call_agents(number, AgentRequest::RunJob { job, output }, None, thread);
             }

@@ -2,11 +2,11 @@
 //! approval is about.
 
 use super::Turn;
-use crate::approvals::{Action, ApprovalRequest, UserWords};
+use crate::approvals::{Action, ApprovalRequest, UserWords, Verdict};
 use crate::calls::{AskedAbout, JobOutputRequest, PermissionRequest, TypingRequest};
 use crate::plan_mode::Reach;
 use crate::port::effect::Effect;
-use crate::port::settings::Settings;
+use crate::port::settings::{ApprovalPolicy, Settings};
 use crate::thread::Thread;
 use crate::tools::CommandCall;
 
@@ -37,6 +37,12 @@ impl Turn {
             Ok(()) => Put::ToReviewer,
             Err(reason) => Put::Refused(reason),
         }
+    }
+
+    /// What the policy decided about a call, with the word of hooks about it.
+    pub(super) fn weigh(&self, number: u64, verdict: Verdict, thread: &Thread) -> Verdict {
+        let can_ask = thread.configuration.settings().approval != ApprovalPolicy::Never;
+        self.calls.weigh(number, verdict, can_ask)
     }
 
     /// What the user wrote until now in the thread, and in that at the root of the tree.

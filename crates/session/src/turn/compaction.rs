@@ -7,6 +7,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use hooks::CompactionTrigger;
+
 use crate::Id;
 use crate::context;
 use crate::history::{self, History};
@@ -27,6 +29,7 @@ pub(crate) struct Compaction {
     called: Option<String>,
     /// Whether the request has no tools, because the model called one before.
     is_without_tools: bool,
+    trigger: CompactionTrigger,
 }
 
 /// Times that the oldest half of what is summed up is left out before nothing of it is sent.
@@ -34,16 +37,22 @@ const MAX_LEFT_OUT: u32 = 4;
 
 impl Compaction {
     /// Opens the item of a compaction.
-    pub(crate) fn begin(turn: &Id, thread: &mut Thread) -> Self {
+    pub(crate) fn begin(turn: &Id, trigger: CompactionTrigger, thread: &mut Thread) -> Self {
         let compaction = Self {
             item: thread.cx.item_id(),
             summary: String::new(),
             left_out: 0,
             called: None,
             is_without_tools: false,
+            trigger,
         };
         thread.cx.item_started(turn, compaction.item());
         compaction
+    }
+
+    /// Who asked for it.
+    pub(crate) fn trigger(&self) -> CompactionTrigger {
+        self.trigger
     }
 
     /// The item that shows it.

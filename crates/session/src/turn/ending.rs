@@ -39,6 +39,9 @@ impl Turn {
             return thread.cx.refuse(reply, "the turn is being interrupted already");
         }
         self.interrupters.push(reply);
+        if !self.is_ending() {
+            self.run_interrupt_hooks(thread);
+        }
         self.end(TurnStatus::Interrupted, None, thread);
     }
 
@@ -78,6 +81,7 @@ impl Turn {
             thread.cx.push(Effect::CancelSample { sample: sample.number() });
             sample.close(&why, &mut thread.cx);
         }
+        self.hooks.cancel(&mut thread.cx);
         self.drop_compaction(&why, thread);
         thread.approvals.close_prompts(&mut thread.cx);
         self.calls.abandon(&id, status, &why, &mut thread.cx);
@@ -101,7 +105,8 @@ impl Turn {
         let Ending { status, error } =
             self.ending.take().unwrap_or(Ending { status: TurnStatus::Interrupted, error: None });
         let id = self.view.id.clone();
-        let outputs = self.calls.take_outputs();
+        let mut outputs = self.calls.take_outputs();
+        outputs.extend(self.hooks.take_context());
         match std::mem::replace(&mut self.kind, Kind::Compaction) {
             Kind::Review(review) => review.leave(&id, status, error.as_ref(), thread),
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {

@@ -15,15 +15,20 @@ use crate::thread::Thread;
 impl Turn {
     /// Shows the message that starts the turn and adds it to the history.
     pub(crate) fn add_user_message(
-        &self,
+        &mut self,
         author: Author,
         content: Vec<UserContent>,
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let fragments = fragments_of(author, &content, &[], thread);
-        thread.conversation.remember(Some(&self.view.id), fragments, &mut thread.cx);
-        show_user_message(&self.view.id, content, thread);
+        let turn = self.view.id.clone();
+        let message = fragments_of(author, &content, &[], thread);
+        match self.submit(author, &content, &message, thread) {
+            // The message comes with the answer of the hooks, and the request with it.
+            true => self.again = false,
+            false => thread.conversation.remember(Some(&turn), message, &mut thread.cx),
+        }
+        show_user_message(&turn, content, thread);
     }
 
     /// A turn started while this one runs: its input joins this one, and it ends with this one. Its
@@ -99,9 +104,22 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let fragments = fragments_of(author, &content, &self.pending, thread);
-        self.add_pending(fragments, thread);
+        let message = fragments_of(author, &content, &self.pending, thread);
+        if !self.submit(author, &content, &message, thread) {
+            self.add_pending(message, thread);
+        }
         show_user_message(turn, content, thread);
+    }
+
+    /// Has hooks look at what the user wrote. Returns whether the message waits for them.
+    fn submit(
+        &mut self,
+        author: Author,
+        content: &[UserContent],
+        message: &[Fragment],
+        thread: &mut Thread,
+    ) -> bool {
+        author == Author::User && self.run_prompt_hooks(prompt_of(content), message, thread)
     }
 
     /// Adds to the thread's history beside the running turn, stored at once. An ordinary turn sends
@@ -144,6 +162,21 @@ impl Turn {
 fn store_waiting(turn: Id, mut fragments: Vec<Fragment>, thread: &mut Thread) {
     fragments.iter_mut().for_each(|fragment| fragment.is_waiting = true);
     thread.cx.persist(Record::History { turn: Some(turn), fragments });
+}
+
+/// What hooks read of a message.
+fn prompt_of(content: &[UserContent]) -> String {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|part| match part {
+            UserContent::Text { text, .. } => Some(text.as_str()),
+            UserContent::Image { .. }
+            | UserContent::LocalImage { .. }
+            | UserContent::App { .. }
+            | UserContent::Skill { .. } => None,
+        })
+        .collect();
+    texts.join("\n")
 }
 
 /// Input as part of the history: the texts of skills that the model does not have yet, the message, and

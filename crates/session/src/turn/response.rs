@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hooks::CompactionTrigger;
 use http_client::retry::Wait;
 
 use super::compaction::Compaction;
@@ -49,7 +50,7 @@ impl Turn {
         number
     }
 
-    fn is_review(&self) -> bool {
+    pub(super) fn is_review(&self) -> bool {
         matches!(self.kind, Kind::Review(_))
     }
 
@@ -158,6 +159,8 @@ impl Turn {
                 let text = sample.complete_message(index, text, phase, planning, cx)?;
                 if let Kind::Review(review) = &mut self.kind {
                     review.set_text(text);
+                } else if thread.configuration.hooks().reads_last_message() {
+                    self.hooks.last_message = Some(text);
                 }
             }
             ModelItem::Reasoning { summary, content } => {
@@ -245,7 +248,7 @@ impl Turn {
                 self.reject_call(number, called, message, thread);
             }
             Ok(call) => {
-                self.calls.push(number, called, call);
+                self.calls.push(number, called, call, thread.configuration.hooks());
                 self.go_on(thread);
             }
             Err(error) => self.reject_call(number, called, error.into_message(), thread),
@@ -258,7 +261,7 @@ impl Turn {
         self.calls.push_answered(number, called, message);
     }
 
-    fn show_rejected_call(&self, called: &Called, message: &str, thread: &mut Thread) {
+    pub(super) fn show_rejected_call(&self, called: &Called, message: &str, thread: &mut Thread) {
         let is_json = called.kind != CallKind::Custom;
         let arguments = is_json.then(|| serde_json::from_str(&called.input).ok()).flatten();
         let cwd = &thread.configuration.settings().cwd;
@@ -308,6 +311,7 @@ impl Turn {
         };
         history.count(usage.tokens.total);
         thread.account(&self.view.id, usage);
+        self.run_response_hooks(thread);
         self.advance(thread);
     }
 
@@ -329,7 +333,7 @@ impl Turn {
         if failure.kind == FailureKind::ContextWindowExceeded && self.may_compact(thread) {
             self.again = true;
             self.close_sample(&failure.message, thread);
-            return self.begin_compaction(thread);
+            return self.begin_compaction(CompactionTrigger::Auto, true, thread);
         }
         match self.attempts.failed(&failure, &thread.cx.limits) {
             Next::GiveUp { tries } => {
@@ -393,9 +397,20 @@ impl Turn {
             && history.summarized_tokens() > 0
     }
 
-    /// Begins to compact the history.
-    pub(crate) fn begin_compaction(&mut self, thread: &mut Thread) {
-        self.compaction = Some(Compaction::begin(&self.view.id, thread));
+    /// Begins to compact the history, once hooks allow it. `is_needed`: the turn cannot go on without.
+    pub(crate) fn begin_compaction(
+        &mut self,
+        trigger: CompactionTrigger,
+        is_needed: bool,
+        thread: &mut Thread,
+    ) {
+        if !self.run_compaction_hooks(trigger, is_needed, thread) {
+            self.start_compaction(trigger, thread);
+        }
+    }
+
+    pub(super) fn start_compaction(&mut self, trigger: CompactionTrigger, thread: &mut Thread) {
+        self.compaction = Some(Compaction::begin(&self.view.id, trigger, thread));
         self.request_summary(thread);
     }
 
@@ -468,6 +483,7 @@ impl Turn {
         self.store_pending_again(thread);
         thread.cx.item_completed(&self.view.id, compaction.item());
         self.compacted_at = Some(thread.conversation.history().fragments().len());
+        self.run_compacted_hooks(compaction.trigger(), thread);
         self.advance(thread);
     }
 

@@ -28,7 +28,8 @@ impl Turn {
         let item = || Item::ServerCall(Box::new(call.clone()));
         thread.cx.stored_item_started(&self.view.id, item());
         let settings = thread.configuration.settings();
-        match thread.approvals.server_tool(settings, &call.target) {
+        let verdict = thread.approvals.server_tool(settings, &call.target);
+        match self.weigh(number, verdict, thread) {
             Verdict::Run { .. } => self.call_server(number, call, thread),
             Verdict::Refuse(reason) => {
                 self.close_call(number, item(), ItemStatus::Declined, reason, thread);

@@ -3,7 +3,7 @@
 use super::approval::{Put, amend, decided_under, grant, reviewed_action};
 use super::{Turn, permissions};
 use crate::approvals::{ApprovalRequest, CommandRequest, Verdict};
-use crate::calls::{AskedAbout, Asking, FileChange, PermissionRequest};
+use crate::calls::{AskedAbout, Asking, Begun, FileChange, HeldQuestion, PermissionRequest};
 use crate::history::CallOutput;
 use crate::plan_mode::CHANGES_NOTHING;
 use crate::port::approval::{Ask, Decision};
@@ -22,9 +22,13 @@ impl Turn {
     pub(super) fn go_on(&mut self, thread: &mut Thread) {
         loop {
             let next = self.calls.begin_next(&mut thread.call_cx(&self.view.id));
-            let Some((number, step)) = next else { break };
-            self.carry_out(number, step, thread);
+            match next {
+                Some((number, Begun::Call(step))) => self.carry_out(number, step, thread),
+                Some((number, Begun::Hooks(event))) => self.run_call_hooks(number, event, thread),
+                None => break,
+            }
         }
+        self.run_answer_hooks(thread);
         self.advance(thread);
     }
 
@@ -108,7 +112,7 @@ impl Turn {
             Attempted::Patch { changes } => FileChange { id, changes, targets: Vec::new() }.item(),
         };
         thread.cx.failed_item(&self.view.id, item, &message);
-        self.answer_last(number, message);
+        self.calls.answer_unrun(number, message);
     }
 
     fn decide_command(&mut self, number: u64, command: Box<CommandCall>, thread: &mut Thread) {
@@ -132,6 +136,7 @@ impl Turn {
         };
         let settings = thread.configuration.settings().in_force();
         let verdict = thread.approvals.command(&settings, &request);
+        let verdict = self.weigh(number, verdict, thread);
         thread.cx.stored_item_started(&self.view.id, Item::Command(item.clone()));
         match verdict {
             Verdict::Run { unsandboxed } => self.run(number, *command, item, unsandboxed, thread),
@@ -167,6 +172,7 @@ impl Turn {
             return;
         }
         let verdict = thread.approvals.patch(thread.configuration.settings(), &plan);
+        let verdict = self.weigh(number, verdict, thread);
         let change = FileChange::new(thread.cx.item_id(), plan);
         thread.cx.stored_item_started(&self.view.id, change.item());
         match verdict {
@@ -196,7 +202,7 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.cx.item_completed(&self.view.id, item.closed(status, Some(&reason)));
-        self.answer_last(number, reason);
+        self.calls.answer_unrun(number, reason);
     }
 
     pub(super) fn ask(
@@ -211,6 +217,17 @@ impl Turn {
         if thread.approvals.take_approved(&action, &mut thread.cx) {
             return self.carry_out_approved(number, about, unsandboxed, thread);
         }
+        let terms = Terms::new(decided_under(&about, thread));
+        let held = HeldQuestion { unsandboxed, about, ask, terms };
+        if let Some(held) = self.hold_question(number, held, thread) {
+            self.put_question(number, held, thread);
+        }
+    }
+
+    /// Puts a question to who decides.
+    pub(super) fn put_question(&mut self, number: u64, held: HeldQuestion, thread: &mut Thread) {
+        let HeldQuestion { unsandboxed, about, ask, .. } = held;
+        let action = reviewed_action(&about, unsandboxed, thread);
         let (request, item) = (thread.cx.number(), about.item());
         let put = ApprovalRequest { number: request, item: item.id().clone(), ask, action };
         let is_reviewed = match self.put(put, thread) {
@@ -266,7 +283,7 @@ impl Turn {
     }
 
     /// Runs a command or applies a patch that was approved.
-    fn carry_out_approved(
+    pub(super) fn carry_out_approved(
         &mut self,
         number: u64,
         about: AskedAbout,
@@ -291,7 +308,7 @@ impl Turn {
     }
 
     /// Closes a call that was turned down. Without a reason it is the user's own no.
-    fn decline(
+    pub(super) fn decline(
         &mut self,
         number: u64,
         about: &AskedAbout,
@@ -302,7 +319,8 @@ impl Turn {
         let item = about.item().closed(ItemStatus::Declined, reason.as_deref());
         thread.cx.item_completed(&self.view.id, item);
         self.show_waiting(thread);
-        self.answer(number, reason.unwrap_or_else(|| "the user declined this".into()), thread);
+        self.calls.answer_unrun(number, reason.unwrap_or_else(|| "the user declined this".into()));
+        self.go_on(thread);
     }
 
     fn run(

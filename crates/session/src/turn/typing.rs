@@ -27,7 +27,7 @@ impl Turn {
         thread.cx.stored_item_started(&self.view.id, Item::DynamicCall(item.clone()));
         let settings = thread.configuration.settings();
         let verdict = thread.approvals.typing(settings, call.session_id, &command.display);
-        match verdict {
+        match self.weigh(number, verdict, thread) {
             Verdict::Run { .. } => {
                 self.type_text(number, TypingRequest { item, call, command }, thread);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hooks::EventName;
 use session::{
     Answer, CommandSource, Effect, Event, Id, Input, Item, ItemStatus, Machine, Mode, ModelEvent,
     Record, ReviewStatus, SandboxPolicy, Status, TurnStatus, TurnView,
@@ -50,6 +51,8 @@ pub(crate) struct Checker {
     users: BTreeSet<String>,
     /// Questions about hosts that wait for their answer.
     reaching: BTreeSet<u64>,
+    /// Runs of hooks that are waited for.
+    hooks: BTreeSet<u64>,
     /// Calls to other agents that run.
     agent_calls: BTreeSet<u64>,
     sample: Option<u64>,
@@ -87,6 +90,7 @@ impl Checker {
             running: BTreeMap::new(),
             users: BTreeSet::new(),
             reaching: BTreeSet::new(),
+            hooks: BTreeSet::new(),
             agent_calls: BTreeSet::new(),
             sample: None,
             retry: None,
@@ -124,6 +128,7 @@ impl Checker {
                 assert!(self.reaching.insert(*key), "key {key} used twice");
             }
             Input::Exited { process, .. } => drop(self.running.remove(process)),
+            Input::HooksAnswered { run, .. } => drop(self.hooks.remove(run)),
             Input::ServerAnswered { request, .. } | Input::AgentsAnswered { request, .. } => {
                 self.agent_calls.remove(request);
             }
@@ -326,6 +331,17 @@ impl Checker {
                 self.asks.insert(*request, item.clone());
                 self.questions.insert(*request);
             }
+            Effect::RunHooks { run, turn, event } => {
+                self.assert_running(turn);
+                // Those of an interrupt are the only ones that begin with it, and that none waits for.
+                if event.name() != EventName::Interrupt {
+                    assert!(!self.stopped, "hooks of {} in a stopped turn", event.name());
+                    assert!(self.hooks.insert(*run), "hooks {run} run twice");
+                }
+            }
+            Effect::CancelHooks { run } => {
+                assert!(self.hooks.remove(run), "hooks {run} were not running");
+            }
             Effect::CallServer { request, turn, call } => {
                 self.assert_running(turn);
                 assert!(!self.items[&call.id].completed, "called for an item that is final");
@@ -495,6 +511,7 @@ impl Checker {
         assert!(self.replies.values().all(|answered| *answered), "a caller waits for ever");
         assert!(self.asks.is_empty());
         assert!(self.applying.is_empty());
+        assert!(self.hooks.is_empty(), "hooks are waited for without a turn");
         assert!(self.reaching.is_empty(), "a connection waits for ever");
         for (id, item) in &self.items {
             assert!(item.completed || item.command, "item {id} is never final");

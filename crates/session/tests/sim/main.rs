@@ -7,6 +7,7 @@ mod auto_review_stories;
 mod chaos;
 mod checker;
 mod failing_provider;
+mod hook_stories;
 mod image_stories;
 mod job_stories;
 mod lasting;

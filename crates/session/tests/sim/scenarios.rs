@@ -1,5 +1,6 @@
 //! The named scenarios that every sweep runs over.
 
+use hooks::{EventName, Outcome, Permission, Refusal};
 use serde_json::json;
 use session::{
     ApprovalPolicy, Decision, GrantScope, Limits, Mode, Overrides, Restored, Retry, SandboxPolicy,
@@ -15,7 +16,33 @@ pub(crate) fn all() -> Vec<(&'static str, Script)> {
     all.extend(commands());
     all.extend(approvals());
     all.extend(failures());
+    all.extend(hooks());
     all
+}
+
+/// Hooks for every event, in turns of every kind.
+fn hooks() -> Vec<(&'static str, Script)> {
+    let work = [exec("a", "print:a"), escalated("b", "print:b"), patch("c", "x")];
+    let busy = Script::new(&[&work, &[say("done")]]).then("again");
+    let mut compacting = Script::new(&[&[exec("a", &format!("print:{}", "x".repeat(4_000)))]]);
+    compacting.limits = Limits { compact_at_tokens: Some(300), ..Limits::default() };
+    let refusals = vec![Refusal { run: "run".into(), reason: "no".into() }];
+    let refused = Outcome { refusals, ..Outcome::default() };
+    let denied = Permission::Deny("no".into());
+    let denied = Outcome { permission: Some(denied), ..Outcome::default() };
+    let asked = Outcome { permission: Some(Permission::Ask), ..Outcome::default() };
+    let refusing = [
+        (EventName::PreToolUse, denied.clone()),
+        (EventName::PreToolUse, asked),
+        (EventName::PermissionRequest, denied),
+        (EventName::PostToolUse, refused.clone()),
+        (EventName::Stop, refused),
+    ];
+    vec![
+        ("hooks", busy.clone().hooked(&[])),
+        ("hooks that refuse", busy.hooked(&refusing)),
+        ("hooks of a compaction", compacting.hooked(&[])),
+    ]
 }
 
 fn talk() -> Vec<(&'static str, Script)> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hooks::{EventName, Outcome};
 use session::{
     ApprovalPolicy, ApprovalsReviewer, Author, Decision, DynamicTool, Fragment, Limits, Mark, Mode,
     Overrides, Permissions, ReadAccess, Restored, SandboxPolicy, ServerTool, Settings,
@@ -32,6 +33,10 @@ pub(crate) struct Script {
     pub(crate) tools: Vec<DynamicTool>,
     /// Tools of an MCP server, named after what they do.
     pub(crate) server_tools: Vec<ServerTool>,
+    /// The events that have hooks.
+    pub(crate) hook_events: Vec<EventName>,
+    /// What hooks say, in order for each event; then nothing.
+    pub(crate) hooks: Vec<(EventName, Outcome)>,
     /// Whether deltas and final texts of the model agree.
     pub(crate) coherent: bool,
 }
@@ -86,6 +91,8 @@ impl Script {
             second_answer: None,
             tools: ["works", "fails", "breaks"].map(tool).into(),
             server_tools: Vec::new(),
+            hook_events: Vec::new(),
+            hooks: Vec::new(),
             coherent: true,
         }
     }
@@ -112,6 +119,13 @@ impl Script {
     /// With the tools of an MCP server.
     pub(crate) fn with_server(mut self) -> Self {
         self.server_tools = server_tools();
+        self
+    }
+
+    /// With hooks for every event, which say this.
+    pub(crate) fn hooked(mut self, hooks: &[(EventName, Outcome)]) -> Self {
+        self.hook_events = EventName::ALL.to_vec();
+        self.hooks = hooks.to_vec();
         self
     }
 

@@ -38,6 +38,7 @@ enum Source {
     Approver(u8, u64),
     Reviewer(u64),
     ReviewTimer(u64),
+    Hook(u64),
 }
 
 struct Pending {
@@ -148,6 +149,9 @@ impl Simulation {
             checker: Checker::new(&script),
             script,
         };
+        let events = sim.script.hook_events.iter().copied().collect();
+        sim.step(Input::Hooks { events });
+        sim.steps = 0;
         sim.start_next_turn();
         sim
     }
@@ -367,12 +371,14 @@ impl Simulation {
                 let input = Input::Granted { call: *call, outcome: outside::check(grant) };
                 self.later(Source::Call(*call), 2, input);
             }
+            Effect::RunHooks { run, event, .. } => self.run_hooks(*run, event),
             Effect::TurnEnded { .. } => self.start_next_turn(),
             // What is already under way still arrives: a cancel or a kill cannot call it back.
             Effect::CancelSample { .. }
             | Effect::CancelAgents { .. }
             | Effect::CancelServerCall { .. }
             | Effect::CancelReview { .. }
+            | Effect::CancelHooks { .. }
             | Effect::TurnContinues { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }
@@ -390,6 +396,14 @@ impl Simulation {
             let input = Input::Model { sample, events: vec![event] };
             self.later(Source::Sample(sample), at as Millis, input);
         }
+    }
+
+    fn run_hooks(&mut self, run: u64, event: &hooks::Event) {
+        let name = event.name();
+        let place = self.script.hooks.iter().position(|(event, _)| *event == name);
+        let outcome = place.map(|place| self.script.hooks.remove(place).1).unwrap_or_default();
+        let input = Input::HooksAnswered { run, outcome: Box::new(outcome), usage: Vec::new() };
+        self.later(Source::Hook(run), 4, input);
     }
 
     fn answer_review(&mut self, review: u64, prompt: &Prompt) {

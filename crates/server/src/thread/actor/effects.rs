@@ -99,6 +99,8 @@ impl Actor {
             }
             Effect::CancelServerCall { request } => self.server_calls.cancel(request),
             Effect::CancelAgents { request } => self.agents.cancel(request),
+            Effect::RunHooks { run, turn, event } => self.run_hooks(run, &turn, *event),
+            Effect::CancelHooks { run } => self.hooks.cancel(run),
             Effect::NetworkAnswer { key, allowed } => self.commands.answer_host(key, allowed),
             Effect::Allow { cwd, prefix } => {
                 let peers = self.broadcast.subscribers().iter().cloned().collect();
@@ -208,7 +210,7 @@ impl Actor {
         self.mailbox.deliver_after(wait, MachineInput::ReviewOverdue { review });
     }
 
-    fn take_soon(&mut self, input: Option<MachineInput>) {
+    pub(super) fn take_soon(&mut self, input: Option<MachineInput>) {
         if let Some(input) = input {
             self.mailbox.push_soon(input);
         }

@@ -37,6 +37,7 @@ impl Actor {
             self.reconfigure(adapted, steps);
             self.offer_server_tools(steps).await;
             self.offer_skills(steps).await?;
+            self.follow_hooks(steps).await?;
         }
         let reviewer = overrides.reviewer.unwrap_or(self.machine.settings().reviewer);
         if !reviewer.is_user() {

@@ -82,6 +82,7 @@ impl Actor {
             Command::Elicitation { connection, change, answer } => {
                 let _ = answer.send(self.commands.elicitations().change(connection, change));
             }
+            Command::HookReported(report) => self.broadcast.show_hook(*report),
             Command::Elicit(question) => self.elicit(question),
             Command::WithdrawElicitation { number } => self.withdraw_elicitation(number),
             Command::ElicitationAnswered { number, answer } => {

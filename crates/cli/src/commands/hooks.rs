@@ -1,0 +1,213 @@
+//! `agentd hooks`: lists hooks, and records which ones of a project the user trusts.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use protocol::config::{ConfigValueWriteParams, MergeStrategy};
+use protocol::hooks::{
+    HookHandlerType, HookMetadata, HookTrustStatus, HooksListParams, HooksListResponse,
+};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::commands::local::{self, LocalServer, Observer};
+use crate::commands::{Invalid, eprint, print};
+use crate::environment::Environment;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the hooks of the working folder, and whether each runs
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let hooks of the working folder's project run, as they are now
+    Trust {
+        /// Keys of hooks, as `agentd hooks list` shows them
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Switch hooks off
+    Disable {
+        /// Keys of hooks
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+    },
+    /// Switch hooks on again
+    Enable {
+        /// Keys of hooks
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+    },
+}
+
+/// Runs the subcommand. Exit codes: 0, 1 when the user says no, 2 for a hook that does not exist.
+pub(crate) async fn run(
+    arguments: Arguments,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let mut server = LocalServer::start(environment, "cli").await?;
+    let params = HooksListParams::default();
+    let HooksListResponse { data } =
+        server.call::<protocol::HooksList>(&params, &mut Quiet).await?;
+    for entry in &data {
+        for error in &entry.errors {
+            eprint(format_args!("agentd: {}: {}", error.path, error.message));
+        }
+        for warning in &entry.warnings {
+            eprint(format_args!("agentd: {warning}"));
+        }
+    }
+    let hooks: Vec<HookMetadata> = data.into_iter().flat_map(|entry| entry.hooks).collect();
+    let done = match arguments.command {
+        Command::List { json } => list(&hooks, json),
+        Command::Trust { keys, yes } => trust(&mut server, &hooks, &keys, yes).await,
+        Command::Disable { keys } => switch(&mut server, &hooks, &keys, false).await,
+        Command::Enable { keys } => switch(&mut server, &hooks, &keys, true).await,
+    };
+    server.close().await;
+    done
+}
+
+/// Ignores what else the server says.
+struct Quiet;
+
+impl Observer for Quiet {
+    fn notified(&mut self, _: &str, _: &RawValue) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn asked(&mut self, method: &str, _: &RawValue) -> io::Result<local::Answer> {
+        Ok(local::decline(method))
+    }
+}
+
+fn list(hooks: &[HookMetadata], as_json: bool) -> anyhow::Result<ExitCode> {
+    if as_json {
+        print(format_args!("{:#}", json!(hooks)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for hook in hooks {
+        let state = match (hook.enabled, hook.trust_status) {
+            (false, _) => "switched off",
+            (true, HookTrustStatus::Untrusted) => "does not run: not trusted",
+            (true, HookTrustStatus::Modified) => "does not run: changed since it was trusted",
+            (true, HookTrustStatus::Managed | HookTrustStatus::Trusted) => "runs",
+        };
+        print(format_args!("{}  ({state})\n    {}", visible::exact(&hook.key), described(hook)))?;
+    }
+    if hooks.is_empty() {
+        eprint(format_args!(
+            "agentd: there are no hooks; they are defined in `hooks.json`, and run with \
+             `features.codex_hooks = true`"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a hook does, on one line.
+fn described(hook: &HookMetadata) -> String {
+    let event = json!(hook.event_name);
+    let event = event.as_str().unwrap_or_default();
+    let matcher = hook.matcher.as_deref().filter(|matcher| !matcher.is_empty());
+    let matcher =
+        matcher.map(|matcher| format!(" of `{}`", visible::exact(matcher))).unwrap_or_default();
+    let what = match (&hook.command, hook.handler_type) {
+        (Some(command), _) => format!("runs: {}", visible::exact(command)),
+        (None, HookHandlerType::McpTool) => "calls a tool of an MCP server".to_owned(),
+        (None, _) => "asks a model".to_owned(),
+    };
+    format!("at {event}{matcher} {what}")
+}
+
+async fn trust(
+    server: &mut LocalServer,
+    hooks: &[HookMetadata],
+    keys: &[String],
+    yes: bool,
+) -> anyhow::Result<ExitCode> {
+    let chosen = chosen(hooks, keys)?;
+    for hook in &chosen {
+        print(format_args!("{}\n    {}", visible::exact(&hook.key), described(hook)))?;
+    }
+    if !yes && !is_confirmed()? {
+        eprint(format_args!("agentd: nothing was changed"));
+        return Ok(ExitCode::FAILURE);
+    }
+    for hook in chosen {
+        write(server, &hook.key, "trusted_hash", json!(hook.current_hash)).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn switch(
+    server: &mut LocalServer,
+    hooks: &[HookMetadata],
+    keys: &[String],
+    on: bool,
+) -> anyhow::Result<ExitCode> {
+    for hook in chosen(hooks, keys)? {
+        if hook.is_managed && !on {
+            let key = visible::exact(&hook.key);
+            return Err(Invalid::new(format!(
+                "`{key}` is a hook of the administrator, which always runs"
+            ))
+            .into());
+        }
+        write(server, &hook.key, "enabled", json!(on)).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn chosen<'h>(hooks: &'h [HookMetadata], keys: &[String]) -> anyhow::Result<Vec<&'h HookMetadata>> {
+    let find = |key: &String| {
+        let found = hooks.iter().find(|hook| hook.key == *key);
+        found.ok_or_else(|| {
+            let key = visible::exact(key);
+            Invalid::new(format!("there is no hook `{key}`; `agentd hooks list` lists them")).into()
+        })
+    };
+    keys.iter().map(find).collect()
+}
+
+fn is_confirmed() -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Err(Invalid::new(
+            "standard input is no terminal, so that nobody can be asked; add `--yes` to trust these \
+             hooks",
+        )
+        .into());
+    }
+    io::stderr().write_all(b"Let these hooks run as they are now? [y/N] ")?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+async fn write(
+    server: &mut LocalServer,
+    key: &str,
+    name: &str,
+    value: serde_json::Value,
+) -> anyhow::Result<()> {
+    let params = ConfigValueWriteParams {
+        key_path: format!("hooks.state.{}.{name}", json!(key)),
+        value,
+        merge_strategy: MergeStrategy::Replace,
+        expected_version: None,
+        file_path: None,
+    };
+    server.call::<protocol::ConfigValueWrite>(&params, &mut Quiet).await?;
+    Ok(())
+}

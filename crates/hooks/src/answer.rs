@@ -1,0 +1,430 @@
+//! What a handler answers: its exit code and one JSON object, or the verdict of a model.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::event::EventName;
+
+/// Bytes of an entry.
+const MAX_ENTRY: usize = 16 << 10;
+/// Bytes shown of what a model said in place of a verdict.
+const MAX_SHOWN_VERDICT: usize = 500;
+/// Bytes of context for the model from one handler: about 2,500 tokens.
+const MAX_CONTEXT: usize = 10_000;
+
+/// How a command ended. `output` and `errors` are what it wrote, which may be cut off.
+#[derive(Clone, Copy, Debug)]
+pub enum HandlerResult<'o> {
+    Exited {
+        code: i32,
+        output: &'o [u8],
+        errors: &'o [u8],
+    },
+    /// A signal ended it.
+    Killed {
+        errors: &'o [u8],
+    },
+    TimedOut {
+        seconds: u64,
+    },
+    /// It wrote more than is read, and was ended.
+    TooMuchOutput {
+        limit: usize,
+    },
+    /// It did not run: why.
+    NotRun {
+        message: &'o str,
+    },
+    /// A model's verdict: `{"ok": true}`, or `{"ok": false, "reason": "…"}`.
+    Verdict {
+        text: &'o str,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Completed,
+    Failed,
+    /// It refused what the event is about.
+    Blocked,
+    /// It ended the turn.
+    Stopped,
+}
+
+/// A line about a run, for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub kind: EntryKind,
+    pub text: String,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// For the user.
+    Warning,
+    /// Why the turn ends.
+    Stop,
+    /// Why it refuses.
+    Feedback,
+    /// For the model.
+    Context,
+    /// What went wrong.
+    Error,
+}
+
+/// What a handler says about a tool call or an approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permission {
+    Allow,
+    /// The user decides.
+    Ask,
+    /// With the reason.
+    Deny(String),
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub status: Status,
+    pub entries: Vec<Entry>,
+    /// The turn ends: why.
+    pub stop: Option<String>,
+    /// What the event is about is refused: why. At the end of a turn: the turn goes on, with this.
+    pub block: Option<String>,
+    pub permission: Option<Permission>,
+    /// Arguments in place of those of the call.
+    pub updated_input: Option<Value>,
+    /// A result in place of that of the call.
+    pub updated_output: Option<Value>,
+    /// For the model.
+    pub context: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Output {
+    #[serde(rename = "continue")]
+    goes_on: Option<bool>,
+    stop_reason: Option<String>,
+    suppress_output: Option<bool>,
+    system_message: Option<String>,
+    decision: Option<Decision>,
+    reason: Option<String>,
+    hook_specific_output: Option<Specific>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "camelCase")]
+enum Decision {
+    #[serde(alias = "allow")]
+    Approve,
+    #[serde(alias = "deny")]
+    Block,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Specific {
+    hook_event_name: Option<String>,
+    permission_decision: Option<PermissionDecision>,
+    permission_decision_reason: Option<String>,
+    updated_input: Option<Value>,
+    additional_context: Option<String>,
+    #[serde(rename = "updatedMCPToolOutput")]
+    updated_output: Option<Value>,
+    decision: Option<RequestDecision>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "camelCase")]
+enum PermissionDecision {
+    Allow,
+    Deny,
+    Ask,
+}
+
+/// The members `updatedInput`, `updatedPermissions` and `interrupt` of the format are not supported:
+/// an answer that has one is refused as a whole, and with it the request.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RequestDecision {
+    behavior: Behavior,
+    message: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "camelCase")]
+enum Behavior {
+    Allow,
+    Deny,
+}
+
+#[derive(Deserialize)]
+struct Verdict {
+    ok: bool,
+    reason: Option<String>,
+}
+
+/// Reads what a handler of this event answered.
+pub fn read_answer(event: EventName, result: HandlerResult<'_>) -> Answer {
+    match result {
+        HandlerResult::Exited { code: 0, output, .. } => read_output(event, output),
+        HandlerResult::Exited { code: 2, errors, .. } => {
+            let errors = text_of(errors);
+            let reason = errors.trim();
+            if !event.can_block() {
+                let said = if reason.is_empty() { "it says no more" } else { reason };
+                return Answer::failed(format!(
+                    "the exit code 2 refuses, which a hook of {event} cannot do: {said}"
+                ));
+            }
+            Answer::blocked(event, if reason.is_empty() { None } else { Some(reason) })
+        }
+        HandlerResult::Exited { code, errors, .. } => {
+            Answer::failed(with_errors(format!("it ended with the exit code {code}"), errors))
+        }
+        HandlerResult::Killed { errors } => {
+            Answer::failed(with_errors("it was ended by a signal".to_owned(), errors))
+        }
+        HandlerResult::TimedOut { seconds } => {
+            Answer::failed(format!("it did not end within {seconds} s, and was ended"))
+        }
+        HandlerResult::TooMuchOutput { limit } => {
+            Answer::failed(format!("it wrote more than {limit} bytes, and was ended"))
+        }
+        HandlerResult::NotRun { message } => Answer::failed(message.to_owned()),
+        HandlerResult::Verdict { text } => read_verdict(event, text),
+    }
+}
+
+fn read_output(event: EventName, output: &[u8]) -> Answer {
+    let text = text_of(output);
+    let text = text.trim();
+    if text.is_empty() {
+        return Answer::completed();
+    }
+    if !text.starts_with('{') {
+        let mut answer = Answer::completed();
+        match event.takes_plain_context() {
+            true => answer.add_context(text, true),
+            false => answer.add(
+                EntryKind::Warning,
+                format!("it printed text, which hooks of {event} do not read; print a JSON object"),
+            ),
+        }
+        return answer;
+    }
+    match serde_json::from_str::<Output>(text) {
+        Ok(output) => {
+            output.into_answer(event).unwrap_or_else(|why| Answer::malformed(event, &why))
+        }
+        Err(error) => Answer::malformed(event, &error.to_string()),
+    }
+}
+
+fn read_verdict(event: EventName, text: &str) -> Answer {
+    // Models like to put JSON into a block of code.
+    let object = text.find('{').zip(text.rfind('}'));
+    let object = object.and_then(|(from, to)| text.get(from..=to)).unwrap_or(text);
+    match serde_json::from_str::<Verdict>(object) {
+        Ok(Verdict { ok: true, .. }) => Answer::completed(),
+        Ok(Verdict { ok: false, reason }) if event.can_block() => {
+            Answer::blocked(event, reason.as_deref().filter(|reason| !reason.trim().is_empty()))
+        }
+        Ok(Verdict { ok: false, reason }) => Answer::failed(format!(
+            "the model refuses, which a hook of {event} cannot do: {}",
+            reason.unwrap_or_default()
+        )),
+        Err(_) => {
+            let said = shortened(text.trim(), MAX_SHOWN_VERDICT);
+            let why =
+                format!("the model gave no verdict of the form {{\"ok\": true}}, but: {said}");
+            Answer::malformed(event, &why)
+        }
+    }
+}
+
+impl Output {
+    /// # Errors
+    /// It has members that the event does not: which.
+    fn into_answer(self, event: EventName) -> Result<Answer, String> {
+        let mut answer = Answer::completed();
+        let is_shown = !self.suppress_output.unwrap_or_default();
+        if let Some(message) = &self.system_message {
+            answer.add(EntryKind::Warning, message.clone());
+        }
+        if let Some(specific) = self.hook_specific_output {
+            specific.apply(event, is_shown, &mut answer)?;
+        }
+        match self.decision {
+            Some(Decision::Block) if !event.can_block() => {
+                return Err(format!("hooks of {event} cannot block"));
+            }
+            Some(Decision::Block) => answer.block(event, self.reason.as_deref()),
+            Some(Decision::Approve) if event == EventName::PreToolUse => {
+                answer.permission.get_or_insert(Permission::Allow);
+            }
+            // For other events it says that nothing stands against going on.
+            Some(Decision::Approve) | None => {}
+        }
+        if self.goes_on == Some(false) {
+            let reason = self.stop_reason.filter(|reason| !reason.trim().is_empty());
+            let reason = reason.unwrap_or_else(|| "a hook ended the turn".to_owned());
+            answer.add(EntryKind::Stop, reason.clone());
+            answer.status = Status::Stopped;
+            answer.stop = Some(shortened(&reason, MAX_ENTRY));
+        }
+        Ok(answer)
+    }
+}
+
+impl Specific {
+    fn apply(self, event: EventName, is_shown: bool, answer: &mut Answer) -> Result<(), String> {
+        if let Some(name) = self.hook_event_name.filter(|name| name != event.as_str()) {
+            return Err(format!("`hookEventName` is `{name}`, not `{event}`"));
+        }
+        let is_call = event == EventName::PreToolUse;
+        let unexpected = [
+            ("permissionDecision", self.permission_decision.is_some() && !is_call),
+            ("permissionDecisionReason", self.permission_decision_reason.is_some() && !is_call),
+            ("updatedInput", self.updated_input.is_some() && !is_call),
+            (
+                "updatedMCPToolOutput",
+                self.updated_output.is_some() && event != EventName::PostToolUse,
+            ),
+            ("decision", self.decision.is_some() && event != EventName::PermissionRequest),
+            ("additionalContext", self.additional_context.is_some() && !event.takes_context()),
+        ];
+        if let Some((name, _)) = unexpected.into_iter().find(|(_, is_there)| *is_there) {
+            return Err(format!("hooks of {event} have no `hookSpecificOutput.{name}`"));
+        }
+        if self.updated_input.as_ref().is_some_and(|input| !input.is_object()) {
+            return Err("`updatedInput` must be an object".to_owned());
+        }
+        if let Some(context) = self.additional_context {
+            answer.add_context(&context, is_shown);
+        }
+        answer.updated_input = self.updated_input;
+        answer.updated_output = self.updated_output;
+        match self.permission_decision {
+            Some(PermissionDecision::Allow) => answer.permission = Some(Permission::Allow),
+            Some(PermissionDecision::Ask) => answer.permission = Some(Permission::Ask),
+            Some(PermissionDecision::Deny) => {
+                answer.block(event, self.permission_decision_reason.as_deref());
+            }
+            None => {}
+        }
+        match self.decision {
+            Some(RequestDecision { behavior: Behavior::Allow, .. }) => {
+                answer.permission = Some(Permission::Allow);
+            }
+            Some(RequestDecision { behavior: Behavior::Deny, message }) => {
+                answer.block(event, message.as_deref());
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+impl Answer {
+    fn completed() -> Self {
+        Self {
+            status: Status::Completed,
+            entries: Vec::new(),
+            stop: None,
+            block: None,
+            permission: None,
+            updated_input: None,
+            updated_output: None,
+            context: None,
+        }
+    }
+
+    fn failed(message: String) -> Self {
+        let mut answer = Self { status: Status::Failed, ..Self::completed() };
+        answer.add(EntryKind::Error, message);
+        answer
+    }
+
+    fn blocked(event: EventName, reason: Option<&str>) -> Self {
+        let mut answer = Self::completed();
+        answer.block(event, reason);
+        answer
+    }
+
+    /// An answer that cannot be read. It may have been meant as a refusal, so that it refuses where a
+    /// refusal protects.
+    fn malformed(event: EventName, why: &str) -> Self {
+        let message = format!("its answer cannot be understood: {why}");
+        let mut answer = Self::failed(message.clone());
+        if matches!(event, EventName::PreToolUse | EventName::PermissionRequest) {
+            let reason = format!("a hook refused it: {message}");
+            answer.permission = Some(Permission::Deny(shortened(&reason, MAX_ENTRY)));
+        }
+        answer
+    }
+
+    /// Refuses. About a call or an approval that is a permission.
+    fn block(&mut self, event: EventName, reason: Option<&str>) {
+        let reason = reason.filter(|reason| !reason.trim().is_empty());
+        let reason = reason.unwrap_or("a hook refused it and gave no reason");
+        self.status = Status::Blocked;
+        self.add(EntryKind::Feedback, reason.to_owned());
+        let reason = shortened(reason, MAX_ENTRY);
+        match event {
+            EventName::PreToolUse | EventName::PermissionRequest => {
+                self.permission = Some(Permission::Deny(reason));
+            }
+            _ => self.block = Some(reason),
+        }
+    }
+
+    fn add_context(&mut self, text: &str, is_shown: bool) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let text = shortened(text, MAX_CONTEXT);
+        if is_shown {
+            self.add(EntryKind::Context, text.clone());
+        }
+        self.context = Some(text);
+    }
+
+    fn add(&mut self, kind: EntryKind, text: String) {
+        self.entries.push(Entry { kind, text: shortened(&text, MAX_ENTRY) });
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+fn with_errors(message: String, errors: &[u8]) -> String {
+    let errors = text_of(errors);
+    match errors.trim() {
+        "" => message,
+        errors => format!("{message}: {errors}"),
+    }
+}
+
+/// Text with its hidden characters made visible, of at most `limit` bytes, with a note of what is left
+/// out.
+fn shortened(text: &str, limit: usize) -> String {
+    let text = visible::text(text);
+    if text.len() <= limit {
+        return text.into_owned();
+    }
+    let end = text.floor_char_boundary(limit);
+    let (kept, rest) = text.split_at(end);
+    format!("{kept}\n[{} further characters are left out]", rest.chars().count())
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

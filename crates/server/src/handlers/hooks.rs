@@ -1,0 +1,90 @@
+//! Hooks, for clients.
+
+use std::path::PathBuf;
+
+use hooks::Handler;
+use protocol::HooksMethods;
+use protocol::hooks::{
+    HookErrorInfo, HookMetadata, HookTrustStatus, HooksListEntry, HooksListParams,
+    HooksListResponse,
+};
+
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::folders;
+use crate::server::Server;
+use crate::thread_hooks::{self, LoadedHook, LoadedHooks, Trust};
+
+/// Folders of one request.
+const MAX_FOLDERS: usize = 64;
+
+impl HooksMethods<Caller> for Server {
+    /// The hooks of each folder, also those that do not run. With the feature off there are none.
+    async fn hooks_list(
+        &self,
+        _caller: Caller,
+        params: HooksListParams,
+    ) -> Result<HooksListResponse, Error> {
+        let options = &self.services.options;
+        if params.cwds.len() > MAX_FOLDERS {
+            return Err(Error::invalid_params(format!(
+                "`cwds` has more than {MAX_FOLDERS} folders; ask for them in several requests"
+            )));
+        }
+        let mut cwds: Vec<PathBuf> = params.cwds.iter().map(|cwd| options.cwd.join(cwd)).collect();
+        if cwds.is_empty() {
+            cwds.push(options.cwd.clone());
+        }
+        let mut data = Vec::with_capacity(cwds.len());
+        for cwd in cwds {
+            let cwd = folders::check_cwd(&self.services.files, cwd).await?;
+            let config = self.services.configurations.in_folder(&cwd, None).await?.resolved.config;
+            let loaded = self.services.files.run(&cwd, move || thread_hooks::load(&config)).await;
+            let loaded = loaded.map_err(|error| Error::failed(error.to_string()))?;
+            data.push(entry(cwd.to_string_lossy().into_owned(), &loaded));
+        }
+        Ok(HooksListResponse { data })
+    }
+}
+
+fn entry(cwd: String, loaded: &LoadedHooks) -> HooksListEntry {
+    let error = |(path, message): &(PathBuf, String)| HookErrorInfo {
+        path: path.to_string_lossy().into_owned(),
+        message: message.clone(),
+    };
+    HooksListEntry {
+        cwd,
+        hooks: loaded.hooks.iter().map(|loaded| metadata(loaded)).collect(),
+        warnings: loaded.warnings.clone(),
+        errors: loaded.errors.iter().map(error).collect(),
+    }
+}
+
+fn metadata(loaded: &LoadedHook) -> HookMetadata {
+    let LoadedHook { hook, digest, trust, is_enabled } = loaded;
+    HookMetadata {
+        key: hook.key.clone(),
+        event_name: thread_hooks::event_name(hook.event),
+        handler_type: thread_hooks::handler_type(&hook.handler),
+        matcher: hook.matcher_text.clone(),
+        command: match &hook.handler {
+            Handler::Command(command) => Some(command.clone()),
+            Handler::Prompt { .. } | Handler::Agent { .. } | Handler::McpTool { .. } => None,
+        },
+        timeout_sec: hook.timeout_sec,
+        status_message: hook.status_message.clone(),
+        source: thread_hooks::hook_source(hook.origin.source),
+        source_path: hook.origin.path.to_string_lossy().into_owned(),
+        plugin_id: hook.origin.plugin.clone(),
+        display_order: hook.order,
+        enabled: *is_enabled,
+        is_managed: *trust == Trust::Managed,
+        current_hash: digest.clone(),
+        trust_status: match trust {
+            Trust::Managed => HookTrustStatus::Managed,
+            Trust::Trusted => HookTrustStatus::Trusted,
+            Trust::Untrusted => HookTrustStatus::Untrusted,
+            Trust::Modified => HookTrustStatus::Modified,
+        },
+    }
+}

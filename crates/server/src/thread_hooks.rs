@@ -1,0 +1,12 @@
+//! Hooks of the configuration: which apply in a folder, whether the user trusts them, and their runs.
+//! The crate `hooks` knows the formats; the session decides when hooks run and what their answers
+//! change.
+
+mod command;
+mod notifications;
+mod runner;
+mod sources;
+
+pub(crate) use notifications::{HookReport, event_name, handler_type, hook_source};
+pub(crate) use runner::{EndedHook, HookPlace, HookRunner, ModelRequest, prompt_with};
+pub(crate) use sources::{LoadedHook, LoadedHooks, Trust, load};

@@ -1,0 +1,281 @@
+//! Runs hooks: those of an event at once, each within its time.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::Config;
+use files::Pool;
+use hooks::{Answer, Context, Event, EventName, Handler, HandlerResult, Source, read_answer};
+use protocol::hooks::HookRunSummary;
+use sandbox::Stdin;
+use serde_json::{Map, Value};
+use session::{Failure, ReadAccess, ResponseUsage, ReviewResponse, SandboxPolicy};
+use tokio::sync::Semaphore;
+
+use super::HookReport;
+use super::command;
+use super::notifications::{completed, started};
+use super::sources::{LoadedHook, digest};
+use crate::allowed::Allowed;
+use crate::command_environment::command_environment;
+use crate::command_runner::{CommandLine, CommandRunner};
+use crate::options::Options;
+
+/// Hooks of all threads that run at once; further ones wait, within their time.
+const MAX_RUNNING: usize = 64;
+/// Stands for the event in a prompt and in the arguments of a tool.
+const ARGUMENTS: &str = "$ARGUMENTS";
+
+/// See the module.
+pub(crate) struct HookRunner {
+    commands: CommandRunner,
+    options: Arc<Options>,
+    files: Pool,
+    permits: Semaphore,
+}
+
+/// Where an event happens.
+pub(crate) struct HookPlace {
+    pub(crate) context: Context,
+    pub(crate) config: Arc<Config>,
+    pub(crate) cwd: PathBuf,
+    /// The thread's, for hooks that are not the user's own.
+    pub(crate) sandbox: SandboxPolicy,
+    /// The MCP servers of the thread.
+    pub(crate) servers: Vec<mcp::Server>,
+}
+
+/// What a model answers.
+pub(crate) type ModelRequest =
+    Pin<Box<dyn Future<Output = Result<ReviewResponse, Failure>> + Send>>;
+
+/// A hook that runs.
+pub(crate) struct BegunHook {
+    turn: Option<String>,
+    run: HookRunSummary,
+    started_ms: i64,
+}
+
+impl BegunHook {
+    pub(crate) fn report(&self) -> HookReport {
+        HookReport { turn: self.turn.clone(), run: self.run.clone() }
+    }
+}
+
+/// A hook that has run.
+pub(crate) struct EndedHook {
+    /// Id of the run.
+    pub(crate) id: String,
+    pub(crate) answer: Answer,
+    /// What a model cost that was asked.
+    pub(crate) usage: Option<ResponseUsage>,
+    pub(crate) report: HookReport,
+}
+
+impl HookRunner {
+    pub(crate) fn new(commands: CommandRunner, options: Arc<Options>, files: Pool) -> Self {
+        Self { commands, options, files, permits: Semaphore::new(MAX_RUNNING) }
+    }
+
+    /// Where the files of hooks are read.
+    pub(crate) fn files(&self) -> Pool {
+        self.files.clone()
+    }
+
+    /// Begins to run a hook.
+    pub(crate) fn begin(&self, loaded: &LoadedHook, place: &HookPlace) -> BegunHook {
+        let started_ms = self.options.clock.now_ms();
+        let run = started(self.options.ids.next(), loaded, started_ms);
+        BegunHook { turn: place.context.turn.clone(), run, started_ms }
+    }
+
+    /// Runs a hook to its end. `model` answers its prompt.
+    pub(crate) async fn run(
+        &self,
+        begun: BegunHook,
+        loaded: &LoadedHook,
+        event: &Event,
+        place: &HookPlace,
+        model: Option<ModelRequest>,
+    ) -> EndedHook {
+        let hook = &loaded.hook;
+        let limit = Duration::from_secs(hook.timeout_sec);
+        let mut usage = None;
+        let answering = async {
+            // The semaphore is never closed.
+            let _permit = self.permits.acquire().await;
+            match model {
+                Some(model) => read_model_answer(hook.event, model.await, &mut usage),
+                None => self.answer(loaded, event, place).await,
+            }
+        };
+        let answer = match tokio::time::timeout(limit, answering).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                read_answer(hook.event, HandlerResult::TimedOut { seconds: hook.timeout_sec })
+            }
+        };
+        let BegunHook { turn, run, started_ms } = begun;
+        let id = run.id.clone();
+        let run = completed(run, &answer, (started_ms, self.options.clock.now_ms()));
+        EndedHook { id, answer, usage, report: HookReport { turn, run } }
+    }
+
+    async fn answer(&self, loaded: &LoadedHook, event: &Event, place: &HookPlace) -> Answer {
+        let hook = &loaded.hook;
+        let not_run = |message: &str| read_answer(hook.event, HandlerResult::NotRun { message });
+        match &hook.handler {
+            Handler::Command(line) => {
+                if let Err(message) = self.check_unchanged(loaded, &place.config).await {
+                    return not_run(&message);
+                }
+                let command = self.command(line, hook.origin.source, place);
+                let input = event.input(&place.context) + "\n";
+                let end = command::run(&self.commands, command, &input, hook.timeout_sec).await;
+                read_answer(hook.event, end.as_result())
+            }
+            // A thread that ends asks no model.
+            Handler::Prompt { .. } | Handler::Agent { .. } => {
+                not_run("no model can be asked about this event")
+            }
+            Handler::McpTool { server, tool, arguments } => {
+                let input = event.input(&place.context);
+                match call_tool(server, tool, arguments, &input, place).await {
+                    Ok(text) => {
+                        let output = text.as_bytes();
+                        let result = HandlerResult::Exited { code: 0, output, errors: b"" };
+                        read_answer(hook.event, result)
+                    }
+                    Err(message) => not_run(&message),
+                }
+            }
+        }
+    }
+
+    /// A hook of a project that has changed since it was read is not what the user trusts.
+    async fn check_unchanged(&self, loaded: &LoadedHook, config: &Config) -> Result<(), String> {
+        if loaded.hook.origin.source.is_unconfined() {
+            return Ok(());
+        }
+        let (hook, project) = (loaded.hook.clone(), config.project_root.clone());
+        let work = move || digest(&hook, &project);
+        let now = self.files.run(&loaded.hook.origin.path, work).await;
+        match now {
+            Ok(now) if now == loaded.digest => Ok(()),
+            Ok(_) => {
+                Err("a file that its command names has changed since you trusted it".to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn command(&self, line: &str, source: Source, place: &HookPlace) -> CommandLine {
+        let HookPlace { config, cwd, sandbox, .. } = place;
+        let argv = vec![self.options.shell.clone().into(), "-c".into(), line.into()];
+        let mut env = command_environment(&self.options, config);
+        env.push(("AGENT_PROJECT_DIR".into(), config.project_root.clone().into()));
+        let policy = match source.is_unconfined() {
+            true => Allowed::hook_program(),
+            false => {
+                // What others wrote is confined, also where the agent itself is not.
+                let sandbox = match sandbox {
+                    SandboxPolicy::DangerFullAccess => workspace_write(),
+                    confined => confined.clone(),
+                };
+                let (sandbox, _) = Allowed::new(sandbox, config, cwd);
+                sandbox.confinement(cwd)
+            }
+        };
+        let guarded = config.trusted_folders.clone();
+        let command = CommandLine::new(argv, cwd.clone(), env, policy);
+        CommandLine { stdin: Stdin::Pipe, guarded, ..command }
+    }
+}
+
+fn read_model_answer(
+    event: EventName,
+    answer: Result<ReviewResponse, Failure>,
+    usage: &mut Option<ResponseUsage>,
+) -> Answer {
+    match answer {
+        Ok(response) => {
+            *usage = Some(response.usage);
+            let text = response.messages.last().map(ToString::to_string).unwrap_or_default();
+            read_answer(event, HandlerResult::Verdict { text: &text })
+        }
+        Err(failure) => {
+            *usage = failure.usage.as_deref().cloned();
+            read_answer(event, HandlerResult::NotRun { message: &failure.message })
+        }
+    }
+}
+
+/// Calls the tool of a hook. Returns the text of its result, which is read as what a command prints.
+async fn call_tool(
+    server: &str,
+    tool: &str,
+    arguments: &Value,
+    input: &str,
+    place: &HookPlace,
+) -> Result<String, String> {
+    let found = place.servers.iter().find(|one| one.name() == server);
+    let found = found.ok_or_else(|| {
+        format!(
+            "the MCP server `{server}` is not configured for the thread: add it to `mcp_servers`"
+        )
+    })?;
+    let failed = |error: mcp::Error| format!("MCP server `{server}`: {error}");
+    found.ready().await.map_err(failed)?;
+    let call = mcp::Call {
+        holder: Some(place.context.thread.clone()),
+        turn: place.context.turn.clone(),
+        tool: tool.to_owned(),
+        arguments: Some(arguments_with(arguments, input)),
+        ..mcp::Call::default()
+    };
+    let result = found.call(call).await.map_err(failed)?;
+    let parts = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
+    let texts: Vec<&str> =
+        parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
+    match result.get("isError") {
+        Some(Value::Bool(true)) => Err(format!("the tool reports a failure: {}", texts.join("\n"))),
+        _ => Ok(texts.join("\n")),
+    }
+}
+
+/// The arguments of a tool: those of the file, with the event in place of `$ARGUMENTS`; without any,
+/// the event itself.
+fn arguments_with(arguments: &Value, input: &str) -> Map<String, Value> {
+    let event: Value = serde_json::from_str(input).unwrap_or_default();
+    match arguments {
+        Value::Object(members) if !members.is_empty() => {
+            let filled = |(name, value): (&String, &Value)| {
+                let is_event = value.as_str() == Some(ARGUMENTS);
+                (name.clone(), if is_event { event.clone() } else { value.clone() })
+            };
+            members.iter().map(filled).collect()
+        }
+        _ => event.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// The policy of hooks that others wrote, in a thread without confinement.
+fn workspace_write() -> SandboxPolicy {
+    SandboxPolicy::WorkspaceWrite {
+        writable_roots: Vec::new(),
+        read: ReadAccess::Full,
+        network: false,
+        exclude_slash_tmp: false,
+        exclude_tmpdir: false,
+    }
+}
+
+/// The prompt of a hook for a model.
+pub(crate) fn prompt_with(prompt: &str, input: &str) -> String {
+    match prompt.contains(ARGUMENTS) {
+        true => prompt.replace(ARGUMENTS, input),
+        false => format!("{prompt}\n\n{input}"),
+    }
+}
