@@ -11,6 +11,7 @@ mod disk;
 mod dist;
 mod exec;
 pub(crate) mod gateway;
+mod hooks;
 mod idle_clients;
 mod load;
 mod long_request;
@@ -54,6 +55,7 @@ const SCENARIOS: &[Scenario] = &[
     tool::SCENARIO,
     agents::SCENARIO,
     mcp::SCENARIO,
+    hooks::SCENARIO,
     skills::SCENARIO,
     exec::SCENARIO,
     exec::SOAK,

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use jsonrpc::Notification;
+use protocol::hooks::{HookOutputEntryKind, HookRunSummary};
 use protocol::{
     AgentMessageItem, CommandExecutionItem, CommandExecutionStatus, FileChangeItem,
     FileUpdateChange, MessagePhase, PatchApplyStatus, ThreadItem, ThreadTokenUsage,
@@ -109,6 +110,7 @@ impl<W: Write> Transcript<W> {
                 let event = read::<protocol::DeprecationNotice>(params)?;
                 self.warn(&event.summary, event.details.as_deref())
             }
+            "hook/completed" => self.hook_end(&read::<protocol::HookCompleted>(params)?.run),
             "warning" => self.warn(&read::<protocol::Warning>(params)?.message, None),
             _ => Ok(()),
         }
@@ -153,6 +155,28 @@ impl<W: Write> Transcript<W> {
         self.block(Style::Dim, "tokens", &text)
     }
 
+    /// What a person should know of a hook: what it refused, why it failed, and what it says.
+    fn hook_end(&mut self, run: &HookRunSummary) -> io::Result<()> {
+        let said = |kinds: &[HookOutputEntryKind]| {
+            let entries = run.entries.iter().filter(|entry| kinds.contains(&entry.kind));
+            entries.map(|entry| entry.text.clone()).collect::<Vec<_>>().join("\n")
+        };
+        let event = serde_json::to_value(run.event_name).unwrap_or_default();
+        let event = event.as_str().unwrap_or_default();
+        let refusals = said(&[HookOutputEntryKind::Feedback, HookOutputEntryKind::Stop]);
+        if !refusals.is_empty() {
+            self.block(Style::Mark, "hook", &format!("{event}: {refusals}"))?;
+        }
+        let warnings = said(&[HookOutputEntryKind::Error, HookOutputEntryKind::Warning]);
+        match warnings.as_str() {
+            "" => Ok(()),
+            warnings => {
+                let about = format!("the hook of {event} in {}: {warnings}", run.source_path);
+                self.warn(&about, None)
+            }
+        }
+    }
+
     fn started(&mut self, item: &ThreadItem) -> io::Result<()> {
         self.release_held_before(item)?;
         match item {
@@ -169,7 +193,12 @@ impl<W: Write> Transcript<W> {
             ThreadItem::FileChange(change) => self.change_end(change),
             ThreadItem::Reasoning(reasoning) => self.reasoning(&reasoning.summary),
             ThreadItem::Plan(plan) => self.block(Style::Mark, "plan", &plan.text),
-            ThreadItem::UserMessage(_) | ThreadItem::HookPrompt(_) => Ok(()),
+            ThreadItem::UserMessage(_) => Ok(()),
+            ThreadItem::HookPrompt(prompt) => {
+                let texts = prompt.fragments.iter().map(|fragment| fragment.text.as_str());
+                let texts: Vec<&str> = texts.collect();
+                self.block(Style::Mark, "hook", &texts.join("\n"))
+            }
             ThreadItem::ExitedReviewMode(review) if !self.detail.is_live => {
                 self.release_held_before(item)?;
                 self.held = Some(("review", review.review.clone()));

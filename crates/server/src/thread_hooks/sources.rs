@@ -156,19 +156,24 @@ fn judged(hook: Hook, config: &Config) -> LoadedHook {
     LoadedHook { hook, digest, trust, is_enabled }
 }
 
-/// The digest of a hook as it is now. That of a project covers the project's files that its command
-/// names, so that a changed script is not trusted either.
+/// How a command names the project's root.
+const PROJECT_DIR: [&str; 2] = ["$AGENT_PROJECT_DIR/", "${AGENT_PROJECT_DIR}/"];
+
+/// The digest of a hook as it is now. That of a project covers the files that its command names, so that a
+/// changed script is not trusted either: by an absolute path, from the project's root, or from the folder
+/// that has the hook's `.agent`.
 pub(super) fn digest(hook: &Hook, project: &Path) -> String {
     if hook.origin.source.is_unconfined() {
         return hook.digest([]);
     }
-    let named: Vec<(&str, Vec<u8>)> = hook
-        .words()
-        .filter_map(|word| {
-            let contents = files::read(&project.join(word), MAX_FILE).ok()?;
-            Some((word, contents))
-        })
-        .take(MAX_NAMED_FILES)
-        .collect();
+    let folder = hook.origin.path.ancestors().nth(2).unwrap_or(project);
+    let read = |word| {
+        let path = PROJECT_DIR.iter().find_map(|prefix| str::strip_prefix(word, prefix));
+        let path = path.unwrap_or(word);
+        let roots = [project, folder].into_iter();
+        let contents = roots.filter_map(|root| files::read(&root.join(path), MAX_FILE).ok()).next();
+        Some((word, contents?))
+    };
+    let named: Vec<(&str, Vec<u8>)> = hook.words().filter_map(read).take(MAX_NAMED_FILES).collect();
     hook.digest(named.iter().map(|(word, contents)| (*word, contents.as_slice())))
 }

@@ -300,6 +300,50 @@ async fn listed(peer: &mut Peer) -> Value {
     peer.call("hooks/list", json!({})).await["data"][0].clone()
 }
 
+#[tokio::test]
+async fn the_files_that_a_command_names_are_part_of_what_is_trusted() {
+    let env = env(&[], json!([says("1")])).await;
+    trust_project(&env);
+    let script = env.workspace().join("hooks/check.sh");
+    fs::create_dir(env.workspace().join("hooks")).unwrap();
+    let absolute = format!("sh {}", script.display());
+    let lines = [
+        "sh hooks/check.sh",
+        "sh ./hooks/check.sh",
+        &*absolute,
+        "sh \"$AGENT_PROJECT_DIR/hooks/check.sh\"",
+        "sh ${AGENT_PROJECT_DIR}/hooks/check.sh",
+        "CHECK=1 sh -e 'hooks/check.sh'; true",
+    ];
+    let server = env.start();
+    let mut peer = server.connect().await;
+    for line in lines {
+        write_project_hook(&env, &[("Stop", command(line))]);
+        let mut digests = Vec::new();
+        for text in ["true", "false"] {
+            fs::write(&script, text).unwrap();
+            digests.push(listed(&mut peer).await["hooks"][0]["currentHash"].clone());
+        }
+        assert_ne!(digests[0], digests[1], "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_compaction_of_a_resumed_thread_runs_its_hooks() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let responses = json!([says("Done."), says("A summary.")]);
+    let env = env(&[("PreCompact", logs(log.path()))], responses).await;
+    let (server, mut peer, thread) = open(&env).await;
+    peer.run_turn(&thread, "Go.").await;
+    server.stop().await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    peer.expect("turn/completed").await;
+    assert_eq!(names(&logged(log.path())), ["PreCompact"]);
+}
+
 // Effect of `hooks.state.<key>.enabled`, `hooks.state.<key>.trusted_hash`.
 #[tokio::test]
 async fn the_hook_of_a_project_runs_once_the_user_trusts_exactly_it() {

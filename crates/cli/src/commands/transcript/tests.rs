@@ -145,6 +145,28 @@ fn warnings_and_usage() {
 }
 
 #[test]
+fn hooks_that_refuse_or_fail_are_shown() {
+    let run = |status: &str, entries: Value| {
+        let run = json!({"id": "r", "eventName": "preToolUse", "handlerType": "command",
+            "executionMode": "sync", "scope": "turn", "source": "user", "sourcePath": "/h/hooks.json",
+            "displayOrder": 0, "status": status, "startedAt": 0, "entries": entries});
+        ("hook/completed", json!({"threadId": "t", "turnId": "u", "run": run}))
+    };
+    let fragments = json!([{"hookRunId": "r", "text": "run the tests"}]);
+    let notifications = [
+        run("completed", json!([])),
+        run("completed", json!([{"kind": "context", "text": "for the model"}])),
+        run("blocked", json!([{"kind": "feedback", "text": "not on a Friday"}])),
+        run("failed", json!([{"kind": "error", "text": "it ended with the exit code 1"}])),
+        item("item/completed", json!({"type": "hookPrompt", "id": "i", "fragments": fragments})),
+    ];
+    let expect = "hook preToolUse: not on a Friday\n\
+                  warning: the hook of preToolUse in /h/hooks.json: it ended with the exit code 1\n\
+                  hook run the tests\n";
+    assert_eq!(render(LOG, &notifications), expect);
+}
+
+#[test]
 fn invalid_parameters_are_an_error() {
     let mut transcript = Transcript::new(Vec::new(), Palette::off(), LOG, "/w".into());
     let params = RawValue::from_string("{}".to_owned()).unwrap();

@@ -51,6 +51,14 @@ impl Actor {
         Ok(self.allow(overrides, None))
     }
 
+    /// Prepares a request that may begin a turn by itself, such as a compaction: its history and hooks.
+    pub(super) async fn before_request(&mut self, steps: &mut Vec<Step>) -> Result<(), Error> {
+        if self.machine.active_turn().is_none() {
+            self.follow_hooks(steps).await?;
+        }
+        self.ensure_history(steps).await
+    }
+
     /// Takes over the tools of MCP servers as they are now; they stay so for the turn.
     async fn offer_server_tools(&mut self, steps: &mut Vec<Step>) {
         let Some(tools) = self.mcp.refreshed_tools(self.configuration.config()) else { return };

@@ -15,7 +15,7 @@ impl Actor {
         match command {
             Command::Input(input) => self.step(input, steps),
             Command::StartTurn(start) => self.start_turn(start, steps).await,
-            Command::Ask { input, answer, gate, .. } => match self.ensure_history(steps).await {
+            Command::Ask { input, answer, gate, .. } => match self.before_request(steps).await {
                 Err(error) => refuse(answer, error),
                 Ok(()) => {
                     let reply = self.mailbox.replies().register(answer, gate);

@@ -1,0 +1,52 @@
+//! `agentd hooks`, as a person uses it.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{TestEnvironment, stderr, stdout};
+use serde_json::{Value, json};
+
+#[test]
+fn hooks_are_listed_trusted_and_switched() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str], code: i32| {
+        let output = env.run(&[&["hooks"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    assert!(run(&["list"], 0).1.contains("there are no hooks"));
+    let config = env.home().join("config.toml");
+    let before = std::fs::read_to_string(&config).unwrap_or_default();
+    let workspace = env.workspace();
+    let workspace = workspace.display();
+    let more = format!(
+        "[features]\ncodex_hooks = true\n[projects.\"{workspace}\"]\ntrust_level = \"trusted\"\n"
+    );
+    std::fs::write(config, before + "\n" + &more).unwrap();
+    let group = |command: &str| json!([{ "hooks": [{ "type": "command", "command": command }] }]);
+    let file = |hooks: Value| json!({ "hooks": hooks }).to_string();
+    let folder = env.workspace().join(".agent");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("hooks.json"), file(json!({ "Stop": group("make lint") }))).unwrap();
+    let own = file(json!({ "Stop": group("true"), "Nightly": [] }));
+    std::fs::write(env.home().join("hooks.json"), own).unwrap();
+
+    let (listed, warnings) = run(&["list"], 0);
+    assert!(warnings.contains("Nightly: there is no event of this name"), "{warnings}");
+    let key = format!("{workspace}/.agent/hooks.json:Stop:0:0");
+    let line = |state: &str| format!("{key}  ({state})\n    at stop runs: make lint\n");
+    assert!(listed.contains(&line("does not run: not trusted")), "{listed}");
+    assert!(listed.contains("hooks.json:Stop:0:0  (runs)\n    at stop runs: true\n"), "{listed}");
+    // Without a terminal nobody can be asked.
+    assert!(run(&["trust", &key], 2).1.contains("add `--yes`"));
+    run(&["trust", "--yes", &key], 0);
+    assert!(run(&["list"], 0).0.contains(&line("runs")));
+    run(&["disable", &key], 0);
+    assert!(run(&["list"], 0).0.contains(&line("switched off")));
+    run(&["enable", &key], 0);
+    let changed = file(json!({ "Stop": group("make test") }));
+    std::fs::write(folder.join("hooks.json"), changed).unwrap();
+    let listed: Value = serde_json::from_str(&run(&["list", "--json"], 0).0).unwrap();
+    assert_eq!(listed[1]["trustStatus"], "modified", "{listed}");
+    assert!(run(&["trust", "--yes", "nothing"], 2).1.contains("there is no hook `nothing`"));
+}
