@@ -332,6 +332,18 @@ impl Specific {
 }
 
 impl Answer {
+    /// The answer of a hook that may not consent in the user's place. One of a project may not: the agent
+    /// can rewrite what its command reads, and would consent to its own actions.
+    pub fn without_consent(mut self) -> Self {
+        if self.permission == Some(Permission::Allow) {
+            self.permission = None;
+            let text = "it allows the call, which only hooks of the user and the administrator can; the \
+                        call is decided about as without it";
+            self.add(EntryKind::Warning, text.to_owned());
+        }
+        self
+    }
+
     fn completed() -> Self {
         Self {
             status: Status::Completed,

@@ -106,6 +106,19 @@ fn answers_about_calls_and_approvals() {
 }
 
 #[test]
+fn a_hook_that_may_not_consent_can_still_refuse_and_ask() {
+    let say = |permission: &str| {
+        let output =
+            format!(r#"{{"hookSpecificOutput": {{"permissionDecision": "{permission}"}}}}"#);
+        exited(EventName::PreToolUse, 0, &output, "").without_consent()
+    };
+    let allowed = say("allow");
+    assert_eq!((allowed.permission, allowed.entries[0].kind), (None, EntryKind::Warning));
+    assert_eq!(say("ask").permission, Some(Permission::Ask));
+    assert!(matches!(say("deny").permission, Some(Permission::Deny(_))));
+}
+
+#[test]
 fn what_cannot_be_understood_refuses_calls_and_approvals() {
     let outputs = [
         r#"{"permisionDecision": "deny"}"#,

@@ -117,6 +117,10 @@ impl HookRunner {
                 read_answer(hook.event, HandlerResult::TimedOut { seconds: hook.timeout_sec })
             }
         };
+        let answer = match hook.origin.source.is_unconfined() {
+            true => answer,
+            false => answer.without_consent(),
+        };
         let BegunHook { turn, run, started_ms } = begun;
         let id = run.id.clone();
         let run = completed(run, &answer, (started_ms, self.options.clock.now_ms()));

@@ -429,6 +429,37 @@ async fn the_hook_of_a_project_stays_in_the_sandbox() {
 }
 
 #[tokio::test]
+async fn the_hook_of_a_project_does_not_consent_in_the_users_place() {
+    let allow = r#"echo '{"hookSpecificOutput": {"permissionDecision": "allow"}}'"#;
+    let escalated = json!({ "cmd": "true", "sandbox_permissions": "require_escalated",
+        "justification": "please" });
+    for of_project in [true, false] {
+        let responses = json!([calls("exec_command", escalated.clone()), says("Done.")]);
+        let own: &[(&str, Value)] = &[("PreToolUse", command(allow))];
+        let env = env(if of_project { &[] } else { own }, responses).await;
+        trust_project(&env);
+        if of_project {
+            write_project_hook(&env, own);
+        }
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let hook = listed(&mut peer).await["hooks"][0].clone();
+        let key = format!("hooks.state.\"{}\".trusted_hash", hook["key"].as_str().unwrap());
+        let change =
+            json!({ "keyPath": key, "value": hook["currentHash"], "mergeStrategy": "replace" });
+        peer.call("config/value/write", change).await;
+        let policy = json!({ "approvalPolicy": "on-request", "sandbox": "workspaceWrite" });
+        let thread = peer.start_thread(policy).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        if of_project {
+            let asked = peer.asked("item/commandExecution/requestApproval").await;
+            peer.decide(&asked, "decline").await;
+        }
+        peer.turn_end(&turn).await;
+    }
+}
+
+#[tokio::test]
 async fn files_that_cannot_be_read_are_reported_and_stop_nothing() {
     let env = env(&[], json!([says("Done.")])).await;
     let path = env.home().join("hooks.json");
