@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::definition::Definition;
 use crate::error::quoted;
+use crate::skills::Skill;
 
 /// Tools of a server; further ones are left out with a warning.
 const MAX_TOOLS: usize = 1000;
@@ -21,12 +22,13 @@ const MAX_NAME: usize = 256;
 /// Tools that a warning names.
 const MAX_NAMED: usize = 5;
 
-/// The tools that a server offers and the configuration lets through, in the server's order.
+/// The tools that a server offers and the configuration lets through, and its skills, in the server's order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalog {
     /// Grows with each start of a server and each change of a list; no two lists have the same.
     pub generation: u64,
     pub tools: Vec<Arc<Tool>>,
+    pub skills: Vec<Arc<Skill>>,
     /// What was left out.
     pub warnings: Vec<String>,
 }
@@ -164,7 +166,7 @@ impl<'d> Builder<'d> {
                 self.tools.len()
             ));
         }
-        Catalog { generation, tools: self.tools, warnings }
+        Catalog { generation, tools: self.tools, skills: Vec::new(), warnings }
     }
 }
 

@@ -107,6 +107,10 @@ impl<T: Transport<RoleClient>> Inbound<T> {
             }
             ServerNotification::ResourceListChangedNotification(_) => {
                 shared.lists.forget(&[List::Resources, List::ResourceTemplates]);
+                // Skills are resources, and have no notification of their own.
+                if shared.live().is_none_or(|live| live.capabilities.supports_skills()) {
+                    shared.refresh.notify_one();
+                }
             }
             ServerNotification::PromptListChangedNotification(_) => {
                 shared.lists.forget(&[List::Prompts]);

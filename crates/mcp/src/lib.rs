@@ -27,6 +27,7 @@ mod results;
 mod run;
 pub mod schema;
 mod server;
+mod skills;
 mod stdio;
 
 pub use auth::{Callback, Login, log_out};
@@ -41,3 +42,4 @@ pub use port::{
 };
 pub use reports::{ReportSender, Reports, reports};
 pub use server::{Call, InUse, Server, State};
+pub use skills::Skill;

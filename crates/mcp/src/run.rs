@@ -14,6 +14,7 @@ use crate::eras::Era;
 use crate::error::{Error, ErrorKind};
 use crate::server::requests::page;
 use crate::server::{Live, Server, Shared, State};
+use crate::skills;
 
 /// Pause before the first new start; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -83,7 +84,7 @@ async fn keep_running(shared: &Arc<Shared>, connector: &Connector) {
     }
 }
 
-/// Connects and lists the tools, within the time limit of a start.
+/// Connects and lists the tools and skills, within the time limit of a start.
 async fn start(
     shared: &Arc<Shared>,
     connector: &Connector,
@@ -92,7 +93,7 @@ async fn start(
     let work = async {
         let connection = connector.connect(shared).await?;
         let changes = shared.tool_changes();
-        let listed = tools(shared, &connection.live).await;
+        let listed = catalog(shared, &connection.live).await;
         let catalog = listed.map_err(|error| match connection.live.end.get() {
             Some(reason) => ended(&reason),
             None => error,
@@ -205,9 +206,9 @@ async fn refresh(shared: &Shared, live: &Live) -> Result<(), Error> {
     let listed = async {
         // The list that was requested last is in force.
         let _listing = shared.listing.lock().await;
-        let catalog = tools(shared, live).await?;
+        let catalog = catalog(shared, live).await?;
         let State::Ready(before) = shared.state.borrow().clone() else { return Ok(()) };
-        if catalog.tools != before.tools {
+        if catalog.tools != before.tools || catalog.skills != before.skills {
             warn(&catalog);
             shared.replace_catalog(Arc::new(catalog));
         }
@@ -220,8 +221,19 @@ async fn refresh(shared: &Shared, live: &Live) -> Result<(), Error> {
     })
 }
 
-/// The tools of all pages.
-async fn tools(shared: &Shared, live: &Live) -> Result<Catalog, Error> {
+/// The tools and the skills.
+async fn catalog(shared: &Shared, live: &Live) -> Result<Catalog, Error> {
+    let skills = async { Ok(skills::list(shared, live).await) };
+    let ((mut catalog, age), skills) = tokio::try_join!(tools(shared, live), skills)?;
+    let ages = [age, skills.age].into_iter().filter(|age| !age.is_zero());
+    shared.set_tools_age(ages.min().unwrap_or_default());
+    catalog.skills = skills.skills;
+    catalog.warnings.extend(skills.warnings);
+    Ok(catalog)
+}
+
+/// The tools of all pages, and for how long the server allows them to be kept.
+async fn tools(shared: &Shared, live: &Live) -> Result<(Catalog, Duration), Error> {
     let mut builder = Builder::new(&shared.definition);
     let mut is_whole = live.capabilities.tools.is_none();
     let active = ActiveCall::new(None, None, None);
@@ -243,8 +255,8 @@ async fn tools(shared: &Shared, live: &Live) -> Result<Catalog, Error> {
             break;
         }
     }
-    shared.set_tools_age(if live.capabilities.tools.is_some() { age } else { Duration::ZERO });
-    Ok(builder.finish(shared.next_generation(), is_whole))
+    let age = if live.capabilities.tools.is_some() { age } else { Duration::ZERO };
+    Ok((builder.finish(shared.next_generation(), is_whole), age))
 }
 
 fn warn(catalog: &Catalog) {

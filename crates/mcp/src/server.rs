@@ -24,6 +24,7 @@ use crate::end_reason::EndReason;
 use crate::error::Error;
 use crate::port::Audience;
 use crate::reports::ReportSender;
+use crate::skills::Skill;
 use lists::{List, Lists, MAX_AGE};
 use questions::Questions;
 
@@ -274,6 +275,11 @@ impl Shared {
         self.remember(&state);
         self.state.send_replace(state.clone());
         self.audience.state_changed(&self.holders(), &self.definition.name, &state);
+    }
+
+    /// The skills that the server had when they were last listed.
+    pub(crate) fn known_skills(&self) -> Vec<Arc<Skill>> {
+        lock(&self.known).as_ref().map(|known| known.skills.clone()).unwrap_or_default()
     }
 
     fn remember(&self, state: &State) {

@@ -10,6 +10,7 @@ mod keyring;
 mod launcher;
 mod mentions;
 mod resource_content;
+mod skills;
 mod tools;
 
 use std::path::Path;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ::skills::catalog::RemoteSkill;
 use config::Config;
 use config::table::CredentialsStore;
 use http_client::Network;
@@ -39,6 +41,7 @@ use definition::definitions;
 use keyring::OsKeyring;
 use launcher::SandboxLauncher;
 pub(crate) use resource_content::ResourceImages;
+pub(crate) use skills::{ServerSkill, ServerSkills, read_skill_file, reads_skill_file};
 use tools::Offered;
 
 /// How long a server runs on after the last thread that used it was unloaded.
@@ -152,6 +155,11 @@ impl McpServers {
     /// The servers of a loaded thread.
     pub(crate) fn servers(&self, thread: &str) -> Vec<Server> {
         self.pool.servers(thread)
+    }
+
+    /// The skills of a loaded thread's servers.
+    pub(crate) fn skills(&self, thread: &str) -> ServerSkills {
+        ServerSkills::new(self.servers(thread), thread)
     }
 
     /// Begins a login at a server. Returns the address that the user opens; `done` gets the outcome.
@@ -311,6 +319,11 @@ impl ThreadServers {
     /// The tools of the servers as they are known now, if they are others than before.
     pub(crate) fn refreshed_tools(&mut self, config: &Arc<Config>) -> Option<Arc<[ServerTool]>> {
         self.offered.refreshed(&self.held.servers(), config)
+    }
+
+    /// The skills of the servers whose tools are offered.
+    pub(crate) fn offered_skills(&self) -> Vec<RemoteSkill> {
+        self.offered.skills()
     }
 
     /// Sends a client the present state of each server.

@@ -1,5 +1,5 @@
 // `agentd` as a client of MCP servers against the official conformance suite: every client scenario that a
-// revision requires. One line per scenario, and a count at the end. Environment: AGENTD (the program).
+// revision requires, and those of the skills extension. One line per scenario, and a count at the end. Environment: AGENTD (the program).
 // Exits with 1 if a scenario fails.
 //
 // The suite starts this script again for each scenario (`drive`), with the address of its server. It then
@@ -15,6 +15,10 @@ import readline from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const REVISIONS = ["2025-11-25", "2026-07-28"];
+// Scenarios of the skills extension, which no revision requires.
+const SKILLS = ["no-prefetch", "verify-digest", "verify-size", "verify-frontmatter"].map(
+  (name) => `sep-2640-client-${name}`,
+);
 const script = fileURLToPath(import.meta.url);
 const NODE = path.join(path.dirname(script), "node_modules/node/bin/node");
 const SUITE = path.join(path.dirname(script), "node_modules/.bin/conformance");
@@ -29,7 +33,8 @@ async function run() {
   );
   console.log(`client @modelcontextprotocol/conformance ${version}`);
   for (const revision of REVISIONS) {
-    const names = scenarios(await output(["list", "--requirements", revision]), revision);
+    const required = scenarios(await output(["list", "--requirements", revision]), revision);
+    const names = revision === "2026-07-28" ? [...required, ...SKILLS] : required;
     const wanted = process.env.SCENARIO;
     const waiting = names.filter((name) => !wanted || name === wanted);
     const worker = async () => {
@@ -134,12 +139,29 @@ async function drive(url) {
         }
       }
     }
+    if (process.env.MCP_CONFORMANCE_SCENARIO?.startsWith("sep-2640-client-verify-")) {
+      await useSkill(agent, thread.id);
+      return;
+    }
     for (const { uri } of row.resources) {
       await agent.call("mcpServer/resource/read", { server: "suite", uri, threadId: thread.id });
     }
   } finally {
     await agent.end();
     rmSync(home, { recursive: true, force: true });
+  }
+}
+
+// Uses a skill whose `SKILL.md` is not the one that was listed.
+async function useSkill(agent, threadId) {
+  const [name, path] = ["suite:pdf-processing", "skill://pdf-processing/SKILL.md"];
+  const input = [{ type: "skill", name, path }];
+  const refused = await agent.call("turn/start", { threadId, input }).then(
+    () => "",
+    (error) => error.message,
+  );
+  if (!/the manifest says|another name or description/.test(refused)) {
+    throw new Error(`the skill was not refused as one that is not as listed: ${refused}`);
   }
 }
 

@@ -227,7 +227,7 @@ async fn user_content(
     };
     let (images, most) = resource_images(services, handle, over.0, input).await?;
     let mentions = services.mcp.mentions(thread, input, images)?;
-    let mut skills = skill_inputs(services, handle, over.1, input).await?;
+    let mut skills = skill_inputs(services, (thread, handle), over.1, input).await?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
         if let UserInput::Mention { name, path } = part {
@@ -269,7 +269,7 @@ async fn resource_images<'s>(
 /// The skills that an input to a thread may use.
 async fn skill_inputs<'s>(
     services: &'s Services,
-    handle: &ThreadHandle,
+    (thread, handle): (&str, &ThreadHandle),
     cwd: Option<&Path>,
     input: &[UserInput],
 ) -> Result<SkillInputs<'s>, Error> {
@@ -280,7 +280,8 @@ async fn skill_inputs<'s>(
     let cwd = cwd.unwrap_or(&target.cwd);
     // As it is now: that of the thread is from its last turn.
     let loaded = services.configurations.in_folder(cwd, target.overrides.as_ref()).await?;
-    services.skills.inputs(cwd, &loaded.resolved.config, input).await
+    let servers = services.mcp.skills(thread);
+    services.skills.inputs(cwd, &loaded.resolved.config, servers, input).await
 }
 
 /// `first` is the position of the input's first image.

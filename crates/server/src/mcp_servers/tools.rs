@@ -10,8 +10,10 @@ use mcp::{Catalog, Hints, Tool};
 use serde_json::Value;
 use session::{ServerTool, ToolApproval, ToolEffect, ToolTarget};
 use sha2::{Digest as _, Sha256};
+use skills::catalog::RemoteSkill;
 
 use super::apps::{Apps, approval};
+use super::skills::{READ_DESCRIPTION, READ_TOOL, for_catalog, read_digest, read_schema};
 
 /// Longest name of a function, in characters.
 const MAX_NAME: usize = 64;
@@ -73,6 +75,17 @@ impl Offered {
         is_changed.then(|| self.tools.clone())
     }
 
+    /// The skills of the servers, as they are known now.
+    pub(super) fn skills(&self) -> Vec<RemoteSkill> {
+        let digest = read_digest().bytes();
+        let reading = self.tools.iter().filter(|tool| tool.target.digest == digest);
+        let skills = reading.filter_map(|tool| {
+            let server = self.servers.iter().find(|it| it.name() == tool.target.server)?;
+            Some(for_catalog(server, &tool.name))
+        });
+        skills.flatten().collect()
+    }
+
     /// Whether a server is defined as it was when the tools were offered: another one under its name may be
     /// trusted less.
     pub(super) fn is_bound_to(&self, server: &mcp::Server) -> bool {
@@ -102,12 +115,7 @@ fn tools(known: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerT
                 Some(connector) => apps.mode(connector, &tool.name, by_server),
                 None => by_server,
             };
-            let approval = match approval(chosen) {
-                // What the user says of a server or an app is not meant for one that a project or a
-                // client has put in its place.
-                ToolApproval::Approve if !is_trusted => ToolApproval::Auto,
-                approval => approval,
-            };
+            let approval = user_approval(chosen, is_trusted);
             let name = model_name(server, &tool.name);
             if !names.insert(name.clone()) {
                 tracing::warn!(
@@ -134,8 +142,45 @@ fn tools(known: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerT
                 target: Arc::new(target),
             });
         }
+        if !catalog.skills.is_empty() {
+            let name = model_name(server, READ_TOOL);
+            // A tool of the server that has this name keeps it.
+            let is_free = names.insert(name.clone());
+            let name = if is_free { name } else { model_name(server, "read skill file") };
+            let by_server = mode(entry, READ_TOOL);
+            offered.push(skill_reader(server, name, user_approval(by_server, is_trusted)));
+        }
     }
     offered
+}
+
+/// The tool that reads files of a server's skills.
+fn skill_reader(server: &str, name: String, approval: ToolApproval) -> ServerTool {
+    let target = ToolTarget {
+        server: server.to_owned(),
+        tool: READ_TOOL.to_owned(),
+        title: None,
+        digest: read_digest().bytes(),
+        effect: ToolEffect::ReadOnly,
+        approval,
+        connector: None,
+        app_resource: None,
+    };
+    ServerTool {
+        name,
+        description: READ_DESCRIPTION.to_owned(),
+        schema: read_schema().to_string(),
+        target: Arc::new(target),
+    }
+}
+
+/// What the user says of a server or an app is not meant for one that a project or a client has put in its
+/// place.
+fn user_approval(chosen: Option<Mode>, is_trusted: bool) -> ToolApproval {
+    match approval(chosen) {
+        ToolApproval::Approve if !is_trusted => ToolApproval::Auto,
+        approval => approval,
+    }
 }
 
 /// What the model calls a tool: `mcp__SERVER__TOOL` where that is a name of a function and can only be

@@ -1,5 +1,5 @@
-//! Skills that an input uses: by a `skill` part, or by `$name` in a text. Their texts become part of the
-//! thread's history.
+//! Skills that an input uses: by a `skill` part, or by `$name` in a text, also those of the thread's MCP
+//! servers. Their texts become part of the thread's history.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,6 +13,7 @@ use skills::Skill;
 
 use super::{SkillSet, Skills, Switches};
 use crate::error::Error;
+use crate::mcp_servers::{ServerSkill, ServerSkills};
 
 /// Skills of an input.
 const MAX_SKILLS: usize = 20;
@@ -24,6 +25,8 @@ pub(crate) struct SkillInputs<'s> {
     skills: &'s Skills,
     /// The skills of the thread; `None` for an input that uses none.
     of_thread: Option<(Arc<SkillSet>, Arc<Switches>)>,
+    of_servers: Option<ServerSkills>,
+    /// Their `SKILL.md`; of a server, with its name.
     used: Vec<PathBuf>,
 }
 
@@ -45,6 +48,7 @@ impl Skills {
         &self,
         cwd: &Path,
         config: &Config,
+        servers: ServerSkills,
         input: &[UserInput],
     ) -> Result<SkillInputs<'_>, Error> {
         let count = input.iter().filter(|part| matches!(part, UserInput::Skill { .. })).count();
@@ -55,17 +59,22 @@ impl Skills {
         }
         let set = self.in_folder(cwd, config, false).await?;
         let switches = Arc::new(Switches::new(config));
-        Ok(SkillInputs { skills: self, of_thread: Some((set, switches)), used: Vec::new() })
+        Ok(SkillInputs {
+            skills: self,
+            of_thread: Some((set, switches)),
+            of_servers: Some(servers),
+            used: Vec::new(),
+        })
     }
 }
 
 impl<'s> SkillInputs<'s> {
     /// Of an input that uses none.
     pub(crate) fn none(skills: &'s Skills) -> Self {
-        Self { skills, of_thread: None, used: Vec::new() }
+        Self { skills, of_thread: None, of_servers: None, used: Vec::new() }
     }
 
-    /// The skill of a `skill` part. `path` is its `SKILL.md` or its folder.
+    /// The skill of a `skill` part. `path` is its `SKILL.md` or its folder, or the URI of its `SKILL.md`.
     ///
     /// # Errors
     /// There is no such skill, it is switched off, or it cannot be read.
@@ -73,6 +82,16 @@ impl<'s> SkillInputs<'s> {
         let Some((set, switches)) = self.of_thread.clone() else {
             return Err(Error::failed("the skills of the thread were not read"));
         };
+        if is_uri(path) {
+            let found = self.of_servers.as_ref().and_then(|servers| servers.at(name, path));
+            let found = found.ok_or_else(|| {
+                let message =
+                    format!("no MCP server of the thread offers the skill `{name}` at {path}");
+                Error::invalid_params(message)
+                    .next_step("check that the server is configured, and was ready once")
+            })?;
+            return self.read_from_server(&found).await;
+        }
         let path = Path::new(path);
         let is_it = |skill: &&Skill| skill.path == path || skill.folder() == path;
         let Some(skill) = set.found.skills.iter().find(is_it) else {
@@ -105,6 +124,7 @@ impl<'s> SkillInputs<'s> {
         // A text may have very many dollar signs.
         let by_name: HashMap<&str, &Skill> =
             set.enabled(&switches).map(|skill| (skill.name.as_str(), skill)).collect();
+        let of_servers = self.of_servers.as_ref().map(ServerSkills::by_name).unwrap_or_default();
         let mut content = Vec::new();
         let texts = input.iter().filter_map(|part| match part {
             UserInput::Text { text, .. } => Some(text.as_str()),
@@ -114,8 +134,16 @@ impl<'s> SkillInputs<'s> {
             // A word may end a sentence.
             let trimmed = word.trim_end_matches(['.', '-', '_', ':']);
             let named = by_name.get(word).or_else(|| by_name.get(trimmed));
-            let Some(skill) = named else { continue };
-            if self.used.contains(&skill.path) {
+            let of_server = match named {
+                Some(_) => None,
+                None => of_servers.get(word).or_else(|| of_servers.get(trimmed)),
+            };
+            let path = match (named, of_server) {
+                (Some(skill), _) => skill.path.clone(),
+                (None, Some(skill)) => used_path(skill),
+                (None, None) => continue,
+            };
+            if self.used.contains(&path) {
                 continue;
             }
             if self.used.len() >= MAX_SKILLS {
@@ -123,7 +151,11 @@ impl<'s> SkillInputs<'s> {
                     "`input`: it names more than {MAX_SKILLS} skills"
                 )));
             }
-            content.push(self.read(skill).await?);
+            content.push(match (named, of_server) {
+                (Some(skill), _) => self.read(skill).await?,
+                (None, Some(skill)) => self.read_from_server(skill).await?,
+                (None, None) => continue,
+            });
         }
         Ok(content)
     }
@@ -138,9 +170,30 @@ impl<'s> SkillInputs<'s> {
         Ok(UserContent::Skill {
             name: skill.name.clone(),
             path: skill.path.display().to_string(),
-            text: text(skill, &body).into(),
+            text: text((&skill.name, &skill.path.to_string_lossy()), None, &body).into(),
         })
     }
+
+    async fn read_from_server(&mut self, skill: &ServerSkill) -> Result<UserContent, Error> {
+        let Some(servers) = &self.of_servers else {
+            return Err(Error::failed("the MCP servers of the thread are not known"));
+        };
+        self.used.push(used_path(skill));
+        let body = servers.read(skill).await?;
+        let (name, uri) = (skill.name(), skill.uri());
+        let text = text((&name, uri), Some(skill.server()), &body).into();
+        Ok(UserContent::Skill { name, path: uri.to_owned(), text })
+    }
+}
+
+/// Whether the path of a part is the URI of a resource.
+fn is_uri(path: &str) -> bool {
+    !path.starts_with('/') && path.contains(':')
+}
+
+/// Paths of other skills are absolute.
+fn used_path(skill: &ServerSkill) -> PathBuf {
+    PathBuf::from(format!("{} {}", skill.server(), skill.uri()))
 }
 
 /// The words of a text that follow a dollar sign.
@@ -158,12 +211,14 @@ fn dollar_words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The text of a skill as the model gets it: between marks that it cannot contain, hidden characters
-/// visible.
-fn text(skill: &Skill, body: &str) -> String {
+/// visible. `server`: the MCP server that it comes from.
+fn text((name, path): (&str, &str), server: Option<&str>, body: &str) -> String {
     let attribute = |text: &str| visible::text(text).replace(['"', '\n', '<', '>'], "_");
     let shown = visible::text(body).replace("</skill", "<\\/skill");
-    let (name, path) = (attribute(&skill.name), attribute(&skill.path.to_string_lossy()));
-    let mut text = format!("<skill name=\"{name}\" path=\"{path}\">\n");
+    let (name, path) = (attribute(name), attribute(path));
+    let server = server.map(|server| format!(" server=\"{}\"", attribute(server)));
+    let server = server.unwrap_or_default();
+    let mut text = format!("<skill name=\"{name}\" path=\"{path}\"{server}>\n");
     text.extend(shown.chars().take(MAX_TEXT));
     let omitted = shown.chars().count().saturating_sub(MAX_TEXT);
     if omitted > 0 {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::Config;
+use skills::catalog::RemoteSkill;
 
 use super::{SkillSet, Skills, Switches};
 use crate::error::Error;
@@ -12,7 +13,14 @@ use crate::error::Error;
 pub(crate) struct ThreadSkills {
     skills: Arc<Skills>,
     /// What the catalog was made from.
-    offered: Option<(Arc<SkillSet>, Arc<Config>)>,
+    offered: Option<MadeOf>,
+}
+
+struct MadeOf {
+    set: Arc<SkillSet>,
+    config: Arc<Config>,
+    /// Skills of MCP servers.
+    remote: Vec<RemoteSkill>,
 }
 
 impl ThreadSkills {
@@ -20,7 +28,7 @@ impl ThreadSkills {
         Self { skills, offered: None }
     }
 
-    /// The catalog, unless nothing of it can have changed since the last call.
+    /// The catalog with the skills of MCP servers, unless nothing of it can have changed since the last call.
     ///
     /// # Errors
     /// The file system does not answer.
@@ -28,16 +36,19 @@ impl ThreadSkills {
         &mut self,
         cwd: &Path,
         config: &Arc<Config>,
+        remote: Vec<RemoteSkill>,
     ) -> Result<Option<Option<Arc<str>>>, Error> {
         let set = self.skills.in_folder(cwd, config, false).await?;
-        if let Some((known, of)) = &self.offered
-            && Arc::ptr_eq(known, &set)
-            && Arc::ptr_eq(of, config)
+        if let Some(known) = &self.offered
+            && Arc::ptr_eq(&known.set, &set)
+            && Arc::ptr_eq(&known.config, config)
+            && known.remote == remote
         {
             return Ok(None);
         }
-        let catalog = skills::catalog::render(set.enabled(&Switches::new(config))).map(Arc::from);
-        self.offered = Some((set, config.clone()));
+        let switches = Switches::new(config);
+        let catalog = skills::catalog::render(set.enabled(&switches), &remote).map(Arc::from);
+        self.offered = Some(MadeOf { set, config: config.clone(), remote });
         Ok(Some(catalog))
     }
 }

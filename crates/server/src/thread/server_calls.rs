@@ -10,6 +10,7 @@ use session::{ServerAnswer, ServerCall, ServerOutcome, ServerResult, ToolContent
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::MachineInput;
+use crate::mcp_servers::{read_skill_file, reads_skill_file};
 use crate::thread::handle::Command;
 use crate::thread::inspect::AnswerImages;
 use crate::thread::panics::{self, Panic};
@@ -136,9 +137,11 @@ async fn outcome(
 ) -> ServerOutcome {
     let server = server.map_err(ToolError::new)?;
     running(&server).await?;
-    let result = server
-        .call(call)
-        .await
+    let result = match reads_skill_file(&call) {
+        true => read_skill_file(&server, call).await,
+        false => server.call(call).await.map_err(|error| error.to_string()),
+    };
+    let result = result
         .map_err(|error| ToolError::new(format!("MCP server `{}`: {error}", server.name())))?;
     let (answer, content) = read(result);
     Ok(ServerAnswer { content: images.prepared(content).await, ..answer })

@@ -52,6 +52,7 @@ mod mcp_http;
 mod mcp_lives;
 mod mcp_questions;
 mod mcp_servers;
+mod mcp_skills;
 mod mcp_turns;
 mod methods;
 mod models;

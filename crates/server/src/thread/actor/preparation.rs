@@ -85,7 +85,8 @@ impl Actor {
     /// Takes over the skills as they are now; the model is informed of them when the turn begins.
     async fn offer_skills(&mut self, steps: &mut Vec<Step>) -> Result<(), Error> {
         let (cwd, config) = (&self.machine.settings().cwd, self.configuration.config());
-        if let Some(catalog) = self.skills.changed_catalog(cwd, config).await? {
+        let remote = self.mcp.offered_skills();
+        if let Some(catalog) = self.skills.changed_catalog(cwd, config, remote).await? {
             append_steps(self.machine.step(MachineInput::Skills { catalog }), steps);
         }
         Ok(())
