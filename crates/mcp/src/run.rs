@@ -13,8 +13,8 @@ use crate::connect::{Connection, Connector};
 use crate::eras::Era;
 use crate::error::{Error, ErrorKind};
 use crate::server::requests::page;
+use crate::server::skills;
 use crate::server::{Live, Server, Shared, State};
-use crate::skills;
 
 /// Pause before the first new start; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

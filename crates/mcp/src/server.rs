@@ -3,6 +3,7 @@
 pub(crate) mod lists;
 mod questions;
 pub(crate) mod requests;
+pub(crate) mod skills;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,34 +1,22 @@
-//! Skills of a server (the extension `io.modelcontextprotocol/skills`, SEP-2640): the list, within bounds,
-//! and their files, which are read as resources and checked against the manifest of the skill. They are
-//! data of the server: nothing of them is run.
+//! The skills that a server lists (the extension `io.modelcontextprotocol/skills`, SEP-2640): which of them
+//! can be used, within bounds. They are data of the server: nothing of them is run.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{
-    ClientRequest, ListSkillsRequest, PaginatedRequestParams, Skill as Entry, SkillResource,
-    SkillResources,
-};
+use rmcp::model::{Skill as Entry, SkillResource, SkillResources};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::timeout;
 
-use crate::calls::ActiveCall;
-use crate::error::{Error, ErrorKind, quoted};
-use crate::server::requests::page;
-use crate::server::{Live, Server, Shared};
+use crate::error::quoted;
 
 /// Skills of a server.
 const MAX_SKILLS: usize = 64;
-/// Pages of a list.
-const MAX_PAGES: usize = 16;
 /// Entries that are looked at, also of unusable skills.
-const MAX_ENTRIES: usize = 1_000;
+pub(crate) const MAX_ENTRIES: usize = 1_000;
 /// Largest `SKILL.md`, in bytes.
 const MAX_SKILL_MD: u64 = 64 << 10;
-/// Largest other file that can be read, in bytes.
-const MAX_FILE: u64 = 1 << 20;
 /// Files of a skill, as the extension allows.
 const MAX_FILES: usize = 512;
 /// Longest URI of a file, in bytes.
@@ -37,8 +25,6 @@ const MAX_URI: usize = 2_048;
 const MAX_DESCRIPTION: usize = 1_024;
 /// Reasons that are reported.
 const MAX_WARNINGS: usize = 5;
-/// Longest wait for the list: a server whose tools are listed is not kept from starting.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// A skill that a server offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +44,7 @@ impl Skill {
         self.files.iter().map(|file| file.uri.as_str()).filter(|uri| *uri != self.uri)
     }
 
-    fn file(&self, uri: &str) -> Option<&SkillResource> {
+    pub(crate) fn file(&self, uri: &str) -> Option<&SkillResource> {
         self.files.iter().find(|file| file.uri == uri)
     }
 }
@@ -73,48 +59,8 @@ pub(crate) struct Listed {
     pub(crate) age: Duration,
 }
 
-/// Lists the skills of a server that declares the extension. A list that cannot be read leaves the
-/// previous one in force.
-pub(crate) async fn list(shared: &Shared, live: &Live) -> Listed {
-    if !live.capabilities.supports_skills() {
-        return Listed::default();
-    }
-    let definition = &shared.definition;
-    let limit = LIMIT.min(definition.tool_timeout).min(definition.startup_timeout / 2);
-    let problem = match timeout(limit, pages(shared, live)).await {
-        Ok(Ok(listed)) => return listed,
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("there is no answer within {} s", limit.as_secs_f64()),
-    };
-    let warning =
-        format!("the skills of the server `{}` cannot be listed: {problem}", definition.name);
-    Listed { skills: shared.known_skills(), warnings: vec![warning], age: Duration::ZERO }
-}
-
-async fn pages(shared: &Shared, live: &Live) -> Result<Listed, Error> {
-    let active = ActiveCall::new(None, None, None);
-    let _ended = active.end_on_drop();
-    let (mut entries, mut cursor) = (Vec::new(), None);
-    let mut age = Duration::MAX;
-    for _ in 0..MAX_PAGES {
-        let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let request = ClientRequest::ListSkillsRequest(ListSkillsRequest::with_param(params));
-        let answer = shared.send(live, &active, None, request).await?;
-        let page = page(&answer, "skills")?;
-        entries.extend(page.entries);
-        age = age.min(page.age);
-        cursor = page.next;
-        if cursor.is_none() || entries.len() > MAX_ENTRIES {
-            break;
-        }
-    }
-    let is_whole = cursor.is_none() && entries.len() <= MAX_ENTRIES;
-    entries.truncate(MAX_ENTRIES);
-    Ok(Listed { age, ..usable(&shared.definition.name, entries, is_whole) })
-}
-
 /// The entries that can be used, in the server's order.
-fn usable(server: &str, entries: Vec<Value>, is_whole: bool) -> Listed {
+pub(crate) fn usable(server: &str, entries: Vec<Value>, is_whole: bool) -> Listed {
     let mut listed = Listed::default();
     let mut uris = HashSet::new();
     let (mut names, mut reasons) = (HashSet::new(), Vec::new());
@@ -183,57 +129,6 @@ fn skill(entry: &Value) -> Result<Skill, String> {
         uri: entry.uri,
         files,
     })
-}
-
-impl Server {
-    /// Reads a file of a skill that the server offers, which must have the size and the digest of the
-    /// manifest.
-    ///
-    /// # Errors
-    /// No skill has the file, it is too long or no text, it is not that of the manifest, or as
-    /// [`Server::call`].
-    pub async fn read_skill_file(
-        &self,
-        holder: Option<String>,
-        uri: &str,
-    ) -> Result<String, Error> {
-        let name = self.name();
-        let catalog = self.catalog();
-        let file = catalog.iter().flat_map(|catalog| &catalog.skills).find_map(|it| it.file(uri));
-        let Some(file) = file else {
-            let message = format!("no skill of the server `{name}` has the file `{}`", quoted(uri));
-            return Err(Error::new(ErrorKind::Unknown, message));
-        };
-        if file.size > MAX_FILE {
-            let message = format!("the file has {} bytes, at most {MAX_FILE} are read", file.size);
-            return Err(Error::new(ErrorKind::Protocol, message));
-        }
-        let mut read = self.read_resource(holder, uri).await?;
-        let contents = match read.get_mut("contents").map(Value::take) {
-            Some(Value::Array(contents)) => contents,
-            _ => Vec::new(),
-        };
-        let is_it = |content: &&Value| content.get("uri").and_then(Value::as_str) == Some(uri);
-        let content = contents.iter().find(is_it);
-        let Some(text) = content.and_then(|content| content.get("text")?.as_str()) else {
-            let problem = match content {
-                Some(_) => "is not sent as text: only texts can be read",
-                None => "is not in the answer of the server",
-            };
-            return Err(Error::new(ErrorKind::Protocol, format!("the file `{uri}` {problem}")));
-        };
-        file.verify(text.as_bytes()).map_err(|error| {
-            // The server may have changed the skill without a report.
-            self.shared.refresh.notify_one();
-            let error = quoted(&error.to_string());
-            let message = format!(
-                "the file is not the one that the server listed: {error}; its skills are listed again \
-                 for the next turn"
-            );
-            Error::new(ErrorKind::Protocol, message)
-        })?;
-        Ok(text.to_owned())
-    }
 }
 
 #[cfg(test)]

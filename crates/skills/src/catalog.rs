@@ -159,7 +159,7 @@ impl Entry for Skill {
     fn place(&self) -> Option<String> {
         let below = self.path.strip_prefix(&self.root).unwrap_or(&self.path);
         let is_elsewhere = below != Path::new(&self.name).join(SKILL_FILE);
-        is_elsewhere.then(|| visible::path(below).to_string())
+        is_elsewhere.then(|| visible::path(below))
     }
 
     fn description(&self) -> &str {
