@@ -17,7 +17,7 @@ fn hooks_are_listed_trusted_and_switched() {
     assert!(run(&["list"], 0).1.contains("there are no hooks"));
     let config = env.home().join("config.toml");
     let before = std::fs::read_to_string(&config).unwrap_or_default();
-    let workspace = env.workspace();
+    let workspace = env.work();
     let workspace = workspace.display();
     let more = format!(
         "[features]\ncodex_hooks = true\n[projects.\"{workspace}\"]\ntrust_level = \"trusted\"\n"
@@ -25,7 +25,7 @@ fn hooks_are_listed_trusted_and_switched() {
     std::fs::write(config, before + "\n" + &more).unwrap();
     let group = |command: &str| json!([{ "hooks": [{ "type": "command", "command": command }] }]);
     let file = |hooks: Value| json!({ "hooks": hooks }).to_string();
-    let folder = env.workspace().join(".agent");
+    let folder = env.work().join(".agent");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("hooks.json"), file(json!({ "Stop": group("make lint") }))).unwrap();
     let own = file(json!({ "Stop": group("true"), "Nightly": [] }));
