@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::event::EventName;
 
@@ -80,8 +80,8 @@ pub enum EntryKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permission {
     Allow,
-    /// The user decides.
-    Ask,
+    /// The user decides. With the reason, if it gives one.
+    Ask(Option<String>),
     /// With the reason.
     Deny(String),
 }
@@ -203,27 +203,98 @@ pub fn read_answer(event: EventName, result: HandlerResult<'_>) -> Answer {
 
 fn read_output(event: EventName, output: &[u8]) -> Answer {
     let text = text_of(output);
-    let text = text.trim();
+    let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Answer::completed();
     }
-    if !text.starts_with('{') {
-        let mut answer = Answer::completed();
-        match event.takes_plain_context() {
-            true => answer.add_context(text, true),
-            false => answer.add(
-                EntryKind::Warning,
-                format!("it printed text, which hooks of {event} do not read; print a JSON object"),
-            ),
-        }
-        return answer;
+    if text.starts_with('{') {
+        return match read_object(event, text) {
+            Ok(answer) => answer,
+            Err(why) => Answer::malformed(event, &why),
+        };
     }
-    match serde_json::from_str::<Output>(text) {
-        Ok(output) => {
-            output.into_answer(event).unwrap_or_else(|why| Answer::malformed(event, &why))
-        }
-        Err(error) => Answer::malformed(event, &error.to_string()),
+    if holds_answer(text) {
+        let why = "it has a JSON object that decides, and other text around it; print the object alone";
+        return Answer::malformed(event, why);
     }
+    let mut answer = Answer::completed();
+    match event.takes_plain_context() {
+        true => answer.add_context(text, true),
+        false => answer.add(
+            EntryKind::Warning,
+            format!("it printed text, which hooks of {event} do not read; print a JSON object"),
+        ),
+    }
+    answer
+}
+
+/// Whether text that is no object has one with a decision in it: a log line before it must not lose it.
+fn holds_answer(text: &str) -> bool {
+    let decides = |value: &Value| {
+        ["decision", "continue", "hookSpecificOutput"].iter().any(|name| value.get(name).is_some())
+    };
+    // Each line is looked at once, so that text without an answer costs no more than its length.
+    let starts = text.lines().map(str::trim).filter(|line| line.starts_with(['{', '[']));
+    starts.into_iter().any(|line| {
+        let at = line.as_ptr().addr() - text.as_ptr().addr();
+        let rest = text.get(at..).unwrap_or_default();
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(Value::Array(values))) => values.iter().any(decides),
+            Some(Ok(value)) => decides(&value),
+            _ => false,
+        }
+    })
+}
+
+/// Reads an answer. Members that the format does not have cost nothing where the rest decides.
+fn read_object(event: EventName, text: &str) -> Result<Answer, String> {
+    let mut object: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut unknown = take_unknown(&mut object, MEMBERS);
+    if let Some(Value::Object(specific)) = object.get_mut("hookSpecificOutput") {
+        unknown.extend(take_unknown(specific, SPECIFIC_MEMBERS));
+    }
+    let output: Output =
+        serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
+    let mut answer = output.into_answer(event)?;
+    if let Some(name) = unknown.first() {
+        let message = format!("its member `{}` is not known", shortened(name, MAX_SHOWN_VERDICT));
+        // It may be a refusal that is misspelt.
+        if answer.status == Status::Completed && answer.permission.is_none() {
+            return Err(message);
+        }
+        answer.add(EntryKind::Warning, message);
+    }
+    Ok(answer)
+}
+
+const MEMBERS: &[&str] = &[
+    "continue",
+    "stopReason",
+    "suppressOutput",
+    "systemMessage",
+    "decision",
+    "reason",
+    "hookSpecificOutput",
+];
+const SPECIFIC_MEMBERS: &[&str] = &[
+    "hookEventName",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "additionalContext",
+    "updatedMCPToolOutput",
+    "decision",
+];
+
+fn take_unknown(object: &mut Map<String, Value>, known: &[&str]) -> Vec<String> {
+    let unknown = object.keys().filter(|name| !known.contains(&name.as_str()));
+    let unknown: Vec<String> = unknown.cloned().collect();
+    for name in &unknown {
+        object.remove(name);
+    }
+    unknown
 }
 
 fn read_verdict(event: EventName, text: &str) -> Answer {
@@ -312,7 +383,12 @@ impl Specific {
         answer.updated_output = self.updated_output;
         match self.permission_decision {
             Some(PermissionDecision::Allow) => answer.permission = Some(Permission::Allow),
-            Some(PermissionDecision::Ask) => answer.permission = Some(Permission::Ask),
+            Some(PermissionDecision::Ask) => {
+                let reason = self.permission_decision_reason.as_deref();
+                let reason = reason.filter(|reason| !reason.trim().is_empty());
+                let reason = reason.map(|reason| shortened(reason, MAX_ENTRY));
+                answer.permission = Some(Permission::Ask(reason));
+            }
             Some(PermissionDecision::Deny) => {
                 answer.block(event, self.permission_decision_reason.as_deref());
             }
@@ -339,6 +415,16 @@ impl Answer {
             self.permission = None;
             let text = "it allows the call, which only hooks of the user and the administrator can; the \
                         call is decided about as without it";
+            self.add(EntryKind::Warning, text.to_owned());
+        }
+        self
+    }
+
+    /// The answer of a hook that nothing waits for: it changes nothing, and says so where it meant to.
+    pub fn without_effect(mut self) -> Self {
+        if matches!(self.status, Status::Blocked | Status::Stopped) {
+            self.status = Status::Completed;
+            let text = "it is asynchronous: what it refuses or ends has happened already";
             self.add(EntryKind::Warning, text.to_owned());
         }
         self
@@ -374,9 +460,15 @@ impl Answer {
     fn malformed(event: EventName, why: &str) -> Self {
         let message = format!("its answer cannot be understood: {why}");
         let mut answer = Self::failed(message.clone());
-        if matches!(event, EventName::PreToolUse | EventName::PermissionRequest) {
-            let reason = format!("a hook refused it: {message}");
-            answer.permission = Some(Permission::Deny(shortened(&reason, MAX_ENTRY)));
+        let reason = shortened(&format!("the hook's answer cannot be understood: {why}"), MAX_ENTRY);
+        match event {
+            EventName::PreToolUse | EventName::PermissionRequest => {
+                answer.permission = Some(Permission::Deny(reason));
+            }
+            EventName::UserPromptSubmit | EventName::PreModelRequest | EventName::PreCompact => {
+                answer.block = Some(reason);
+            }
+            _ => {}
         }
         answer
     }

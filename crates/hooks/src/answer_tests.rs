@@ -76,7 +76,7 @@ fn answers_about_calls_and_approvals() {
         (
             PreToolUse,
             r#"{"hookSpecificOutput": {"permissionDecision": "ask"}}"#,
-            Some(Permission::Ask),
+            Some(Permission::Ask(None)),
         ),
         (
             PreToolUse,
@@ -114,7 +114,7 @@ fn a_hook_that_may_not_consent_can_still_refuse_and_ask() {
     };
     let allowed = say("allow");
     assert_eq!((allowed.permission, allowed.entries[0].kind), (None, EntryKind::Warning));
-    assert_eq!(say("ask").permission, Some(Permission::Ask));
+    assert_eq!(say("ask").permission, Some(Permission::Ask(None)));
     assert!(matches!(say("deny").permission, Some(Permission::Deny(_))));
 }
 
@@ -137,8 +137,68 @@ fn what_cannot_be_understood_refuses_calls_and_approvals() {
             assert!(matches!(answer.permission, Some(Permission::Deny(_))), "{event}: {output}");
         }
     }
+    for event in [EventName::UserPromptSubmit, EventName::PreModelRequest, EventName::PreCompact] {
+        let answer = exited(event, 0, "{", "");
+        assert!(answer.status == Status::Failed && answer.block.is_some(), "{event}");
+    }
     let answer = exited(EventName::Stop, 0, "{", "");
     assert_eq!((answer.status, answer.block), (Status::Failed, None));
+}
+
+#[test]
+fn text_around_an_answer_does_not_lose_it() {
+    let refusal = r#"{"decision": "block", "reason": "R"}"#;
+    let outputs = [
+        format!("checking...\n{refusal}"),
+        format!("checking...\n  {refusal}\ndone"),
+        format!("[{refusal}]"),
+        "checking...\n{\n\"decision\": \"block\"\n}".to_owned(),
+    ];
+    for event in [EventName::PreToolUse, EventName::UserPromptSubmit] {
+        for output in &outputs {
+            let outcome = outcome_of([exited(event, 0, output, "")]);
+            let is_denied = matches!(outcome.permission, Some(Permission::Deny(_)));
+            assert!(is_denied || outcome.refused().is_some(), "{event}: {output}");
+            assert_eq!(outcome.context, [] as [String; 0]);
+        }
+        let answer = exited(event, 0, &format!("\u{feff}{refusal}"), "");
+        assert_eq!(answer.status, Status::Blocked, "{event}");
+    }
+    // Objects that decide nothing are context.
+    let listed = "the tasks:\n{\"open\": 3}\n[1, 2]";
+    let answer = exited(EventName::UserPromptSubmit, 0, listed, "");
+    assert_eq!(answer.context.as_deref(), Some(listed));
+}
+
+#[test]
+fn unknown_members_cost_nothing_where_the_rest_decides() {
+    let known = r#"{"decision": "block", "reason": "R", "permissionUpdates": []}"#;
+    let answer = exited(EventName::PreToolUse, 0, known, "");
+    assert_eq!((answer.permission, answer.status), (deny("R"), Status::Blocked));
+    assert_eq!(answer.entries[1].text, "its member `permissionUpdates` is not known");
+    let misspelt = r#"{"hookSpecificOutput": {"permisionDecision": "deny"}}"#;
+    let answer = exited(EventName::PreToolUse, 0, misspelt, "");
+    assert_eq!(answer.status, Status::Failed);
+    assert!(matches!(answer.permission, Some(Permission::Deny(_))));
+}
+
+#[test]
+fn what_nothing_waits_for_blocks_nothing() {
+    let answer = exited(EventName::PreToolUse, 2, "", "no").without_effect();
+    assert_eq!(answer.status, Status::Completed);
+}
+
+#[test]
+fn consent_is_for_the_arguments_that_the_hook_saw() {
+    let allow = exited(EventName::PreToolUse, 0, r#"{"decision": "approve"}"#, "");
+    let update = r#"{"hookSpecificOutput": {"updatedInput": {"command": "b"}}}"#;
+    let update = exited(EventName::PreToolUse, 0, update, "");
+    let both = r#"{"decision": "approve", "hookSpecificOutput": {"updatedInput": {"command": "c"}}}"#;
+    let both = exited(EventName::PreToolUse, 0, both, "");
+    let merged = |answers: [&Answer; 2]| outcome_of(answers.map(Clone::clone)).permission;
+    assert_eq!(merged([&allow, &update]), None);
+    assert_eq!(merged([&update, &allow]), None);
+    assert_eq!(merged([&update, &both]), Some(Permission::Allow));
 }
 
 #[test]
@@ -210,7 +270,7 @@ fn a_refusal_counts_over_a_question_and_that_over_consent() {
         exited(EventName::PreToolUse, 0, &output, "")
     };
     let merged = |said: &[&str]| outcome_of(said.iter().map(|it| say(it))).permission;
-    assert_eq!(merged(&["allow", "ask", "allow"]), Some(Permission::Ask));
+    assert_eq!(merged(&["allow", "ask", "allow"]), Some(Permission::Ask(None)));
     assert_eq!(merged(&["allow", "allow"]), Some(Permission::Allow));
     assert!(matches!(merged(&["ask", "deny", "allow"]), Some(Permission::Deny(_))));
     assert_eq!(merged(&[]), None);

@@ -109,7 +109,14 @@ impl EventName {
     /// Whether `additionalContext` of an answer is added to what the model reads.
     pub fn takes_context(self) -> bool {
         self.takes_plain_context()
-            || matches!(self, Self::PreModelRequest | Self::PreToolUse | Self::PostToolUse)
+            || matches!(
+                self,
+                Self::PreModelRequest
+                    | Self::PreToolUse
+                    | Self::PostToolUse
+                    | Self::Stop
+                    | Self::SubagentStop
+            )
     }
 
     /// Whether the matcher of a group is compared with something.

@@ -16,8 +16,8 @@ pub struct Refusal {
 /// question over consent; where several change the same thing, the last one does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// The turn ends: why.
-    pub stop: Option<String>,
+    /// Who ends the turn.
+    pub stops: Vec<Refusal>,
     /// Who refuses what the event is about. At the end of a turn: the turn goes on, with these reasons.
     pub refusals: Vec<Refusal>,
     pub permission: Option<Permission>,
@@ -31,8 +31,16 @@ impl Outcome {
     /// Merges the answers of runs, which are named by their ids.
     pub fn merged(answers: impl IntoIterator<Item = (String, Answer)>) -> Self {
         let mut outcome = Self::default();
+        let mut consents_to_input = true;
         for (run, answer) in answers {
+            if answer.updated_input.is_some() {
+                // Another hook consented to what the call was before.
+                consents_to_input = answer.permission == Some(Permission::Allow);
+            }
             outcome.add(run, answer);
+        }
+        if !consents_to_input {
+            outcome.permission.take_if(|permission| *permission == Permission::Allow);
         }
         outcome
     }
@@ -45,7 +53,8 @@ impl Outcome {
 
     fn add(&mut self, run: String, answer: Answer) {
         let Answer { stop, block, permission, updated_input, updated_output, context, .. } = answer;
-        join(&mut self.stop, stop);
+        let stop = stop.map(|reason| Refusal { run: run.clone(), reason });
+        self.stops.extend(stop);
         self.refusals.extend(block.map(|reason| Refusal { run, reason }));
         self.permission = match (self.permission.take(), permission) {
             (Some(Permission::Deny(one)), Some(Permission::Deny(other))) => {
@@ -54,22 +63,14 @@ impl Outcome {
             (Some(deny @ Permission::Deny(_)), _) | (_, Some(deny @ Permission::Deny(_))) => {
                 Some(deny)
             }
-            (Some(Permission::Ask), _) | (_, Some(Permission::Ask)) => Some(Permission::Ask),
+            (Some(Permission::Ask(one)), Some(Permission::Ask(other))) => {
+                Some(Permission::Ask(one.or(other)))
+            }
+            (Some(ask @ Permission::Ask(_)), _) | (_, Some(ask @ Permission::Ask(_))) => Some(ask),
             (one, other) => one.or(other),
         };
         self.updated_input = updated_input.or(self.updated_input.take());
         self.updated_output = updated_output.or(self.updated_output.take());
         self.context.extend(context);
-    }
-}
-
-fn join(all: &mut Option<String>, more: Option<String>) {
-    match (all.as_mut(), more) {
-        (Some(all), Some(more)) => {
-            all.push('\n');
-            all.push_str(&more);
-        }
-        (None, more) => *all = more,
-        (Some(_), None) => {}
     }
 }

@@ -12,6 +12,8 @@ use crate::port::hook::HookEvents;
 const COMMAND: &str = "Bash";
 /// Further names of the tool that changes files.
 const EDITS: &[&str] = &["Edit", "Write"];
+/// Those of a command that may be a patch.
+const PATCH_COMMANDS: &[&str] = &["apply_patch", "Edit", "Write"];
 
 /// A call that hooks may be about.
 pub(crate) struct Hooked {
@@ -77,14 +79,29 @@ impl Hooked {
 pub(crate) fn weighed(verdict: Verdict, permission: Option<&Permission>, can_ask: bool) -> Verdict {
     match (verdict, permission) {
         (Verdict::Ask { unsandboxed, .. }, Some(Permission::Allow)) => Verdict::Run { unsandboxed },
-        (Verdict::Run { .. }, Some(Permission::Ask)) if !can_ask => Verdict::Refuse(
+        (Verdict::Run { .. }, Some(Permission::Ask(_))) if !can_ask => Verdict::Refuse(
             "a hook wants the user to be asked, which the approval policy does not allow"
                 .to_owned(),
         ),
-        (Verdict::Run { unsandboxed }, Some(Permission::Ask)) => {
-            Verdict::Ask { reason: Some("a hook asks for your approval".to_owned()), unsandboxed }
+        (Verdict::Run { unsandboxed }, Some(Permission::Ask(why))) => {
+            Verdict::Ask { reason: Some(question(why.as_deref())), unsandboxed }
+        }
+        (Verdict::Ask { reason, unsandboxed }, Some(Permission::Ask(why))) => {
+            let question = question(why.as_deref());
+            let reason = match reason {
+                Some(reason) => format!("{question}\n{reason}"),
+                None => question,
+            };
+            Verdict::Ask { reason: Some(reason), unsandboxed }
         }
         (verdict, _) => verdict,
+    }
+}
+
+fn question(why: Option<&str>) -> String {
+    match why {
+        Some(why) => format!("a hook asks for your approval: {why}"),
+        None => "a hook asks for your approval".to_owned(),
     }
 }
 
@@ -103,6 +120,7 @@ enum Shape {
 fn shape(called: &Called) -> Shape {
     match (called.name.as_str(), &called.kind) {
         ("exec_command", CallKind::Function) => Shape::Line("cmd"),
+        ("write_stdin", CallKind::Function) if types_text(&called.input) => Shape::Line("chars"),
         ("shell", CallKind::Function) => Shape::Argv,
         ("apply_patch", CallKind::Function) => Shape::Line("input"),
         (_, CallKind::Custom) => Shape::Text,
@@ -111,7 +129,11 @@ fn shape(called: &Called) -> Shape {
 }
 
 fn tool_use(called: &Called) -> ToolUse {
-    let is_command = matches!(called.name.as_str(), "exec_command" | "shell");
+    let is_command = match called.name.as_str() {
+        "exec_command" | "shell" => true,
+        "write_stdin" => types_text(&called.input),
+        _ => false,
+    };
     let name = if is_command { COMMAND } else { &called.name };
     let input = match shape(called) {
         Shape::Line(member) => {
@@ -123,8 +145,18 @@ fn tool_use(called: &Called) -> ToolUse {
         Shape::Arguments => serde_json::from_str(&called.input)
             .unwrap_or_else(|_| Value::String(called.input.clone())),
     };
-    let aliases = if called.name == "apply_patch" { EDITS } else { &[] };
+    let aliases = match called.name.as_str() {
+        "apply_patch" => EDITS,
+        // A command can turn out to be a patch: guards of files look at it too.
+        _ if is_command && called.input.contains("apply_patch") => PATCH_COMMANDS,
+        _ => &[],
+    };
     ToolUse { name: name.to_owned(), aliases, input, call_id: called.call_id.clone() }
+}
+
+/// Whether a call types into a running command, and does not only wait for it.
+fn types_text(input: &str) -> bool {
+    object(input).get("chars").and_then(Value::as_str).is_some_and(|chars| !chars.is_empty())
 }
 
 /// The line of a shell that a program and its arguments are, or the script of one that is started.
@@ -200,6 +232,8 @@ mod tests {
             ),
             ("mcp__s__t", Function, r#"{"a": 1}"#, "mcp__s__t", json!({"a": 1})),
             ("update_plan", Function, "{", "update_plan", json!("{")),
+            ("write_stdin", Function, r#"{"session_id": 1, "chars": "rm x\n"}"#, "Bash", json!({"command": "rm x\n"})),
+            ("write_stdin", Function, r#"{"session_id": 1, "chars": ""}"#, "write_stdin", json!({"session_id": 1, "chars": ""})),
         ];
         for (name, kind, input, expected, arguments) in cases {
             let tool = tool_use(&called(name, kind, input));
@@ -233,7 +267,8 @@ mod tests {
     fn a_refusal_of_the_policy_stands() {
         let ask = || Verdict::Ask { reason: None, unsandboxed: true };
         let refuse = || Verdict::Refuse("no".into());
-        let (allow, question) = (Some(&Permission::Allow), Some(&Permission::Ask));
+        let ask_user = Permission::Ask(None);
+        let (allow, question) = (Some(&Permission::Allow), Some(&ask_user));
         assert!(matches!(weighed(ask(), allow, true), Verdict::Run { unsandboxed: true }));
         assert!(matches!(weighed(refuse(), allow, true), Verdict::Refuse(_)));
         assert!(matches!(weighed(Verdict::Fail("no".into()), allow, true), Verdict::Fail(_)));
