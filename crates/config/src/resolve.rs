@@ -89,10 +89,11 @@ impl Config {
 
     /// Whether hooks are on.
     pub fn has_hooks(&self) -> bool {
-        let pinned_off = |(name, on): (&str, bool)| name == "codex_hooks" && !on;
+        let is_name = |name: &str| matches!(name, "codex_hooks" | "hooks");
+        let pinned_off = |(name, on): (&str, bool)| is_name(name) && !on;
         let features = &self.keys.features;
-        features.codex_hooks
-            || features.hooks == Some(true) && !self.requirements.features().any(pinned_off)
+        let is_on = features.codex_hooks || features.hooks == Some(true);
+        is_on && !self.requirements.features().any(pinned_off)
     }
 
     /// The files that can have hooks: the user's, then those of trusted projects. Each with whether it

@@ -29,7 +29,7 @@ pub enum HandlerResult<'o> {
     TimedOut {
         seconds: u64,
     },
-    /// It wrote more than is read, and was ended.
+    /// It wrote more than is read.
     TooMuchOutput {
         limit: usize,
     },
@@ -194,7 +194,7 @@ pub fn read_answer(event: EventName, result: HandlerResult<'_>) -> Answer {
             Answer::failed(format!("it did not end within {seconds} s, and was ended"))
         }
         HandlerResult::TooMuchOutput { limit } => {
-            Answer::failed(format!("it wrote more than {limit} bytes, and was ended"))
+            Answer::failed(format!("it wrote more than {limit} bytes, which no answer has"))
         }
         HandlerResult::NotRun { message } => Answer::failed(message.to_owned()),
         HandlerResult::Verdict { text } => read_verdict(event, text),
@@ -214,7 +214,8 @@ fn read_output(event: EventName, output: &[u8]) -> Answer {
         };
     }
     if holds_answer(text) {
-        let why = "it has a JSON object that decides, and other text around it; print the object alone";
+        let why =
+            "it has a JSON object that decides, and other text around it; print the object alone";
         return Answer::malformed(event, why);
     }
     let mut answer = Answer::completed();
@@ -460,7 +461,8 @@ impl Answer {
     fn malformed(event: EventName, why: &str) -> Self {
         let message = format!("its answer cannot be understood: {why}");
         let mut answer = Self::failed(message.clone());
-        let reason = shortened(&format!("the hook's answer cannot be understood: {why}"), MAX_ENTRY);
+        let reason =
+            shortened(&format!("the hook's answer cannot be understood: {why}"), MAX_ENTRY);
         match event {
             EventName::PreToolUse | EventName::PermissionRequest => {
                 answer.permission = Some(Permission::Deny(reason));

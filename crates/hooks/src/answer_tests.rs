@@ -193,7 +193,8 @@ fn consent_is_for_the_arguments_that_the_hook_saw() {
     let allow = exited(EventName::PreToolUse, 0, r#"{"decision": "approve"}"#, "");
     let update = r#"{"hookSpecificOutput": {"updatedInput": {"command": "b"}}}"#;
     let update = exited(EventName::PreToolUse, 0, update, "");
-    let both = r#"{"decision": "approve", "hookSpecificOutput": {"updatedInput": {"command": "c"}}}"#;
+    let both =
+        r#"{"decision": "approve", "hookSpecificOutput": {"updatedInput": {"command": "c"}}}"#;
     let both = exited(EventName::PreToolUse, 0, both, "");
     let merged = |answers: [&Answer; 2]| outcome_of(answers.map(Clone::clone)).permission;
     assert_eq!(merged([&allow, &update]), None);

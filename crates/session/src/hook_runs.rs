@@ -85,6 +85,8 @@ impl HookRuns {
     /// Adds text for the model.
     pub(crate) fn add_context(&mut self, event: &str, texts: Vec<String>) {
         let fragment = |text: String| {
+            // The text cannot end the element that marks it.
+            let text = text.replace("</hook_context", "<\\/hook_context");
             let text = format!("<hook_context event=\"{event}\">\n{text}\n</hook_context>");
             Fragment::summarized(history::message("developer", &text))
         };

@@ -18,7 +18,7 @@ options! {
         /// `service_tier = "fast"` is sent to the provider.
         fast_mode: bool = true, ANY | PINNABLE, Effect::Active;
         /// Another name of `codex_hooks`: hooks are on when either is `true`, unless requirements pin
-        /// `codex_hooks` to `false`.
+        /// one of them to `false`.
         hooks: Option<bool>, ANY | PINNABLE, Effect::Active;
         /// Threads can have goals (`thread/goal/*`). Experimental.
         goals: bool = false, ANY | PINNABLE, Effect::Active;

@@ -205,7 +205,7 @@ options! {
     /// `hooks.state.<key>`.
     #[part("<key>")]
     pub struct HookState {
-        /// Whether the hook runs. Hooks of the administrator always run.
+        /// Whether the hook runs.
         enabled: bool = true, USER, Effect::Active;
         /// The hook of a project or plugin that the user trusts: its `currentHash` in `hooks/list`. A
         /// hook that changes has another one, and does not run.

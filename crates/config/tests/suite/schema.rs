@@ -137,6 +137,8 @@ proptest! {
     ) {
         let rows = config::docs::rows();
         let row = &rows[index % rows.len()];
+        // Only the program knows the names of time zones.
+        prop_assume!(!row.path.ends_with(".timezone"));
         let mut document = value;
         for part in row.path.rsplit('.') {
             document = match part {

@@ -25,6 +25,8 @@ use crate::thread_hooks::{
 const MAX_DETACHED: usize = 16;
 /// How long the hooks of a thread's end may take: a thread that ends waits for them.
 const MAX_END: Duration = Duration::from_secs(2);
+/// Why a run ends with its turn.
+const CANCELLED: &str = "the turn ended before the hook did, and the hook was ended";
 /// What the model of a hook is instructed to do.
 const INSTRUCTIONS: &str = "You decide about one event of a coding agent, by the user's words below. \
     Answer with one JSON object and nothing else: {\"ok\": true} when it may go on, or {\"ok\": false, \
@@ -63,7 +65,9 @@ impl HookRuns {
     }
 
     /// These hooks hold from now on. Returns what the clients have not been sent of their problems.
-    pub(super) fn set(&mut self, loaded: LoadedHooks) -> Vec<String> {
+    pub(super) fn set(&mut self, mut loaded: LoadedHooks) -> Vec<String> {
+        // A guard does not end because somebody is editing its file.
+        loaded.keep_of_broken_files(&self.loaded);
         let problems = loaded.problems();
         let new = problems.iter().filter(|problem| !self.shown.contains(problem)).cloned();
         let new = new.collect();
@@ -113,19 +117,26 @@ impl HookRuns {
         let (detached, waited): (Vec<_>, Vec<_>) =
             matching.into_iter().partition(|loaded| loaded.hook.is_async);
         let place = Arc::new(place);
+        let mut left_out = Vec::new();
         for loaded in detached {
             if self.detached.len() >= MAX_DETACHED {
-                tracing::warn!(
-                    target: "server::hooks",
-                    "{MAX_DETACHED} asynchronous hooks of the thread run: `{}` is left out",
-                    loaded.hook.key
-                );
+                left_out.push(self.runner.begin(&loaded, &place).report());
                 continue;
             }
             let (loaded, model) = with_model(loaded);
             let (runner, sender) = (self.runner.clone(), self.sender.clone());
             let work = run_one(runner, loaded, event.clone(), place.clone(), model, sender);
             self.detached.spawn(async move { drop(work.await) });
+        }
+        if !left_out.is_empty() {
+            let sender = self.sender.clone();
+            self.detached.spawn(async move {
+                let why = format!("{MAX_DETACHED} asynchronous hooks of the thread run already");
+                for run in left_out {
+                    report(&sender, run.clone()).await;
+                    report(&sender, run.failed(&why)).await;
+                }
+            });
         }
         if waited.is_empty() {
             let outcome = Box::default();
@@ -164,12 +175,17 @@ impl HookRuns {
         drop(sender);
         let all = async { while runs.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(MAX_END, all).await;
-        let mut reported = Vec::new();
+        let mut reported: Vec<HookReport> = Vec::new();
         while let Ok(command) = reports.try_recv() {
             if let Command::HookReported(report) = command {
                 reported.push(*report);
             }
         }
+        let ended = |id: &str| reported.iter().filter(|report| report.run.id == *id).count() == 2;
+        let open = reported.iter().filter(|report| !ended(&report.run.id));
+        let why = format!("the thread ended {} s after the hook began", MAX_END.as_secs());
+        let failed: Vec<HookReport> = open.map(|report| report.clone().failed(&why)).collect();
+        reported.extend(failed);
         reported
     }
 }
@@ -245,7 +261,7 @@ impl OpenRuns {
     async fn close(&self, sender: &mpsc::Sender<Command>) {
         let open = std::mem::take(&mut *self.lock());
         for cancelled in open {
-            report(sender, cancelled.cancelled()).await;
+            report(sender, cancelled.failed(CANCELLED)).await;
         }
     }
 

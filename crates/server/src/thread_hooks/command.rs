@@ -7,14 +7,16 @@ use sandbox::{OutputBuffer, Process, Stream};
 
 use crate::command_runner::{CommandLine, CommandRunner};
 
-/// Bytes of a command's standard output, and of its standard error.
+/// Bytes of a command's standard output that are read as its answer, and of its standard error.
 const MAX_OUTPUT: usize = 1 << 20;
+/// Bytes of standard output that are read at all: a check may be long-winded, and still refuse.
+const MAX_DRAINED: usize = 64 << 20;
 
 /// How a command ended.
 pub(super) enum CommandEnd {
     Exited { code: Option<i32>, output: Vec<u8>, errors: Vec<u8> },
     TimedOut { seconds: u64 },
-    TooMuchOutput,
+    TooMuchOutput { limit: usize },
     NotStarted { message: String },
 }
 
@@ -56,15 +58,20 @@ async fn read(process: &mut Process) -> CommandEnd {
         match chunk.stream {
             Stream::Stdout => {
                 written += chunk.bytes.len();
-                if written > MAX_OUTPUT {
-                    return CommandEnd::TooMuchOutput;
+                if written > MAX_DRAINED {
+                    return CommandEnd::TooMuchOutput { limit: MAX_DRAINED };
                 }
-                output.push(&chunk.bytes);
+                if written <= MAX_OUTPUT {
+                    output.push(&chunk.bytes);
+                }
             }
             Stream::Stderr => errors.push(&chunk.bytes),
         }
     }
     let exit = process.wait().await;
+    if written > MAX_OUTPUT && exit.code == Some(0) {
+        return CommandEnd::TooMuchOutput { limit: MAX_OUTPUT };
+    }
     CommandEnd::Exited { code: exit.code, output: output.bytes(), errors: errors.bytes() }
 }
 
@@ -77,7 +84,7 @@ impl CommandEnd {
             }
             Self::Exited { code: None, errors, .. } => HandlerResult::Killed { errors },
             Self::TimedOut { seconds } => HandlerResult::TimedOut { seconds: *seconds },
-            Self::TooMuchOutput => HandlerResult::TooMuchOutput { limit: MAX_OUTPUT },
+            Self::TooMuchOutput { limit } => HandlerResult::TooMuchOutput { limit: *limit },
             Self::NotStarted { message } => HandlerResult::NotRun { message },
         }
     }

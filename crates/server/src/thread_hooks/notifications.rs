@@ -16,12 +16,9 @@ pub(crate) struct HookReport {
 }
 
 impl HookReport {
-    /// The end of a run whose turn ended before it.
-    pub(crate) fn cancelled(self) -> Self {
-        let entry = HookOutputEntry {
-            kind: HookOutputEntryKind::Error,
-            text: "the turn ended before the hook did, and the hook was ended".to_owned(),
-        };
+    /// The end of a run that did not come to its own.
+    pub(crate) fn failed(self, why: &str) -> Self {
+        let entry = HookOutputEntry { kind: HookOutputEntryKind::Error, text: why.to_owned() };
         let run =
             HookRunSummary { status: HookRunStatus::Failed, entries: vec![entry], ..self.run };
         Self { run, ..self }

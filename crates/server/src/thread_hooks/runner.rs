@@ -121,6 +121,7 @@ impl HookRunner {
             true => answer,
             false => answer.without_consent(),
         };
+        let answer = if hook.is_async { answer.without_effect() } else { answer };
         let BegunHook { turn, run, started_ms } = begun;
         let id = run.id.clone();
         let run = completed(run, &answer, (started_ms, self.options.clock.now_ms()));

@@ -9,6 +9,8 @@ use session::HookEvents;
 
 /// Bytes of a file of hooks.
 const MAX_FILE: u64 = 1 << 20;
+/// Hooks without trust of which a thread is sent a warning each.
+const MAX_SHOWN: usize = 4;
 /// Files that a hook's command names and its digest covers, at most.
 const MAX_NAMED_FILES: usize = 16;
 
@@ -67,6 +69,18 @@ impl LoadedHooks {
         self.hooks.iter().filter(is_started).cloned().collect()
     }
 
+    /// Keeps the hooks of files that could be read before and cannot be now.
+    pub(crate) fn keep_of_broken_files(&mut self, before: &Self) {
+        for (path, why) in &mut self.errors {
+            let kept = before.hooks.iter().filter(|loaded| loaded.hook.origin.path == *path);
+            let kept: Vec<_> = kept.cloned().collect();
+            if !kept.is_empty() {
+                why.push_str("; its last valid content stays in force");
+                self.hooks.extend(kept);
+            }
+        }
+    }
+
     /// Everything that is wrong or waits for the user's decision, a sentence each.
     pub(crate) fn problems(&self) -> Vec<String> {
         let errors = self.errors.iter();
@@ -91,6 +105,14 @@ impl LoadedHooks {
                     visible::text(&hook.key),
                 )
             });
+        let mut undecided: Vec<String> = undecided.collect();
+        if undecided.len() > MAX_SHOWN {
+            let more = undecided.len() - MAX_SHOWN;
+            undecided.truncate(MAX_SHOWN);
+            undecided.push(format!(
+                "{more} further hooks are not trusted; `agentd hooks list` shows them"
+            ));
+        }
         errors.chain(self.warnings.iter().cloned()).chain(undecided).collect()
     }
 }

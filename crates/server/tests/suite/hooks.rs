@@ -245,7 +245,9 @@ async fn bad_hooks_delay_a_turn_by_their_time_at_most() {
     let cases = [
         ("sleep 1000", "failed", "it did not end within 1 s, and was ended"),
         ("trap '' TERM; sleep 1000", "failed", "it did not end within 1 s, and was ended"),
-        ("yes", "failed", "it wrote more than 1048576 bytes, and was ended"),
+        ("yes", "failed", "it "),
+        ("head -c 2000000 /dev/zero", "failed", "it wrote more than 1048576 bytes"),
+        ("head -c 2000000 /dev/zero; echo no >&2; exit 2", "blocked", "no"),
         ("exit 7", "failed", "it ended with the exit code 7"),
         ("kill -9 $$", "failed", "it was ended by a signal"),
         ("/nonexistent", "failed", "it ended with the exit code 127"),
@@ -461,7 +463,7 @@ async fn the_hook_of_a_project_does_not_consent_in_the_users_place() {
 
 #[tokio::test]
 async fn files_that_cannot_be_read_are_reported_and_stop_nothing() {
-    let env = env(&[], json!([says("Done.")])).await;
+    let env = env(&[], json!([says("Done."), says("1"), says("2")])).await;
     let path = env.home().join("hooks.json");
     fs::write(&path, "{").unwrap();
     let (_server, mut peer, thread) = open(&env).await;
@@ -471,6 +473,14 @@ async fn files_that_cannot_be_read_are_reported_and_stop_nothing() {
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
     let entry = listed(&mut peer).await;
     assert_eq!(entry["errors"][0]["path"], json!(path));
+    // What could be read before stays in force.
+    fs::write(&path, file(&[("PreToolUse", command("exit 2"))])).unwrap();
+    peer.run_turn(&thread, "Go.").await;
+    fs::write(&path, "{").unwrap();
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let warning = peer.expect("warning").await["message"].as_str().unwrap().to_owned();
+    assert!(warning.ends_with("its last valid content stays in force"), "{warning}");
+    peer.turn_end(&turn).await;
     // A file that would block whoever opens it.
     fs::remove_file(&path).unwrap();
     rustix::fs::mknodat(

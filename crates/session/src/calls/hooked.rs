@@ -232,8 +232,20 @@ mod tests {
             ),
             ("mcp__s__t", Function, r#"{"a": 1}"#, "mcp__s__t", json!({"a": 1})),
             ("update_plan", Function, "{", "update_plan", json!("{")),
-            ("write_stdin", Function, r#"{"session_id": 1, "chars": "rm x\n"}"#, "Bash", json!({"command": "rm x\n"})),
-            ("write_stdin", Function, r#"{"session_id": 1, "chars": ""}"#, "write_stdin", json!({"session_id": 1, "chars": ""})),
+            (
+                "write_stdin",
+                Function,
+                r#"{"session_id": 1, "chars": "rm x\n"}"#,
+                "Bash",
+                json!({"command": "rm x\n"}),
+            ),
+            (
+                "write_stdin",
+                Function,
+                r#"{"session_id": 1, "chars": ""}"#,
+                "write_stdin",
+                json!({"session_id": 1, "chars": ""}),
+            ),
         ];
         for (name, kind, input, expected, arguments) in cases {
             let tool = tool_use(&called(name, kind, input));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hooks::{Event, Permission, ToolUse};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{AskedAbout, Called, Calls, State};
 use crate::approvals::Verdict;
@@ -125,8 +125,11 @@ impl Calls {
             };
             let is_of_server =
                 call.hooked.as_ref().is_some_and(|hooked| hooked.tool.name.starts_with("mcp__"));
-            let output = match updated.clone().filter(|_| is_of_server) {
-                Some(Value::String(text)) => CallOutput::Text(text),
+            let output = match updated.as_ref().filter(|_| is_of_server) {
+                Some(Value::String(text)) => CallOutput::Text(text.clone()),
+                Some(Value::Object(result)) if result.contains_key("content") => {
+                    CallOutput::Text(texts_of(result))
+                }
                 Some(value) => CallOutput::Text(value.to_string()),
                 None => output,
             };
@@ -137,6 +140,13 @@ impl Calls {
     fn hooked_mut(&mut self, number: u64) -> Option<&mut super::Hooked> {
         self.0.iter_mut().find(|call| call.number == number)?.hooked.as_deref_mut()
     }
+}
+
+/// The texts of a result in the form of MCP.
+fn texts_of(result: &Map<String, Value>) -> String {
+    let parts = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let texts = parts.filter_map(|part| part.get("text").and_then(Value::as_str));
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// An answer as hooks read it.

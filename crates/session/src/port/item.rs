@@ -296,7 +296,7 @@ pub enum Item {
         /// Why the history stayed as it was.
         reason: Option<String>,
     },
-    /// What hooks answered at the end of the turn, which therefore goes on.
+    /// What hooks say: why a prompt is not sent, why the turn ends, or why it goes on.
     HookPrompt {
         /// Item id.
         id: Id,

@@ -143,10 +143,14 @@ impl Turn {
         }
         let Some((event, wait)) = self.hooks.take(run) else { return };
         let refused = outcome.refused();
-        let Outcome { stop, refusals, permission, updated_input, updated_output, context } =
+        let Outcome { stops, refusals, permission, updated_input, updated_output, context } =
             outcome;
-        if stop.is_some() {
-            // The reason is in what clients see of the run.
+        if let Some(stop) = stops.first() {
+            if let Wait::Call { number } = wait {
+                let message = format!("a hook ended the turn: {}", stop.reason);
+                self.refuse_call(number, message, thread);
+            }
+            self.show_hooks(stops, thread);
             return self.end(TurnStatus::Completed, None, thread);
         }
         let is_dropped = matches!(wait, Wait::Prompt { .. }) && refused.is_some();
@@ -159,7 +163,7 @@ impl Turn {
                 self.add_pending(message, thread);
                 self.renew_queued_request(thread);
             }
-            Wait::Prompt { .. } => {}
+            Wait::Prompt { .. } => self.show_hooks(refusals, thread),
             Wait::Call { number } => {
                 return self.call_hooks_answered(number, permission, updated_input, thread);
             }
@@ -190,6 +194,12 @@ impl Turn {
         self.advance(thread);
     }
 
+    /// Shows what hooks say, as an item, so that a client that comes later sees it too.
+    fn show_hooks(&self, fragments: Vec<hooks::Refusal>, thread: &mut Thread) {
+        let item = Item::HookPrompt { id: thread.cx.item_id(), fragments };
+        thread.cx.whole_item(&self.view.id, item);
+    }
+
     fn refuse_by_hook(&mut self, what: &str, reason: &str, thread: &mut Thread) {
         let message = format!("a hook refused {what}: {reason}");
         self.fail(Failure::new(FailureKind::Other, message), thread);
@@ -203,8 +213,7 @@ impl Turn {
         let reasons: Vec<&str> = refusals.iter().map(|it| it.reason.as_str()).collect();
         let text = format!("<hook_prompt>\n{}\n</hook_prompt>", reasons.join("\n"));
         let fragment = Fragment::summarized(history::message("user", &text));
-        let item = Item::HookPrompt { id: thread.cx.item_id(), fragments: refusals };
-        thread.cx.whole_item(&self.view.id, item);
+        self.show_hooks(refusals, thread);
         self.add_pending(vec![fragment], thread);
     }
 
@@ -276,7 +285,7 @@ impl Turn {
             Some(Permission::Allow) if is_same => {
                 self.carry_out_approved(number, held.about, held.unsandboxed, thread);
             }
-            Some(Permission::Allow | Permission::Ask) | None => {
+            Some(Permission::Allow | Permission::Ask(_)) | None => {
                 self.put_question(number, held, thread);
             }
         }

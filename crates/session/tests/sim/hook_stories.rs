@@ -30,7 +30,8 @@ fn deny(reason: &str) -> Outcome {
 }
 
 fn stop() -> Outcome {
-    Outcome { stop: Some("enough".into()), ..Outcome::default() }
+    let stop = Refusal { run: "run".into(), reason: "enough".into() };
+    Outcome { stops: vec![stop], ..Outcome::default() }
 }
 
 /// The events of which hooks ran, in order.
@@ -126,6 +127,8 @@ fn a_refused_prompt_is_shown_and_never_sent() {
     assert_eq!(sim.prompts.len(), 1);
     assert!(!was_sent(&sim, 0, r#""go""#) && was_sent(&sim, 0, "harmless"));
     assert!(matches!(sim.items()[0], Item::UserMessage { .. }));
+    let Item::HookPrompt { fragments, .. } = sim.items()[1] else { panic!("{:?}", sim.items()) };
+    assert_eq!(fragments[0].reason, "no secrets");
     // The end of a turn without a response has no hooks.
     assert_eq!(names(&sim).iter().filter(|name| **name == EventName::Stop).count(), 1);
 }
@@ -220,7 +223,7 @@ fn consent_does_not_reach_beyond_the_policy() {
 
 #[test]
 fn a_hook_has_the_user_asked() {
-    let hooks = [(EventName::PreToolUse, say_of(Permission::Ask))];
+    let hooks = [(EventName::PreToolUse, say_of(Permission::Ask(None)))];
     let script = Script::new(&[&[exec("a", "safe print:a")]]).hooked(&hooks);
     assert_eq!(run(&script).asks(), 1);
     let sim = run(&script.clone().deciding(&[Decision::Decline]));

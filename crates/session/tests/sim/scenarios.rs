@@ -30,7 +30,7 @@ fn hooks() -> Vec<(&'static str, Script)> {
     let refused = Outcome { refusals, ..Outcome::default() };
     let denied = Permission::Deny("no".into());
     let denied = Outcome { permission: Some(denied), ..Outcome::default() };
-    let asked = Outcome { permission: Some(Permission::Ask), ..Outcome::default() };
+    let asked = Outcome { permission: Some(Permission::Ask(None)), ..Outcome::default() };
     let refusing = [
         (EventName::PreToolUse, denied.clone()),
         (EventName::PreToolUse, asked),
