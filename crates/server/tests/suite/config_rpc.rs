@@ -206,7 +206,7 @@ async fn features_are_listed_and_switched() {
             break;
         }
     }
-    assert_eq!(names.len(), 17, "{names:?}");
+    assert_eq!(names.len(), 18, "{names:?}");
     for name in ["codex_hooks", "skill_mcp_dependency_install", "undo"] {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
