@@ -41,7 +41,7 @@ async fn manager(
     server: &HttpServer,
     file: CredentialFile,
 ) -> Result<AuthorizationManager, Error> {
-    let client = OauthHttp::new(http.clone(), server.oauth.resource.clone());
+    let client = OauthHttp::new(http.clone(), &server.url, server.oauth.resource.clone());
     let manager =
         AuthorizationManager::new_with_oauth_http_client(server.url.as_str(), Arc::new(client));
     let mut manager = manager.await.map_err(|error| failed("cannot log in", &error))?;

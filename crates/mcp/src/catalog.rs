@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::definition::Definition;
+use crate::depth;
+use crate::digest::Digest;
 use crate::error::quoted;
 use crate::skills::Skill;
 
@@ -44,21 +45,6 @@ pub struct Tool {
     pub json: Value,
     /// The schema of its arguments for models ([`crate::schema::for_model`]).
     pub parameters: Value,
-}
-
-/// Identifies a tool's definition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 16]);
-
-impl Digest {
-    /// The digest that has these bytes.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
-    pub fn bytes(self) -> [u8; 16] {
-        self.0
-    }
 }
 
 /// What a server says of a tool. Believed only where the server is trusted.
@@ -117,6 +103,9 @@ impl<'d> Builder<'d> {
             self.names.insert(name);
             return;
         }
+        if let Some(reason) = depth::problem_of_tool(&json) {
+            return self.leave_out(&name, reason);
+        }
         show(&mut json);
         let text = json.to_string();
         if text.len() > MAX_TOOL_BYTES {
@@ -134,7 +123,7 @@ impl<'d> Builder<'d> {
         };
         self.bytes += text.len();
         self.names.insert(name.clone());
-        let (digest, hints) = (digest(&text), hints(&json));
+        let (digest, hints) = (Digest::of_bytes(text.as_bytes()), hints(&json));
         self.tools.push(Arc::new(Tool { name, digest, hints, json, parameters }));
     }
 
@@ -160,9 +149,15 @@ impl<'d> Builder<'d> {
             ));
         }
         if self.omitted > 0 || !is_whole {
+            let omitted = match (self.omitted, is_whole) {
+                (omitted, true) => format!(", and {omitted} are left out"),
+                // The pages that follow are not read.
+                (0, false) => String::new(),
+                (omitted, false) => format!(", and at least {omitted} are left out"),
+            };
             warnings.push(format!(
-                "the server `{server}` lists too many tools: only the first {} are offered; choose \
-                 those that you need with `enabled_tools`",
+                "the server `{server}` lists too many tools: only the first {} are offered{omitted}; \
+                 choose those that you need with `enabled_tools`",
                 self.tools.len()
             ));
         }
@@ -182,13 +177,6 @@ fn first(mut all: Vec<String>, separator: &str) -> String {
         0 => all.join(separator),
         rest => format!("{} and {rest} more", all.join(separator)),
     }
-}
-
-fn digest(text: &str) -> Digest {
-    let digest = Sha256::digest(text);
-    let mut bytes = [0; 16];
-    bytes.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
-    Digest(bytes)
 }
 
 fn hints(json: &Value) -> Hints {
@@ -289,7 +277,8 @@ mod tests {
         assert!(!builder.add(page));
         let catalog = builder.finish(1, true);
         assert_eq!(catalog.tools.len(), MAX_TOOLS);
-        assert!(catalog.warnings[0].contains("only the first 1000"), "{:?}", catalog.warnings);
+        let warning = "only the first 1000 are offered, and 4000 are left out";
+        assert!(catalog.warnings[0].contains(warning), "{:?}", catalog.warnings);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::digest::Digest;
+
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Definition {
@@ -94,11 +96,54 @@ impl HttpServer {
 }
 
 impl Definition {
+    /// Identifies what the name stands for: how the server is reached, and with which credentials. Time
+    /// limits and the choice of tools are not part of it.
+    pub fn digest(&self) -> Digest {
+        let mut parts = Parts(Vec::new());
+        match &self.transport {
+            Transport::Stdio(Program { command, args, cwd, env, env_vars }) => {
+                parts.add(b"stdio");
+                parts.add(command.as_bytes());
+                parts.add(cwd.as_os_str().as_encoded_bytes());
+                parts.add_all(args);
+                parts.add_all(env.iter().flat_map(|(name, value)| [name, value]));
+                parts.add_all(env_vars);
+            }
+            Transport::Http(HttpServer { url, headers, bearer, oauth: _ }) => {
+                parts.add(b"http");
+                parts.add(url.as_bytes());
+                parts.add_all(headers.iter().flat_map(|(name, value)| [name, value]));
+                parts.add_all(bearer);
+            }
+            Transport::Unusable(reason) => {
+                parts.add(b"unusable");
+                parts.add(reason.as_bytes());
+            }
+        }
+        Digest::of_bytes(&parts.0)
+    }
+
     /// Whether the configuration offers this tool.
     pub(crate) fn offers(&self, tool: &str) -> bool {
         let is = |listed: &String| listed == tool;
         self.enabled_tools.as_ref().is_none_or(|enabled| enabled.iter().any(is))
             && !self.disabled_tools.iter().any(is)
+    }
+}
+
+/// Texts, each with its length before it, so that no two lists of texts are the same bytes.
+struct Parts(Vec<u8>);
+
+impl Parts {
+    fn add(&mut self, text: &[u8]) {
+        self.0.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        self.0.extend_from_slice(text);
+    }
+
+    fn add_all<'t>(&mut self, texts: impl IntoIterator<Item = &'t String>) {
+        let texts: Vec<&String> = texts.into_iter().collect();
+        self.0.extend_from_slice(&(texts.len() as u64).to_le_bytes());
+        texts.into_iter().for_each(|text| self.add(text.as_bytes()));
     }
 }
 
@@ -114,5 +159,41 @@ impl fmt::Debug for Definition {
             .field("name", &self.name)
             .field("transport", transport)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_what_runs() {
+        let program = |command: &str, args: &[&str], cwd: &str| Definition {
+            name: "s".to_owned(),
+            transport: Transport::Stdio(Program {
+                command: command.to_owned(),
+                args: args.iter().map(|&arg| arg.to_owned()).collect(),
+                cwd: cwd.into(),
+                env: BTreeMap::new(),
+                env_vars: Vec::new(),
+            }),
+            enabled_tools: None,
+            disabled_tools: Vec::new(),
+            startup_timeout: Duration::ZERO,
+            tool_timeout: Duration::ZERO,
+        };
+        let one = program("a", &["b", "c"], "/");
+        assert_eq!(one.digest(), program("a", &["b", "c"], "/").digest());
+        let limited = Definition { tool_timeout: Duration::from_secs(9), ..one.clone() };
+        assert_eq!(one.digest(), limited.digest());
+        let others = [
+            program("x", &["b", "c"], "/"),
+            program("a", &["b"], "/"),
+            program("a", &["bc"], "/"),
+            program("a", &["b", "c"], "/x"),
+        ];
+        for other in others {
+            assert_ne!(one.digest(), other.digest(), "{other:?}");
+        }
     }
 }

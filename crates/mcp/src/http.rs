@@ -2,6 +2,7 @@
 //! redirects only within the origin of the server, so that no credential reaches another host.
 
 mod answers;
+mod fields;
 mod limit;
 mod transport;
 

@@ -10,6 +10,8 @@ mod calls;
 mod catalog;
 mod connect;
 mod definition;
+mod depth;
+mod digest;
 pub mod elicitation;
 mod encode;
 mod end_reason;
@@ -32,8 +34,9 @@ mod stdio;
 
 pub use auth::{Callback, Login, log_out};
 pub use calls::Progress;
-pub use catalog::{Catalog, Digest, Hints, Tool};
+pub use catalog::{Catalog, Hints, Tool};
 pub use definition::{Definition, HttpServer, LoginStore, Oauth, Program, Transport};
+pub use digest::Digest;
 pub use error::{Error, ErrorKind};
 pub use pool::{Held, HeldServers, Options, Pool};
 pub use port::{

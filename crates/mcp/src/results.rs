@@ -5,14 +5,18 @@ use rmcp::model::ContentBlock;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::depth;
 use crate::error::quoted;
 
 /// What an answer has that is worth a look.
 const CONTENT: &str = "\"content\"";
 
-/// A message whose result has parts that cannot be read, with a text in place of each; `None` for every
+/// A message with parts that cannot be read, with a text or an error in place of each; `None` for every
 /// other message.
 pub(crate) fn mended(message: &[u8]) -> Option<Vec<u8>> {
+    if let Some(replaced) = depth::replaced(message) {
+        return Some(replaced);
+    }
     let message = std::str::from_utf8(message).ok()?;
     if !message.contains(CONTENT) {
         return None;

@@ -19,8 +19,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::calls::Calls;
-use crate::catalog::{Catalog, Digest};
+use crate::catalog::Catalog;
 use crate::definition::Definition;
+use crate::digest::Digest;
 use crate::end_reason::EndReason;
 use crate::error::Error;
 use crate::port::Audience;

@@ -23,7 +23,7 @@ use crate::error::quoted;
 use crate::intake::Intake;
 use crate::port::{Child, ChildControl, Output};
 use crate::results;
-use lines::{Line, Lines};
+use lines::{Line, Lines, answered_by};
 
 /// Longest message of a server. A longer answer fails its request.
 pub(crate) const MAX_MESSAGE: usize = 8 << 20;
@@ -172,6 +172,12 @@ impl StdioTransport {
                         server = self.server,
                         "a line of standard output is no message ({error}) and is skipped: {text}"
                     );
+                }
+                let id = answered_by(&line).and_then(|id| serde_json::from_value(id).ok());
+                if let Some(id) = id {
+                    let text = format!("the server's answer cannot be read: {error}");
+                    let error = ErrorData::internal_error(text, None);
+                    self.received.push_back(ServerJsonRpcMessage::error(error, Some(id)));
                 }
             }
         }

@@ -274,12 +274,20 @@ async fn test(environment: Environment, name: Option<&str>) -> anyhow::Result<Ex
         let problems = reports.warnings.iter().filter_map(|one| one.strip_prefix(&place));
         let problems: Vec<&str> = problems.collect();
         let count = row.tools.len();
+        // What is left out of a list that can be read.
+        let lists = format!("the server `{}` lists ", row.name);
+        let mut notes: Vec<&String> =
+            reports.warnings.iter().filter(|one| one.starts_with(&lists)).collect();
+        notes.dedup();
         match problems.as_slice() {
             [] => print(format_args!("{}  ok, {count} tools", row.name))?,
             problems => {
                 has_failed = true;
                 print(format_args!("{}  failed: {}", row.name, problems.join("; ")))?;
             }
+        }
+        for note in notes {
+            eprint(format_args!("agentd: warning: {note}"));
         }
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

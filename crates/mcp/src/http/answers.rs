@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 
-use futures_util::StreamExt;
+use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpError,
@@ -17,8 +18,9 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use crate::error::quoted;
-use crate::http::limit::EventLimit;
+use crate::error::{chain, quoted};
+use crate::http::fields::{Fields, LONGEST_RETRY};
+use crate::http::limit::{EventLimit, LimitError};
 use crate::http::{Failure, HttpError, JSON};
 use crate::intake::Intake;
 use crate::results;
@@ -116,21 +118,54 @@ pub(super) fn media_type(response: &Response<Incoming>) -> Option<String> {
     Some(value.split(';').next()?.trim().to_ascii_lowercase())
 }
 
-/// The events of an answer, each when there is room for what it may ask.
+/// The events of an answer, each when there is room for what it may ask. `request` is the one that the
+/// stream answers.
 pub(super) fn events(
     response: Response<Incoming>,
     max_event: usize,
     intake: Intake,
+    request: Option<RequestId>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let body = EventLimit::new(response.into_body().into_data_stream(), max_event);
+    let mut fields = Fields::default();
+    let body = EventLimit::new(response.into_body().into_data_stream(), max_event)
+        .map_ok(move |bytes| Bytes::from(fields.push(&bytes)));
+    let mut can_resume = false;
     let events = SseStream::from_bytes_stream(body).then(move |event| {
         let intake = intake.clone();
+        if let Ok(event) = &event {
+            can_resume |= event.id.is_some();
+        }
+        let request = request.clone().filter(|_| !can_resume || is_too_large(&event));
         async move {
             intake.room().await;
-            event.map(readable)
+            Ok(match event {
+                Ok(event) => readable(event),
+                Err(error) => broken_off(&error, request),
+            })
         }
     });
     events.boxed()
+}
+
+fn is_too_large(event: &Result<Sse, SseError>) -> bool {
+    let Err(SseError::Body(error)) = event else { return false };
+    matches!(error.downcast_ref::<LimitError<hyper::Error>>(), Some(LimitError::TooLarge { .. }))
+}
+
+/// What stands for the rest of a stream. It is no error: the protocol's library would open the stream
+/// again at once, and as often as it fails.
+fn broken_off(error: &SseError, request: Option<RequestId>) -> Sse {
+    let why = match error {
+        SseError::Body(error) => quoted(&error.to_string()),
+        error => chain(error),
+    };
+    tracing::debug!(target: "mcp::http", "a stream of events ends: {why}");
+    let Some(id) = request else {
+        return Sse::default().retry(LONGEST_RETRY);
+    };
+    let message = ServerJsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id));
+    // A message of the library has no part that JSON cannot express.
+    Sse::default().data(serde_json::to_string(&message).unwrap_or_default())
 }
 
 /// An event whose message can be read.

@@ -83,7 +83,12 @@ impl StreamableHttpClient for Http {
         let new_session = text_header(&response, SESSION_ID);
         match media_type(&response).as_deref() {
             Some(EVENTS) => {
-                let events = events(response, limits.max_sse_event_size, self.intake.clone());
+                let max = limits.max_sse_event_size;
+                let request = match &message {
+                    JsonRpcMessage::Request(request) => Some(request.id.clone()),
+                    _ => None,
+                };
+                let events = events(response, max, self.intake.clone(), request);
                 Ok(StreamableHttpPostResponse::Sse(events, new_session))
             }
             Some(JSON) => {
@@ -170,7 +175,7 @@ impl StreamableHttpClient for Http {
             return Err(unexpected(format!("HTTP {status}")));
         }
         match media_type(&response).as_deref() {
-            Some(EVENTS) => Ok(events(response, max_sse_event_size, self.intake.clone())),
+            Some(EVENTS) => Ok(events(response, max_sse_event_size, self.intake.clone(), None)),
             other => Err(StreamableHttpError::UnexpectedContentType(other.map(quoted))),
         }
     }

@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::pattern::is_plausible;
+use super::pattern::is_common;
 use super::references::{Object, References, Target, is_name};
+use crate::error::quoted;
 
 /// Schemas within each other; deeper ones allow anything.
 pub(super) const MAX_DEPTH: usize = 20;
@@ -121,6 +122,11 @@ impl<'r, 's> Keywords<'r, 's> {
             }
         }
         open_properties(schema, &mut kept);
+        if let Some(Value::String(pattern)) = schema.get("pattern")
+            && !is_common(pattern)
+        {
+            describe(&mut kept, &format!("Must match the pattern {}", quoted(pattern)));
+        }
         self.loosen_conditions(schema, &mut kept);
         if let Some(prefix @ Value::Array(_)) = schema.get("items")
             && !kept.contains_key("prefixItems")
@@ -145,7 +151,7 @@ impl<'r, 's> Keywords<'r, 's> {
             Kind::Any => is_shallow(value, MAX_DEPTH),
             Kind::List => value.is_array() && is_shallow(value, MAX_DEPTH),
             Kind::Text => value.is_string(),
-            Kind::Pattern => value.as_str().is_some_and(is_plausible),
+            Kind::Pattern => value.as_str().is_some_and(is_common),
             Kind::Flag => value.is_boolean(),
             Kind::Number => value.is_number(),
             Kind::Divisor => value.as_f64().is_some_and(|number| number > 0.0),
@@ -181,7 +187,7 @@ impl<'r, 's> Keywords<'r, 's> {
             Kind::Properties | Kind::PatternProperties | Kind::SchemaByName => {
                 let all = value.as_object()?.iter().filter(|(name, _)| match keyword {
                     "properties" => is_name(name),
-                    "patternProperties" => is_plausible(name),
+                    "patternProperties" => is_common(name),
                     _ => true,
                 });
                 return Some(
@@ -292,7 +298,7 @@ fn open_properties(schema: &Object, kept: &mut Object) {
     let lost = members("properties").into_iter().flatten().map(|(name, _)| name);
     let lost: Vec<&String> = lost.filter(|name| !is_name(name)).collect();
     let lost_pattern =
-        members("patternProperties").into_iter().flatten().any(|(name, _)| !is_plausible(name));
+        members("patternProperties").into_iter().flatten().any(|(name, _)| !is_common(name));
     if lost.is_empty() && !lost_pattern {
         return;
     }
@@ -306,17 +312,22 @@ fn open_properties(schema: &Object, kept: &mut Object) {
     let mut listed = Vec::new();
     for name in lost.iter().take(MAX_LISTED) {
         let is_required = required.contains(name);
-        let shown = json!(crate::error::quoted(name));
+        let shown = json!(quoted(name));
         listed.push(format!("{shown}{}", if is_required { " (required)" } else { "" }));
     }
-    let described = kept.get("description").and_then(Value::as_str).unwrap_or_default();
-    let text = format!("{described}\nFurther properties: {}", listed.join(", "));
-    kept.insert("description".to_owned(), text.trim_start().into());
+    describe(kept, &format!("Further properties: {}", listed.join(", ")));
     required.retain(|name| !lost.contains(&name));
     match required.is_empty() {
         true => drop(kept.remove("required")),
         false => drop(kept.insert("required".to_owned(), json!(required))),
     }
+}
+
+/// Adds a line to the description.
+fn describe(kept: &mut Object, line: &str) {
+    let described = kept.get("description").and_then(Value::as_str).unwrap_or_default();
+    let text = format!("{described}\n{line}");
+    kept.insert("description".to_owned(), text.trim_start().into());
 }
 
 /// Whether an object can have the type of a schema, and be among its constants.

@@ -128,7 +128,12 @@ fn what_apis_refuse_is_loosened() {
     check(json!({"$ref": "http://127.0.0.1:1/x", "title": "t"}), json!({"title": "t"}));
     check(json!({"$ref": "#"}), json!({"type": "object"}));
     check(json!({"$ref": "#/$defs/none"}), json!({}));
-    check(json!({"pattern": "*.txt", "format": 1, "x-y": {"$ref": "#"}}), json!({}));
+    check(json!({"format": 1, "x-y": {"$ref": "#"}}), json!({}));
+    check(json!({"pattern": "*.txt"}), json!({"description": "Must match the pattern *.txt"}));
+    check(
+        json!({"pattern": "^\\p{L}+$", "description": "A name", "type": "string"}),
+        json!({"description": "A name\nMust match the pattern ^\\p{L}+$", "type": "string"}),
+    );
     check(json!({"anyOf": [], "required": "p", "properties": null}), json!({}));
     check(json!({"exclusiveMinimum": true, "multipleOf": 0, "minimum": 1}), json!({"minimum": 1}));
     // What would allow less, once a part of it allows more.

@@ -104,6 +104,19 @@ impl Skipped {
     }
 }
 
+/// The id of the request that a line answers which cannot be read. Another line, such as one of a log,
+/// may have an `id` too.
+pub(super) fn answered_by(line: &[u8]) -> Option<Value> {
+    let has = |member: &[u8]| line.windows(member.len()).any(|part| part == member);
+    let is_answer = has(b"\"jsonrpc\"") && !has(b"\"method\"");
+    if !is_answer || !(has(b"\"result\"") || has(b"\"error\"")) {
+        return None;
+    }
+    let mut edges = Skipped::default();
+    edges.extend(line);
+    edges.id()
+}
+
 /// The value of the member `id` among the first members of an object, each of which is a string or a
 /// number.
 fn id_at_start(head: &[u8]) -> Option<Value> {

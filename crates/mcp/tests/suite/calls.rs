@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fake::*;
 
-fn call() -> Call {
+pub(crate) fn call() -> Call {
     Call { tool: "echo".to_owned(), holder: Some("t".to_owned()), ..Call::default() }
 }
 
@@ -381,4 +381,49 @@ async fn malformed_questions_are_refused_with_what_is_wrong() {
     }
     let questions = bench.listener.questions.lock().unwrap();
     assert!(questions[0].message.contains("xn--exmple-4nf.com"), "{}", questions[0].message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
+    let bench = Bench::new();
+    let (_held, server) = start(&bench, |message| {
+        let id = &message["id"];
+        Some(vec![
+            r#"{"level": "error", "id": 0, "error": "a line of a log", "broken": }"#.to_owned(),
+            format!(r#"{{"jsonrpc": "2.0", "id": {id}, "result": {{"content": [}}"#),
+        ])
+    })
+    .await;
+    let begun = tokio::time::Instant::now();
+    let error = server.call(call()).await.unwrap_err().to_string();
+    assert!(error.contains("the server's answer cannot be read: expected value"), "{error}");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_too_deep_fail_alone() {
+    let bench = Bench::new();
+    let deep = "[".repeat(1000) + &"]".repeat(1000);
+    bench.fakes.add("s", move |message| match message["method"].as_str() {
+        Some("tools/list") => Some(vec![format!(
+            r#"{{"jsonrpc": "2.0", "id": {}, "result": {{"tools": [{}, {{"name": "deep",
+                "inputSchema": {{"type": "object", "x": {deep}}}}}]}}}}"#,
+            message["id"],
+            tool("echo")
+        )
+        .replace('\n', "")]),
+        Some("tools/call") => Some(vec![format!(
+            r#"{{"jsonrpc": "2.0", "id": {}, "result": {{"content": [], "structuredContent": {deep}}}}}"#,
+            message["id"]
+        )]),
+        _ => earlier_era(message),
+    });
+    let held = bench.pool.hold("t", Path::new("/work"), vec![definition("s")]);
+    let server = held.servers().remove(0);
+    let catalog = server.ready().await.unwrap();
+    assert!(catalog.tool("echo").is_some() && catalog.tools.len() == 1);
+    let warning = "`deep` is nested more than 100 levels deep";
+    assert!(catalog.warnings[0].ends_with(warning), "{:?}", catalog.warnings);
+    let error = server.call(call()).await.unwrap_err().to_string();
+    assert!(error.contains("nested more than 100 levels deep and cannot be read"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! A server over HTTP that floods: raw sockets, because no well-behaved library writes such answers.
+//! Servers over HTTP that flood, or whose streams break off: raw sockets, because no well-behaved library writes such answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -102,4 +102,94 @@ async fn a_server_over_http_that_takes_no_answers_is_not_read_either() {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     assert!(before.unwrap() < FLOOD / 2, "{before:?} requests were read");
+}
+
+/// How a stream of events answers a call.
+#[derive(Clone, Copy)]
+enum Stream {
+    /// More than an event may have.
+    TooLong,
+    /// The connection ends within the answer.
+    BrokenOff,
+    /// It names a pause that is no number, and answers.
+    OddPause,
+    /// It ends without an answer and names no pause; so do those that follow.
+    NoPause,
+}
+
+async fn serve_stream(stream: TcpStream, kind: Stream, opened: Arc<AtomicUsize>) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
+    while let Some((method, message)) = request(&mut stream).await {
+        if method == "GET" || message["method"] == "tools/call" {
+            opened.fetch_add(1, Ordering::Relaxed);
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}});
+            let text = match kind {
+                Stream::TooLong => format!("\r\ndata: {}", "x".repeat(9 << 20)),
+                Stream::BrokenOff => "content-length: 100\r\n\r\ndata: {".to_owned(),
+                Stream::OddPause => {
+                    format!("\r\nretry: 99999999999999999999\ndata: {answer}\n\n")
+                }
+                Stream::NoPause => "\r\nid: 1\nretry: 0\ndata:\n\n".to_owned(),
+            };
+            stream.write_all(events.as_bytes()).await.ok()?;
+            // A client that has read enough closes the connection.
+            let _ = stream.write_all(text.as_bytes()).await;
+            return None;
+        }
+        let answered = match earlier_era(&message) {
+            Some(lines) if !lines.is_empty() => {
+                let length = lines[0].len();
+                format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{}",
+                    lines[0]
+                )
+            }
+            _ => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        };
+        stream.write_all(answered.as_bytes()).await.ok()?;
+    }
+    None
+}
+
+/// What a call that is answered in this way returns, and how many streams were opened.
+async fn streamed(kind: Stream) -> (Result<Value, String>, usize) {
+    let bench = Bench::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let opened = Arc::new(AtomicUsize::new(0));
+    let counted = opened.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve_stream(stream, kind, counted.clone()));
+        }
+    });
+    let http =
+        HttpServer { url, headers: Default::default(), bearer: None, oauth: Default::default() };
+    let tool_timeout = Duration::from_secs(3);
+    let definition =
+        Definition { transport: Transport::Http(http), tool_timeout, ..definition("http") };
+    let held = bench.pool.hold("t", Path::new("/"), vec![definition]);
+    let server = held.servers().remove(0);
+    server.ready().await.unwrap();
+    let called = server.call(crate::calls::call()).await.map_err(|error| error.to_string());
+    (called, opened.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_read_fails_its_call_with_the_reason() {
+    let (called, _) = streamed(Stream::TooLong).await;
+    let error = called.unwrap_err();
+    assert!(error.contains("the server's answer is longer than 8 MiB"), "{error}");
+    let (called, _) = streamed(Stream::BrokenOff).await;
+    let error = called.unwrap_err();
+    assert!(error.contains("-32603"), "{error}");
+}
+
+#[tokio::test]
+async fn a_pause_that_a_server_names_has_bounds() {
+    let (called, _) = streamed(Stream::OddPause).await;
+    assert!(called.is_ok(), "{called:?}");
+    let (called, opened) = streamed(Stream::NoPause).await;
+    assert!(called.is_err() && opened <= 5, "{called:?}, {opened} streams");
 }

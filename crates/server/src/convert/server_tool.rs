@@ -168,6 +168,7 @@ mod tests {
             tool: tool.into(),
             title: title.map(str::to_owned),
             digest: [0; 16],
+            server_digest: [0; 16],
             effect: ToolEffect::Unknown,
             approval: ToolApproval::Auto,
             connector: None,

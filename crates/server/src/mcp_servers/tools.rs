@@ -49,11 +49,12 @@ impl Offered {
         config: &Arc<Config>,
     ) -> Option<Arc<[ServerTool]>> {
         self.servers = servers.to_vec();
-        let known =
-            servers.iter().filter_map(|server| Some((server.name().to_owned(), server.catalog()?)));
-        let known: BTreeMap<String, Arc<Catalog>> = known.collect();
+        let known = servers.iter().filter_map(|server| {
+            Some((server.name().to_owned(), (server.definition(), server.catalog()?)))
+        });
+        let known: Known<'_> = known.collect();
         let generations: BTreeMap<String, u64> =
-            known.iter().map(|(name, catalog)| (name.clone(), catalog.generation)).collect();
+            known.iter().map(|(name, (_, catalog))| (name.clone(), catalog.generation)).collect();
         let is_same = match &self.made_of {
             Some(before) => {
                 before.generations == generations && Arc::ptr_eq(&before.config, config)
@@ -93,15 +94,19 @@ impl Offered {
     }
 }
 
+/// The servers whose tools are known, by name.
+type Known<'s> = BTreeMap<String, (&'s mcp::Definition, Arc<Catalog>)>;
+
 /// The tools of these servers, by the names of server and tool. Of two with one name, only the first
 /// is offered.
-fn tools(known: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerTool> {
+fn tools(known: &Known<'_>, config: &Config) -> Vec<ServerTool> {
     let apps = Apps::new(config);
     let mut names = BTreeSet::new();
     let mut offered = Vec::new();
-    for (server, catalog) in known {
+    for (server, (definition, catalog)) in known {
         let Some(entry) = config.mcp_servers.get(server) else { continue };
         let is_trusted = !config.untrusted_servers.contains(server);
+        let server_digest = definition.digest().bytes();
         let mut listed: Vec<&Arc<Tool>> = catalog.tools.iter().collect();
         // The order of a list says nothing, and may change from one list to the next.
         listed.sort_by(|one, other| one.name.cmp(&other.name));
@@ -130,6 +135,7 @@ fn tools(known: &BTreeMap<String, Arc<Catalog>>, config: &Config) -> Vec<ServerT
                 tool: tool.name.clone(),
                 title: title(&tool.json),
                 digest: tool.digest.bytes(),
+                server_digest,
                 effect: effect(tool.hints, is_trusted),
                 approval,
                 connector,

@@ -18,8 +18,27 @@ pub(crate) struct Grants {
     hosts: BTreeSet<NetworkTarget>,
     /// Jobs, with the real paths of the files that they may write.
     job_outputs: BTreeSet<(Id, PathBuf)>,
-    /// Tools of MCP servers: server, tool, and the definition that was allowed.
-    server_tools: BTreeSet<(String, String, [u8; 16])>,
+    server_tools: BTreeSet<ServerToolGrant>,
+}
+
+/// A tool of an MCP server: the definition that was allowed, of the server that was shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ServerToolGrant {
+    server: String,
+    server_digest: [u8; 16],
+    tool: String,
+    digest: [u8; 16],
+}
+
+impl ServerToolGrant {
+    fn of_target(target: &ToolTarget) -> Self {
+        Self {
+            server: target.server.clone(),
+            server_digest: target.server_digest,
+            tool: target.tool.clone(),
+            digest: target.digest,
+        }
+    }
 }
 
 /// Grants of one kind that are kept; past it the user is asked again.
@@ -61,12 +80,12 @@ impl Grants {
 
     pub(crate) fn allow_server_tool(&mut self, tool: &ToolTarget) {
         if self.server_tools.len() < MAX_GRANTS {
-            self.server_tools.insert((tool.server.clone(), tool.tool.clone(), tool.digest));
+            self.server_tools.insert(ServerToolGrant::of_target(tool));
         }
     }
 
     pub(crate) fn has_server_tool(&self, tool: &ToolTarget) -> bool {
-        self.server_tools.contains(&(tool.server.clone(), tool.tool.clone(), tool.digest))
+        self.server_tools.contains(&ServerToolGrant::of_target(tool))
     }
 
     pub(crate) fn has_host(&self, target: &NetworkTarget) -> bool {

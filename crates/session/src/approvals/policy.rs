@@ -409,6 +409,7 @@ mod tests {
             tool: "t".into(),
             title: None,
             digest: [0; 16],
+            server_digest: [0; 16],
             effect,
             approval,
             connector: None,
@@ -458,6 +459,8 @@ mod tests {
         assert_eq!(outcome(&server_tool(&settings, &grants, &tool(Destructive, Auto))), Asks);
         let changed = ToolTarget { digest: [1; 16], ..tool(Unknown, Auto) };
         assert_eq!(outcome(&server_tool(&settings, &grants, &changed)), Asks);
+        let replaced = ToolTarget { server_digest: [1; 16], ..tool(Unknown, Auto) };
+        assert_eq!(outcome(&server_tool(&settings, &grants, &replaced)), Asks);
     }
 
     #[test]

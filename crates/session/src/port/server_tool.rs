@@ -29,6 +29,9 @@ pub struct ToolTarget {
     pub title: Option<String>,
     /// Identifies the definition that was offered: a call of a tool that has changed since fails.
     pub digest: [u8; 16],
+    /// Identifies the server as the configuration defines it: a grant does not hold for another program
+    /// under the same name.
+    pub server_digest: [u8; 16],
     /// What a call does, as far as the server is believed.
     pub effect: ToolEffect,
     /// When the user is asked about a call.

@@ -81,6 +81,7 @@ mod tests {
                 tool: format!("t{number}"),
                 title: None,
                 digest: [0; 16],
+                server_digest: [0; 16],
                 effect: ToolEffect::ReadOnly,
                 approval: ToolApproval::Auto,
                 connector: Some(Connector { id: "a".to_owned(), name: None }),

@@ -150,6 +150,7 @@ pub(crate) fn server_tools() -> Vec<ServerTool> {
             tool: name.to_owned(),
             title: None,
             digest: [number; 16],
+            server_digest: [0; 16],
             effect: match name {
                 "adds" => ToolEffect::Additive,
                 "asks" => ToolEffect::Unknown,
