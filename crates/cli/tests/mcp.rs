@@ -38,10 +38,26 @@ fn servers_are_added_listed_tested_and_removed() {
     assert!(tested.contains("one  ok, 1 tools\n"), "{tested}");
     assert!(tested.contains("two  failed: ") && tested.contains("cannot be reached"), "{tested}");
     run(&["remove", "two"], 0);
+    assert!(run(&["remove", "two"], 1).1.contains("no MCP server `two`"));
+    for unseen in ["", "a\nb", "a\u{202e}b"] {
+        assert!(run(&["add", unseen, "--", "sh"], 2).1.contains("none that cannot be seen"));
+    }
     assert_eq!(run(&["test"], 0).0, "one  ok, 1 tools\n");
     assert!(run(&["login", "one"], 2).1.contains("only servers with `url` have logins"));
     assert!(run(&["logout", "two"], 1).1.contains("no MCP server `two`"));
     assert!(run(&["get", "two"], 1).1.contains("no MCP server `two`"));
+}
+
+#[test]
+fn a_test_names_the_tools_that_are_left_out() {
+    let env = TestEnvironment::new();
+    let server = SERVER.replace(r#"[{"name":"echo","#, r#"[{"name":""},{"name":"echo","#);
+    let added = env.run(&["mcp", "add", "one", "--", "sh", "-c", &server]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    let tested = env.run(&["mcp", "test"]);
+    assert_eq!(stdout(&tested), "one  ok, 1 tools\n", "{}", stderr(&tested));
+    let warning = "agentd: warning: the server `one` lists tools that cannot be offered";
+    assert!(stderr(&tested).contains(warning), "{}", stderr(&tested));
 }
 
 #[test]

@@ -27,9 +27,9 @@ impl RunningIds {
         }
     }
 
-    /// A request needs no answer any longer.
-    pub(crate) fn end(&self, id: &RequestId) {
-        self.lock().remove(id);
+    /// A request needs no answer any longer. Returns whether it needed one.
+    pub(crate) fn end(&self, id: &RequestId) -> bool {
+        self.lock().remove(id)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {

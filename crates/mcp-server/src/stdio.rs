@@ -8,7 +8,7 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta,
-    ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::{Transport, TransportAdapterIdentity};
@@ -75,7 +75,10 @@ struct StdioTransport<R> {
     has_ended: bool,
     /// Whether a request has begun the connection.
     has_begun: bool,
+    /// Of requests of the client.
     running: RunningIds,
+    /// Of requests to the client.
+    asked: RunningIds,
     /// An error that is sent before the next line is read.
     unsent: Option<Vec<u8>>,
     /// `None` once the transport is closed.
@@ -104,6 +107,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
             has_ended: false,
             has_begun: false,
             running: RunningIds::default(),
+            asked: RunningIds::default(),
             unsent: None,
             output: Some(sender),
             writing: Some(writing),
@@ -122,7 +126,7 @@ impl<R: AsyncRead + Send + Unpin> StdioTransport<R> {
             let decoded = match self.next_line().await {
                 Ok(None) => return None,
                 Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
-                Ok(Some(Line::Whole(line))) => decode(&line),
+                Ok(Some(Line::Whole(line))) => decode(&line, &self.asked),
                 Ok(Some(Line::TooLong)) => Err((None, too_long())),
                 Err(error) => {
                     tracing::error!("cannot read standard input: {error}");
@@ -219,8 +223,12 @@ fn begins(meta: &rmcp::model::RequestMetaObject) -> bool {
     is_whole && version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
 }
 
-/// Reads a message; `None` for a notification that this program does not know.
-fn decode(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, (Option<RequestId>, ErrorData)> {
+/// Reads a message; `None` for a notification that this program does not know, and for an answer to
+/// nothing that was asked.
+fn decode(
+    line: &[u8],
+    asked: &RunningIds,
+) -> Result<Option<ClientJsonRpcMessage>, (Option<RequestId>, ErrorData)> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         let message = format!("Parse error: the line is no JSON ({error})");
         (None, ErrorData::new(ErrorCode::PARSE_ERROR, message, None))
@@ -230,12 +238,36 @@ fn decode(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, (Option<RequestId
     }
     let id = value.get("id").cloned().and_then(|id| serde_json::from_value(id).ok());
     let has_method = value.get("method").is_some_and(Value::is_string);
+    if value.get("method").is_none()
+        && let Some(id) = id.clone().filter(|id| asked.end(id))
+    {
+        return Ok(Some(answer(value, id)));
+    }
     match serde_json::from_value(value) {
+        // The id is of another type, or the question was withdrawn.
+        Ok(ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_)) => Ok(None),
         Ok(message) => Ok(Some(message)),
         Err(_) if has_method && id.is_none() => Ok(None),
         Err(error) => {
             let message = format!("Invalid request: the line is no message of MCP ({error})");
             Err((id, ErrorData::invalid_request(message, None)))
+        }
+    }
+}
+
+/// The answer to a request of this program. One that cannot be read is an error, so that the request does
+/// not wait for another.
+fn answer(value: Value, id: RequestId) -> ClientJsonRpcMessage {
+    let is_one = value.get("result").is_some() != value.get("error").is_some();
+    match serde_json::from_value(value) {
+        Ok(message @ (ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_)))
+            if is_one =>
+        {
+            message
+        }
+        _ => {
+            let text = "the answer has neither a `result` nor an `error` that can be read, or both";
+            ClientJsonRpcMessage::error(ErrorData::invalid_request(text, None), Some(id))
         }
     }
 }
@@ -279,11 +311,24 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for StdioTransport<R> {
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let output = self.output.clone();
         match &message {
-            ServerJsonRpcMessage::Response(response) => self.running.end(&response.id),
-            ServerJsonRpcMessage::Error(error) => {
-                error.id.iter().for_each(|id| self.running.end(id));
+            ServerJsonRpcMessage::Response(response) => {
+                self.running.end(&response.id);
             }
-            _ => {}
+            ServerJsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    self.running.end(id);
+                }
+            }
+            // The library never repeats an id.
+            ServerJsonRpcMessage::Request(request) => drop(self.asked.begin(&request.id)),
+            ServerJsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.asked.end(id);
+                }
+            }
         }
         async move {
             let line = line(&message)?;

@@ -83,3 +83,27 @@ async fn requests_with_unusable_ids_are_refused() {
     assert!(refused[..3].iter().all(|why| why.contains("string or an integer")), "{refused:?}");
     assert!(refused[3].contains("the id 1 runs already"), "{refused:?}");
 }
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_an_error_and_one_to_nothing_is_dropped() {
+    let input = b"{\"jsonrpc\":\"2.0\",\"id\":\"1\",\"result\":{\"action\":\"accept\"}}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":1}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"action\":\"accept\"}}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":2,\"error\":\"x\"}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{},\"error\":{\"code\":1,\"message\":\"m\"}}\n\
+        {\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"action\":\"accept\"}}\n";
+    let (_ours, theirs) = tokio::io::duplex(1 << 20);
+    let mut transport = StdioTransport::new(&input[..], theirs, CancellationToken::new());
+    transport.has_begun = true;
+    for id in 1..=4 {
+        transport.asked.begin(&RequestId::Number(id)).unwrap();
+    }
+    let mut received = Vec::new();
+    while let Some(message) = transport.receive().await {
+        let message = serde_json::to_value(message).unwrap();
+        received.push((message["id"].clone(), message.get("error").is_some()));
+    }
+    let expect = [(1, true), (2, true), (3, true), (4, false)];
+    assert_eq!(received, expect.map(|(id, is_error)| (Value::from(id), is_error)));
+    assert!(transport.unsent.is_none());
+}

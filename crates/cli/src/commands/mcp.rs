@@ -60,6 +60,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct AddArguments {
+    #[arg(value_parser = server_name)]
     name: String,
     /// Address of a server over HTTP
     #[arg(long, conflicts_with = "command")]
@@ -73,6 +74,15 @@ struct AddArguments {
     /// The program and its arguments
     #[arg(last = true, required_unless_present = "url")]
     command: Vec<String>,
+}
+
+fn server_name(name: &str) -> Result<String, String> {
+    match !name.is_empty()
+        && !name.chars().any(|letter| letter.is_control() || visible::is_hidden(letter))
+    {
+        true => Ok(name.to_owned()),
+        false => Err("a name has at least one character, and none that cannot be seen".to_owned()),
+    }
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
@@ -95,7 +105,14 @@ pub(crate) async fn run(
             let key = key(&added.name);
             return write(&file, &key, entry(added), &options);
         }
-        Command::Remove { name } => return write(&file, &key(&name), Value::Null, &options),
+        Command::Remove { name } => {
+            // A configuration that cannot be read may be what the removal mends.
+            let resolved = server::configuration_here(&options).map(|(resolved, _)| resolved);
+            if resolved.is_ok_and(|resolved| !entries(&resolved).contains_key(&name)) {
+                return Ok(unknown(&name));
+            }
+            return write(&file, &key(&name), Value::Null, &options);
+        }
         _ => {}
     }
     let resolved = match server::configuration_here(&options) {
@@ -177,7 +194,7 @@ fn list(entries: &BTreeMap<String, Value>, json: bool) -> anyhow::Result<ExitCod
             (true, true) => "  (required)",
             (true, false) => "",
         };
-        print(format_args!("{name}  {target}{state}"))?;
+        print(format_args!("{}  {}{state}", visible::text(name), visible::text(target)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -189,7 +206,7 @@ fn get(entries: &BTreeMap<String, Value>, name: &str, secrets: bool) -> anyhow::
 }
 
 fn unknown(name: &str) -> ExitCode {
-    eprint(format_args!("agentd: the configuration has no MCP server `{name}`"));
+    eprint(format_args!("agentd: the configuration has no MCP server `{}`", visible::text(name)));
     ExitCode::FAILURE
 }
 
@@ -270,6 +287,7 @@ async fn test(environment: Environment, name: Option<&str>) -> anyhow::Result<Ex
     }
     let mut has_failed = false;
     for row in rows {
+        let shown = visible::text(&row.name);
         let place = format!("the MCP server `{}`: ", row.name);
         let problems = reports.warnings.iter().filter_map(|one| one.strip_prefix(&place));
         let problems: Vec<&str> = problems.collect();
@@ -280,10 +298,10 @@ async fn test(environment: Environment, name: Option<&str>) -> anyhow::Result<Ex
             reports.warnings.iter().filter(|one| one.starts_with(&lists)).collect();
         notes.dedup();
         match problems.as_slice() {
-            [] => print(format_args!("{}  ok, {count} tools", row.name))?,
+            [] => print(format_args!("{shown}  ok, {count} tools"))?,
             problems => {
                 has_failed = true;
-                print(format_args!("{}  failed: {}", row.name, problems.join("; ")))?;
+                print(format_args!("{shown}  failed: {}", problems.join("; ")))?;
             }
         }
         for note in notes {
