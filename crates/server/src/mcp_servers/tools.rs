@@ -154,19 +154,25 @@ fn tools(known: &Known<'_>, config: &Config) -> Vec<ServerTool> {
             let is_free = names.insert(name.clone());
             let name = if is_free { name } else { model_name(server, "read skill file") };
             let by_server = mode(entry, READ_TOOL);
-            offered.push(skill_reader(server, name, user_approval(by_server, is_trusted)));
+            let approval = user_approval(by_server, is_trusted);
+            offered.push(skill_reader((server, server_digest), name, approval));
         }
     }
     offered
 }
 
 /// The tool that reads files of a server's skills.
-fn skill_reader(server: &str, name: String, approval: ToolApproval) -> ServerTool {
+fn skill_reader(
+    (server, server_digest): (&str, [u8; 16]),
+    name: String,
+    approval: ToolApproval,
+) -> ServerTool {
     let target = ToolTarget {
         server: server.to_owned(),
         tool: READ_TOOL.to_owned(),
         title: None,
         digest: read_digest().bytes(),
+        server_digest,
         effect: ToolEffect::ReadOnly,
         approval,
         connector: None,
