@@ -13,6 +13,8 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_SHOWN: usize = 4;
 /// Files that a hook's command names and its digest covers, at most.
 const MAX_NAMED_FILES: usize = 16;
+/// Bytes of such a file.
+const MAX_NAMED_FILE: u64 = 16 << 20;
 
 /// What applies in a folder.
 #[derive(Debug, Default)]
@@ -52,7 +54,7 @@ impl LoadedHook {
     /// Whether an event starts it.
     pub(crate) fn runs(&self) -> bool {
         let is_trusted = matches!(self.trust, Trust::Managed | Trust::Trusted);
-        is_trusted && self.is_enabled && is_supported(&self.hook.handler)
+        is_trusted && self.is_enabled && unsupported(&self.hook).is_none()
     }
 }
 
@@ -90,7 +92,7 @@ impl LoadedHooks {
             .hooks
             .iter()
             .filter(|loaded| matches!(loaded.trust, Trust::Untrusted | Trust::Modified))
-            .filter(|loaded| loaded.is_enabled)
+            .filter(|loaded| loaded.is_enabled && !loaded.digest.is_empty())
             .map(|loaded| {
                 let LoadedHook { hook, digest, trust, .. } = &**loaded;
                 let why = match trust {
@@ -145,57 +147,87 @@ impl LoadedHooks {
         let shown = visible::path(file);
         self.warnings.extend(read.warnings.iter().map(|warning| format!("{shown}: {warning}")));
         for hook in read.hooks {
-            if !is_supported(&hook.handler) {
-                self.warnings.push(format!(
-                    "{shown}: a hook of {} has a handler of the type `agent`, which this version does \
-                     not run; use `prompt` or `command`",
-                    hook.event
-                ));
+            let event = hook.event;
+            if let Some(why) = unsupported(&hook) {
+                self.warnings.push(format!("{shown}: a hook of {event} does not run: {why}"));
             }
-            self.hooks.push(Arc::new(judged(hook, config)));
+            let (loaded, problem) = judged(hook, config);
+            if let Some(why) = problem {
+                let why = format!("{shown}: a hook of {event} can never be trusted: {why}");
+                self.warnings.push(why);
+            }
+            self.hooks.push(Arc::new(loaded));
         }
     }
 }
 
-/// Agents as handlers are not implemented.
-fn is_supported(handler: &Handler) -> bool {
-    !matches!(handler, Handler::Agent { .. })
+/// Why a hook never runs.
+fn unsupported(hook: &Hook) -> Option<&'static str> {
+    match &hook.handler {
+        Handler::Agent { .. } => {
+            Some("this version has no handlers of the type `agent`; use `prompt` or `command`")
+        }
+        // They act outside of the sandbox, with the user's logins.
+        Handler::McpTool { .. } if !hook.origin.source.is_unconfined() => {
+            Some("only hooks of the user can call tools of MCP servers; put it into your own file")
+        }
+        Handler::Command(_) | Handler::Prompt { .. } | Handler::McpTool { .. } => None,
+    }
 }
 
-fn judged(hook: Hook, config: &Config) -> LoadedHook {
+fn judged(hook: Hook, config: &Config) -> (LoadedHook, Option<String>) {
     let digest = digest(&hook, &config.project_root);
     let state = config.hooks.state.get(&hook.key);
     let trusted = state.and_then(|state| state.trusted_hash.as_deref());
-    let trust = match (hook.origin.source, trusted) {
-        (Source::Managed, _) => Trust::Managed,
-        (Source::User, _) => Trust::Trusted,
-        (Source::Project | Source::Plugin, Some(trusted)) if trusted == digest => Trust::Trusted,
-        (Source::Project | Source::Plugin, Some(_)) => Trust::Modified,
-        (Source::Project | Source::Plugin, None) => Trust::Untrusted,
+    let trust = match (hook.origin.source, &digest, trusted) {
+        (Source::Managed, ..) => Trust::Managed,
+        (Source::User, ..) => Trust::Trusted,
+        (Source::Project | Source::Plugin, Ok(digest), Some(trusted)) if trusted == digest => {
+            Trust::Trusted
+        }
+        (Source::Project | Source::Plugin, _, Some(_)) => Trust::Modified,
+        (Source::Project | Source::Plugin, _, None) => Trust::Untrusted,
     };
     let is_enabled =
         hook.origin.source == Source::Managed || state.is_none_or(|state| state.enabled);
-    LoadedHook { hook, digest, trust, is_enabled }
+    let problem = digest.as_ref().err().cloned();
+    (LoadedHook { hook, digest: digest.unwrap_or_default(), trust, is_enabled }, problem)
 }
 
 /// How a command names the project's root.
 const PROJECT_DIR: [&str; 2] = ["$AGENT_PROJECT_DIR/", "${AGENT_PROJECT_DIR}/"];
 
 /// The digest of a hook as it is now. That of a project covers the files that its command names, so that a
-/// changed script is not trusted either: by an absolute path, from the project's root, or from the folder
-/// that has the hook's `.agent`.
-pub(super) fn digest(hook: &Hook, project: &Path) -> String {
+/// changed script is not trusted either: by an absolute path, from the folder in which it runs, or from the
+/// project's root.
+///
+/// # Errors
+/// A file that it names is too large to be covered: such a hook is never trusted.
+pub(super) fn digest(hook: &Hook, project: &Path) -> Result<String, String> {
     if hook.origin.source.is_unconfined() {
-        return hook.digest([]);
+        return Ok(hook.digest([]));
     }
-    let folder = hook.origin.path.ancestors().nth(2).unwrap_or(project);
-    let read = |word| {
-        let path = PROJECT_DIR.iter().find_map(|prefix| str::strip_prefix(word, prefix));
-        let path = path.unwrap_or(word);
-        let roots = [project, folder].into_iter();
-        let contents = roots.filter_map(|root| files::read(&root.join(path), MAX_FILE).ok()).next();
-        Some((word, contents?))
-    };
-    let named: Vec<(&str, Vec<u8>)> = hook.words().filter_map(read).take(MAX_NAMED_FILES).collect();
-    hook.digest(named.iter().map(|(word, contents)| (*word, contents.as_slice())))
+    let folder = project_folder(hook).unwrap_or(project);
+    let mut named: Vec<(&str, Vec<u8>)> = Vec::new();
+    for word in hook.words() {
+        let in_project = PROJECT_DIR.iter().find_map(|prefix| word.strip_prefix(prefix));
+        let path = in_project.map_or_else(|| folder.join(word), |rest| project.join(rest));
+        if !path.is_file() {
+            continue;
+        }
+        if named.len() == MAX_NAMED_FILES {
+            return Err(format!("its command names more than {MAX_NAMED_FILES} files"));
+        }
+        let contents = files::read(&path, MAX_NAMED_FILE).map_err(|error| error.to_string())?;
+        named.push((word, contents));
+    }
+    Ok(hook.digest(named.iter().map(|(word, contents)| (*word, contents.as_slice()))))
+}
+
+/// The folder that has the `.agent` of a project's hook, in which it runs.
+pub(super) fn project_folder(hook: &Hook) -> Option<&Path> {
+    match hook.origin.source {
+        Source::Project => hook.origin.path.ancestors().nth(2),
+        Source::User | Source::Plugin | Source::Managed => None,
+    }
 }
