@@ -34,9 +34,13 @@ fn hooks_are_listed_trusted_and_switched() {
     let (listed, warnings) = run(&["list"], 0);
     assert!(warnings.contains("Nightly: there is no event of this name"), "{warnings}");
     let key = format!("{workspace}/.agent/hooks.json:Stop:0:0");
-    let line = |state: &str| format!("{key}  ({state})\n    at stop runs: make lint\n");
+    let line =
+        |state: &str| format!("{key}  ({state})\n    at stop (at most 600 s) runs: make lint\n");
     assert!(listed.contains(&line("does not run: not trusted")), "{listed}");
-    assert!(listed.contains("hooks.json:Stop:0:0  (runs)\n    at stop runs: true\n"), "{listed}");
+    assert!(
+        listed.contains("hooks.json:Stop:0:0  (runs)\n    at stop (at most 600 s) runs: true\n"),
+        "{listed}"
+    );
     // Without a terminal nobody can be asked.
     assert!(run(&["trust", &key], 2).1.contains("add `--yes`"));
     run(&["trust", "--yes", &key], 0);

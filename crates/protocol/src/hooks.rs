@@ -1,6 +1,7 @@
 //! Hooks: programs of the user that run at defined points of a turn.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::common::AbsolutePath;
 use crate::table::{methods, notifications};
@@ -63,6 +64,24 @@ pub struct HookMetadata {
     pub matcher: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// What a model is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The model that is asked, when it is not the thread's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The MCP server of a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The tool that is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// Whether nothing waits for the hook.
+    #[serde(default, rename = "async", skip_serializing_if = "wire::is_false")]
+    pub is_async: bool,
     pub timeout_sec: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,

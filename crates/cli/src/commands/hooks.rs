@@ -5,9 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use protocol::config::{ConfigValueWriteParams, MergeStrategy};
-use protocol::hooks::{
-    HookHandlerType, HookMetadata, HookTrustStatus, HooksListParams, HooksListResponse,
-};
+use protocol::hooks::{HookMetadata, HookTrustStatus, HooksListParams, HooksListResponse};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -123,12 +121,22 @@ fn described(hook: &HookMetadata) -> String {
     let matcher = hook.matcher.as_deref().filter(|matcher| !matcher.is_empty());
     let matcher =
         matcher.map(|matcher| format!(" of `{}`", visible::exact(matcher))).unwrap_or_default();
-    let what = match (&hook.command, hook.handler_type) {
-        (Some(command), _) => format!("runs: {}", visible::exact(command)),
-        (None, HookHandlerType::McpTool) => "calls a tool of an MCP server".to_owned(),
-        (None, _) => "asks a model".to_owned(),
+    let what = match (&hook.command, &hook.prompt, &hook.server) {
+        (Some(command), ..) => format!("runs: {}", visible::exact(command)),
+        (None, Some(prompt), _) => {
+            let model = hook.model.as_deref().unwrap_or("the thread's model");
+            format!("asks {}: {}", visible::exact(model), visible::exact(prompt))
+        }
+        (None, None, server) => {
+            let server = visible::exact(server.as_deref().unwrap_or_default());
+            let tool = visible::exact(hook.tool.as_deref().unwrap_or_default());
+            let arguments = visible::exact(&json!(hook.arguments).to_string());
+            format!("calls `{tool}` of the MCP server `{server}` with {arguments}")
+        }
     };
-    format!("at {event}{matcher} {what}")
+    let waits = if hook.is_async { "; nothing waits for it" } else { "" };
+    let limit = format!(" (at most {} s{waits})", hook.timeout_sec);
+    format!("at {event}{matcher}{limit} {what}")
 }
 
 async fn trust(

@@ -62,15 +62,30 @@ fn entry(cwd: String, loaded: &LoadedHooks) -> HooksListEntry {
 
 fn metadata(loaded: &LoadedHook) -> HookMetadata {
     let LoadedHook { hook, digest, trust, is_enabled } = loaded;
+    let (mut command, mut prompt, mut model) = (None, None, None);
+    let (mut server, mut tool, mut arguments) = (None, None, None);
+    match hook.handler.clone() {
+        Handler::Command(line) => command = Some(line),
+        Handler::Prompt { prompt: text, model: named }
+        | Handler::Agent { prompt: text, model: named } => {
+            (prompt, model) = (Some(text), named);
+        }
+        Handler::McpTool { server: of, tool: named, arguments: given } => {
+            (server, tool, arguments) = (Some(of), Some(named), Some(given));
+        }
+    }
     HookMetadata {
         key: hook.key.clone(),
         event_name: thread_hooks::event_name(hook.event),
         handler_type: thread_hooks::handler_type(&hook.handler),
         matcher: hook.matcher_text.clone(),
-        command: match &hook.handler {
-            Handler::Command(command) => Some(command.clone()),
-            Handler::Prompt { .. } | Handler::Agent { .. } | Handler::McpTool { .. } => None,
-        },
+        command,
+        prompt,
+        model,
+        server,
+        tool,
+        arguments,
+        is_async: hook.is_async,
         timeout_sec: hook.timeout_sec,
         status_message: hook.status_message.clone(),
         source: thread_hooks::hook_source(hook.origin.source),

@@ -1,13 +1,13 @@
 //! Runs hooks: those of an event at once, each within its time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
 use files::Pool;
-use hooks::{Answer, Context, Event, EventName, Handler, HandlerResult, Source, read_answer};
+use hooks::{Answer, Context, Event, EventName, Handler, HandlerResult, Hook, read_answer};
 use protocol::hooks::HookRunSummary;
 use sandbox::Stdin;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::HookReport;
 use super::command;
 use super::notifications::{completed, started};
-use super::sources::{LoadedHook, digest};
+use super::sources::{LoadedHook, digest, project_folder};
 use crate::allowed::Allowed;
 use crate::command_environment::command_environment;
 use crate::command_runner::{CommandLine, CommandRunner};
@@ -136,7 +136,7 @@ impl HookRunner {
                 if let Err(message) = self.check_unchanged(loaded, &place.config).await {
                     return not_run(&message);
                 }
-                let command = self.command(line, hook.origin.source, place);
+                let command = self.command(line, hook, place).await;
                 let input = event.input(&place.context) + "\n";
                 let end = command::run(&self.commands, command, &input, hook.timeout_sec).await;
                 read_answer(hook.event, end.as_result())
@@ -168,20 +168,24 @@ impl HookRunner {
         let work = move || digest(&hook, &project);
         let now = self.files.run(&loaded.hook.origin.path, work).await;
         match now {
-            Ok(now) if now == loaded.digest => Ok(()),
-            Ok(_) => {
+            Ok(Ok(now)) if now == loaded.digest => Ok(()),
+            Ok(Err(why)) => Err(why),
+            Ok(Ok(_)) => {
                 Err("a file that its command names has changed since you trusted it".to_owned())
             }
             Err(error) => Err(error.to_string()),
         }
     }
 
-    fn command(&self, line: &str, source: Source, place: &HookPlace) -> CommandLine {
-        let HookPlace { config, cwd, sandbox, .. } = place;
+    async fn command(&self, line: &str, hook: &Hook, place: &HookPlace) -> CommandLine {
+        let HookPlace { config, sandbox, .. } = place;
+        // What a project's hook names is looked for where it was when the user trusted it.
+        let cwd = project_folder(hook).unwrap_or(&place.cwd);
+        let cwd = self.present(cwd).await;
         let argv = vec![self.options.shell.clone().into(), "-c".into(), line.into()];
         let mut env = command_environment(&self.options, config);
         env.push(("AGENT_PROJECT_DIR".into(), config.project_root.clone().into()));
-        let policy = match source.is_unconfined() {
+        let policy = match hook.origin.source.is_unconfined() {
             true => Allowed::hook_program(),
             false => {
                 // What others wrote is confined, also where the agent itself is not.
@@ -189,13 +193,21 @@ impl HookRunner {
                     SandboxPolicy::DangerFullAccess => workspace_write(),
                     confined => confined.clone(),
                 };
-                let (sandbox, _) = Allowed::new(sandbox, config, cwd);
-                sandbox.confinement(cwd)
+                let (sandbox, _) = Allowed::new(sandbox, config, &place.cwd);
+                sandbox.confinement(&place.cwd)
             }
         };
         let guarded = config.trusted_folders.clone();
-        let command = CommandLine::new(argv, cwd.clone(), env, policy);
+        let command = CommandLine::new(argv, cwd, env, policy);
         CommandLine { stdin: Stdin::Pipe, guarded, ..command }
+    }
+
+    /// A folder, or the root when the folder is gone: an agent that removes the working folder must not
+    /// keep the hooks from running.
+    async fn present(&self, folder: &Path) -> PathBuf {
+        let wanted = folder.to_owned();
+        let found = self.files.run(folder, move || wanted.is_dir().then_some(wanted)).await;
+        found.ok().flatten().unwrap_or_else(|| PathBuf::from("/"))
     }
 }
 

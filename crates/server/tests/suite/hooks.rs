@@ -265,7 +265,8 @@ async fn bad_hooks_delay_a_turn_by_their_time_at_most() {
         let text = run["entries"][0]["text"].as_str().unwrap_or_default();
         assert!(text.starts_with(expected), "{line}: {text}");
         let ended = peer.turn_end(&turn).await;
-        assert_eq!(ended["status"], "completed", "{line}");
+        // A hook that never lets the turn end uses up the scripted responses.
+        assert!(status == "blocked" || ended["status"] == "completed", "{line}: {ended}");
         server.stop().await;
     }
 }
@@ -328,6 +329,50 @@ async fn the_files_that_a_command_names_are_part_of_what_is_trusted() {
         }
         assert_ne!(digests[0], digests[1], "{line}");
     }
+}
+
+#[tokio::test]
+async fn the_hook_of_a_project_runs_where_it_was_trusted_and_calls_no_tools() {
+    let env = env(&[], json!([says("1")])).await;
+    trust_project(&env);
+    let root = env.workspace();
+    fs::create_dir_all(root.join(".git")).unwrap();
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::write(root.join("check.sh"), "touch trusted").unwrap();
+    fs::write(root.join("sub/check.sh"), "touch unseen").unwrap();
+    let tool = json!({ "type": "mcpTool", "server": "s", "tool": "t" });
+    write_project_hook(&env, &[("Stop", command("sh check.sh")), ("PreToolUse", tool)]);
+    let sub = root.join("sub");
+    write_config(&env, &format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", sub.display()));
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let entry = listed(&mut peer).await;
+    let warning = entry["warnings"][0].as_str().unwrap();
+    assert!(warning.ends_with("put it into your own file"), "{entry}");
+    let hooks = entry["hooks"].as_array().unwrap();
+    let hook = hooks.iter().find(|it| it["eventName"] == "stop").unwrap();
+    let key = format!("hooks.state.\"{}\".trusted_hash", hook["key"].as_str().unwrap());
+    let change =
+        json!({ "keyPath": key, "value": hook["currentHash"], "mergeStrategy": "replace" });
+    peer.call("config/value/write", change).await;
+    let thread = peer.start_thread(json!({ "cwd": sub, "sandbox": "workspaceWrite" })).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    completed(&mut peer, "stop").await;
+    peer.turn_end(&turn).await;
+    assert!(!root.join("unseen").exists() && !sub.join("unseen").exists());
+}
+
+#[tokio::test]
+async fn a_review_runs_the_hooks_of_its_calls() {
+    let guard = command("echo no >&2; exit 2");
+    let responses = json!([calls("exec_command", json!({ "cmd": "touch ran" })), says("Fine.")]);
+    let env = env(&[("PreToolUse", guard)], responses).await;
+    let (_server, mut peer, thread) = open(&env).await;
+    let target = json!({ "type": "custom", "instructions": "Look." });
+    peer.call("review/start", json!({ "threadId": thread, "target": target })).await;
+    completed(&mut peer, "preToolUse").await;
+    peer.expect("turn/completed").await;
+    assert!(!env.workspace().join("ran").exists());
 }
 
 #[tokio::test]

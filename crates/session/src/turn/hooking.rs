@@ -3,7 +3,7 @@
 use hooks::{CompactionTrigger, Event as HookEvent, EventName, Outcome, Permission, StartSource};
 use serde_json::Value;
 
-use super::{Kind, Turn};
+use super::{Kind, Request, Turn};
 use crate::calls::HeldQuestion;
 use crate::history::{self, CallKind};
 use crate::hook_runs::Wait;
@@ -151,7 +151,10 @@ impl Turn {
                 self.refuse_call(number, message, thread);
             }
             self.show_hooks(stops, thread);
-            return self.end(TurnStatus::Completed, None, thread);
+            // What still runs is cut short, and the status says so.
+            let is_done = self.calls.are_done() && !matches!(self.request, Request::Streaming(_));
+            let status = if is_done { TurnStatus::Completed } else { TurnStatus::Interrupted };
+            return self.end(status, None, thread);
         }
         let is_dropped = matches!(wait, Wait::Prompt { .. }) && refused.is_some();
         if !is_dropped {

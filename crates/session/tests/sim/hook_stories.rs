@@ -312,7 +312,11 @@ fn every_hook_can_end_the_turn() {
         let script = Script::new(&[&[escalated("a", "print:a")]]).hooked(&[(event, stop())]);
         for order in [Order::Timely, Order::Shuffled(7)] {
             let sim = Simulation::run(&script, order);
-            assert_eq!(sim.ends(), [TurnStatus::Completed], "{event}");
+            let [end] = sim.ends()[..] else { panic!("{event}: {:?}", sim.ends()) };
+            // Whether a call is cut short can depend on the order.
+            let is_cut = matches!(event, PreToolUse | PermissionRequest | PostToolUse);
+            let may_be_cut = is_cut || event == PostModelRequest;
+            assert!(end == TurnStatus::Completed || may_be_cut, "{event}: {end:?}");
             let expected = if event == Stop { 2 } else { 1 };
             assert!(sim.prompts.len() <= expected, "{event}");
         }
