@@ -1391,6 +1391,10 @@ export type HookHandlerType = "command" | "prompt" | "agent" | "mcpTool";
 
 /** A configured hook. */
 export interface HookMetadata {
+  /** Its arguments. */
+  arguments?: unknown;
+  /** Whether nothing waits for the hook. */
+  async?: boolean;
   command?: string | null;
   currentHash: string;
   displayOrder: number;
@@ -1400,11 +1404,19 @@ export interface HookMetadata {
   isManaged: boolean;
   key: string;
   matcher?: string | null;
+  /** The model that is asked, when it is not the thread's. */
+  model?: string | null;
   pluginId?: string | null;
+  /** What a model is asked. */
+  prompt?: string | null;
+  /** The MCP server of a tool. */
+  server?: string | null;
   source: HookSource;
   sourcePath: string;
   statusMessage?: string | null;
   timeoutSec: number;
+  /** The tool that is called. */
+  tool?: string | null;
   trustStatus: HookTrustStatus;
 }
 
