@@ -23,7 +23,7 @@ use crate::http::Http;
 use crate::inbound::Inbound;
 use crate::intake::Intake;
 use crate::port::Launcher;
-use crate::probe::{self, LateDiscovery, Probed};
+use crate::probe::{self, FailedStart, Probed};
 use crate::server::{Live, Shared};
 use crate::stdio::{MAX_MESSAGE, StdioTransport};
 
@@ -47,6 +47,10 @@ impl Connector {
     pub(crate) async fn connect(&self, shared: &Arc<Shared>) -> Result<Connection, Error> {
         let known = self.known_era(shared).await;
         let connected = match self.attempt(shared, known).await {
+            // A program that ends at a message that it does not know.
+            Err((_, late)) if known.is_none() && late.has_ended() => {
+                self.attempt(shared, Some(Era::Handshake)).await
+            }
             // A server that was replaced by one of the other era.
             Err((error, _)) if known.is_some() && disagrees(error.kind) => {
                 self.attempt(shared, None).await
@@ -64,8 +68,8 @@ impl Connector {
         &self,
         shared: &Arc<Shared>,
         known: Option<Era>,
-    ) -> Result<Connection, (Error, LateDiscovery)> {
-        let late = LateDiscovery::default();
+    ) -> Result<Connection, (Error, FailedStart)> {
+        let late = FailedStart::default();
         let limit = known.is_none().then_some(probe::LIMIT);
         let end = EndReason::default();
         let connected = match &shared.definition.transport {
@@ -78,7 +82,11 @@ impl Connector {
                 let intake = Intake::default();
                 let transport = StdioTransport::new(name, child, end.clone(), intake.clone());
                 let transport = Probed::new(transport, limit, late.clone());
-                serve(shared, transport, known, (&end, intake)).await
+                let served = serve(shared, transport, known, (&end, intake)).await;
+                if served.is_err() && end.get().is_some() {
+                    late.set_ended();
+                }
+                served
             }
             definition::Transport::Http(server) => {
                 self.http.prepare().await;
@@ -94,7 +102,7 @@ impl Connector {
         &self,
         shared: &Arc<Shared>,
         server: &HttpServer,
-        (limit, late): (Option<Duration>, &LateDiscovery),
+        (limit, late): (Option<Duration>, &FailedStart),
         known: Option<Era>,
     ) -> Result<Connection, Error> {
         let end = EndReason::default();

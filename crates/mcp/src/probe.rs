@@ -22,7 +22,7 @@ pub(crate) struct Probed<T> {
     inner: T,
     limit: Option<Duration>,
     probe: Probe,
-    late: LateDiscovery,
+    late: FailedStart,
 }
 
 enum Probe {
@@ -37,19 +37,35 @@ enum Probe {
     },
 }
 
-/// Set when a server answers the probe after its time: it is of the new era, and starts slowly.
+/// What is learned of a server whose start failed.
 #[derive(Clone, Default)]
-pub(crate) struct LateDiscovery(Arc<AtomicBool>);
+pub(crate) struct FailedStart(Arc<Learned>);
 
-impl LateDiscovery {
+#[derive(Default)]
+struct Learned {
+    is_late: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+impl FailedStart {
+    /// Whether it answered the probe after its time: it is of the new era, and starts slowly.
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_late.load(Ordering::Relaxed)
+    }
+
+    /// Whether its program ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.has_ended.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ended(&self) {
+        self.0.has_ended.store(true, Ordering::Relaxed);
     }
 }
 
 impl<T: Transport<RoleClient>> Probed<T> {
     /// Without a `limit`, nothing is bounded.
-    pub(crate) fn new(inner: T, limit: Option<Duration>, late: LateDiscovery) -> Self {
+    pub(crate) fn new(inner: T, limit: Option<Duration>, late: FailedStart) -> Self {
         Self { inner, limit, probe: Probe::None, late }
     }
 
@@ -86,7 +102,7 @@ impl<T: Transport<RoleClient>> Probed<T> {
                 (Probe::Expired { id }, Some(answered)) if id == answered => {
                     self.probe = Probe::None;
                     if is_success {
-                        self.late.0.store(true, Ordering::Relaxed);
+                        self.late.0.is_late.store(true, Ordering::Relaxed);
                     }
                     continue;
                 }

@@ -205,3 +205,16 @@ async fn a_server_of_the_new_era_is_asked_without_a_handshake_and_gets_its_state
     assert_eq!(questions[0].message, "Who?\\u{202e}");
     assert_eq!((questions[0].holders.len(), questions[0].turn.as_deref()), (1, Some("turn")));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_ends_at_an_unknown_message_gets_a_handshake() {
+    let bench = Bench::new();
+    bench.fakes.add("strict", |message| match message["method"] == "server/discover" {
+        true => None,
+        false => earlier_era(message),
+    });
+    let held = bench.pool.hold("t", Path::new("/"), vec![definition("strict")]);
+    held.servers()[0].ready().await.unwrap();
+    assert_eq!(bench.fakes.got("server/discover").len(), 1);
+    assert_eq!(bench.fakes.starts.load(Ordering::Relaxed), 2);
+}
