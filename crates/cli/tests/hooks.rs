@@ -1,5 +1,5 @@
 //! `agentd hooks`, as a person uses it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 
@@ -41,7 +41,7 @@ fn hooks_are_listed_trusted_and_switched() {
         listed.contains("hooks.json:Stop:0:0  (runs)\n    at stop (at most 600 s) runs: true\n"),
         "{listed}"
     );
-    // Without a terminal nobody can be asked.
+    // Without a terminal no one can be asked.
     assert!(run(&["trust", &key], 2).1.contains("add `--yes`"));
     run(&["trust", "--yes", &key], 0);
     assert!(run(&["list"], 0).0.contains(&line("runs")));

@@ -460,7 +460,7 @@ impl Answer {
     /// refusal protects.
     fn malformed(event: EventName, why: &str) -> Self {
         let message = format!("its answer cannot be understood: {why}");
-        let mut answer = Self::failed(message.clone());
+        let mut answer = Self::failed(message);
         let reason =
             shortened(&format!("the hook's answer cannot be understood: {why}"), MAX_ENTRY);
         match event {

@@ -192,7 +192,7 @@ fn chosen<'h>(hooks: &'h [HookMetadata], keys: &[String]) -> anyhow::Result<Vec<
 fn is_confirmed() -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(Invalid::new(
-            "standard input is no terminal, so that nobody can be asked; add `--yes` to trust these \
+            "standard input is no terminal, so that no one can be asked; add `--yes` to trust these \
              hooks",
         )
         .into());

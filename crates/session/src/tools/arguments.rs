@@ -395,6 +395,8 @@ mod tests {
             (r#""{x""#, "cannot be read"),
             (r#"{"a":1,"\u0061":2}"#, "the arguments name `a` twice in one object"),
             (r#"{"o":[{"a":1,"b":{"a":1},"a":2}]}"#, "name `a` twice"),
+            (r#"{"x":{"$serde_json::private::RawValue":"{}"}}"#, "reserved name"),
+            (r#"{"x":{"\u0024serde_json::private::Number":"1"}}"#, "reserved name"),
         ] {
             let error = exact(text).unwrap_err();
             assert!(error.message().contains(why), "{text}: {}", error.message());

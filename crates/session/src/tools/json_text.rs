@@ -4,11 +4,16 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+/// Names that the JSON library gives to values of its own: whoever approves a call would be shown another
+/// value than the server gets.
+const RESERVED_NAMES: &str = "$serde_json::private::";
+
 /// Valid JSON without blanks between its tokens, and with strings in their usual form. Everything else stays as
 /// it is.
 ///
 /// # Errors
-/// An object names a member twice: its readers could differ in which one counts.
+/// An object names a member twice, or as the JSON library does inside: its readers could differ in what it
+/// means.
 pub(super) fn compact(json: &str) -> Result<String, String> {
     let mut compact = String::with_capacity(json.len());
     // What is open around a token: for an object the names so far, `None` for a list.
@@ -24,7 +29,13 @@ pub(super) fn compact(json: &str) -> Result<String, String> {
                 let text: String = serde_json::from_str(literal)
                     .map_err(|error| format!("the arguments cannot be read: {error}"))?;
                 compact.push_str(&Value::from(text.as_str()).to_string());
-                if std::mem::take(&mut is_name)
+                let is_member = std::mem::take(&mut is_name);
+                if is_member && text.starts_with(RESERVED_NAMES) {
+                    return Err(format!(
+                        "the arguments have a member of the reserved name `{text}`"
+                    ));
+                }
+                if is_member
                     && let Some(Some(names)) = open.last_mut()
                     && names.replace(text.clone()).is_some()
                 {
