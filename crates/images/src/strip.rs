@@ -140,6 +140,7 @@ fn webp(bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     // The length counts from behind itself, so with the four letters `WEBP`.
     let mut rest = take(&mut rest, length.saturating_sub(4))?;
     let mut kept = header.to_vec();
+    let mut has_pixels = false;
     while !rest.is_empty() {
         let chunk = rest;
         let name: [u8; 4] = take_array(&mut rest)?;
@@ -159,9 +160,17 @@ fn webp(bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
                 kept.extend_from_slice(chunk);
                 kept[start + 8] = flags & HAS_ALPHA;
             }
-            b"VP8 " | b"VP8L" | b"ALPH" => kept.extend_from_slice(chunk),
+            b"VP8 " | b"VP8L" => {
+                has_pixels = true;
+                kept.extend_from_slice(chunk);
+            }
+            b"ALPH" => kept.extend_from_slice(chunk),
             _ => {}
         }
+    }
+    if !has_pixels {
+        // A decoder may find pixels behind the length that the file states: they are encoded anew.
+        return Ok(None);
     }
     if kept.len() % 2 == 1 {
         kept.push(0);

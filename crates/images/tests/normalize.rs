@@ -155,6 +155,15 @@ fn metadata_goes_and_pixels_stay_bit_for_bit() {
 }
 
 #[test]
+fn a_picture_behind_the_length_that_the_file_states_is_encoded_anew() {
+    // Found by fuzzing: the file states a length of 0.
+    let mut bytes = b"RIFF\0\0\0\0WEBPVP8 \x16\0\0\0\x30\x01\0\x9d\x01\x2a".to_vec();
+    bytes.extend(b"\x01\0\x01\0\x0e\xc0\xfe\x25\0\0\xff\0\x0d\x0a\x25\xa4\0");
+    let normal = normalize(&bytes, SMALL).unwrap();
+    assert_eq!(pixels(&normal.bytes).dimensions(), (1, 1));
+}
+
+#[test]
 fn images_are_turned_upright() {
     let image = two_colors(40, 20);
     // Orientation 6: to be turned by 90 degrees to the right, so red comes to lie above blue.

@@ -58,12 +58,20 @@ pub fn parse(text: &str) -> Result<FrontMatter, Fault> {
         }
     };
     let (mut fields, flow) = parsed;
-    for field in &mut fields {
-        field.line += 1;
-    }
+    put_on_file_lines(&mut fields);
     let message = "collections in brackets are not part of the format: write one entry a line";
     deviations.extend(flow.into_iter().map(|line| Fault::at(line + 1, message)));
     Ok(FrontMatter { fields, body, deviations })
+}
+
+/// As [`on_file_line`], for fields and those below them.
+fn put_on_file_lines(fields: &mut [Field]) {
+    for field in fields {
+        field.line += 1;
+        if let Value::Map(fields) = &mut field.value {
+            put_on_file_lines(fields);
+        }
+    }
 }
 
 /// The front matter begins on line 2.

@@ -97,3 +97,12 @@ proptest! {
         prop_assert_eq!(front.fields[0].value.text(), Some(&*value));
     }
 }
+
+#[test]
+fn fields_below_others_have_lines_of_the_file_too() {
+    for yaml in ["a:\n  b: c", "a: {b: c}", " n:m of x.a: {b: c}"] {
+        let front = parse(&format!("---\n{yaml}\n---\n")).unwrap();
+        let Value::Map(below) = &front.fields[0].value else { panic!("{:?}", front.fields) };
+        assert_eq!(below[0].line, if yaml.contains('\n') { 3 } else { 2 }, "{yaml}");
+    }
+}
