@@ -14,8 +14,9 @@ use crate::error::Error;
 /// How long a process waits for another that refreshes. Longer than a refresh takes at most: two
 /// requests of 30 s, to find the endpoint and to use it.
 const WAIT: Duration = Duration::from_secs(90);
-/// Pauses of that wait, the first and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+/// Pauses of that wait, the first and the longest: hundreds of processes that look more often starve the one
+/// that refreshes.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(400));
 
 /// The lock, until it is dropped or the process ends.
 #[derive(Debug)]
