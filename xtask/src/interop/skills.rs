@@ -37,7 +37,9 @@ pub(super) fn check(root: &Path) -> Outcome {
     }
     for (name, description) in NEW {
         let mut new = Command::new(&agentd);
-        new.args(["skills", "new", name, "--description", description]).current_dir(made.path());
+        // A description may begin as an option does.
+        let description = format!("--description={description}");
+        new.args(["skills", "new", name, &description]).current_dir(made.path());
         new.env("AGENT_HOME", made.path().join("home"));
         ensure_success(&mut new)?;
         expected.insert(made.path().join(name), true);
