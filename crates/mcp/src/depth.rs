@@ -1,5 +1,5 @@
 //! Messages that are nested deeper than they can be parsed. Of a list of tools only the tools that are
-//! too deep are lost; any other answer becomes an error, so that its request does not wait in vain.
+//! too deep are lost; any other answer becomes an error, so that its request fails at once.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Reports of the progress of a call: the latest one replaces those that nobody has taken, and they are
+//! Reports of the progress of a call: the latest one replaces those that were not taken yet, and they are
 //! passed on at most ten times a second. The last one comes before the end.
 
 use std::time::Duration;

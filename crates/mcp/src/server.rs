@@ -354,8 +354,8 @@ impl Shared {
         self.listed_changes.send_replace(changes);
     }
 
-    /// Waits until the changes of the tools that were reported until now are listed; a server that is slow
-    /// to list them keeps nobody for long.
+    /// Waits until the changes of the tools that were reported until now are listed, for 2 s at
+    /// most.
     pub(crate) async fn tools_listed(&self) {
         let (reported, mut listed) = (self.tool_changes(), self.listed_changes.subscribe());
         let up_to_date = listed.wait_for(|listed| *listed >= reported);

@@ -29,7 +29,7 @@ pub(super) enum Target<'s> {
     Definition,
     /// A part that takes the reference's place, with the pointer to it.
     Part(&'s Value, String),
-    /// It closes a circle: of the part, only the type can be told.
+    /// It closes a circle: only the type of the part is known.
     Circle(&'s Value),
     /// Nothing that is known.
     Unknown,

@@ -29,7 +29,7 @@ pub(super) struct AppUpdates {
     watch: OnceLock<Watch>,
 }
 
-/// Reports that apps may have changed. Reports are merged while nobody looks.
+/// Reports that apps may have changed. Reports that come before the last one was handled are merged.
 #[derive(Clone, Default)]
 pub(super) struct Change(Arc<Notify>);
 
