@@ -40,6 +40,7 @@ const TABLE: &[(&str, May)] = &[
     ("images", Only(&[])),
     ("extensions", Only(&[])),
     ("skills", Only(&["files", "visible"])),
+    ("plugins", Only(&["files", "visible", "sandbox"])),
     (
         "server",
         Only(&[
@@ -62,6 +63,7 @@ const TABLE: &[(&str, May)] = &[
             "images",
             "extensions",
             "skills",
+            "plugins",
         ]),
     ),
     ("mcp-server", Only(&["visible", "jsonrpc", "protocol", "transport", "server"])),

@@ -28,7 +28,7 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Crates that handle what clients, the model and workspaces name.
-const READERS: [&str; 15] = [
+const READERS: [&str; 16] = [
     "account",
     "cli",
     "config",
@@ -39,6 +39,7 @@ const READERS: [&str; 15] = [
     "model",
     "model-server",
     "patch",
+    "plugins",
     "sandbox",
     "server",
     "session",

@@ -1,0 +1,227 @@
+//! Fetches one commit of a git repository, and reads its files as objects.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use sandbox::{Process, Stdin, Stream};
+use tokio::time::Instant;
+
+use crate::error::{Error, io_at};
+use crate::git::{Git, Repository};
+use crate::tree::{self, Bytes, Kind, Listing};
+
+/// Bytes of the list of files. About 150 for each of 10,000, and room for other parts of a repository.
+const MAX_LIST: usize = 16 << 20;
+/// Bytes of a link's target.
+const MAX_TARGET: u64 = 1_024;
+
+/// What to fetch.
+pub(crate) struct Wanted<'w> {
+    pub(crate) url: &'w str,
+    pub(crate) ref_name: Option<&'w str>,
+    /// The commit that must be found.
+    pub(crate) sha: Option<&'w str>,
+    /// The folder that becomes the root; the whole repository if empty.
+    pub(crate) folder: &'w Path,
+    /// Only what is below these; everything if empty.
+    pub(crate) sparse: &'w [PathBuf],
+}
+
+/// A commit's files.
+pub(crate) struct Fetched {
+    pub(crate) revision: String,
+    pub(crate) listing: Listing,
+    pub(crate) bytes: Bytes,
+}
+
+/// Fetches into `work`, an empty folder that the caller deletes.
+pub(crate) async fn fetch(git: &Git, wanted: &Wanted<'_>, work: &Path) -> Result<Fetched, Error> {
+    let deadline = Instant::now() + git.time_limit;
+    let repository = Repository { git, folder: work.to_owned(), url: wanted.url, deadline };
+    for name in ["home", "repository"] {
+        let path = work.join(name);
+        std::fs::create_dir(&path).map_err(io_at(&path))?;
+    }
+    let format = if wanted.sha.is_some_and(|sha| sha.len() == 64) { "sha256" } else { "sha1" };
+    let format = format!("--object-format={format}");
+    repository.run(&["init", "--quiet", "--bare", "--template=", &format], 4096).await?;
+    let what = match (wanted.sha, wanted.ref_name) {
+        (Some(sha), _) => sha,
+        (None, Some(name)) => name,
+        (None, None) => "HEAD",
+    };
+    let mut arguments = vec!["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
+    arguments.extend([
+        "--no-write-commit-graph",
+        "--no-auto-gc",
+        "--depth=1",
+        "--",
+        wanted.url,
+        what,
+    ]);
+    repository.run(&arguments, 4096).await?;
+    let revision = repository.run(&["rev-parse", "--verify", "FETCH_HEAD^{commit}"], 4096).await?;
+    let revision = String::from_utf8_lossy(&revision).trim().to_owned();
+    if wanted.sha.is_some_and(|sha| sha != revision) {
+        let why = format!("the commit is {revision}, and not the one that is required");
+        return Err(Error::git(wanted.url, why));
+    }
+    let list =
+        repository.run(&["ls-tree", "-r", "-l", "-z", "--full-tree", &revision], MAX_LIST).await?;
+    let objects = parse_list(&list, wanted)?;
+    read_objects(&repository, revision, objects, wanted).await
+}
+
+/// A file or link of the commit.
+struct Object {
+    path: Vec<u8>,
+    mode: String,
+    id: String,
+    size: u64,
+}
+
+/// Parses lines of the form `mode type id size<TAB>path<NUL>`.
+fn parse_list(list: &[u8], wanted: &Wanted<'_>) -> Result<Vec<Object>, Error> {
+    let mut objects = Vec::new();
+    for line in list.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
+        let unexpected = || Error::git(wanted.url, "git listed something that is not understood");
+        let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(unexpected)?;
+        let (head, path) = (line.get(..tab), line.get(tab + 1..).unwrap_or_default());
+        let Some(path) = wanted.select(path) else { continue };
+        let head = String::from_utf8_lossy(head.unwrap_or_default()).into_owned();
+        let fields: Vec<&str> = head.split_ascii_whitespace().collect();
+        let [mode, kind, id, size] = fields[..] else { return Err(unexpected()) };
+        if kind != "blob" {
+            let shown = wanted.place(&path);
+            return Err(Error::refused(shown, "it is a submodule, which plugins cannot contain"));
+        }
+        let size = size.parse().map_err(|_| unexpected())?;
+        objects.push(Object { path, mode: mode.to_owned(), id: id.to_owned(), size });
+        if objects.len() > tree::MAX_FILES {
+            let why = format!("there are more than {} files", tree::MAX_FILES);
+            return Err(Error::refused(wanted.place(b""), why));
+        }
+    }
+    Ok(objects)
+}
+
+impl Wanted<'_> {
+    /// The path below the wanted folder, if it is wanted.
+    fn select(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let is_wanted = self.sparse.is_empty()
+            || self.sparse.iter().any(|part| {
+                strip(path, part).is_some_and(|rest| {
+                    rest.is_empty() || rest.starts_with(b"/") || part.as_os_str().is_empty()
+                })
+            });
+        let rest = strip(path, self.folder)?;
+        match rest.strip_prefix(b"/") {
+            Some(rest) if is_wanted => Some(rest.to_vec()),
+            None if is_wanted && self.folder.as_os_str().is_empty() => Some(rest.to_vec()),
+            _ => None,
+        }
+    }
+
+    fn place(&self, path: &[u8]) -> PathBuf {
+        Path::new(self.url).join(self.folder).join(&*String::from_utf8_lossy(path))
+    }
+}
+
+fn strip<'p>(path: &'p [u8], folder: &Path) -> Option<&'p [u8]> {
+    path.strip_prefix(folder.as_os_str().as_encoded_bytes())
+}
+
+async fn read_objects(
+    repository: &Repository<'_>,
+    revision: String,
+    objects: Vec<Object>,
+    wanted: &Wanted<'_>,
+) -> Result<Fetched, Error> {
+    let origin = Path::new(wanted.url).join(wanted.folder);
+    // Sizes and names are checked before the first object is read.
+    let mut listing = Listing::new(&origin);
+    for object in &objects {
+        let link = object.mode == "120000";
+        if link && object.size > MAX_TARGET {
+            return Err(Error::refused(
+                wanted.place(&object.path),
+                "the link's target is too long",
+            ));
+        }
+        let executable = object.mode == "100755";
+        listing.add(&object.path, Kind::File { size: object.size, executable })?;
+    }
+    let mut batch = Batch {
+        process: repository.start(&["cat-file", "--batch"], Stdin::Pipe).await?,
+        repository,
+        buffer: Vec::new(),
+    };
+    let mut listing = Listing::new(&origin);
+    let mut files = HashMap::new();
+    for object in &objects {
+        let bytes = batch.read(object).await?;
+        if object.mode == "120000" {
+            let target = String::from_utf8(bytes).map_err(|_| {
+                Error::refused(wanted.place(&object.path), "the target of the link is not UTF-8")
+            })?;
+            listing.add(&object.path, Kind::Link { target })?;
+            continue;
+        }
+        let executable = object.mode == "100755";
+        listing.add(&object.path, Kind::File { size: object.size, executable })?;
+        files.insert(String::from_utf8_lossy(&object.path).into_owned(), bytes);
+    }
+    Ok(Fetched { revision, listing: listing.finish()?, bytes: Bytes::Memory(files) })
+}
+
+/// `git cat-file --batch`: one object for each line that it is given.
+struct Batch<'b> {
+    process: Process,
+    repository: &'b Repository<'b>,
+    /// Output that was not used yet.
+    buffer: Vec<u8>,
+}
+
+impl Batch<'_> {
+    async fn read(&mut self, object: &Object) -> Result<Vec<u8>, Error> {
+        let url = self.repository.url;
+        let line = format!("{}\n", object.id);
+        let asked = self.process.write_stdin(line.as_bytes()).await;
+        asked.map_err(|error| Error::git(url, format!("git reads no further objects: {error}")))?;
+        let header = loop {
+            match self.buffer.iter().position(|byte| *byte == b'\n') {
+                Some(end) => break self.take(end + 1),
+                None => self.more().await?,
+            }
+        };
+        let expected = format!("{} blob {}\n", object.id, object.size);
+        if header != expected.as_bytes() {
+            return Err(Error::git(url, format!("the object {} is missing or damaged", object.id)));
+        }
+        let size = usize::try_from(object.size).unwrap_or(usize::MAX);
+        while self.buffer.len() <= size {
+            self.more().await?;
+        }
+        let mut bytes = self.take(size + 1);
+        bytes.pop();
+        Ok(bytes)
+    }
+
+    fn take(&mut self, count: usize) -> Vec<u8> {
+        let rest = self.buffer.split_off(count);
+        std::mem::replace(&mut self.buffer, rest)
+    }
+
+    async fn more(&mut self) -> Result<(), Error> {
+        let Repository { url, deadline, .. } = *self.repository;
+        match tokio::time::timeout_at(deadline, self.process.output.recv()).await {
+            Ok(Some(chunk)) if chunk.stream == Stream::Stdout => {
+                self.buffer.extend_from_slice(&chunk.bytes);
+                Ok(())
+            }
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Error::git(url, "git ended before it had returned all files")),
+            Err(_) => Err(Error::git(url, "git did not return the files in time")),
+        }
+    }
+}
