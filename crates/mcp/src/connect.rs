@@ -108,7 +108,7 @@ impl Connector {
         let end = EndReason::default();
         let settings = settings(server)?;
         let intake = Intake::default();
-        let http = self.http.of_connection(intake.clone());
+        let http = self.http.of_connection(intake.clone(), limit.map(|_| late.clone()));
         let authorized = match server.has_credentials() {
             true => None,
             false => auth::authorized(&http, server, &self.logins).await?,

@@ -4,6 +4,7 @@
 mod answers;
 mod fields;
 mod limit;
+mod probing;
 mod transport;
 
 use std::sync::{Arc, OnceLock};
@@ -20,6 +21,7 @@ use url::Url;
 
 use crate::error::{chain, quoted};
 use crate::intake::Intake;
+use crate::probe::FailedStart;
 use answers::whole_body;
 
 /// Redirects that are followed for one request.
@@ -41,6 +43,8 @@ pub(crate) struct Http {
     shared: Arc<Shared>,
     /// Of the connection whose streams these are.
     intake: Intake,
+    /// Present while the era of the server is not known.
+    probe: Option<FailedStart>,
 }
 
 struct Shared {
@@ -79,12 +83,12 @@ struct Outgoing {
 impl Http {
     pub(crate) fn new(network: Network) -> Self {
         let shared = Arc::new(Shared { network, client: OnceLock::new() });
-        Self { shared, intake: Intake::default() }
+        Self { shared, intake: Intake::default(), probe: None }
     }
 
-    /// The client for one connection.
-    pub(crate) fn of_connection(&self, intake: Intake) -> Self {
-        Self { shared: self.shared.clone(), intake }
+    /// The client for one connection. With a `probe`, the connection begins with one for the era.
+    pub(crate) fn of_connection(&self, intake: Intake, probe: Option<FailedStart>) -> Self {
+        Self { shared: self.shared.clone(), intake, probe }
     }
 
     /// Builds the client, which reads certificates, before the first request would.

@@ -48,9 +48,13 @@ struct Learned {
 }
 
 impl FailedStart {
-    /// Whether it answered the probe after its time: it is of the new era, and starts slowly.
+    /// Whether it answered the probe after its time, or may do so: it is of the new era, and starts slowly.
     pub(crate) fn is_set(&self) -> bool {
         self.0.is_late.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_late(&self) {
+        self.0.is_late.store(true, Ordering::Relaxed);
     }
 
     /// Whether its program ended.
@@ -102,7 +106,7 @@ impl<T: Transport<RoleClient>> Probed<T> {
                 (Probe::Expired { id }, Some(answered)) if id == answered => {
                     self.probe = Probe::None;
                     if is_success {
-                        self.late.0.is_late.store(true, Ordering::Relaxed);
+                        self.late.set_late();
                     }
                     continue;
                 }
@@ -113,12 +117,25 @@ impl<T: Transport<RoleClient>> Probed<T> {
     }
 }
 
-fn unanswered(id: RequestId) -> ServerJsonRpcMessage {
+/// The id of a message that is a probe.
+pub(crate) fn request_id(message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => match &request.request {
+            ClientRequest::DiscoverRequest(_) => Some(request.id.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What stands for the answer of a server that gives none in time.
+pub(crate) fn unanswered(id: RequestId) -> ServerJsonRpcMessage {
     let seconds = LIMIT.as_secs();
     refused(format!("`server/discover` was not answered within {seconds} s"), id)
 }
 
-fn refused(why: String, id: RequestId) -> ServerJsonRpcMessage {
+/// What stands for an answer that is none of the new era.
+pub(crate) fn refused(why: String, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::invalid_request(why, None), Some(id))
 }
 
@@ -138,12 +155,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Probed<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        if let JsonRpcMessage::Request(request) = &message
-            && let ClientRequest::DiscoverRequest(_) = &request.request
-            && let Some(limit) = self.limit
+        if let Some(limit) = self.limit
+            && let Some(id) = request_id(&message)
         {
-            let deadline = Instant::now() + limit;
-            self.probe = Probe::Waiting { id: request.id.clone(), deadline };
+            self.probe = Probe::Waiting { id, deadline: Instant::now() + limit };
         }
         self.inner.send(message)
     }

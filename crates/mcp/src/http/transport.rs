@@ -21,7 +21,8 @@ use crate::http::answers::{
     check_authorization, events, excerpt, media_type, refused, status_error, text_header,
     unexpected, whole_body,
 };
-use crate::http::{Failure, Http, HttpError, JSON, Outgoing};
+use crate::http::{Failure, Http, HttpError, JSON, Outgoing, probing};
+use crate::probe;
 use crate::results;
 
 const EVENTS: &str = "text/event-stream";
@@ -63,48 +64,12 @@ impl StreamableHttpClient for Http {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let (session, token) = (session_id.as_deref(), auth_header.as_deref());
-        let mut request = outgoing(Method::POST, &uri, session, token, custom_headers)?;
-        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-        request.body = encoded(&message)?.into();
-        let response = self.send(request).await?;
-        check_authorization(&response)?;
-        let status = response.status();
-        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(StreamableHttpPostResponse::Accepted);
-        }
-        if status == StatusCode::NOT_FOUND && session.is_some() {
-            return Err(StreamableHttpError::SessionExpired);
-        }
-        if !status.is_success() {
-            return refused(response, &message, session.is_some(), &limits).await;
-        }
-        let awaits_answer = matches!(message, JsonRpcMessage::Request(_));
-        let new_session = text_header(&response, SESSION_ID);
-        match media_type(&response).as_deref() {
-            Some(EVENTS) => {
-                let max = limits.max_sse_event_size;
-                let request = match &message {
-                    JsonRpcMessage::Request(request) => Some(request.id.clone()),
-                    _ => None,
-                };
-                let events = events(response, max, self.intake.clone(), request);
-                Ok(StreamableHttpPostResponse::Sse(events, new_session))
-            }
-            Some(JSON) => {
-                let body = whole_body(response, limits.max_json_response_size).await?;
-                let body = results::mended(&body).unwrap_or(body);
-                match serde_json::from_slice(&body) {
-                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, new_session)),
-                    Err(_) if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
-                    Err(error) => Err(unexpected(format!(
-                        "the answer is no message: {error}: {}",
-                        excerpt(&body)
-                    ))),
-                }
-            }
-            _ if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
-            other => Err(StreamableHttpError::UnexpectedContentType(other.map(quoted))),
+        let probe = self.probe.as_ref().filter(|_| session_id.is_none());
+        let probed = probe.and_then(|probe| Some((probe, probe::request_id(&message)?)));
+        let posted = self.post(uri, message, session_id, auth_header, custom_headers, limits);
+        match probed {
+            Some((failed, id)) => probing::bounded(posted, id, failed).await,
+            None => posted.await,
         }
     }
 
@@ -176,6 +141,62 @@ impl StreamableHttpClient for Http {
         }
         match media_type(&response).as_deref() {
             Some(EVENTS) => Ok(events(response, max_sse_event_size, self.intake.clone(), None)),
+            other => Err(StreamableHttpError::UnexpectedContentType(other.map(quoted))),
+        }
+    }
+}
+
+impl Http {
+    async fn post(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let (session, token) = (session_id.as_deref(), auth_header.as_deref());
+        let mut request = outgoing(Method::POST, &uri, session, token, custom_headers)?;
+        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        request.body = encoded(&message)?.into();
+        let response = self.send(request).await?;
+        check_authorization(&response)?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if !status.is_success() {
+            return refused(response, &message, session.is_some(), &limits).await;
+        }
+        let awaits_answer = matches!(message, JsonRpcMessage::Request(_));
+        let new_session = text_header(&response, SESSION_ID);
+        match media_type(&response).as_deref() {
+            Some(EVENTS) => {
+                let max = limits.max_sse_event_size;
+                let request = match &message {
+                    JsonRpcMessage::Request(request) => Some(request.id.clone()),
+                    _ => None,
+                };
+                let events = events(response, max, self.intake.clone(), request);
+                Ok(StreamableHttpPostResponse::Sse(events, new_session))
+            }
+            Some(JSON) => {
+                let body = whole_body(response, limits.max_json_response_size).await?;
+                let body = results::mended(&body).unwrap_or(body);
+                match serde_json::from_slice(&body) {
+                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, new_session)),
+                    Err(_) if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
+                    Err(error) => Err(unexpected(format!(
+                        "the answer is no message: {error}: {}",
+                        excerpt(&body)
+                    ))),
+                }
+            }
+            _ if !awaits_answer => Ok(StreamableHttpPostResponse::Accepted),
             other => Err(StreamableHttpError::UnexpectedContentType(other.map(quoted))),
         }
     }

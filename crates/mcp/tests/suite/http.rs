@@ -193,3 +193,68 @@ async fn a_pause_that_a_server_names_has_bounds() {
     let (called, opened) = streamed(Stream::NoPause).await;
     assert!(called.is_err() && opened <= 5, "{called:?}, {opened} streams");
 }
+
+/// What an endpoint of the earlier era writes in answer to the probe; `None` for nothing at all.
+const ANSWERS_TO_THE_PROBE: [Option<&str>; 15] = [
+    Some("500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"),
+    Some("503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"),
+    Some(
+        "500 Error\r\ncontent-type: application/json\r\ncontent-length: 74\r\n\r\n\
+        {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"no session\"}}",
+    ),
+    Some("429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"),
+    Some("403 Forbidden\r\ncontent-length: 0\r\n\r\n"),
+    Some("404 Not Found\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"),
+    Some("202 Accepted\r\ncontent-length: 0\r\n\r\n"),
+    Some("204 No Content\r\n\r\n"),
+    Some("200 OK\r\ncontent-length: 0\r\n\r\n"),
+    Some("200 OK\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n"),
+    Some("200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"),
+    Some("200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"),
+    Some("200 OK\r\ncontent-type: text/event-stream\r\n\r\n"),
+    Some("200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 7\r\n\r\n: hm\n\n\n"),
+    None,
+];
+
+async fn serve_probe(stream: TcpStream, answer: Option<&str>) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some((_, message)) = request(&mut stream).await {
+        let answered = match (message["method"] == "server/discover", answer) {
+            (true, Some(answer)) => format!("HTTP/1.1 {answer}"),
+            (true, None) => std::future::pending().await,
+            (false, _) => match earlier_era(&message) {
+                Some(lines) if !lines.is_empty() => {
+                    let json = "200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+                    format!("HTTP/1.1 {json} {}\r\n\r\n{}", lines[0].len(), lines[0])
+                }
+                _ => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            },
+        };
+        stream.write_all(answered.as_bytes()).await.ok()?;
+    }
+    None
+}
+
+#[tokio::test]
+async fn whatever_an_endpoint_answers_to_the_probe_it_is_offered_the_handshake() {
+    let started = ANSWERS_TO_THE_PROBE.map(|answer| async move {
+        let bench = Bench::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve_probe(stream, answer));
+            }
+        });
+        let (headers, oauth) = Default::default();
+        let http = HttpServer { url, headers, bearer: None, oauth };
+        let startup_timeout = Duration::from_secs(60);
+        let definition =
+            Definition { transport: Transport::Http(http), startup_timeout, ..definition("http") };
+        let held = bench.pool.hold("t", Path::new("/"), vec![definition]);
+        let catalog = held.servers()[0].ready().await;
+        let catalog = catalog.unwrap_or_else(|error| panic!("{answer:?}: {error}"));
+        assert_eq!(catalog.tools.len(), 1, "{answer:?}");
+    });
+    futures_util::future::join_all(started).await;
+}

@@ -12,6 +12,9 @@ use crate::port::tool_set::{ExternalTool, FoundTool, Offer, SearchTool, ToolSet}
 
 /// Most tools of a request, those found by searches aside.
 const MAX_LISTED: usize = 40;
+/// Most bytes of the definitions in a request that are not built in, those found by searches aside: some
+/// 50,000 tokens, which every request of the thread repeats.
+const MAX_LISTED_BYTES: usize = 192 << 10;
 
 impl ToolSet {
     /// These tools, with those deferred that do not fit into a request. It depends on no mode of a
@@ -25,10 +28,19 @@ impl ToolSet {
         let built_in = BUILT_IN.iter().filter(|tool| offered(**tool, &full).is_some()).count()
             + usize::from(self.web_search.iter().any(Option::is_some));
         let listed = || self.external().enumerate().filter(|(_, tool)| !tool.defer_loading());
-        let fits = built_in + listed().count() <= MAX_LISTED;
+        let size = |tool: ExternalTool<'_>| {
+            tool.full_name().len() + tool.description().len() + tool.schema().len()
+        };
+        let bytes: usize = listed().map(|(_, tool)| size(tool)).sum();
+        let fits = built_in + listed().count() <= MAX_LISTED && bytes <= MAX_LISTED_BYTES;
         // With the search itself, which is then offered too.
         let room = MAX_LISTED.saturating_sub(built_in + 1);
-        let first = listed().nth(room).map(|(place, _)| place).filter(|_| !fits);
+        let mut bytes = 0;
+        let first = listed().enumerate().find(|(count, (_, tool))| {
+            bytes += size(*tool);
+            *count >= room || bytes > MAX_LISTED_BYTES
+        });
+        let first = first.map(|(_, (place, _))| place).filter(|_| !fits);
         Self { deferred_from: Some(first.unwrap_or(usize::MAX)), ..self }
     }
 }

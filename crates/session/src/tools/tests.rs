@@ -256,3 +256,27 @@ fn tools_are_deferred_only_when_they_can_be_searched() {
     let offered = names(&Offer::new(withheld.deferring()));
     assert_eq!(offered.iter().filter(|name| name.starts_with("act_")).count(), 100);
 }
+
+#[test]
+fn tools_with_long_definitions_are_deferred_by_their_size() {
+    let tool = |at: usize, bytes: usize| DynamicTool {
+        namespace: None,
+        name: format!("act_{at}"),
+        description: "x".repeat(bytes),
+        schema: "{}".into(),
+        defer_loading: false,
+    };
+    let listed = |sizes: &[usize]| {
+        let dynamic = sizes.iter().enumerate().map(|(at, bytes)| tool(at, *bytes)).collect();
+        let offer = Offer::new(ToolSet { dynamic, ..ToolSet::default() }.deferring());
+        let names = names(&offer);
+        let acts = names.iter().filter(|name| name.starts_with("act_")).count();
+        (acts, names.contains(&"tool_search".to_owned()))
+    };
+    let kib = 1 << 10;
+    assert_eq!(listed(&[60 * kib; 3]), (3, false));
+    assert_eq!(listed(&[60 * kib; 4]), (3, true));
+    assert_eq!(listed(&[60 * kib; 39]), (3, true));
+    assert_eq!(listed(&[200 * kib, 1]), (0, true));
+    assert_eq!(listed(&[1, 200 * kib, 1]), (1, true));
+}
