@@ -6,6 +6,7 @@ mod http;
 mod login;
 mod place;
 mod store;
+mod tokens;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -25,6 +25,8 @@ const MAX_ATTEMPTS: u32 = 8;
 const STEADY: Duration = Duration::from_secs(60);
 /// Shortest time between two lists of tools.
 const REFRESH_PAUSE: Duration = Duration::from_millis(500);
+/// How long a list of changed tools is waited for.
+const LONGEST_LIST: Duration = Duration::from_secs(300);
 /// Pages of a list of tools.
 const MAX_PAGES: usize = 100;
 
@@ -120,29 +122,12 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
     // Dropped, it ends the connection.
     let mut closed = std::pin::pin!(service.waiting());
     let mut changes = std::pin::pin!(changes(shared, &live, era));
+    let mut relisting = std::pin::pin!(relisting(shared, &live));
     loop {
         tokio::select! {
             _ = &mut closed => break,
             () = &mut changes => break,
-            () = shared.refresh.notified() => {
-                let changes = shared.tool_changes();
-                let refreshed = async {
-                    if let Err(error) = refresh(shared, &live).await {
-                        let name = &shared.definition.name;
-                        tracing::warn!(
-                            target: "mcp",
-                            "the changed tools of `{name}` cannot be read: {error}"
-                        );
-                    }
-                    shared.set_listed_changes(changes);
-                    // A server that reports a change with each list is asked no more often.
-                    sleep(REFRESH_PAUSE).await;
-                };
-                tokio::select! {
-                    _ = &mut closed => break,
-                    () = refreshed => {}
-                }
-            }
+            () = &mut relisting => break,
             () = shared.roots_changed.notified() => {
                 if era == Era::Handshake {
                     // A server that is gone is noticed elsewhere.
@@ -152,6 +137,45 @@ async fn serve(shared: &Arc<Shared>, connection: Connection) -> Error {
         }
     }
     live.end.get().map_or_else(Error::ended, |reason| ended(&reason))
+}
+
+/// Lists the tools again whenever they have changed. Never returns.
+async fn relisting(shared: &Shared, live: &Live) {
+    loop {
+        shared.refresh.notified().await;
+        relist(shared, live).await;
+        // A server that reports a change with each list is asked no more often.
+        sleep(REFRESH_PAUSE).await;
+    }
+}
+
+/// Lists the changed tools, and tries again when that fails. A list that takes long is taken when it arrives,
+/// unless a further change makes it outdated before.
+async fn relist(shared: &Shared, live: &Live) {
+    let name = &shared.definition.name;
+    for attempt in 0..MAX_ATTEMPTS {
+        let changes = shared.tool_changes();
+        let mut listed = std::pin::pin!(refresh(shared, live, LONGEST_LIST));
+        let done = match timeout(shared.definition.startup_timeout, &mut listed).await {
+            Ok(done) => done,
+            Err(_) => {
+                // What waits for the list goes on with the previous one.
+                shared.set_listed_changes(changes);
+                tracing::warn!(target: "mcp", "`{name}` takes long to list its changed tools");
+                tokio::select! {
+                    biased;
+                    done = listed => done,
+                    () = shared.refresh.notified() => continue,
+                }
+            }
+        };
+        shared.set_listed_changes(changes);
+        let Err(error) = done else { return };
+        tracing::warn!(target: "mcp", "the changed tools of `{name}` cannot be read: {error}");
+        let pause = FIRST_PAUSE.saturating_mul(1 << attempt).min(LONGEST_PAUSE);
+        // A further change ends the pause.
+        drop(timeout(pause, shared.refresh.notified()).await);
+    }
 }
 
 /// Subscribes to changes of the lists where a server of the new era announces them. Never returns.
@@ -191,18 +215,17 @@ impl Server {
     pub async fn refetch(&self) -> Result<Arc<Catalog>, Error> {
         self.ready().await?;
         if let Some(live) = self.shared.live() {
-            refresh(&self.shared, &live).await?;
+            refresh(&self.shared, &live, self.shared.definition.startup_timeout).await?;
         }
         self.ready().await
     }
 }
 
-/// Lists the tools again. A list that cannot be read leaves the previous one in force.
+/// Lists the tools again, within a limit. A list that cannot be read leaves the previous one in force.
 ///
 /// # Errors
 /// The list cannot be read in time.
-async fn refresh(shared: &Shared, live: &Live) -> Result<(), Error> {
-    let limit = shared.definition.startup_timeout;
+async fn refresh(shared: &Shared, live: &Live, limit: Duration) -> Result<(), Error> {
     let listed = async {
         // The list that was requested last is in force.
         let _listing = shared.listing.lock().await;

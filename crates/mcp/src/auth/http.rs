@@ -8,6 +8,7 @@ use hyper::{Method, Uri};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 use url::{Url, form_urlencoded};
 
+use crate::auth::tokens;
 use crate::error::quoted;
 use crate::http::Http;
 
@@ -55,6 +56,10 @@ impl OAuthHttpClient for OauthHttp {
                 tokio::time::timeout(TIMEOUT, sent).await.map_err(|_| {
                     format!("the login service did not answer within {} s", TIMEOUT.as_secs())
                 })??;
+            let body = match is_form && status.is_success() {
+                true => tokens::readable(body)?,
+                false => body,
+            };
             let mut response = hyper::Response::new(body);
             *response.status_mut() = status;
             *response.headers_mut() = headers;

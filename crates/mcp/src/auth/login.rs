@@ -164,6 +164,11 @@ fn checked(url: &str, resource: Option<&str>) -> Result<(String, String), Error>
     if parsed.scheme() != "https" && !(parsed.scheme() == "http" && is_loopback) {
         return Err(refused("is not encrypted; no login is begun there"));
     }
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        return Err(refused(
+            "has a user name or a password, which can make it look like another host; no login is begun there",
+        ));
+    }
     if url.len() > MAX_URL {
         return Err(refused("is too long"));
     }
@@ -196,6 +201,8 @@ mod tests {
         check("file:///bin/sh?state=s", Err("not encrypted"));
         check("https://a/`touch x`;?state=s", Ok("https://a/%60touch%20x%60;?state=s"));
         check("https://a/", Err("no state"));
+        check("https://login.example@evil.example/?state=s", Err("a user name or a password"));
+        check("https://:secret@a/?state=s", Err("a user name or a password"));
         let replaced = checked("https://a/?state=s&resource=x", Some("https://r")).unwrap().0;
         assert_eq!(replaced, "https://a/?state=s&resource=https%3A%2F%2Fr");
     }

@@ -126,11 +126,32 @@ impl CredentialFile {
         };
         let stored = Stored { url: self.url.clone(), client, credentials };
         let place = self.place.clone();
-        blocking(move || {
-            place.write(&serde_json::to_vec(&stored).map_err(|error| error.to_string())?)
-        })
-        .await
+        blocking(move || place.write(&json(&stored)?)).await
     }
+}
+
+impl CredentialFile {
+    /// Deletes tokens that the authorization server refuses for good, unless others have replaced them:
+    /// they would be sent again with each call, and the server would count as logged in.
+    async fn drop_tokens(&self, rejected: &StoredCredentials) -> Result<(), String> {
+        let Some(mut stored) = self.read().await? else { return Ok(()) };
+        if refresh_token(&stored.credentials)? == refresh_token(rejected)? {
+            stored.credentials.token_response = None;
+            let place = self.place.clone();
+            blocking(move || place.write(&json(&stored)?)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn refresh_token(credentials: &StoredCredentials) -> Result<serde_json::Value, String> {
+    // The library exports no other access to it.
+    let tokens = serde_json::to_value(&credentials.token_response);
+    Ok(tokens.map_err(|error| error.to_string())?["refresh_token"].take())
+}
+
+fn json(stored: &Stored) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(stored).map_err(|error| error.to_string())
 }
 
 // The trait is one of `async_trait`.
@@ -170,6 +191,22 @@ impl CredentialStore for CredentialFile {
             let place = self.place.clone();
             let deleted = blocking(move || place.delete()).await;
             deleted.map(drop).map_err(AuthError::CredentialStoreError)
+        })
+    }
+
+    /// Called while the guard of the refresh is held.
+    fn on_refresh_token_rejected<'a, 'c, 't>(
+        &'a self,
+        rejected: &'c StoredCredentials,
+    ) -> crate::port::BoxFuture<'t, Result<(), AuthError>>
+    where
+        'a: 't,
+        'c: 't,
+        Self: 't,
+    {
+        Box::pin(async move {
+            let dropped = self.drop_tokens(rejected).await;
+            dropped.map_err(AuthError::CredentialStoreError)
         })
     }
 

@@ -101,3 +101,62 @@ async fn lists_are_kept_for_their_time_unless_they_change() {
     server.resources().await.unwrap();
     assert_eq!(counts()[1], 4);
 }
+
+// The first list after the change is never answered or refused, and the second one is answered.
+#[tokio::test(start_paused = true)]
+async fn changed_tools_that_cannot_be_listed_at_first_are_listed_later() {
+    // What the server answers to each list of tools.
+    #[derive(Clone, Copy, PartialEq)]
+    enum List {
+        Refused,
+        Answered,
+        /// With the next message of the client.
+        Late,
+    }
+    for lists in [[List::Refused, List::Refused, List::Answered], [List::Late; 3]] {
+        let bench = Bench::new();
+        let (asked, late) = (AtomicU64::new(0), std::sync::Mutex::new(Vec::new()));
+        bench.fakes.add("s", move |message| match message["method"].as_str().unwrap_or_default() {
+            "tools/list" => {
+                let time = asked.fetch_add(1, Ordering::Relaxed) as usize;
+                let answer = |name| result(message, json!({"tools": [tool(name)]}));
+                Some(match time.checked_sub(1).map(|time| lists[time]) {
+                    None => answer("before"),
+                    Some(List::Answered) => answer("after"),
+                    Some(List::Refused) => error(message, -32603, "busy"),
+                    Some(List::Late) => {
+                        *late.lock().unwrap() = answer("after");
+                        Vec::new()
+                    }
+                })
+            }
+            "tools/call" => {
+                let changed =
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                let answer = result(message, text("ok"));
+                Some(
+                    [late.lock().unwrap().split_off(0), vec![changed.to_string()], answer].concat(),
+                )
+            }
+            _ => earlier_era(message),
+        });
+        let held = bench.pool.hold("t", Path::new("/"), vec![definition("s")]);
+        let server = held.servers().remove(0);
+        let names = |catalog: &mcp::Catalog| -> Vec<String> {
+            catalog.tools.iter().map(|tool| tool.name.clone()).collect()
+        };
+        assert_eq!(names(&server.ready().await.unwrap()), ["before"]);
+        let call = || mcp::Call { tool: "before".to_owned(), ..mcp::Call::default() };
+        server.call(call()).await.unwrap();
+        // tidy: sleep the clock is paused: it passes at once
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        if lists[0] == List::Late {
+            assert_eq!(names(&server.ready().await.unwrap()), ["before"]);
+            assert_eq!(bench.fakes.got("tools/list").len(), 2);
+            server.call(call()).await.unwrap();
+            // tidy: sleep the clock is paused: it passes at once
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(names(&server.ready().await.unwrap()), ["after"]);
+    }
+}

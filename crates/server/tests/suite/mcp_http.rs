@@ -317,3 +317,43 @@ async fn an_answer_of_another_issuer_is_no_login() {
     assert_eq!(ended["success"], false, "{ended}");
     assert!(http.seen("POST /token").is_empty());
 }
+
+// The token has a life that is written as text, and one that is over; the authorization server refuses to
+// refresh it.
+#[tokio::test]
+async fn a_refresh_token_that_is_refused_ends_the_login() {
+    let http = HttpServer::start(|request, origin| {
+        if request.line != "POST /token" {
+            return with_login(request, origin);
+        }
+        if request.body.contains("refresh_token=") {
+            let headers = vec![("content-type", "application/json".to_owned())];
+            return (400, headers, json!({ "error": "invalid_grant" }).to_string());
+        }
+        json_answer(&json!({
+            "access_token": "stale", "refresh_token": "again", "token_type": "Bearer",
+            "expires_in": "0",
+        }))
+    });
+    let http = http.await;
+    let env = environment(&format!(
+        "[mcp_servers.web]\nurl = \"{}/mcp\"\noauth = {{ client_id = \"me\" }}\n",
+        http.origin
+    ))
+    .await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let begun = peer.call("mcpServer/oauth/login", json!({ "name": "web" })).await;
+    return_to(begun["authorizationUrl"].as_str().unwrap(), &http.origin).await;
+    let ended = peer.expect("mcpServer/oauthLogin/completed").await;
+    assert_eq!(ended, json!({ "name": "web", "success": true, "error": null }));
+    let thread = peer.start_thread(json!({})).await;
+    let call = json!({ "threadId": thread, "server": "web", "tool": "echo" });
+    for _ in 0..3 {
+        peer.refused("mcpServer/tool/call", call.clone()).await;
+        assert_eq!(status(&mut peer).await["authStatus"], "notLoggedIn");
+    }
+    let tokens = http.seen("POST /token");
+    let refreshes = tokens.iter().filter(|request| request.body.contains("refresh_token="));
+    assert_eq!(refreshes.count(), 1);
+}
