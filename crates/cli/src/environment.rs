@@ -133,6 +133,7 @@ impl Environment {
             search_path: std::env::split_paths(&path).collect(),
             layer: Layer::Auto,
             descriptors,
+            kept: vec![self.home.clone()],
         })
     }
 }

@@ -31,6 +31,11 @@ fn servers_are_added_listed_tested_and_removed() {
     run(&["add", "two", "--url", "http://127.0.0.1:9/mcp"], 0);
     let (listed, _) = run(&["list"], 0);
     assert_eq!(listed, "one  sh\ntwo  http://127.0.0.1:9/mcp\n");
+    let (_, refused) = run(&["add", "two", "--url", "http://127.0.0.1:8/mcp"], 1);
+    assert!(refused.contains("already has an MCP server `two`"), "{refused}");
+    assert_eq!(run(&["list"], 0).0, listed);
+    run(&["add", "two", "--replace", "--url", "http://127.0.0.1:7/mcp"], 0);
+    assert!(run(&["list"], 0).0.ends_with("two  http://127.0.0.1:7/mcp\n"));
     let (shown, _) = run(&["get", "one"], 0);
     assert!(shown.contains("\"KEY\": \"***\""), "{shown}");
     assert!(run(&["get", "one", "--secrets"], 0).0.contains("\"KEY\": \"secret\""));

@@ -280,23 +280,42 @@ fn ids_of_requests_are_checked() {
 }
 
 #[test]
-fn at_most_256_connections_are_served_at_once() {
+fn what_is_no_message_is_refused_with_an_error_of_json_rpc() {
+    let env = TestEnvironment::new();
+    let http = Http::start(&env, &json!([]), &[]);
+    for (body, code, id) in [
+        ("", -32700, Value::Null),
+        ("{", -32700, Value::Null),
+        ("\"", -32700, Value::Null),
+        ("\u{1}", -32700, Value::Null),
+        ("[]", -32600, Value::Null),
+        ("null", -32600, Value::Null),
+        ("{}", -32600, Value::Null),
+        (r#"{"id":7}"#, -32600, json!(7)),
+        (r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#, -32600, json!("a")),
+        (r#"{"jsonrpc":"2.0","id":7,"method":3}"#, -32600, json!(7)),
+    ] {
+        let refused = http.request("POST", "/mcp", "", body);
+        let message = refused.message();
+        assert_eq!((refused.status, &message["error"]["code"]), (400, &json!(code)), "{body}");
+        assert_eq!(message["id"], id, "{body}: {message}");
+    }
+    http.end();
+}
+
+#[test]
+fn idle_connections_keep_no_client_out() {
     let env = TestEnvironment::new();
     let http = Http::start(&env, &json!([{ "steps": [{ "message": "Hello." }] }]), &[]);
-    let idle: Vec<TcpStream> =
-        (0..256).map(|_| TcpStream::connect(&http.address).unwrap()).collect();
-    let mut waiting = http.send("POST", "/mcp", "", &hello().to_string());
-    waiting.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
-    let mut piece = [0; 64];
-    let unserved = waiting.read(&mut piece).unwrap_err();
-    assert!(matches!(
-        unserved.kind(),
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-    ));
-    // It is served when one of the others ends.
-    drop(idle);
-    waiting.set_read_timeout(Some(PATIENCE)).unwrap();
-    assert!(waiting.read(&mut piece).unwrap() > 0);
-    assert!(String::from_utf8_lossy(&piece).starts_with("HTTP/1.1 200"));
+    // Each of them could be served, and the last ones have begun a request.
+    let mut idle: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(&http.address).unwrap()).collect();
+    for stream in &mut idle[290..] {
+        stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: ").unwrap();
+    }
+    assert_eq!(http.post("", &hello()).status, 200);
+    // The oldest had to give way.
+    idle[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(idle[0].read(&mut [0; 64]).unwrap_or(0), 0);
     http.end();
 }

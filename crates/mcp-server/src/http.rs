@@ -1,6 +1,7 @@
 //! Streamable HTTP at `/mcp`: who may connect, the bounds, and the lives of sessions. The protocol
 //! itself is `rmcp`'s.
 
+mod connections;
 mod sessions;
 
 use std::convert::Infallible;
@@ -20,14 +21,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use transport::Admission;
@@ -35,8 +35,9 @@ use transport::Admission;
 use crate::agent::Agent;
 use crate::handler::Handler;
 use crate::ids;
+use connections::{Connection, Connections};
 pub(crate) use sessions::Session;
-use sessions::{Open, Sessions};
+use sessions::Sessions;
 
 /// The only path.
 const PATH: &str = "/mcp";
@@ -48,7 +49,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// Connections at once: further ones wait until one ends.
+/// Connections at once. A further one takes the place of one without a request, and waits where there is
+/// none.
 const MAX_CONNECTIONS: usize = 256;
 /// Pause after an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -78,7 +80,7 @@ pub async fn serve_http(
         config,
     );
     let front = Arc::new(Front { admission, mcp, sessions: sessions.clone() });
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Connections::new(MAX_CONNECTIONS);
     let mut serving = JoinSet::new();
     for listener in listeners {
         serving.spawn(accept(listener, front.clone(), connections.clone()));
@@ -91,9 +93,8 @@ pub async fn serve_http(
 }
 
 /// Accepts connections for as long as it is polled.
-async fn accept(listener: TcpListener, front: Arc<Front>, connections: Arc<Semaphore>) {
+async fn accept(listener: TcpListener, front: Arc<Front>, connections: Arc<Connections>) {
     loop {
-        let Ok(permit) = connections.clone().acquire_owned().await else { return };
         let accepted = listener.accept().await.and_then(|(stream, _)| {
             // Every write is a whole event, so waiting to join small packets only delays it.
             let _ = stream.set_nodelay(true);
@@ -104,23 +105,28 @@ async fn accept(listener: TcpListener, front: Arc<Front>, connections: Arc<Semap
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let front = front.clone();
-        tokio::spawn(async move {
-            serve_connection(stream, local, front).await;
-            drop(permit);
-        });
+        let Some(connection) = connections.admit().await else { return };
+        tokio::spawn(serve_connection(stream, local, front.clone(), connection));
     }
 }
 
-async fn serve_connection(stream: TcpStream, local: IpAddr, front: Arc<Front>) {
+async fn serve_connection(
+    stream: TcpStream,
+    local: IpAddr,
+    front: Arc<Front>,
+    connection: Arc<Connection>,
+) {
     let respond = |request| {
-        let front = front.clone();
-        async move { Ok::<_, Infallible>(front.respond(request, local).await) }
+        let (front, connection) = (front.clone(), connection.clone());
+        async move { Ok::<_, Infallible>(front.respond(request, local, &connection).await) }
     };
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD);
     // A client may break off at any time; that is no error of the server.
-    let _ = http.serve_connection(TokioIo::new(stream), service_fn(respond)).await;
+    tokio::select! {
+        _ = http.serve_connection(TokioIo::new(stream), service_fn(respond)) => {}
+        () = connection.closed() => {}
+    }
 }
 
 /// What stands before the protocol.
@@ -131,9 +137,17 @@ struct Front {
 }
 
 impl Front {
-    async fn respond(&self, request: Request<Incoming>, local: IpAddr) -> Answer {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        local: IpAddr,
+        connection: &Arc<Connection>,
+    ) -> Answer {
         match self.checked(request, local).await {
-            Ok(request) => self.pass(request).await,
+            Ok(request) => {
+                let busy = connection.busy();
+                self.pass(request).await.map(|body| GuardedBody { body, _guard: busy }.boxed())
+            }
             Err(refused) => (*refused).map(BodyExt::boxed),
         }
     }
@@ -172,9 +186,12 @@ impl Front {
         let ends = request.method() == Method::DELETE;
         let session = self.sessions.of(request.headers()).await;
         let mut open = session.as_ref().map(Session::open);
+        if let Some((id, error)) = problem(&request) {
+            return invalid(error, id).map(BodyExt::boxed);
+        }
         let running = match begun(request.body(), session.as_ref()) {
             Ok(running) => running,
-            Err(error) => return invalid(error).map(BodyExt::boxed),
+            Err(error) => return invalid(error, None).map(BodyExt::boxed),
         };
         request.extensions_mut().extend(running);
         if let Some(session) = &session {
@@ -186,8 +203,31 @@ impl Front {
             Some(_) => {}
             None => open = self.sessions.of(response.headers()).await.as_ref().map(Session::open),
         }
-        response.map(|body| OpenBody { body, _open: open }.boxed())
+        response.map(|body| GuardedBody { body, _guard: open }.boxed())
     }
+}
+
+/// What is wrong with a message, if it is JSON by its header and no message of the protocol; with its id.
+fn problem(request: &Request<Bytes>) -> Option<(Option<RequestId>, ErrorData)> {
+    let media_type = request.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let is_json = media_type.to_ascii_lowercase().starts_with("application/json");
+    if request.method() != Method::POST || !is_json {
+        return None;
+    }
+    let value: Value = match serde_json::from_slice(request.body()) {
+        Ok(value) => value,
+        Err(error) => {
+            let message = format!("Parse error: the body is no JSON ({error})");
+            return Some((None, ErrorData::new(ErrorCode::PARSE_ERROR, message, None)));
+        }
+    };
+    if let Some(error) = ids::problem(&value) {
+        return Some((None, error));
+    }
+    let id = value.get("id").cloned().and_then(|id| serde_json::from_value(id).ok());
+    let error = serde_json::from_value::<ClientJsonRpcMessage>(value).err()?;
+    let message = format!("Invalid request: the body is no message of MCP ({error})");
+    Some((id, ErrorData::invalid_request(message, None)))
 }
 
 /// Notes the request of a session that the body holds, if it does.
@@ -232,8 +272,8 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error
 }
 
 /// The answer to a message that is no valid request.
-fn invalid(error: ErrorData) -> Response<Full<Bytes>> {
-    let message = ServerJsonRpcMessage::error(error, None);
+fn invalid(error: ErrorData, id: Option<RequestId>) -> Response<Full<Bytes>> {
+    let message = ServerJsonRpcMessage::error(error, id);
     let body = serde_json::to_vec(&message).unwrap_or_default();
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -249,13 +289,14 @@ fn begins_session<B>(request: &Request<B>) -> bool {
         && method.is_none_or(|method| method == "initialize")
 }
 
-/// A response of a session, which is in use until its last byte, or until the client breaks off.
-struct OpenBody {
+/// A body that holds something until its last byte, or until the client breaks off: the use of a session,
+/// the request of a connection.
+struct GuardedBody<G> {
     body: BoxBody<Bytes, Infallible>,
-    _open: Option<Open>,
+    _guard: G,
 }
 
-impl Body for OpenBody {
+impl<G: Unpin> Body for GuardedBody<G> {
     type Data = Bytes;
     type Error = Infallible;
 

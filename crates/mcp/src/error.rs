@@ -49,6 +49,10 @@ impl Error {
         if error.is_authorization_required() || error.auth_challenge().is_some() {
             return Self::login();
         }
+        // Why the probe was refused says little: servers without that method refuse it.
+        if let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = error {
+            return Self::initialize(fallback);
+        }
         let kind = match error {
             ClientInitializeError::JsonRpcError(_) => ErrorKind::Refused,
             ClientInitializeError::NoCompatibleProtocolVersion { .. } => ErrorKind::Protocol,

@@ -31,6 +31,7 @@ async fn main() {
             search_path: vec!["/usr/local/bin".into(), "/usr/bin".into(), "/bin".into()],
             layer,
             descriptors: None,
+            kept: Vec::new(),
         });
         let first = run(&sandbox, &policy).await;
         let mut times = Vec::with_capacity(RUNS);

@@ -27,7 +27,7 @@ pub(crate) struct Protection {
     pub(crate) missing: Vec<PathBuf>,
     /// Symbolic links to protected paths. A link itself cannot be made read-only.
     pub(crate) links: Vec<PathBuf>,
-    /// The folders of these links, possibly roots. Existing entries can be written, but entries can
+    /// The folders of these links, possibly roots, and kept folders around a root. Existing entries can be written, but entries can
     /// be neither added nor removed.
     pub(crate) frozen: Vec<PathBuf>,
     /// Parent folders of protected paths and of nested roots, and folders on the way to them;
@@ -52,7 +52,8 @@ impl Protection {
             ..Protection::default()
         };
         let frozen = protection.links.iter().filter_map(|link| link.parent());
-        protection.frozen = frozen.map(Path::to_owned).collect();
+        protection.frozen =
+            frozen.map(Path::to_owned).chain(found.frozen.iter().cloned()).collect();
         protection.frozen.sort();
         protection.frozen.dedup();
         let passed = found.passed.iter().filter(|path| exposed(path) && !covered(path));
@@ -179,7 +180,7 @@ mod tests {
     }
 
     fn found(roots: &[PathBuf]) -> ProtectedPaths {
-        ProtectedPaths::find(roots, &[], |_| true).unwrap()
+        ProtectedPaths::find(roots, &[], &[], |_| true).unwrap()
     }
 
     fn protection(roots: &[&Path]) -> Protection {

@@ -28,6 +28,9 @@ pub struct Config {
     pub layer: Layer,
     /// Soft limit of open files that commands start with; `None` is this process's own.
     pub descriptors: Option<u64>,
+    /// Folders that no confined command may change, also where they lie in a writable root, are one, or
+    /// do not exist yet: the agent's home, whose files start programs outside of the sandbox.
+    pub kept: Vec<PathBuf>,
 }
 
 /// Which layer confines commands.

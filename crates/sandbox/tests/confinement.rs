@@ -374,6 +374,7 @@ async fn without_any_layer_nothing_runs() {
         search_path: vec!["relative".into(), "/nonexistent".into()],
         layer: Layer::Bubblewrap,
         descriptors: None,
+        kept: Vec::new(),
     };
     let refused = sandbox::Sandbox::new(config).spawn(shell("true", read_only())).await;
     let error = refused.expect_err("refused");
@@ -393,6 +394,7 @@ async fn a_program_in_the_working_folder_is_not_taken_for_bubblewrap() {
             search_path: vec![search_path.into()],
             layer: Layer::Bubblewrap,
             descriptors: None,
+            kept: Vec::new(),
         };
         let refused = sandbox::Sandbox::new(config).spawn(shell("true", read_only())).await;
         let kind = refused.err().map(|error| error.kind());

@@ -187,6 +187,7 @@ impl TestEnvironment {
             },
             layer: if self.has_sandbox { Layer::Auto } else { Layer::Bubblewrap },
             descriptors: None,
+            kept: vec![self.home.clone()],
         });
         let server = Server::start(options, sandbox).expect("the home can be used");
         let shown = |path: &Path| path.display().to_string();

@@ -68,6 +68,9 @@ struct AddArguments {
     /// Environment variable with its bearer token
     #[arg(long, requires = "url")]
     bearer_token_env_var: Option<String>,
+    /// Replace the entry of this name in your own file, if there is one
+    #[arg(long)]
+    replace: bool,
     /// Environment variable of the program, as KEY=VALUE
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -103,6 +106,15 @@ pub(crate) async fn run(
     match arguments.command {
         Command::Add(added) => {
             let key = key(&added.name);
+            if !added.replace {
+                let (resolved, _) = match server::configuration_here(&options) {
+                    Ok(loaded) => loaded,
+                    Err(error) => return Ok(unusable(&error)),
+                };
+                if entries(&resolved).contains_key(&added.name) {
+                    return Ok(known(&added.name));
+                }
+            }
             return write(&file, &key, entry(added), &options);
         }
         Command::Remove { name } => {
@@ -117,10 +129,7 @@ pub(crate) async fn run(
     }
     let resolved = match server::configuration_here(&options) {
         Ok((resolved, _)) => resolved,
-        Err(error) => {
-            eprint(format_args!("agentd: {}", error.diagnostic()));
-            return Ok(ExitCode::from(2));
-        }
+        Err(error) => return Ok(unusable(&error)),
     };
     let entries = entries(&resolved);
     match arguments.command {
@@ -203,6 +212,20 @@ fn get(entries: &BTreeMap<String, Value>, name: &str, secrets: bool) -> anyhow::
     let Some(entry) = entries.get(name) else { return Ok(unknown(name)) };
     print(format_args!("{:#}", masked_value("mcp_servers", entry.clone(), secrets)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn unusable(error: &config::Error) -> ExitCode {
+    eprint(format_args!("agentd: {}", error.diagnostic()));
+    ExitCode::from(2)
+}
+
+fn known(name: &str) -> ExitCode {
+    let name = visible::text(name);
+    eprint(format_args!(
+        "agentd: the configuration already has an MCP server `{name}` (see `agentd mcp get {name}`); \
+         nothing was changed; `--replace` replaces it in your own file"
+    ));
+    ExitCode::FAILURE
 }
 
 fn unknown(name: &str) -> ExitCode {

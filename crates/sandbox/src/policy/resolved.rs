@@ -20,6 +20,8 @@ pub struct Resolved {
     pub rules: Option<Vec<(PathBuf, Access)>>,
     /// See [`crate::Spawn::guarded`].
     pub(crate) guarded: Vec<PathBuf>,
+    /// See [`crate::Config::kept`].
+    pub(crate) kept: Vec<PathBuf>,
     /// See [`crate::Spawn::granted`].
     pub(crate) granted: Vec<PathBuf>,
     /// Where the roots and the rules lead, once [`Resolved::settle`] has looked.
@@ -50,6 +52,13 @@ impl Resolved {
     #[must_use]
     pub fn guarding(self, folders: &[PathBuf]) -> Self {
         Self { guarded: folders.to_vec(), ..self }
+    }
+
+    /// Also protects everything in `folders`, where these lie in a writable root, are one, or lead into
+    /// one. The folders need not exist. A writable root inside of one stays writable.
+    #[must_use]
+    pub fn keeping(self, folders: &[PathBuf]) -> Self {
+        Self { kept: folders.to_vec(), ..self }
     }
 
     /// Marks paths of the policy as granted: real paths, each of which permits nothing while it leads
@@ -190,7 +199,8 @@ impl Resolved {
         let guarded: Vec<PathBuf> = guarded
             .filter(|folder| folders.iter().any(|root| folder != root && folder.starts_with(root)))
             .collect();
-        ProtectedPaths::find(folders, &guarded, |root| named.iter().any(|it| it == root))
+        let is_named = |root: &Path| named.iter().any(|it| it == root);
+        ProtectedPaths::find(folders, &guarded, &self.kept, is_named)
             .map_err(|source| Error::io("looking for protected paths", source))
     }
 

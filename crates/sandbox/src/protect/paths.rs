@@ -32,11 +32,15 @@ pub(crate) struct ProtectedPaths {
     pub(super) links: Vec<PathBuf>,
     /// Folders on the way to protected paths, which must not be renamed.
     pub(super) passed: Vec<PathBuf>,
+    /// Kept folders with a writable root in them: nothing may be added or removed.
+    pub(super) frozen: Vec<PathBuf>,
+    /// The entries of these that lead to a writable root.
+    ways: Vec<PathBuf>,
 }
 
 impl ProtectedPaths {
-    /// Searches `roots` (sorted real paths), and the folders `guarded` in them, which need not
-    /// exist. `search_variants` selects the roots that are read to find other letter cases of the
+    /// Searches `roots` (sorted real paths), the folders `guarded` in them, which need not exist, and
+    /// the folders `kept`, of which everything is protected. `search_variants` selects the roots that are read to find other letter cases of the
     /// protected names.
     ///
     /// # Errors
@@ -44,6 +48,7 @@ impl ProtectedPaths {
     pub(crate) fn find(
         roots: &[PathBuf],
         guarded: &[PathBuf],
+        kept: &[PathBuf],
         search_variants: impl Fn(&Path) -> bool,
     ) -> io::Result<Self> {
         let mut search = Search::default();
@@ -61,12 +66,34 @@ impl ProtectedPaths {
             }
         }
         search.found.add_inside(roots, Search::above(roots)?);
+        for folder in kept {
+            search.found.add_kept(roots, folder)?;
+        }
         let mut found = search.found;
         for list in [&mut found.existing, &mut found.missing, &mut found.links, &mut found.passed] {
             list.sort();
             list.dedup();
         }
         Ok(found)
+    }
+
+    /// Adds a kept folder, also when it is a writable root itself. Roots inside of it stay writable:
+    /// they were chosen.
+    fn add_kept(&mut self, roots: &[PathBuf], folder: &Path) -> io::Result<()> {
+        let mut search = Search::default();
+        search.keep(folder, roots)?;
+        let Resolution { end, .. } = resolve(folder);
+        if let End::Exists(real, _) = end
+            && roots.contains(&real)
+            && search.found.existing.contains(&real)
+        {
+            self.existing.push(real);
+        }
+        let is_inside = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
+        self.frozen.extend(search.found.frozen.iter().filter(is_inside).cloned());
+        self.ways.append(&mut search.found.ways);
+        self.add_inside(roots, search.found);
+        Ok(())
     }
 
     /// Adds the paths of `other` inside of `roots`. A root inside of a protected path is explicitly
@@ -94,7 +121,16 @@ impl ProtectedPaths {
         }
         let above = |path: &&PathBuf| real.starts_with(path);
         let link = || self.links.iter().find(|link| *link == real);
-        self.existing.iter().chain(&self.missing).find(above).or_else(link).cloned()
+        let found = self.existing.iter().chain(&self.missing).find(above).or_else(link);
+        found.cloned().or_else(|| self.frozen_entry(real))
+    }
+
+    /// The entry of a frozen folder that a change of `real` would change or add.
+    fn frozen_entry(&self, real: &Path) -> Option<PathBuf> {
+        let entry = |folder: &PathBuf| {
+            Some(folder.join(real.strip_prefix(folder).ok()?.components().next()?))
+        };
+        self.frozen.iter().filter_map(entry).find(|entry| !self.ways.contains(entry))
     }
 }
 
@@ -143,6 +179,37 @@ impl Search {
             }
         }
         Ok(search.found)
+    }
+
+    /// Protects a folder whole, but for the roots in it and the folders on the way to them.
+    fn keep(&mut self, path: &Path, roots: &[PathBuf]) -> io::Result<()> {
+        let Resolution { links, folders, end } = resolve(path);
+        let real = match end {
+            End::Exists(real, meta) if meta.is_dir() => real,
+            _ => return self.follow(path, Kind::Plain),
+        };
+        if !roots.iter().any(|root| *root != real && root.starts_with(&real)) {
+            return self.follow(path, Kind::Plain);
+        }
+        self.found.links.extend(links);
+        self.found.passed.extend(folders);
+        let mut pending = vec![real];
+        while let Some(folder) = pending.pop() {
+            for entry in fs::read_dir(&folder).map_err(|e| with_path(&e, &folder))? {
+                let entry = entry.map_err(|e| with_path(&e, &folder))?.path();
+                if !roots.iter().any(|root| root.starts_with(&entry)) {
+                    self.follow(&entry, Kind::Plain)?;
+                    continue;
+                }
+                if !roots.contains(&entry) {
+                    pending.push(entry.clone());
+                }
+                self.found.ways.push(entry);
+            }
+            self.found.passed.push(folder.clone());
+            self.found.frozen.push(folder);
+        }
+        Ok(())
     }
 
     /// Protects `path` and everything that it leads to.
@@ -290,7 +357,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn find(root: &Path) -> ProtectedPaths {
-        ProtectedPaths::find(&[root.to_owned()], &[], |_| true).unwrap()
+        ProtectedPaths::find(&[root.to_owned()], &[], &[], |_| true).unwrap()
     }
 
     #[test]

@@ -68,8 +68,9 @@ impl Sandbox {
             _ => Some(Arc::clone(self.detected().await)),
         };
         let (layer, place) = (self.config.layer, spawn.cwd.clone());
+        let kept = self.config.kept.clone();
         let prepared = self.files.run(&place, move || {
-            let prepared = prepare(layer, found.as_deref(), &spawn)?;
+            let prepared = prepare(layer, found.as_deref(), &kept, &spawn)?;
             Ok((prepared, spawn))
         });
         let (prepared, spawn) = prepared.await.map_err(unanswered)??;
@@ -219,13 +220,19 @@ struct Prepared {
 
 /// Looks at the files that a command and its policy name, which waits for their file systems.
 /// `found` is present for a policy that confines.
-fn prepare(layer: Layer, found: Option<&Detected>, spawn: &Spawn) -> Result<Prepared, Error> {
+fn prepare(
+    layer: Layer,
+    found: Option<&Detected>,
+    kept: &[PathBuf],
+    spawn: &Spawn,
+) -> Result<Prepared, Error> {
     let program = spawn.argv.first().ok_or_else(empty_command)?;
     check_cwd(&spawn.cwd, spawn.cwd_is_real)?;
     let program = find_program(program, &spawn.cwd, &spawn.env)?;
     let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
     let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value)));
-    let resolved = resolved.guarding(&spawn.guarded).granting(&spawn.granted).settle();
+    let resolved =
+        resolved.guarding(&spawn.guarded).keeping(kept).granting(&spawn.granted).settle();
     let (confinement, placeholders) = confine(layer, found, &resolved, spawn)?;
     Ok(Prepared { program, confinement, placeholders, lapsed: resolved.lapsed() })
 }

@@ -16,6 +16,7 @@ pub fn sandbox(layer: Layer) -> Sandbox {
         search_path: std::env::split_paths(PATH).collect(),
         layer,
         descriptors: None,
+        kept: Vec::new(),
     })
 }
 

@@ -144,6 +144,25 @@ async fn the_git_folder_is_not_patched() {
 }
 
 #[tokio::test]
+async fn neither_a_patch_nor_a_command_changes_the_home() {
+    let patch = "*** Add File: ../home/hooks.json\n+{}";
+    let command = "echo x > ../home/hooks.json; echo x >> ../home/config.toml; echo x > ../free";
+    let responses = json!([patches(patch), runs(command), says("Done.")]);
+    let env = TestEnvironment::with_responses(responses).await;
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let text = format!(
+        "{text}\n[sandbox_workspace_write]\nwritable_roots = [{:?}]\n",
+        env.root().display().to_string()
+    );
+    env.write_config(&text);
+    let mut peer = apply(&env, "never").await;
+    assert_eq!(peer.item("fileChange").await["status"], "declined");
+    assert!(env.root().join("free").exists());
+    assert!(!env.home().join("hooks.json").exists());
+    assert_eq!(std::fs::read_to_string(env.home().join("config.toml")).unwrap(), text);
+}
+
+#[tokio::test]
 async fn targets_of_protected_names_are_not_patched() {
     for (setup, name) in [
         ("mkdir decoy; ln -s decoy .agent", "decoy/config.toml"),

@@ -59,9 +59,11 @@ pub(super) async fn read_plan(
     let (cwd, tmpdir) = (caller.settings.cwd.clone(), loader.options.tmpdir());
     let confinement = caller.settings.sandbox().confinement(&cwd);
     let (config, job) = (caller.config.clone(), job.clone());
+    let home = [loader.options.home.clone()];
     let path = cwd.join(&job.csv_path);
     let read = loader.files.run(&path, move || {
-        let policy = confinement.resolve(tmpdir.as_deref()).guarding(&config.trusted_folders);
+        let policy = confinement.resolve(tmpdir.as_deref());
+        let policy = policy.guarding(&config.trusted_folders).keeping(&home);
         JobPlan::read(&job, &call, &cwd, policy)
     });
     read.await.map_err(|error| ToolError::new(format!("{NAME}: {error}")))?
