@@ -54,3 +54,58 @@ fn hooks_are_listed_trusted_and_switched() {
     assert_eq!(listed[1]["trustStatus"], "modified", "{listed}");
     assert!(run(&["trust", "--yes", "nothing"], 2).1.contains("there is no hook `nothing`"));
 }
+
+#[test]
+fn hooks_of_a_folder_with_quotes_are_trusted() {
+    let env = TestEnvironment::new();
+    let folder = env.work().join(r#"it's "a\b" ü"#);
+    std::fs::create_dir_all(folder.join(".agent")).unwrap();
+    let hooks =
+        json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "x" }] }] } });
+    std::fs::write(folder.join(".agent/hooks.json"), hooks.to_string()).unwrap();
+    let config = format!(
+        "[features]\ncodex_hooks = true\n[projects.{}]\ntrust_level = \"trusted\"\n",
+        json!(folder)
+    );
+    std::fs::write(env.home().join("config.toml"), config).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = env.agentd(arguments).current_dir(&folder).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let list = || -> Value { serde_json::from_str(&run(&["hooks", "list", "--json"])).unwrap() };
+    let hook = list()[0].clone();
+    assert_eq!(hook["trustStatus"], "untrusted");
+    run(&["hooks", "trust", "--yes", hook["key"].as_str().unwrap()]);
+    assert_eq!(list()[0]["trustStatus"], "trusted");
+}
+
+#[test]
+fn a_prompt_that_a_hook_refuses_is_a_failure() {
+    let env = TestEnvironment::new();
+    let hooks = json!({ "hooks": { "UserPromptSubmit": [{ "hooks": [
+        { "type": "command", "command": "echo not today >&2; exit 2" }
+    ] }] } });
+    std::fs::write(env.home().join("hooks.json"), hooks.to_string()).unwrap();
+    std::fs::write(env.home().join("config.toml"), "[features]\ncodex_hooks = true\n").unwrap();
+    for form in [None, Some("--json"), Some("--experimental-json")] {
+        let mut arguments = vec!["exec", "-c", "model_provider=offline", "-c", "model=echo"];
+        arguments.extend(form);
+        arguments.push("hello");
+        let output = env.run(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{form:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("because of a hook: not today"), "{}", stderr(&output));
+        let events = stdout(&output);
+        match form {
+            None => assert_eq!(events, ""),
+            Some("--json") => {
+                assert!(events.contains("\"hook/completed\"") && events.contains("not today"));
+            }
+            Some(_) => {
+                let message = "hook of userPromptSubmit in ";
+                assert!(events.contains(message) && events.contains("not today"), "{events}");
+                assert!(!events.contains("turn.completed"), "{events}");
+            }
+        }
+    }
+}

@@ -17,7 +17,8 @@ pub(crate) enum KeyPathError {
     AfterQuote(String),
 }
 
-/// Splits `text` at its dots; a part in double or single quotes is taken literally.
+/// Splits `text` at its dots. A part in single quotes is taken literally; in one in double quotes, `\"` and
+/// `\\` stand for the second character.
 ///
 /// # Errors
 /// The text is not a dotted key.
@@ -40,9 +41,13 @@ pub(crate) fn parse(text: &str) -> Result<Vec<String>, KeyPathError> {
 
 /// Splits `key=value` at the first `=` outside of quotes.
 pub(crate) fn split_assignment(text: &str) -> Option<(&str, &str)> {
-    let mut quote = None;
+    let (mut quote, mut is_escaped) = (None, false);
     for (at, c) in text.char_indices() {
+        if std::mem::take(&mut is_escaped) {
+            continue;
+        }
         match (quote, c) {
+            (Some('"'), '\\') => is_escaped = true,
             (None, '=') => return Some((&text[..at], &text[at + 1..])),
             (None, '"' | '\'') => quote = Some(c),
             (Some(open), _) if open == c => quote = None,
@@ -62,20 +67,26 @@ pub fn join<S: AsRef<str>>(parts: &[S]) -> String {
         }
         let bare =
             !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-        match (bare, part.contains('"')) {
-            (true, _) => joined.push_str(part),
-            (false, true) => joined.extend(["'", part, "'"]),
-            (false, false) => joined.extend(["\"", part, "\""]),
+        let needs_escape = part.contains(['"', '\\']);
+        if bare {
+            joined.push_str(part);
+        } else if needs_escape && !part.contains('\'') {
+            joined.extend(["'", part, "'"]);
+        } else {
+            let escaped = part.replace('\\', r"\\").replace('"', r#"\""#);
+            joined.extend(["\"", &escaped, "\""]);
         }
     }
     joined
 }
 
 fn next_part(rest: &str) -> Result<(String, &str), KeyPathError> {
-    if let Some(quote @ ('"' | '\'')) = rest.chars().next() {
-        let inner = &rest[1..];
-        let end = inner.find(quote).ok_or(KeyPathError::UnclosedQuote(quote))?;
-        return Ok((inner[..end].to_owned(), &inner[end + 1..]));
+    if let Some(inner) = rest.strip_prefix('\'') {
+        let (part, after) = inner.split_once('\'').ok_or(KeyPathError::UnclosedQuote('\''))?;
+        return Ok((part.to_owned(), after));
+    }
+    if let Some(inner) = rest.strip_prefix('"') {
+        return escaped_part(inner).ok_or(KeyPathError::UnclosedQuote('"'));
     }
     let end = rest.find('.').unwrap_or(rest.len());
     let part = rest[..end].trim();
@@ -83,6 +94,23 @@ fn next_part(rest: &str) -> Result<(String, &str), KeyPathError> {
         return Err(KeyPathError::EmptyPart);
     }
     Ok((part.to_owned(), &rest[end..]))
+}
+
+/// The part before the closing double quote, and what follows; `None` when nothing closes it.
+fn escaped_part(inner: &str) -> Option<(String, &str)> {
+    let mut part = String::new();
+    let mut chars = inner.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match (c, chars.peek()) {
+            ('"', _) => return Some((part, &inner[at + 1..])),
+            ('\\', Some((_, next @ ('"' | '\\')))) => {
+                part.push(*next);
+                chars.next();
+            }
+            (c, _) => part.push(c),
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -98,6 +126,8 @@ mod tests {
             ("p.\"x.y\".z", Ok(vec!["p", "x.y", "z"])),
             ("p.'x=\"y'", Ok(vec!["p", "x=\"y"])),
             ("p.\"\"", Ok(vec!["p", ""])),
+            (r#"p."x\"y\\z\w".q"#, Ok(vec!["p", r#"x"y\z\w"#, "q"])),
+            (r#""a\""#, Err(())),
             ("", Err(())),
             ("a..b", Err(())),
             ("a.", Err(())),
@@ -114,13 +144,14 @@ mod tests {
     fn splits_assignments_outside_quotes() {
         assert_eq!(split_assignment("a=b=c"), Some(("a", "b=c")));
         assert_eq!(split_assignment("\"a=b\".c=d"), Some(("\"a=b\".c", "d")));
+        assert_eq!(split_assignment(r#""a\"=b"=c"#), Some((r#""a\"=b""#, "c")));
         assert_eq!(split_assignment("a"), None);
         assert_eq!(split_assignment("\"a=b"), None);
     }
 
     proptest! {
         #[test]
-        fn joined_parts_parse_back(parts in prop::collection::vec("[^'\"]{0,8}|[^']{0,8}", 1..6)) {
+        fn joined_parts_parse_back(parts in prop::collection::vec(r#"['"\\.a]{0,8}|.{0,8}"#, 1..6)) {
             prop_assert_eq!(parse(&join(&parts)), Ok(parts));
         }
 

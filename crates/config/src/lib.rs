@@ -41,7 +41,7 @@ pub use layer_name::LayerName;
 pub use permissions::{PermissionBase, PermissionProfile, PermissionRule};
 pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
 pub use requirements::{
-    FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, RequiredRule, Requirements,
+    FETCHED_REQUIREMENTS_FILE, FileHooks, REQUIREMENTS_FILE, Replaced, RequiredRule, Requirements,
 };
 pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};

@@ -4,11 +4,15 @@
 //! Three files can hold requirements: the system's, the cache of those fetched for a managed
 //! account, and the user's own. Each can only narrow what the ones before it allow.
 
+mod hooks;
 mod servers;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ::hooks::Source;
+
+pub use self::hooks::FileHooks;
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::file_cache::FileCache;
 use crate::key_path::join;
@@ -42,6 +46,7 @@ pub struct Requirements {
     features: BTreeMap<String, (bool, Origin)>,
     servers: Vec<AllowedServers>,
     rules: Vec<RequiredRule>,
+    hooks: Vec<FileHooks>,
 }
 
 /// The values that a key may have.
@@ -89,9 +94,11 @@ impl Requirements {
     /// A file is invalid, or the files together allow no value of a key.
     pub fn load(files: &FileCache, system: &Path, home: &Path) -> Result<Self, Error> {
         let mut joined = Self::default();
-        for file in requirement_files(system, home) {
+        let sources = [Source::Managed, Source::Fetched, Source::Managed];
+        for (file, source) in requirement_files(system, home).into_iter().zip(sources) {
             if let Some(layer) = files.requirements(&file)? {
                 joined.narrow(&layer)?;
+                joined.hooks.extend(FileHooks::of(&layer, source)?);
             }
         }
         joined.check_reviewers()?;

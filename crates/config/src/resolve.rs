@@ -16,7 +16,7 @@ use crate::layer_name::LayerName;
 use crate::pending;
 use crate::permissions::{self, PermissionProfile};
 use crate::provider::{Provider, Providers, providers};
-use crate::requirements::{Replaced, Requirements};
+use crate::requirements::{FileHooks, Replaced, Requirements};
 use crate::stack::{Environment, Stack};
 use crate::suggest::closest;
 use crate::table::{
@@ -87,13 +87,21 @@ impl Config {
         self.keys.approvals_reviewer.unwrap_or(by_feature)
     }
 
-    /// Whether hooks are on.
+    /// Whether the hooks of the user, of projects and of plugins are on.
     pub fn has_hooks(&self) -> bool {
-        let is_name = |name: &str| matches!(name, "codex_hooks" | "hooks");
-        let pinned_off = |(name, on): (&str, bool)| is_name(name) && !on;
         let features = &self.keys.features;
-        let is_on = features.codex_hooks || features.hooks == Some(true);
-        is_on && !self.requirements.features().any(pinned_off)
+        (features.codex_hooks || features.hooks == Some(true)) && !self.pins_hooks_off()
+    }
+
+    /// The hooks that requirements bring. They do not depend on the feature, which a user can switch off,
+    /// unless a requirement does so.
+    pub fn required_hooks(&self) -> &[FileHooks] {
+        if self.pins_hooks_off() { &[] } else { self.requirements.hooks() }
+    }
+
+    fn pins_hooks_off(&self) -> bool {
+        let is_name = |name: &str| matches!(name, "codex_hooks" | "hooks");
+        self.requirements.features().any(|(name, on)| is_name(name) && !on)
     }
 
     /// The files that can have hooks: the user's, then those of trusted projects. Each with whether it

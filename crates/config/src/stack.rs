@@ -253,6 +253,10 @@ struct ProjectLayers {
     trusted_folders: Vec<PathBuf>,
 }
 
+/// What a project can have besides its configuration and rules, which counts only when it is trusted.
+const OTHER_PARTS: [&str; 4] =
+    [".agent/hooks.json", ".agent/skills", ".agents/skills", ".claude/skills"];
+
 fn project_layers(
     files: &FileCache,
     base: &Table,
@@ -288,7 +292,8 @@ fn project_layers(
             }
             continue;
         }
-        if !exists && !has_rules {
+        let has_more = OTHER_PARTS.iter().any(|part| folder.join(part).symlink_metadata().is_ok());
+        if !exists && !has_rules && !has_more {
             continue;
         }
         let reason = format!(
@@ -303,6 +308,9 @@ fn project_layers(
             message: reason.clone(),
             kind: WarningKind::Ignored,
         });
+        if !exists && !has_rules {
+            continue;
+        }
         let unread = Arc::new(Layer::parse(name, "")?);
         layers.push(StackLayer { layer: unread, disabled: Some(reason) });
     }

@@ -180,8 +180,12 @@ impl StartSource {
 /// Why a thread ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// No client uses it any longer, or it was archived or deleted.
+    /// No client uses it any longer.
     Closed,
+    /// A client archived it.
+    Archived,
+    /// A client deleted it.
+    Deleted,
     /// The server ends.
     Shutdown,
 }
@@ -190,6 +194,8 @@ impl EndReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
+            Self::Archived => "archived",
+            Self::Deleted => "deleted",
             Self::Shutdown => "shutdown",
         }
     }

@@ -51,9 +51,9 @@ impl fmt::Display for Warning {
 /// Reads the contents of a `hooks.json`.
 ///
 /// # Errors
-/// It is no JSON, or has no object `hooks`: a sentence with line and column.
+/// It is no JSON, has a member twice, or has no object `hooks`: a sentence with line and column.
 pub fn read_file(text: &[u8], origin: &Origin) -> Result<Definitions, FileError> {
-    let file: Value = serde_json::from_slice(text)
+    let file = crate::json::read(text)
         .map_err(|error| FileError(format!("it is not valid JSON: {error}")))?;
     let Value::Object(mut file) = file else {
         return Err(FileError("it must be an object with the member `hooks`".into()));

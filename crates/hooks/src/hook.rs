@@ -17,15 +17,22 @@ pub enum Source {
     Project,
     /// An installed plugin.
     Plugin,
-    /// The administrator.
+    /// The administrator of the machine.
     Managed,
+    /// The administrator of the account.
+    Fetched,
 }
 
 impl Source {
     /// Whether its hooks run outside of the sandbox: those of the user and the administrator do, who
     /// could start anything themselves.
     pub fn is_unconfined(self) -> bool {
-        matches!(self, Self::User | Self::Managed)
+        self == Self::User || self.is_managed()
+    }
+
+    /// Whether the user has no say in its hooks.
+    pub fn is_managed(self) -> bool {
+        matches!(self, Self::Managed | Self::Fetched)
     }
 }
 

@@ -10,6 +10,7 @@ mod event;
 mod file;
 mod hook;
 mod input;
+mod json;
 mod matcher;
 mod outcome;
 

@@ -49,6 +49,14 @@ pub struct HookPromptItem {
     pub fragments: Vec<HookPromptFragment>,
 }
 
+impl HookPromptItem {
+    /// What all the hooks say, a paragraph each.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.fragments.iter().map(|it| it.text.as_str()).collect();
+        texts.join("\n")
+    }
+}
+
 /// Text from one hook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

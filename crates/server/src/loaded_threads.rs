@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hooks::EndReason;
 use jsonrpc::{Notification, encode_notification};
 use protocol::{
     ThreadClosed, ThreadIdNotification, ThreadStatus, ThreadStatusChanged,
@@ -62,7 +63,7 @@ impl LoadedThreads {
         let last = match loaded.phase {
             Phase::Open => None,
             Phase::Draining => Some(Command::Drain),
-            Phase::Closed => Some(Command::Shutdown),
+            Phase::Closed => Some(Command::End(EndReason::Shutdown)),
         };
         if let Some(command) = last {
             // The first command of the thread, so there is room for it.
@@ -108,9 +109,9 @@ impl LoadedThreads {
 
     /// Ends a loaded thread: its turn is interrupted, its commands are killed. Returns whether it
     /// was loaded. Without the loading lock, another request may load it again at once.
-    pub(crate) async fn end(&self, id: &str) -> bool {
+    pub(crate) async fn end(&self, id: &str, reason: EndReason) -> bool {
         let Some(handle) = self.get(id) else { return false };
-        handle.send(Command::Shutdown).await;
+        handle.send(Command::End(reason)).await;
         handle.ended().await;
         self.remove_ended(id);
         true

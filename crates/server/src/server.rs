@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use files::Pool;
+use hooks::EndReason;
 use jsonrpc::{CloseReason, Spool};
 use sandbox::Sandbox;
 use tokio::sync::Semaphore;
@@ -166,7 +167,7 @@ impl Server {
             // A thread that is ending may have started an agent meanwhile.
             while !loaded.is_empty() {
                 let ends = loaded.into_iter().map(|handle| async move {
-                    handle.send(Command::Shutdown).await;
+                    handle.send(Command::End(EndReason::Shutdown)).await;
                     handle.ended().await;
                 });
                 let mut running: tokio::task::JoinSet<()> = ends.collect();

@@ -106,6 +106,20 @@ impl Skills {
         Ok(set)
     }
 
+    /// Does work that reads files near `cwd`. It gets the folder for temporary files of commands.
+    ///
+    /// # Errors
+    /// The file system does not answer.
+    async fn on_files<T: Send + 'static>(
+        &self,
+        cwd: &Path,
+        work: impl FnOnce(Option<&Path>) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let tmpdir = self.options.tmpdir();
+        let done = self.files.run(cwd, move || work(tmpdir.as_deref())).await;
+        done.map_err(|error| Error::failed(error.to_string()))
+    }
+
     /// Adds folders to those that are searched for work in `cwd`, in place of the ones added before.
     pub(crate) fn set_extra_roots(&self, cwd: &Path, roots: Vec<PathBuf>) {
         let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@ mod event_sender;
 mod extra;
 mod first;
 mod handle;
+mod hook_agent;
 mod hook_runs;
 mod inspect;
 mod journal;

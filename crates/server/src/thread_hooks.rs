@@ -8,5 +8,5 @@ mod runner;
 mod sources;
 
 pub(crate) use notifications::{HookReport, event_name, handler_type, hook_source};
-pub(crate) use runner::{EndedHook, HookPlace, HookRunner, ModelRequest, prompt_with};
+pub(crate) use runner::{EndedHook, HookPlace, HookRunner, ModelRequest, UsageLog, prompt_with};
 pub(crate) use sources::{LoadedHook, LoadedHooks, Trust, load};

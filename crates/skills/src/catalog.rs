@@ -10,8 +10,11 @@ use crate::skill::{SKILL_FILE, Skill};
 pub const MAX_BYTES: usize = 16 << 10;
 /// Most bytes of the entries of MCP servers, in addition.
 pub const MAX_REMOTE_BYTES: usize = 8 << 10;
-/// Characters of a description, from the longest to none: the first that fits all skills is taken.
-const LENGTHS: [usize; 7] = [1_024, 512, 256, 128, 64, 32, 0];
+/// Characters of a description, from the longest to the shortest that still says something: the first
+/// that fits all skills is taken.
+const LENGTHS: [usize; 12] = [1_024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32, 24];
+/// The last of them: with more skills than that, the first ones have it, and the others no description.
+const SHORTEST: usize = 24;
 
 const OPENING: &str = "A skill is a folder of instructions for a kind of task. When the user \
     names one of these skills (`$name`), or the task fits its description, read its SKILL.md completely \
@@ -69,78 +72,110 @@ pub fn render<'s>(
     Some(text)
 }
 
+/// An entry as text.
+struct Part {
+    /// The heading, where one begins, and the name.
+    start: String,
+    description: String,
+}
+
+impl Part {
+    /// With at most `length` characters of its description.
+    fn add_to(&self, text: &mut String, length: usize) {
+        text.push_str(&self.start);
+        if length > 0 {
+            text.push_str(": ");
+            match self.description.char_indices().nth(length) {
+                None => text.push_str(&self.description),
+                Some((end, _)) => {
+                    text.push_str(&self.description[..end]);
+                    text.push('…');
+                }
+            }
+        }
+        text.push('\n');
+    }
+}
+
 /// The entries within `room`; `rest` says of those that do not fit, after their number, where they are.
 fn fitting<'s, E: Entry + 's>(
-    skills: impl Iterator<Item = &'s E> + Clone,
+    skills: impl Iterator<Item = &'s E>,
     room: usize,
     rest: &str,
 ) -> String {
-    let fits = |text: &String| text.len() <= room;
-    let whole = LENGTHS.iter().map(|length| with_descriptions(skills.clone(), *length)).find(fits);
-    whole.unwrap_or_else(|| first_names(skills, room, rest))
+    let parts = parts(skills);
+    let mut text = String::with_capacity(room);
+    for length in LENGTHS {
+        text.clear();
+        for part in &parts {
+            part.add_to(&mut text, length);
+            if text.len() > room {
+                break;
+            }
+        }
+        if text.len() <= room {
+            return text;
+        }
+    }
+    let names: usize = parts.iter().map(|part| part.start.len() + 1).sum();
+    if names <= room {
+        first_descriptions(&parts, room - names)
+    } else {
+        first_names(&parts, room, rest)
+    }
 }
 
-fn with_descriptions<'s, E: Entry + 's>(
-    skills: impl Iterator<Item = &'s E>,
-    length: usize,
-) -> String {
+/// Every name; as many of the first as fit have a short description, within `room`.
+fn first_descriptions(parts: &[Part], mut room: usize) -> String {
     let mut text = String::new();
-    let mut group = None;
-    for skill in skills {
-        heading(&mut text, &mut group, skill);
-        entry(&mut text, skill, length);
+    let mut length = SHORTEST;
+    for part in parts {
+        let before = text.len();
+        part.add_to(&mut text, length);
+        let cost = text.len() - before - part.start.len() - 1;
+        if cost > room {
+            text.truncate(before);
+            length = 0;
+            part.add_to(&mut text, length);
+        } else {
+            room -= cost;
+        }
     }
     text
 }
 
 /// The names that fit, and how many do not.
-fn first_names<'s, E: Entry + 's>(
-    skills: impl Iterator<Item = &'s E>,
-    room: usize,
-    rest: &str,
-) -> String {
+fn first_names(parts: &[Part], room: usize, rest: &str) -> String {
     // For the last line.
     let room = room - 200;
     let mut text = String::new();
-    let mut group = None;
-    let mut left_out = 0;
-    for skill in skills {
-        let before = (text.len(), group);
-        if left_out == 0 {
-            heading(&mut text, &mut group, skill);
-            entry(&mut text, skill, 0);
+    let mut left_out = parts.len();
+    for part in parts {
+        if text.len() + part.start.len() + 1 > room {
+            break;
         }
-        if left_out > 0 || text.len() > room {
-            text.truncate(before.0);
-            group = before.1;
-            left_out += 1;
-        }
+        part.add_to(&mut text, 0);
+        left_out -= 1;
     }
     let _ = writeln!(text, "{left_out} {rest}");
     text
 }
 
-fn heading<'s>(text: &mut String, group: &mut Option<&'s Path>, skill: &'s impl Entry) {
-    if *group != Some(skill.group()) {
-        let _ = writeln!(text, "{}", skill.heading());
-        *group = Some(skill.group());
-    }
-}
-
-fn entry(text: &mut String, skill: &impl Entry, length: usize) {
-    let _ = write!(text, "- {}", line(skill.name()));
-    if let Some(place) = skill.place() {
-        let _ = write!(text, " ({place})");
-    }
-    let description = line(skill.description());
-    if length > 0 {
-        text.push_str(": ");
-        text.extend(description.chars().take(length));
-        if description.chars().nth(length).is_some() {
-            text.push('…');
+fn parts<'s, E: Entry + 's>(skills: impl Iterator<Item = &'s E>) -> Vec<Part> {
+    let mut group = None;
+    let part = |skill: &'s E| {
+        let mut start = String::new();
+        if group != Some(skill.group()) {
+            let _ = writeln!(start, "{}", skill.heading());
+            group = Some(skill.group());
         }
-    }
-    text.push('\n');
+        let _ = write!(start, "- {}", line(skill.name()));
+        if let Some(place) = skill.place() {
+            let _ = write!(start, " ({place})");
+        }
+        Part { start, description: line(skill.description()) }
+    };
+    skills.map(part).collect()
 }
 
 impl Entry for Skill {

@@ -26,7 +26,7 @@ const TABLE: &[(&str, May)] = &[
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc"])),
     ("transport", Only(&["files", "jsonrpc"])),
-    ("config", Only(&["files", "visible"])),
+    ("config", Only(&["files", "visible", "hooks"])),
     ("http-client", Only(&["files"])),
     ("account", Only(&["files", "http-client"])),
     ("mcp", Only(&["files", "http-client", "visible"])),

@@ -310,6 +310,13 @@ fn conclude(
     };
     match turn.status {
         TurnStatus::Completed => {
+            if let (None, Some(reasons)) = (report.answer.text(), &report.hook_reasons) {
+                let reasons = visible::exact(reasons);
+                eprint(format_args!(
+                    "agentd: the turn ended without a message, because of a hook: {reasons}"
+                ));
+                return Ok(ExitCode::FAILURE);
+            }
             deliver(arguments, output, report.answer.text())?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -210,7 +210,7 @@ async fn write(
     value: serde_json::Value,
 ) -> anyhow::Result<()> {
     let params = ConfigValueWriteParams {
-        key_path: format!("hooks.state.{}.{name}", json!(key)),
+        key_path: config::dotted_key(&["hooks", "state", key, name]),
         value,
         merge_strategy: MergeStrategy::Replace,
         expected_version: None,

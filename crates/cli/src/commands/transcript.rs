@@ -194,11 +194,7 @@ impl<W: Write> Transcript<W> {
             ThreadItem::Reasoning(reasoning) => self.reasoning(&reasoning.summary),
             ThreadItem::Plan(plan) => self.block(Style::Mark, "plan", &plan.text),
             ThreadItem::UserMessage(_) => Ok(()),
-            ThreadItem::HookPrompt(prompt) => {
-                let texts = prompt.fragments.iter().map(|fragment| fragment.text.as_str());
-                let texts: Vec<&str> = texts.collect();
-                self.block(Style::Mark, "hook", &texts.join("\n"))
-            }
+            ThreadItem::HookPrompt(prompt) => self.block(Style::Mark, "hook", &prompt.text()),
             ThreadItem::ExitedReviewMode(review) if !self.detail.is_live => {
                 self.release_held_before(item)?;
                 self.held = Some(("review", review.review.clone()));

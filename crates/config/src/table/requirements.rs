@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value as Json};
+
 use super::sandbox::{ApprovalsReviewer, SandboxMode};
 use super::tools::WebSearch;
-use crate::kind::Effect;
+use crate::error::Error;
 use crate::kind::scope::ANY;
+use crate::kind::{Effect, Kind, ReadContext, Setting, unexpected_value};
 use crate::options::{choices, options};
+use crate::value::Node;
 
 choices! {
     /// A value of `allowed_approval_policies`.
@@ -36,6 +40,9 @@ options! {
         allowed_web_search_modes: Option<Vec<WebSearch>>, ANY, Effect::Active;
         /// Features that must be on (`true`) or off (`false`), by their names in `[features]`.
         features: BTreeMap<String, bool>, ANY, Effect::Active;
+        /// Hooks of the administrator, by event, in the form of `hooks.json`. They run without a sandbox,
+        /// and users cannot switch them off.
+        hooks: RequiredHooks, ANY, Effect::Active;
         /// The MCP servers that may be used, by name; both name and identity must match.
         mcp_servers: Option<BTreeMap<String, AllowedServer>>, ANY, Effect::Active;
         /// Command rules that apply in addition to those of `.rules` files.
@@ -86,3 +93,35 @@ options! {
         any_of: Vec<String>, ANY, Effect::Active;
     }
 }
+
+/// `hooks`: the groups of each event, as the crate `hooks` reads them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RequiredHooks(pub Map<String, Json>);
+
+impl Setting for RequiredHooks {
+    /// What is within a handler is checked by the crate `hooks`, which knows its kinds.
+    const KIND: Kind = Kind::Map("<event>", &Kind::List(&GROUP));
+
+    fn absent() -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn read(node: &Node, _: &ReadContext<'_>) -> Result<Self, Error> {
+        match node.value.to_json() {
+            Json::Object(events) => Ok(Self(events)),
+            _ => Err(unexpected_value(node)),
+        }
+    }
+
+    fn show(&self) -> Option<Json> {
+        Some(Json::Object(self.0.clone()))
+    }
+}
+
+const WHOLE: Kind = Kind::Whole { min: 0, max: i64::MAX as u64 };
+const GROUP: Kind = Kind::Map("<key>", &Kind::Either(&[Kind::Text, Kind::List(&HANDLER)]));
+const HANDLER: Kind = Kind::Map(
+    "<key>",
+    &Kind::Either(&[Kind::Text, Kind::Boolean, WHOLE, Kind::Map("<argument>", &ARGUMENT)]),
+);
+const ARGUMENT: Kind = Kind::Either(&[Kind::Text, Kind::Boolean, WHOLE]);

@@ -120,6 +120,17 @@ fn an_untrusted_file_is_not_read() {
 }
 
 #[test]
+fn untrusted_skills_and_hooks_are_reported() {
+    for part in [".agent/hooks.json", ".agent/skills/a", ".agents/skills", ".claude/skills"] {
+        let home = home(&[]);
+        std::fs::create_dir_all(home.cwd.join(part)).unwrap();
+        let warnings = home.warnings();
+        assert_eq!(warnings.len(), 1, "{part}: {warnings:?}");
+        assert!(warnings[0].contains("is not trusted"), "{warnings:?}");
+    }
+}
+
+#[test]
 fn a_project_cannot_set_user_keys() {
     let home = home(&[("work", "trusted")]);
     home.write(

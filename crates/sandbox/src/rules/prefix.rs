@@ -226,11 +226,14 @@ pub struct Verdict {
     pub justification: Option<String>,
     /// The origin of the deciding rule.
     pub origin: Option<Origin>,
+    /// Whether a rule of an administrator decides this.
+    pub is_required: bool,
 }
 
 impl Verdict {
-    fn unsearched() -> Self {
+    fn unsearched(is_required: bool) -> Self {
         Self {
+            is_required,
             decision: Decision::Prompt,
             origin: None,
             justification: Some("the command is too long to check against the rules, and names a program that they restrict".to_owned()),
@@ -280,7 +283,11 @@ impl Rules {
         let plain = plain.unwrap_or_default();
         let found = match found {
             Ok(found) => found,
-            Err(text) => return self.may_restrict(text).then(Verdict::unsearched),
+            Err(text) => {
+                let is_required = may_restrict(&self.required, text);
+                let restricts = is_required || may_restrict(&self.plain, text);
+                return restricts.then(|| Verdict::unsearched(is_required));
+            }
         };
         let restriction = self.restriction(found, context);
         let forbidden = |verdict: &Verdict| verdict.decision == Decision::Forbidden;
@@ -288,7 +295,9 @@ impl Rules {
             && !restriction.as_ref().is_some_and(forbidden)
         {
             let justification = Some(why.clone());
-            return Some(Verdict { decision: Decision::Prompt, justification, origin: None });
+            let is_required = restriction.as_ref().is_some_and(|verdict| verdict.is_required);
+            let decision = Decision::Prompt;
+            return Some(Verdict { decision, justification, origin: None, is_required });
         }
         restriction.or_else(|| self.allowance(plain, context))
     }
@@ -323,24 +332,20 @@ impl Rules {
         matching
     }
 
-    /// Whether a text names a program that a rule restricts.
-    fn may_restrict(&self, text: &str) -> bool {
-        let restricting = |rule: &&PrefixRule| rule.decision > Decision::Allow;
-        self.required.iter().chain(&self.plain).filter(restricting).any(|rule| {
-            let mut programs = rule.pattern[0].words().iter();
-            programs.any(|program| danger::names_in(text).any(|name| name == base_name(program)))
-        })
-    }
-
     fn restriction(&self, found: &[Command], context: &Context<'_>) -> Option<Verdict> {
-        let mut strictest: Option<&PrefixRule> = None;
-        for rule in self.required.iter().chain(&self.plain) {
-            let stricter = rule.decision > strictest.map_or(Decision::Allow, |held| held.decision);
-            if stricter && found.iter().any(|command| rule.restricts(command, context)) {
-                strictest = Some(rule);
+        let mut strictest: Option<(&PrefixRule, bool)> = None;
+        let required = self.required.iter().map(|rule| (rule, true));
+        let plain = self.plain.iter().map(|rule| (rule, false));
+        // Of two that are equally strict, the administrator's decides.
+        for (rule, is_required) in required.chain(plain) {
+            let held = strictest.map_or(Decision::Allow, |(held, _)| held.decision);
+            if rule.decision > held && found.iter().any(|command| rule.restricts(command, context))
+            {
+                strictest = Some((rule, is_required));
             }
         }
-        strictest.map(|rule| Verdict {
+        strictest.map(|(rule, is_required)| Verdict {
+            is_required,
             decision: rule.decision,
             justification: rule.justification.clone(),
             origin: rule.origin.clone(),
@@ -365,8 +370,17 @@ impl Rules {
             decision: Decision::Allow,
             justification: first.justification.clone(),
             origin: first.origin.clone(),
+            is_required: false,
         })
     }
+}
+
+/// Whether a text names a program that one of the rules restricts.
+fn may_restrict(rules: &[PrefixRule], text: &str) -> bool {
+    rules.iter().filter(|rule| rule.decision > Decision::Allow).any(|rule| {
+        let mut programs = rule.pattern[0].words().iter();
+        programs.any(|program| danger::names_in(text).any(|name| name == base_name(program)))
+    })
 }
 
 /// The file that the program of the command resolves to in every folder where it can run.

@@ -1,5 +1,6 @@
 //! Ends agents: with everything that they started.
 
+use hooks::EndReason;
 use tokio::task::JoinHandle;
 
 use super::Agents;
@@ -24,7 +25,7 @@ impl Agents {
         let end = |id: String| {
             let threads = self.threads.clone();
             tokio::spawn(async move {
-                if threads.end(&id).await {
+                if threads.end(&id, EndReason::Closed).await {
                     threads.notify_closed(&id);
                 }
             })

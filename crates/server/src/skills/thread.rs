@@ -1,12 +1,14 @@
 //! What a thread's model is offered of skills: the catalog, written anew only when something changed.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use config::Config;
+use session::{ReadAccess, SandboxPolicy, Settings};
+use skills::Skill;
 use skills::catalog::RemoteSkill;
 
 use super::{SkillSet, Skills, Switches};
+use crate::allowed::Allowed;
 use crate::error::Error;
 
 /// See the module.
@@ -21,6 +23,8 @@ struct MadeOf {
     config: Arc<Config>,
     /// Skills of MCP servers.
     remote: Vec<RemoteSkill>,
+    /// What decides which files the model can read.
+    sandbox: SandboxPolicy,
 }
 
 impl ThreadSkills {
@@ -34,21 +38,45 @@ impl ThreadSkills {
     /// The file system does not answer.
     pub(crate) async fn changed_catalog(
         &mut self,
-        cwd: &Path,
+        settings: &Allowed<Settings>,
         config: &Arc<Config>,
         remote: Vec<RemoteSkill>,
     ) -> Result<Option<Option<Arc<str>>>, Error> {
+        let (cwd, sandbox) = (&settings.cwd, &settings.sandbox);
         let set = self.skills.in_folder(cwd, config, false).await?;
         if let Some(known) = &self.offered
             && Arc::ptr_eq(&known.set, &set)
             && Arc::ptr_eq(&known.config, config)
             && known.remote == remote
+            && known.sandbox == *sandbox
         {
             return Ok(None);
         }
+        let policy = restricts_reading(sandbox).then(|| settings.sandbox().confinement(cwd));
+        let (given, offered) = (set.clone(), remote.clone());
         let switches = Switches::new(config);
-        let catalog = skills::catalog::render(set.enabled(&switches), &remote).map(Arc::from);
-        self.offered = Some(MadeOf { set, config: config.clone(), remote });
+        let rendered = self.skills.on_files(cwd, move |tmpdir| {
+            let policy = policy.map(|policy| policy.resolve(tmpdir).settle());
+            let is_readable = |skill: &&Skill| {
+                policy.as_ref().is_none_or(|policy| policy.check_read(&skill.path).is_ok())
+            };
+            let readable: Vec<&Skill> = given.enabled(&switches).filter(is_readable).collect();
+            skills::catalog::render(readable.into_iter(), &offered).map(Arc::from)
+        });
+        let catalog = rendered.await?;
+        let (config, sandbox) = (config.clone(), sandbox.clone());
+        self.offered = Some(MadeOf { set, config, remote, sandbox });
         Ok(Some(catalog))
+    }
+}
+
+/// Whether there are files that the model cannot read: a skill there is of no use to it.
+fn restricts_reading(sandbox: &SandboxPolicy) -> bool {
+    match sandbox {
+        SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. } => false,
+        SandboxPolicy::ReadOnly { read, .. } | SandboxPolicy::WorkspaceWrite { read, .. } => {
+            *read != ReadAccess::Full
+        }
+        SandboxPolicy::Profile { .. } => true,
     }
 }

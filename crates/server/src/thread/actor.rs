@@ -91,7 +91,7 @@ impl Actor {
     }
 
     async fn serve(&mut self) {
-        while !self.mailbox.is_closed() {
+        while self.mailbox.end().is_none() {
             let mut steps = Vec::new();
             match self.next().await {
                 Next::Soon(input) => self.step(input, &mut steps),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hooks::EndReason;
 use model::catalog::ModelInfo;
 use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::{Map, Value};
@@ -113,8 +114,8 @@ pub(crate) enum Command {
     ReloadServers { done: oneshot::Sender<()> },
     /// The server is about to end; see [`session::Input::Drain`].
     Drain,
-    /// The server ends.
-    Shutdown,
+    /// The actor ends: why.
+    End(EndReason),
 }
 
 /// A turn that is requested.

@@ -428,6 +428,7 @@ impl Inspection {
             actions: found.actions.into_iter().map(action).collect(),
             known_safe: found.known_safe,
             dangerous: found.dangerous,
+            is_rule_required: found.decision.as_ref().is_some_and(|verdict| verdict.is_required),
             rule: found.decision.map(|verdict| (rule(verdict.decision), rules::reason(verdict))),
             amendment: found.proposed_amendment,
             amendable: found.amendable,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hooks::EndReason;
 use session::Status;
 use tokio::sync::{mpsc, watch};
 
@@ -36,7 +37,8 @@ pub(crate) struct Mailbox {
     status: Arc<watch::Sender<Option<Status>>>,
     threads: Arc<LoadedThreads>,
     replies: Replies,
-    is_closed: bool,
+    /// Why the actor ends.
+    end: Option<EndReason>,
 }
 
 impl Mailbox {
@@ -52,7 +54,7 @@ impl Mailbox {
             status,
             threads,
             replies: Replies::default(),
-            is_closed: false,
+            end: None,
         }
     }
 
@@ -174,13 +176,14 @@ impl Mailbox {
         &self.threads
     }
 
-    /// The server ends, so the actor does.
-    pub(super) fn close(&mut self) {
-        self.is_closed = true;
+    /// The actor ends, for this reason.
+    pub(super) fn close(&mut self, reason: EndReason) {
+        self.end.get_or_insert(reason);
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed
+    /// Why the actor ends; `None` when nothing wants it to.
+    pub(super) fn end(&self) -> Option<EndReason> {
+        self.end
     }
 
     /// Accepts no further command; those that wait can still be taken.

@@ -2,6 +2,7 @@
 
 mod meter;
 mod response;
+mod sender;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +11,20 @@ use config::Config;
 use http_client::retry::Wait;
 use model::Arrival;
 use model::catalog::ModelInfo;
-use session::{Failure, FailureKind, Id, ModelEvent, Prompt, Settings};
+use session::{Failure, Id, ModelEvent, Prompt, Settings};
 
 use crate::accounts::Accounts;
 use crate::allowed::MachineInput;
-use crate::image_reader;
 use crate::models::Models;
 use crate::options::Options;
-use crate::provider::provider;
 use crate::thread::budget::{BudgetLimits, BudgetPause, Budgets};
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::reviewer::Reviewer;
-use meter::Meter;
 use response::Unsent;
 
 pub(in crate::thread) use response::Response;
+pub(in crate::thread) use sender::Asker;
+use sender::Sender;
 
 /// See the module.
 pub(crate) struct ModelStream {
@@ -218,15 +218,14 @@ impl ModelStream {
         self.reviewer.start(review, request.map(Response::begin))
     }
 
-    /// Sends a request of a hook beside the current one.
-    pub(super) fn ask(
-        &self,
-        prompt: Prompt,
-        config: &Config,
-        user_agent: Option<&str>,
-    ) -> Result<Response, Failure> {
-        let cache_key = format!("{}/hooks", self.thread);
-        self.request(prompt, cache_key, (config, user_agent)).map(Response::begin)
+    /// Sends the requests of hooks, beside the current one and within the budgets of the running turn.
+    pub(super) fn asker(&self, config: &Arc<Config>, user_agent: Option<&str>) -> Asker {
+        Asker {
+            sender: self.sender(),
+            cache_key: format!("{}/hooks", self.thread),
+            config: config.clone(),
+            user_agent: user_agent.map(str::to_owned),
+        }
     }
 
     /// Drops the answer of a reviewer.
@@ -237,48 +236,21 @@ impl ModelStream {
     /// A request within the budgets of the running turn.
     fn request(
         &self,
-        mut prompt: Prompt,
+        prompt: Prompt,
         cache_key: String,
-        (config, user_agent): (&Config, Option<&str>),
+        with: (&Config, Option<&str>),
     ) -> Result<Unsent, Failure> {
-        let Some(configured) = config.providers.get(&prompt.provider) else {
-            let message = format!(
-                "the provider `{}` is not in the configuration; add it to `model_providers`",
-                prompt.provider
-            );
-            return Err(Failure::new(FailureKind::BadRequest, message));
-        };
-        let info = self.models.info(config, &prompt.provider, &prompt.model);
-        if info.accepts_images() {
-            prompt.bound_images(image_reader::request_bytes(&info));
-        } else {
-            prompt.leave_out_images();
-        }
-        if !config.features.fast_mode {
-            prompt.service_tier.take_if(|tier| tier == "fast");
-        }
-        let running = self.running.as_ref();
-        let provider = provider(config, configured, user_agent, &self.accounts);
-        let uses_account = matches!(provider.api_key, model::KeySource::Account(_));
-        let limits = self.accounts.limits();
-        let meter = Meter::new(
-            self.models.catalog(config, &prompt.provider),
-            limits.source(&prompt.provider, &prompt.model, uses_account),
-            info.clone(),
-            prompt.service_tier.clone(),
-            config.show_raw_agent_reasoning,
-        );
-        Ok(Unsent {
+        self.sender().request(prompt, cache_key, with)
+    }
+
+    fn sender(&self) -> Sender {
+        let budgets = self.running.as_ref().map(|running| running.budgets.clone());
+        Sender {
             client: self.client.clone(),
-            arrival: self.client.arrival(),
-            provider,
-            prompt,
-            cache_key,
-            info,
-            meter,
-            budgets: running.map(|running| running.budgets.clone()).unwrap_or_default(),
-            takes_notice: false,
-        })
+            models: self.models.clone(),
+            accounts: self.accounts.clone(),
+            budgets: budgets.unwrap_or_default(),
+        }
     }
 
     /// Drops the response, if it is the current one.

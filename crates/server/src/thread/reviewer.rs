@@ -2,8 +2,9 @@
 //! a task that reports the whole answer. The session decides what an answer means.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use session::{Failure, FailureKind, ModelEvent, ModelItem, ReviewResponse};
+use session::{Failure, FailureKind, ModelEvent, ModelItem, ResponseUsage, ReviewResponse};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -62,20 +63,38 @@ impl Reviewer {
     }
 }
 
+/// A whole answer of a model.
+#[derive(Default)]
+pub(super) struct ModelAnswer {
+    /// Each as it is for the history, and as it was understood.
+    pub(super) items: Vec<(Arc<str>, ModelItem)>,
+    pub(super) usage: ResponseUsage,
+}
+
+/// Reads a whole answer of messages.
+pub(super) async fn read(stream: Response) -> Result<ReviewResponse, Failure> {
+    let ModelAnswer { items, usage } = read_items(stream).await?;
+    let mut response = ReviewResponse { usage, ..ReviewResponse::default() };
+    for (_, item) in items {
+        match item {
+            ModelItem::Message { text, .. } => response.messages.push(text.into()),
+            ModelItem::Reasoning { .. } => {}
+            _ => response.other_items += 1,
+        }
+    }
+    Ok(response)
+}
+
 /// Reads a whole answer.
-pub(super) async fn read(mut stream: Response) -> Result<ReviewResponse, Failure> {
-    let mut response = ReviewResponse::default();
+pub(super) async fn read_items(mut stream: Response) -> Result<ModelAnswer, Failure> {
+    let mut answer = ModelAnswer::default();
     let mut bytes = 0;
     while let Some(events) = stream.next().await {
         for event in events {
             match event {
                 ModelEvent::ItemDone { raw, item, .. } => {
                     bytes += raw.len();
-                    match item {
-                        ModelItem::Message { text, .. } => response.messages.push(text.into()),
-                        ModelItem::Reasoning { .. } => {}
-                        _ => response.other_items += 1,
-                    }
+                    answer.items.push((raw, item));
                 }
                 ModelEvent::TextDelta { text, .. }
                 | ModelEvent::SummaryDelta { text, .. }
@@ -86,8 +105,8 @@ pub(super) async fn read(mut stream: Response) -> Result<ReviewResponse, Failure
                 | ModelEvent::Held
                 | ModelEvent::Sent => {}
                 ModelEvent::Completed { usage } => {
-                    response.usage = usage;
-                    return Ok(response);
+                    answer.usage = usage;
+                    return Ok(answer);
                 }
                 ModelEvent::Failed(failure) => return Err(failure),
             }

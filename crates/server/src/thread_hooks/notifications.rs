@@ -119,5 +119,6 @@ pub(crate) fn hook_source(source: Source) -> HookSource {
         Source::Project => HookSource::Project,
         Source::Plugin => HookSource::Plugin,
         Source::Managed => HookSource::System,
+        Source::Fetched => HookSource::CloudRequirements,
     }
 }

@@ -1,8 +1,9 @@
 //! Runs hooks: those of an event at once, each within its time.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use config::Config;
@@ -11,11 +12,11 @@ use hooks::{Answer, Context, Event, EventName, Handler, HandlerResult, Hook, rea
 use protocol::hooks::HookRunSummary;
 use sandbox::Stdin;
 use serde_json::{Map, Value};
-use session::{Failure, ReadAccess, ResponseUsage, ReviewResponse, SandboxPolicy};
+use session::{Access, ReadAccess, ResponseUsage, SandboxPolicy};
 use tokio::sync::Semaphore;
 
 use super::HookReport;
-use super::command;
+use super::command::{self, CommandEnd};
 use super::notifications::{completed, started};
 use super::sources::{LoadedHook, digest, project_folder};
 use crate::allowed::Allowed;
@@ -25,6 +26,8 @@ use crate::options::Options;
 
 /// Hooks of all threads that run at once; further ones wait, within their time.
 const MAX_RUNNING: usize = 64;
+/// Seconds that the agent of a hook has for reading a file.
+const MAX_READING: u64 = 10;
 /// Stands for the event in a prompt and in the arguments of a tool.
 const ARGUMENTS: &str = "$ARGUMENTS";
 
@@ -47,9 +50,26 @@ pub(crate) struct HookPlace {
     pub(crate) servers: Vec<mcp::Server>,
 }
 
-/// What a model answers.
-pub(crate) type ModelRequest =
-    Pin<Box<dyn Future<Output = Result<ReviewResponse, Failure>> + Send>>;
+/// A model that is asked, or an agent that works: what it says in the end.
+pub(crate) struct ModelRequest {
+    pub(crate) answer: Pin<Box<dyn Future<Output = Result<String, String>> + Send>>,
+    /// What it cost until now.
+    pub(crate) usage: UsageLog,
+}
+
+/// What the responses of a model cost, also when it does not come to its end.
+#[derive(Clone, Default)]
+pub(crate) struct UsageLog(Arc<Mutex<Vec<ResponseUsage>>>);
+
+impl UsageLog {
+    pub(crate) fn add(&self, usage: ResponseUsage) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(usage);
+    }
+
+    fn take(&self) -> Vec<ResponseUsage> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// A hook that runs.
 pub(crate) struct BegunHook {
@@ -70,7 +90,7 @@ pub(crate) struct EndedHook {
     pub(crate) id: String,
     pub(crate) answer: Answer,
     /// What a model cost that was asked.
-    pub(crate) usage: Option<ResponseUsage>,
+    pub(crate) usage: Vec<ResponseUsage>,
     pub(crate) report: HookReport,
 }
 
@@ -102,12 +122,12 @@ impl HookRunner {
     ) -> EndedHook {
         let hook = &loaded.hook;
         let limit = Duration::from_secs(hook.timeout_sec);
-        let mut usage = None;
+        let usage = model.as_ref().map(|model| model.usage.clone()).unwrap_or_default();
         let answering = async {
             // The semaphore is never closed.
             let _permit = self.permits.acquire().await;
             match model {
-                Some(model) => read_model_answer(hook.event, model.await, &mut usage),
+                Some(model) => read_model_answer(hook.event, model.answer.await),
                 None => self.answer(loaded, event, place).await,
             }
         };
@@ -125,7 +145,7 @@ impl HookRunner {
         let BegunHook { turn, run, started_ms } = begun;
         let id = run.id.clone();
         let run = completed(run, &answer, (started_ms, self.options.clock.now_ms()));
-        EndedHook { id, answer, usage, report: HookReport { turn, run } }
+        EndedHook { id, answer, usage: usage.take(), report: HookReport { turn, run } }
     }
 
     async fn answer(&self, loaded: &LoadedHook, event: &Event, place: &HookPlace) -> Answer {
@@ -156,6 +176,33 @@ impl HookRunner {
                     Err(message) => not_run(&message),
                 }
             }
+        }
+    }
+
+    /// Runs a program for the agent of a hook, which can read what the thread can, and no more. Returns
+    /// what it writes to standard output.
+    ///
+    /// # Errors
+    /// It ends with another code than 0, or not in time: a sentence.
+    pub(crate) async fn read(
+        &self,
+        argv: Vec<OsString>,
+        place: &HookPlace,
+    ) -> Result<Vec<u8>, String> {
+        let HookPlace { config, sandbox, cwd, .. } = place;
+        let (sandbox, _) = Allowed::new(reading(sandbox), config, cwd);
+        let policy = sandbox.confinement(cwd);
+        let env = command_environment(&self.options, config);
+        let command = CommandLine::new(argv, self.present(cwd).await, env, policy);
+        let command = CommandLine { stdin: Stdin::Pipe, ..command };
+        match command::run(&self.commands, command, "", MAX_READING).await {
+            CommandEnd::Exited { code: Some(0), output, .. } => Ok(output),
+            // `grep` that finds nothing.
+            CommandEnd::Exited { code: Some(1), output, errors } if errors.is_empty() => Ok(output),
+            CommandEnd::Exited { errors, .. } => Err(String::from_utf8_lossy(&errors).into_owned()),
+            CommandEnd::TimedOut { seconds } => Err(format!("it took more than {seconds} s")),
+            CommandEnd::TooMuchOutput { .. } => Err("it found too much; narrow it down".to_owned()),
+            CommandEnd::NotStarted { message } => Err(message),
         }
     }
 
@@ -211,21 +258,10 @@ impl HookRunner {
     }
 }
 
-fn read_model_answer(
-    event: EventName,
-    answer: Result<ReviewResponse, Failure>,
-    usage: &mut Option<ResponseUsage>,
-) -> Answer {
+fn read_model_answer(event: EventName, answer: Result<String, String>) -> Answer {
     match answer {
-        Ok(response) => {
-            *usage = Some(response.usage);
-            let text = response.messages.last().map(ToString::to_string).unwrap_or_default();
-            read_answer(event, HandlerResult::Verdict { text: &text })
-        }
-        Err(failure) => {
-            *usage = failure.usage.as_deref().cloned();
-            read_answer(event, HandlerResult::NotRun { message: &failure.message })
-        }
+        Ok(text) => read_answer(event, HandlerResult::Verdict { text: &text }),
+        Err(message) => read_answer(event, HandlerResult::NotRun { message: &message }),
     }
 }
 
@@ -275,6 +311,25 @@ fn arguments_with(arguments: &Value, input: &str) -> Map<String, Value> {
             members.iter().map(filled).collect()
         }
         _ => event.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// What the agent of a hook may do: it reads what the thread can.
+fn reading(sandbox: &SandboxPolicy) -> SandboxPolicy {
+    let read_only = |read| SandboxPolicy::ReadOnly { read, network: false };
+    match sandbox.clone() {
+        SandboxPolicy::DangerFullAccess => read_only(ReadAccess::Full),
+        SandboxPolicy::ReadOnly { read, .. } | SandboxPolicy::WorkspaceWrite { read, .. } => {
+            read_only(read)
+        }
+        SandboxPolicy::Profile { name, mut rules, platform_defaults, .. } => {
+            for (_, access) in rules.iter_mut().filter(|(_, access)| *access == Access::Write) {
+                *access = Access::Read;
+            }
+            let (network, managed) = (false, false);
+            SandboxPolicy::Profile { name, rules, platform_defaults, network, managed }
+        }
+        external @ SandboxPolicy::External { .. } => external,
     }
 }
 

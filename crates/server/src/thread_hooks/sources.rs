@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::Config;
+use config::{Config, dotted_key};
 use hooks::{Event, Handler, Hook, Origin, Source};
 use session::HookEvents;
 
@@ -102,9 +102,9 @@ impl LoadedHooks {
                 let file = visible::path(&hook.origin.path);
                 format!(
                     "{file}: a hook of {} {why}, and does not run; look at it, and to let it run set \
-                     `hooks.state.\"{}\".trusted_hash` to \"{digest}\", or run `agentd hooks trust`",
+                     `{}` to \"{digest}\", or run `agentd hooks trust`",
                     hook.event,
-                    visible::text(&hook.key),
+                    visible::text(&dotted_key(&["hooks", "state", &hook.key, "trusted_hash"])),
                 )
             });
         let mut undecided: Vec<String> = undecided.collect();
@@ -122,22 +122,30 @@ impl LoadedHooks {
 /// Reads the hooks of a configuration. Waits for the file system.
 pub(crate) fn load(config: &Config) -> LoadedHooks {
     let mut loaded = LoadedHooks::default();
-    if !config.has_hooks() {
-        return loaded;
+    if config.has_hooks() {
+        loaded.add_files(config);
     }
-    for (path, is_user) in config.hook_files() {
-        let source = if is_user { Source::User } else { Source::Project };
-        let origin = Origin { source, path: path.clone(), plugin: None };
-        match files::read(&path, MAX_FILE) {
-            Ok(text) => loaded.add_file(&text, &origin, config),
-            Err(error) if error.is_not_found() => {}
-            Err(error) => loaded.errors.push((path, error.to_string())),
-        }
+    // The last of several that change the same thing counts, which is the administrator's.
+    for required in config.required_hooks() {
+        loaded.add(required.definitions().hooks, config);
     }
     loaded
 }
 
 impl LoadedHooks {
+    /// Adds those of the user and of projects.
+    fn add_files(&mut self, config: &Config) {
+        for (path, is_user) in config.hook_files() {
+            let source = if is_user { Source::User } else { Source::Project };
+            let origin = Origin { source, path: path.clone(), plugin: None };
+            match files::read(&path, MAX_FILE) {
+                Ok(text) => self.add_file(&text, &origin, config),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => self.errors.push((path, error.to_string())),
+            }
+        }
+    }
+
     fn add_file(&mut self, text: &[u8], origin: &Origin, config: &Config) {
         let file = &origin.path;
         let read = match hooks::read_file(text, origin) {
@@ -146,8 +154,12 @@ impl LoadedHooks {
         };
         let shown = visible::path(file);
         self.warnings.extend(read.warnings.iter().map(|warning| format!("{shown}: {warning}")));
-        for hook in read.hooks {
-            let event = hook.event;
+        self.add(read.hooks, config);
+    }
+
+    fn add(&mut self, hooks: Vec<Hook>, config: &Config) {
+        for hook in hooks {
+            let (shown, event) = (visible::path(&hook.origin.path).to_string(), hook.event);
             if let Some(why) = unsupported(&hook) {
                 self.warnings.push(format!("{shown}: a hook of {event} does not run: {why}"));
             }
@@ -164,14 +176,14 @@ impl LoadedHooks {
 /// Why a hook never runs.
 fn unsupported(hook: &Hook) -> Option<&'static str> {
     match &hook.handler {
-        Handler::Agent { .. } => {
-            Some("this version has no handlers of the type `agent`; use `prompt` or `command`")
-        }
         // They act outside of the sandbox, with the user's logins.
         Handler::McpTool { .. } if !hook.origin.source.is_unconfined() => {
             Some("only hooks of the user can call tools of MCP servers; put it into your own file")
         }
-        Handler::Command(_) | Handler::Prompt { .. } | Handler::McpTool { .. } => None,
+        Handler::Command(_)
+        | Handler::Prompt { .. }
+        | Handler::Agent { .. }
+        | Handler::McpTool { .. } => None,
     }
 }
 
@@ -180,7 +192,7 @@ fn judged(hook: Hook, config: &Config) -> (LoadedHook, Option<String>) {
     let state = config.hooks.state.get(&hook.key);
     let trusted = state.and_then(|state| state.trusted_hash.as_deref());
     let trust = match (hook.origin.source, &digest, trusted) {
-        (Source::Managed, ..) => Trust::Managed,
+        (Source::Managed | Source::Fetched, ..) => Trust::Managed,
         (Source::User, ..) => Trust::Trusted,
         (Source::Project | Source::Plugin, Ok(digest), Some(trusted)) if trusted == digest => {
             Trust::Trusted
@@ -188,8 +200,7 @@ fn judged(hook: Hook, config: &Config) -> (LoadedHook, Option<String>) {
         (Source::Project | Source::Plugin, _, Some(_)) => Trust::Modified,
         (Source::Project | Source::Plugin, _, None) => Trust::Untrusted,
     };
-    let is_enabled =
-        hook.origin.source == Source::Managed || state.is_none_or(|state| state.enabled);
+    let is_enabled = hook.origin.source.is_managed() || state.is_none_or(|state| state.enabled);
     let problem = digest.as_ref().err().cloned();
     (LoadedHook { hook, digest: digest.unwrap_or_default(), trust, is_enabled }, problem)
 }
@@ -228,6 +239,6 @@ pub(super) fn digest(hook: &Hook, project: &Path) -> Result<String, String> {
 pub(super) fn project_folder(hook: &Hook) -> Option<&Path> {
     match hook.origin.source {
         Source::Project => hook.origin.path.ancestors().nth(2),
-        Source::User | Source::Plugin | Source::Managed => None,
+        Source::User | Source::Plugin | Source::Managed | Source::Fetched => None,
     }
 }

@@ -1,5 +1,8 @@
 //! Hooks (`hooks.json`): real commands, models and tools at every event, and what bad ones cost.
 
+mod agent;
+mod managed;
+
 use std::fs;
 use std::path::Path;
 
@@ -132,6 +135,7 @@ async fn each_event_gives_its_hooks_an_object() {
         "PostModelRequest",
         "Stop",
         "PreCompact",
+        "PreModelRequest",
         "PostCompact",
         "SessionStart",
         "SessionEnd",
@@ -157,6 +161,18 @@ async fn each_event_gives_its_hooks_an_object() {
     assert_eq!(of("Stop")["last_assistant_message"], "Done.");
     assert_eq!(of("PreCompact")["trigger"], "manual");
     assert_eq!(of("SessionEnd")["reason"], "shutdown");
+}
+
+#[tokio::test]
+async fn the_end_of_a_thread_says_why() {
+    for (method, reason) in [("thread/archive", "archived"), ("thread/delete", "deleted")] {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let env = env(&[("SessionEnd", logs(log.path()))], json!([says("Done.")])).await;
+        let (_server, mut peer, thread) = open(&env).await;
+        peer.run_turn(&thread, "Go.").await;
+        peer.call(method, json!({ "threadId": thread })).await;
+        assert_eq!(logged(log.path())[0]["reason"], reason);
+    }
 }
 
 #[tokio::test]

@@ -221,6 +221,24 @@ async fn the_catalog_is_sent_once_and_changes_are_appended() {
     assert_eq!(last[2], "<skills>\nThe skills listed before can no longer be used.\n</skills>");
 }
 
+#[tokio::test]
+async fn what_a_profile_hides_is_not_in_the_catalog() {
+    let env = TestEnvironment::with_responses(json!([says("1")])).await;
+    skill(&env.home().join("skills"), "seen");
+    let hidden = skill(&env.home().join("skills"), "hidden");
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write_config(&format!(
+        "default_permissions = \"careful\"\n{config}\n[permissions.careful.filesystem]\n\
+         \":root\" = \"read\"\n{hidden:?} = \"none\"\n"
+    ));
+    let server = env.start();
+    let mut client = server.connect().await;
+    let thread = client.start_thread(json!({})).await;
+    client.run_turn(&thread, "a").await;
+    let input = env.model().requests()[0]["input"].to_string();
+    assert!(input.contains("- seen: For seen.") && !input.contains("For hidden."), "{input}");
+}
+
 /// The texts of skills in a request.
 fn skill_texts(request: &Value) -> Vec<String> {
     let input = request["input"].as_array().unwrap();

@@ -66,6 +66,11 @@ pub(crate) struct JobOutputRequest {
 }
 
 impl AskedAbout {
+    /// Whether an administrator's rule wants the user to decide, and no hook.
+    pub(crate) fn needs_user(&self) -> bool {
+        matches!(self, Self::Command(command, _) if command.assessment.is_rule_required)
+    }
+
     /// The item that shows it.
     pub(crate) fn item(&self) -> Item {
         match self {

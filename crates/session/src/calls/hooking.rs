@@ -91,6 +91,13 @@ impl Calls {
         super::hooked::weighed(verdict, permission, can_ask)
     }
 
+    /// Hooks do not consent to this call in the user's place.
+    pub(crate) fn withdraw_consent(&mut self, number: u64) {
+        if let Some(hooked) = self.hooked_mut(number) {
+            hooked.permission.take_if(|permission| *permission == Permission::Allow);
+        }
+    }
+
     /// Hooks may decide in place of the user.
     pub(crate) fn hold_question(&mut self, number: u64, held: HeldQuestion) {
         self.set(number, State::AskingHooks(Box::new(held)));

@@ -54,6 +54,11 @@ impl Prompt {
         }
     }
 
+    /// Adds items of the Responses API at its end: of a response, and the outputs of its calls.
+    pub fn extend(&mut self, items: impl IntoIterator<Item = Arc<str>>) {
+        items.into_iter().for_each(|item| self.input.push(item));
+    }
+
     /// About how many bytes of plain text cost as many tokens as its input.
     pub fn weight(&self) -> usize {
         self.input.weight + self.instructions.len() + self.tools.len()

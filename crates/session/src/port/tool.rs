@@ -97,6 +97,8 @@ pub struct Assessment {
     pub dangerous: bool,
     /// What a rule says, with its justification.
     pub rule: Option<(RuleDecision, Option<String>)>,
+    /// Whether that rule is an administrator's: hooks do not consent in the user's place.
+    pub is_rule_required: bool,
     /// The command prefix to offer for a lasting permission.
     pub amendment: Option<Vec<String>>,
     /// The commands that it consists of, as far as their words are known: the user may allow a

@@ -285,7 +285,7 @@ impl Turn {
                 let reason = format!("a hook refused it: {reason}");
                 return self.decline(number, &held.about, Some(reason), thread);
             }
-            Some(Permission::Allow) if is_same => {
+            Some(Permission::Allow) if is_same && !held.about.needs_user() => {
                 self.carry_out_approved(number, held.about, held.unsandboxed, thread);
             }
             Some(Permission::Allow | Permission::Ask(_)) | None => {

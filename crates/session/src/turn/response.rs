@@ -416,6 +416,9 @@ impl Turn {
 
     /// Asks for the summary.
     pub(super) fn request_summary(&mut self, thread: &mut Thread) {
+        if self.compaction.is_none() || self.run_request_hooks(thread) {
+            return;
+        }
         let Some(compaction) = &mut self.compaction else { return };
         let input = PromptInput::new(compaction.request(thread));
         let search = thread.configuration.offer().tools().search;

@@ -136,6 +136,9 @@ impl Turn {
         };
         let settings = thread.configuration.settings().in_force();
         let verdict = thread.approvals.command(&settings, &request);
+        if assessment.is_rule_required {
+            self.calls.withdraw_consent(number);
+        }
         let verdict = self.weigh(number, verdict, thread);
         thread.cx.stored_item_started(&self.view.id, Item::Command(item.clone()));
         match verdict {

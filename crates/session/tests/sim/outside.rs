@@ -140,6 +140,7 @@ fn command(text: &str, workdir: Option<&str>) -> Prepared {
         known_safe: has(text, "safe"),
         dangerous: has(text, "dangerous"),
         rule,
+        is_rule_required: false,
         amendment: has(text, "amend").then(|| vec!["make".to_owned()]),
         amendable: Vec::new(),
         normal_form: None,

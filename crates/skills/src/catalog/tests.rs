@@ -48,6 +48,25 @@ fn a_catalog_fits_its_budget() {
 }
 
 #[test]
+fn the_budget_is_used_for_descriptions() {
+    let words = "does one of the many things that a team needs to do again and again";
+    for count in [350, 400, 450, 500, 600] {
+        let skills: Vec<Skill> =
+            (0..count).map(|n| skill(&format!("skill-{n:04}"), words)).collect();
+        let text = render(skills.iter(), &[]).unwrap();
+        assert!(text.len() <= MAX_BYTES);
+        let described = text.matches(": does one of the many").count();
+        // Less is left than two descriptions need, or every skill has one.
+        assert!(described == count || MAX_BYTES - text.len() < 80, "{count}: {}", text.len());
+        assert!(described > 200, "{count}: {described}");
+        // The first ones have it, so that a further skill changes the end alone.
+        let more = render(skills[..count - 1].iter(), &[]).unwrap();
+        let same = text.bytes().zip(more.bytes()).take_while(|(a, b)| a == b).count();
+        assert!(described == count || same > text.len() / 2, "{count}: {same}");
+    }
+}
+
+#[test]
 fn skills_of_servers_follow_within_a_budget_of_their_own() {
     let remote = |number: usize, description: &str| RemoteSkill {
         server: "docs".to_owned(),

@@ -19,6 +19,8 @@ pub(super) struct Report {
     pub(super) answer: Answer,
     /// Whether something was refused because no approval can be requested.
     pub(super) has_declined: bool,
+    /// The last reasons of hooks: why a prompt was not sent, or a turn ended or went on.
+    pub(super) hook_reasons: Option<String>,
     progress: Progress,
 }
 
@@ -43,7 +45,7 @@ pub(super) struct Events<W> {
 
 impl Report {
     pub(super) fn new(progress: Progress) -> Self {
-        Self { answer: Answer::default(), has_declined: false, progress }
+        Self { answer: Answer::default(), has_declined: false, hook_reasons: None, progress }
     }
 
     /// The thread is there.
@@ -74,6 +76,9 @@ impl Report {
         match item {
             ThreadItem::AgentMessage(message) => self.answer.note(message),
             ThreadItem::ExitedReviewMode(review) => self.answer.last_final = Some(review.review),
+            ThreadItem::HookPrompt(prompt) => {
+                self.hook_reasons = Some(prompt.text());
+            }
             ThreadItem::CommandExecution(command) => {
                 self.has_declined |= command.status == CommandExecutionStatus::Declined;
             }

@@ -1,5 +1,6 @@
 //! Changes of a thread that need not be loaded: its name, its metadata, archiving and deletion.
 
+use ::hooks::EndReason;
 use protocol::*;
 use store::{ThreadChanges, Write};
 
@@ -34,7 +35,7 @@ impl Server {
                 "thread {id} has no turns, so there is nothing to archive"
             )));
         }
-        let was_loaded = self.services.threads.end(id).await;
+        let was_loaded = self.services.threads.end(id, EndReason::Archived).await;
         self.services.agents.close_children(id).await;
         let written = self.write_unloaded(id, archived(id, true)).await;
         let (params, done) = (named(id), written.is_ok());
@@ -83,7 +84,7 @@ impl Server {
             // Refused before anything happens when another server has it.
             self.services.store.lease(id).await?;
         }
-        let was_loaded = self.services.threads.end(id).await;
+        let was_loaded = self.services.threads.end(id, EndReason::Deleted).await;
         self.services.agents.close_children(id).await;
         let written = match found {
             Some(_) => self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await,

@@ -13,7 +13,7 @@ impl Actor {
     /// Reads the hooks as they are now; they stay so for the turn.
     pub(super) async fn follow_hooks(&mut self, steps: &mut Vec<Step>) -> Result<(), Error> {
         let config = self.configuration.config().clone();
-        let loaded = match config.has_hooks() {
+        let loaded = match config.has_hooks() || !config.required_hooks().is_empty() {
             false => LoadedHooks::default(),
             true => {
                 let path = config.project_root.clone();
@@ -38,8 +38,8 @@ impl Actor {
     pub(super) fn run_hooks(&mut self, run: u64, turn: &Id, event: Event) {
         let place = self.hook_place(Some(turn));
         let (config, user_agent) = (self.configuration.config(), self.broadcast.user_agent());
-        let ask = |prompt| self.model.ask(prompt, config, user_agent);
-        let answered = self.hooks.start(run, event, place, self.machine.settings(), ask);
+        let asker = self.model.asker(config, user_agent);
+        let answered = self.hooks.start(run, event, place, self.machine.settings(), &asker);
         self.take_soon(answered);
     }
 
@@ -48,10 +48,7 @@ impl Actor {
         if !self.hooks.events().has(EventName::SessionEnd) || self.journal.extra().agent.is_some() {
             return self.hooks.clear();
         }
-        let reason = match self.mailbox.is_closed() {
-            true => EndReason::Shutdown,
-            false => EndReason::Closed,
-        };
+        let reason = self.mailbox.end().unwrap_or(EndReason::Closed);
         let place = self.hook_place(None);
         for report in self.hooks.run_end(Event::SessionEnd { reason }, place).await {
             self.broadcast.show_hook(report);

@@ -84,9 +84,9 @@ impl Actor {
 
     /// Takes over the skills as they are now; the model is informed of them when the turn begins.
     async fn offer_skills(&mut self, steps: &mut Vec<Step>) -> Result<(), Error> {
-        let (cwd, config) = (&self.machine.settings().cwd, self.configuration.config());
+        let (settings, config) = (self.machine.allowed_settings(), self.configuration.config());
         let remote = self.mcp.offered_skills();
-        if let Some(catalog) = self.skills.changed_catalog(cwd, config, remote).await? {
+        if let Some(catalog) = self.skills.changed_catalog(&settings, config, remote).await? {
             append_steps(self.machine.step(MachineInput::Skills { catalog }), steps);
         }
         Ok(())

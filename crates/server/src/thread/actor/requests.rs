@@ -97,9 +97,9 @@ impl Actor {
                 let _ = done.send(());
             }
             Command::Drain => self.step(MachineInput::Drain {}, steps),
-            Command::Shutdown => {
+            Command::End(reason) => {
                 self.step(MachineInput::Shutdown {}, steps);
-                self.mailbox.close();
+                self.mailbox.close(reason);
             }
         }
     }
