@@ -23,15 +23,15 @@ async fn an_agent_reads_files_before_its_verdict() {
         of(0, says("Done.")),
         of(1, calls("list_folder", json!({ "path": "." }))),
         of(1, read("notes.txt")),
-        of(1, calls("search", json!({ "path": ".", "pattern": "TO[D]O" }))),
+        of(1, calls("search", json!({ "path": ".", "pattern": "NO[T]YET" }))),
         of(1, calls("exec_command", json!({ "path": ".", "cmd": "touch made" }))),
-        of(1, says("{\"ok\": false, \"reason\": \"a TODO is left\"}")),
+        of(1, says("{\"ok\": false, \"reason\": \"one is left\"}")),
         of(0, says("Once more.")),
         of(1, read("nothing.txt")),
         of(1, says("{\"ok\": true}")),
     ]);
     let env = env(&[("Stop", agent())], responses).await;
-    fs::write(env.workspace().join("notes.txt"), "all of it\nTODO: the end\n").unwrap();
+    fs::write(env.workspace().join("notes.txt"), "all of it\nNOTYET: the end\n").unwrap();
     let (_server, mut peer, thread) = open(&env).await;
     let turn = peer.start_turn(&thread, "Go.").await;
     let run = completed(&mut peer, "stop").await;
@@ -54,7 +54,7 @@ async fn an_agent_reads_files_before_its_verdict() {
     let expected = [
         "notes.txt",
         "all of it",
-        "notes.txt:2:TODO",
+        "notes.txt:2:NOTYET",
         "there is no tool `exec_command`",
         "it failed: it is no file",
     ];
