@@ -231,6 +231,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         images: images.clone(),
         models: models.clone(),
         rules: rules.clone(),
+        skills: skills.clone(),
         options: options.clone(),
     };
     let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));

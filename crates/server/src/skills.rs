@@ -2,6 +2,7 @@
 //! is kept until one of its folders changes.
 
 mod input;
+mod scripts;
 mod thread;
 mod watch;
 

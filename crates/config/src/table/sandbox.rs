@@ -137,8 +137,8 @@ options! {
         mcp_elicitations: bool = false, ANY, Effect::Active;
         /// Prompts of the tool `request_permissions`.
         request_permissions: bool = false, ANY, Effect::Active;
-        /// Prompts to run scripts of skills.
-        skill_approval: bool = false, ANY, Effect::Pending("prompts for scripts of skills");
+        /// Prompts to run scripts of skills, in place of those of `sandbox_approval`.
+        skill_approval: bool = false, ANY, Effect::Active;
     }
 }
 impl Copy for Granular {}

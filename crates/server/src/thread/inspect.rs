@@ -11,8 +11,8 @@ use config::Config;
 use files::Pool;
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
-    Action, Assessment, Attempted, Grant, Id, PatchPlan, PatchTarget, Prepared, Settings,
-    ToolError, ToolRequest,
+    Action, ApprovalPolicy, Assessment, Attempted, Grant, Id, PatchPlan, PatchTarget, Prepared,
+    Settings, ToolError, ToolRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,6 +23,7 @@ use crate::image_reader::ImageReader;
 use crate::models::Models;
 use crate::options::Options;
 use crate::rules::{self, CommandRules};
+use crate::skills::Skills;
 use crate::thread::handle::Command;
 use crate::thread::patches::{self, Patches, PlannedPatch};
 use crate::thread::permissions::PermissionChecks;
@@ -42,6 +43,7 @@ pub(crate) struct InspectionServices {
     pub(crate) images: Arc<ImageReader>,
     pub(crate) models: Arc<Models>,
     pub(crate) rules: Arc<CommandRules>,
+    pub(crate) skills: Arc<Skills>,
     pub(crate) options: Arc<Options>,
 }
 
@@ -417,6 +419,7 @@ impl Inspection {
         };
         let resolver = self.resolver();
         let found = self.services.rules.assess(invocation, &real_cwd, &resolver, &self.config);
+        let is_skill_script = self.runs_skill_script(invocation, &real_cwd);
         let normal_form = match invocation {
             Invocation::Script(script) => sandbox::rules::normal_form(script),
             Invocation::Argv(_) => None,
@@ -428,12 +431,26 @@ impl Inspection {
             actions: found.actions.into_iter().map(action).collect(),
             known_safe: found.known_safe,
             dangerous: found.dangerous,
+            is_skill_script,
             is_rule_required: found.decision.as_ref().is_some_and(|verdict| verdict.is_required),
             rule: found.decision.map(|verdict| (rule(verdict.decision), rules::reason(verdict))),
             amendment: found.proposed_amendment,
             amendable: found.amendable,
             normal_form,
         })
+    }
+
+    /// Whether a command runs a script of a skill, where that makes a difference.
+    fn runs_skill_script(&self, invocation: Invocation<'_>, cwd: &Path) -> bool {
+        let Settings { approval: ApprovalPolicy::Granular(_), cwd: folder, .. } = &*self.settings
+        else {
+            return false;
+        };
+        let texts: Vec<&str> = match invocation {
+            Invocation::Script(script) => vec![script],
+            Invocation::Argv(argv) => argv.iter().map(String::as_str).collect(),
+        };
+        self.services.skills.runs_script(texts, cwd, folder, &self.config)
     }
 
     fn resolver(&self) -> PathResolver {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use testkit::{Peer, TestEnvironment};
 
-use crate::says;
+use crate::{calls, says, tool_outputs};
 
 fn text(name: &str) -> String {
     format!("---\nname: {name}\ndescription: For {name}.\n---\nThe text of {name}.\n")
@@ -237,6 +237,46 @@ async fn what_a_profile_hides_is_not_in_the_catalog() {
     client.run_turn(&thread, "a").await;
     let input = env.model().requests()[0]["input"].to_string();
     assert!(input.contains("- seen: For seen.") && !input.contains("For hidden."), "{input}");
+}
+
+// Effect of `approval_policy.granular.skill_approval`.
+#[tokio::test]
+async fn questions_about_scripts_of_skills_are_of_their_own_kind() {
+    for (skill_approval, is_script) in [(true, true), (true, false), (false, true), (false, false)]
+    {
+        let place = if is_script { ".agents/skills/tool/scripts" } else { "other" };
+        let call = json!({ "cmd": format!("sh {place}/run.sh"), "justification": "please",
+            "sandbox_permissions": "require_escalated" });
+        let responses = json!([calls("exec_command", call), says("Done.")]);
+        let env = TestEnvironment::with_responses(responses).await;
+        skill(&env.workspace().join(".agents/skills"), "tool");
+        std::fs::create_dir_all(env.workspace().join(place)).unwrap();
+        std::fs::write(env.workspace().join(place).join("run.sh"), "echo it ran").unwrap();
+        trust(&env);
+        let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+        env.write_config(&format!(
+            "approval_policy = {{ granular = {{ sandbox_approval = {}, skill_approval =              {skill_approval} }} }}
+{config}",
+            !skill_approval
+        ));
+        let server = env.start();
+        let mut client = server.connect().await;
+        let thread = client.start_thread(json!({})).await;
+        let turn = client.start_turn(&thread, "Go.").await;
+        let is_asked = skill_approval == is_script;
+        if is_asked {
+            let asked = client.asked("item/commandExecution/requestApproval").await;
+            client.decide(&asked, "accept").await;
+        }
+        client.turn_end(&turn).await;
+        let output = tool_outputs(&env).remove(0);
+        let expected = match (is_asked, is_script) {
+            (true, _) => "it ran",
+            (false, true) => "prompts for scripts of skills are switched off",
+            (false, false) => "prompts for leaving the sandbox are switched off",
+        };
+        assert!(output.contains(expected), "{skill_approval} {is_script}: {output}");
+    }
 }
 
 /// The texts of skills in a request.

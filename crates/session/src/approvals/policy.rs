@@ -51,6 +51,7 @@ pub(crate) fn command(
     let ask = |why: Option<&str>| Verdict::Ask { reason: why.map(str::to_owned), unsandboxed };
     let demanded = matches!(rule, Some((RuleDecision::Prompt, _)));
     let allowed = matches!(rule, Some((RuleDecision::Allow, _)));
+    let is_risky = assessment.dangerous && settings.sandbox == SandboxPolicy::DangerFullAccess;
     match settings.approval {
         ApprovalPolicy::Never if demanded => Verdict::Refuse(refusal(
             "a rule requires approval for this command, and no approval can be requested",
@@ -75,16 +76,26 @@ pub(crate) fn command(
                 rule.and_then(|(_, why)| why),
             ))
         }
-        ApprovalPolicy::Granular(granular) if unsandboxed && !granular.sandbox_approval => {
+        // A question about a script of a skill is one of these, and not about the sandbox.
+        ApprovalPolicy::Granular(granular)
+            if assessment.is_skill_script
+                && !granular.skill_approval
+                && !demanded
+                && (unsandboxed || is_risky) =>
+        {
+            Verdict::Refuse("prompts for scripts of skills are switched off; do without".into())
+        }
+        ApprovalPolicy::Granular(granular)
+            if unsandboxed && !granular.sandbox_approval && !assessment.is_skill_script =>
+        {
             Verdict::Refuse("prompts for leaving the sandbox are switched off; do without".into())
         }
         ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => {
-            let risky = assessment.dangerous && settings.sandbox == SandboxPolicy::DangerFullAccess;
             if demanded {
                 ask(rule.and_then(|(_, why)| why).or(justification))
             } else if unsandboxed {
                 ask(justification)
-            } else if risky {
+            } else if is_risky {
                 ask(Some("this command can destroy data, and no sandbox holds it"))
             } else {
                 Verdict::Run { unsandboxed }

@@ -95,6 +95,8 @@ pub struct Assessment {
     pub known_safe: bool,
     /// Whether it is known to destroy.
     pub dangerous: bool,
+    /// Whether it runs a script of a skill; known under granular policies only.
+    pub is_skill_script: bool,
     /// What a rule says, with its justification.
     pub rule: Option<(RuleDecision, Option<String>)>,
     /// Whether that rule is an administrator's: hooks do not consent in the user's place.

@@ -141,6 +141,7 @@ fn command(text: &str, workdir: Option<&str>) -> Prepared {
         dangerous: has(text, "dangerous"),
         rule,
         is_rule_required: false,
+        is_skill_script: has(text, "skill-script"),
         amendment: has(text, "amend").then(|| vec!["make".to_owned()]),
         amendable: Vec::new(),
         normal_form: None,
