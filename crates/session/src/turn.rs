@@ -6,6 +6,7 @@
 mod agent_calls;
 mod approval;
 mod apps;
+mod compacting;
 mod compaction;
 mod ending;
 mod hooking;
