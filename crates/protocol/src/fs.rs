@@ -9,40 +9,41 @@ use crate::wire;
 methods! {
     Fs, FsMethods;
 
-    /// Reads a whole file.
+    /// Reads a whole file of at most 32 MiB. Follows symbolic links.
     FsReadFile = "fs/readFile",
         fs_read_file(FsReadFileParams) -> FsReadFileResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [], LongAnswer;
 
-    /// Writes a whole file.
+    /// Writes a whole file of at most 32 MiB: it appears whole or not at all, and keeps the mode, owner and
+    /// links of the one that it replaces.
     FsWriteFile = "fs/writeFile",
         fs_write_file(FsWriteFileParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Creates a folder.
     FsCreateDirectory = "fs/createDirectory",
         fs_create_directory(FsCreateDirectoryParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
-    /// Returns kind and times of a path.
+    /// Returns kind and times of a path; for a symbolic link, those of its target.
     FsGetMetadata = "fs/getMetadata",
         fs_get_metadata(FsGetMetadataParams) -> FsGetMetadataResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
-    /// Lists the entries of a folder.
+    /// Lists the entries of a folder, by name; at most 100,000.
     FsReadDirectory = "fs/readDirectory",
         fs_read_directory(FsReadDirectoryParams) -> FsReadDirectoryResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [], LongAnswer;
 
-    /// Removes a file or folder.
+    /// Removes a file, a folder, or a symbolic link and not its target.
     FsRemove = "fs/remove",
         fs_remove(FsRemoveParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
-    /// Copies a file or folder.
+    /// Copies a file, a folder or a symbolic link.
     FsCopy = "fs/copy",
         fs_copy(FsCopyParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Watches a path until `fs/unwatch` or disconnect.
     FsWatch = "fs/watch",

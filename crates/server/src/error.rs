@@ -273,6 +273,18 @@ impl From<files::Error> for Error {
     }
 }
 
+/// A request about a file or folder that was not carried out.
+impl From<filesystem::Error> for Error {
+    fn from(error: filesystem::Error) -> Self {
+        let kind = match &error {
+            filesystem::Error::Refused { .. } => ErrorKind::InvalidParams,
+            error if error.is_not_found() => ErrorKind::NotFound,
+            _ => ErrorKind::Failed,
+        };
+        Self::worded_by(kind, error)
+    }
+}
+
 /// A command that was not started: because of what the request says, or because of what failed
 /// underneath.
 impl From<sandbox::Error> for Error {

@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod connection;
 mod features;
+mod fs;
 mod goal;
 mod hooks;
 mod mcp;
@@ -38,7 +39,7 @@ macro_rules! without_handlers {
 }
 
 without_handlers! {
-    ExternalAgentMethods FeedbackMethods FsMethods FuzzyMethods
+    ExternalAgentMethods FeedbackMethods FuzzyMethods
     MarketplaceMethods MemoryMethods PluginMethods PluginShareMethods RealtimeMethods
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Services {
     pub(crate) options: Arc<Options>,
     /// For work on files that a client, the model or a workspace names.
     pub(crate) files: Pool,
+    /// For copies and removals, which may take minutes: others do not wait behind them.
+    pub(crate) long_files: Pool,
     pub(crate) images: Arc<ImageReader>,
     pub(crate) configurations: Arc<Configurations>,
     pub(crate) defaults: Arc<ThreadDefaults>,
@@ -219,21 +221,10 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
     let for_apps = (threads.clone(), configurations.clone());
     let mcp = Arc::new(McpServers::new(options.clone(), runner.clone(), network, for_apps));
-    let commands = CommandServices {
-        options: options.clone(),
-        runner: runner.clone(),
-        snapshots: Arc::new(ShellSnapshots::new(runner.clone())),
-    };
+    let commands = command_services(&options, &runner);
     let images = Arc::new(ImageReader::new(files.clone()));
     let skills = Skills::shared(options.clone(), files.clone(), connections.clone());
-    let inspection = InspectionServices {
-        files: files.clone(),
-        images: images.clone(),
-        models: models.clone(),
-        rules: rules.clone(),
-        skills: skills.clone(),
-        options: options.clone(),
-    };
+    let inspection = inspection_services(&options, &files, (&images, &models, &rules, &skills));
     let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
     let actor_services = ActorServices {
         client,
@@ -286,6 +277,35 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         draining: Flag::default(),
         unanswered: InFlight::default(),
         long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
+        long_files: Pool::default(),
+    }
+}
+
+fn command_services(options: &Arc<Options>, runner: &CommandRunner) -> CommandServices {
+    CommandServices {
+        options: options.clone(),
+        runner: runner.clone(),
+        snapshots: Arc::new(ShellSnapshots::new(runner.clone())),
+    }
+}
+
+fn inspection_services(
+    options: &Arc<Options>,
+    files: &Pool,
+    (images, models, rules, skills): (
+        &Arc<ImageReader>,
+        &Arc<Models>,
+        &Arc<CommandRules>,
+        &Arc<Skills>,
+    ),
+) -> InspectionServices {
+    InspectionServices {
+        files: files.clone(),
+        images: images.clone(),
+        models: models.clone(),
+        rules: rules.clone(),
+        skills: skills.clone(),
+        options: options.clone(),
     }
 }
 

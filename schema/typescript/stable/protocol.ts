@@ -3424,23 +3424,23 @@ export interface ClientRequests {
   "externalAgentConfig/import": { params: ExternalAgentConfigImportParams; result: Empty };
   /** Sends a report. */
   "feedback/upload": { params: FeedbackUploadParams; result: FeedbackUploadResponse };
-  /** Copies a file or folder. */
+  /** Copies a file, a folder or a symbolic link. */
   "fs/copy": { params: FsCopyParams; result: Empty };
   /** Creates a folder. */
   "fs/createDirectory": { params: FsCreateDirectoryParams; result: Empty };
-  /** Returns kind and times of a path. */
+  /** Returns kind and times of a path; for a symbolic link, those of its target. */
   "fs/getMetadata": { params: FsGetMetadataParams; result: FsGetMetadataResponse };
-  /** Lists the entries of a folder. */
+  /** Lists the entries of a folder, by name; at most 100,000. */
   "fs/readDirectory": { params: FsReadDirectoryParams; result: FsReadDirectoryResponse };
-  /** Reads a whole file. */
+  /** Reads a whole file of at most 32 MiB. Follows symbolic links. */
   "fs/readFile": { params: FsReadFileParams; result: FsReadFileResponse };
-  /** Removes a file or folder. */
+  /** Removes a file, a folder, or a symbolic link and not its target. */
   "fs/remove": { params: FsRemoveParams; result: Empty };
   /** Ends a watch. */
   "fs/unwatch": { params: FsUnwatchParams; result: Empty };
   /** Watches a path until `fs/unwatch` or disconnect. */
   "fs/watch": { params: FsWatchParams; result: FsWatchResponse };
-  /** Writes a whole file. */
+  /** Writes a whole file of at most 32 MiB: it appears whole or not at all, and keeps the mode, owner and links of the one that it replaces. */
   "fs/writeFile": { params: FsWriteFileParams; result: Empty };
   /** Searches once. */
   "fuzzyFileSearch": { params: FuzzyFileSearchParams; result: FuzzyFileSearchResponse };

@@ -21,6 +21,7 @@ use May::{EverythingBut, Only};
 /// it: `server`, `cli` and `testkit`.
 const TABLE: &[(&str, May)] = &[
     ("files", Only(&[])),
+    ("filesystem", Only(&["files"])),
     ("visible", Only(&[])),
     ("logging", Only(&["files"])),
     ("jsonrpc", Only(&[])),
@@ -45,6 +46,7 @@ const TABLE: &[(&str, May)] = &[
         "server",
         Only(&[
             "files",
+            "filesystem",
             "visible",
             "logging",
             "jsonrpc",

@@ -31,6 +31,7 @@ mod failed_calls;
 mod failures;
 mod flow;
 mod forks;
+mod fs;
 mod fuzz;
 mod goals;
 mod handshake;

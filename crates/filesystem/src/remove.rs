@@ -1,0 +1,72 @@
+//! Removal of files and folders.
+
+use std::path::{Component, Path};
+
+use crate::error::Error;
+
+/// Removes what is at `path`: a symbolic link itself and never its target, a folder with everything
+/// below it if `with_contents` is set, an empty one in any case. With `or_missing`, a path at which
+/// nothing is counts as removed.
+///
+/// # Errors
+/// `path` is the root or ends in `..`, the folder is not empty, or the system refuses. A folder may then
+/// be removed in part.
+pub fn remove(path: &Path, with_contents: bool, or_missing: bool) -> Result<(), Error> {
+    // `folder/..` would remove the parent of a folder that the caller named.
+    if !matches!(path.components().next_back(), Some(Component::Normal(_))) {
+        return Err(Error::refused(path, "this path is never removed; name a file or folder"));
+    }
+    match remove_existing(path, with_contents) {
+        Err(error) if or_missing && error.is_not_found() => Ok(()),
+        done => done,
+    }
+}
+
+fn remove_existing(path: &Path, with_contents: bool) -> Result<(), Error> {
+    let failed = || Error::io(path, "removing it");
+    // A trailing slash would follow a link.
+    let path: &Path = &path.components().collect::<std::path::PathBuf>();
+    let found = path.symlink_metadata().map_err(failed())?;
+    let removed = match found.is_dir() {
+        true if with_contents => std::fs::remove_dir_all(path),
+        true => std::fs::remove_dir(path),
+        false => std::fs::remove_file(path),
+    };
+    removed.map_err(failed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_removed_and_their_targets_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("kept/below")).unwrap();
+        std::fs::create_dir_all(at("tree/a/b")).unwrap();
+        std::os::unix::fs::symlink(at("kept"), at("tree/a/link")).unwrap();
+        std::os::unix::fs::symlink(at("kept"), at("link")).unwrap();
+        remove(&at("link/"), true, false).unwrap();
+        remove(&at("tree"), true, false).unwrap();
+        assert!(at("kept/below").is_dir() && !at("tree").exists() && !at("link").is_symlink());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("full/below")).unwrap();
+        for path in [Path::new("/"), &at("full/.."), Path::new("")] {
+            let error = remove(path, true, true).unwrap_err().to_string();
+            assert!(error.contains("never removed"), "{error}");
+        }
+        assert!(remove(&at("full"), false, true).unwrap_err().to_string().contains("not empty"));
+        remove(&at("full/below"), false, false).unwrap();
+        assert!(remove(&at("missing"), true, false).unwrap_err().is_not_found());
+        remove(&at("missing"), true, true).unwrap();
+        std::fs::write(at("file"), "").unwrap();
+        // Nothing can be below a file; that is not the same as "it is missing".
+        assert!(remove(&at("file/below"), true, true).is_err());
+    }
+}
