@@ -19,6 +19,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("images", 4096),
     ("limits", 2048),
     ("patch", 2048),
+    ("plugins", 2048),
     ("rules", 1024),
     ("shell", 1024),
     ("skill", 2048),

@@ -53,6 +53,21 @@ impl Error {
         Self::Refused(Problem::new(path, message))
     }
 
+    /// The error about a file of the folder `from`, as one about the same file of `to`.
+    pub(crate) fn moved(self, from: &Path, to: &Path) -> Self {
+        let place = |path: &Path| match path.strip_prefix(from) {
+            Ok(rest) => to.join(rest),
+            Err(_) => path.to_owned(),
+        };
+        match self {
+            Self::Refused(problem) => {
+                Self::Refused(Problem { path: place(&problem.path), ..problem })
+            }
+            Self::Io { path, cause } => Self::Io { path: place(&path), cause },
+            other => other,
+        }
+    }
+
     pub(crate) fn git(url: &str, message: impl Into<String>) -> Self {
         Self::Git { url: url.to_owned(), message: message.into() }
     }

@@ -115,11 +115,12 @@ impl Wanted<'_> {
                 })
             });
         let rest = strip(path, self.folder)?;
-        match rest.strip_prefix(b"/") {
-            Some(rest) if is_wanted => Some(rest.to_vec()),
-            None if is_wanted && self.folder.as_os_str().is_empty() => Some(rest.to_vec()),
-            _ => None,
-        }
+        // At the top, a leading slash is part of a hostile name, which is refused later.
+        let rest = match self.folder.as_os_str().is_empty() {
+            true => Some(rest),
+            false => rest.strip_prefix(b"/"),
+        };
+        rest.filter(|_| is_wanted).map(<[u8]>::to_vec)
     }
 
     fn place(&self, path: &[u8]) -> PathBuf {

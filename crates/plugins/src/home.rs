@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -77,7 +78,7 @@ pub struct Staged {
     pub plugin: Installed,
     pub contents: Contents,
     folder: TempDir,
-    _lock: Lock,
+    _lock: Arc<Lock>,
 }
 
 impl Home {
@@ -115,13 +116,13 @@ impl Home {
     ) -> Result<Added, Error> {
         let source =
             MarketplaceSource::parse(source, ref_name, sparse_paths).map_err(Error::Invalid)?;
-        let _lock = self.begin().await?;
+        let lock = self.begin().await?;
         let known = self.marketplaces()?;
         if let Some(same) = known.iter().find(|known| known.source == source) {
             return Ok(Added { name: same.name.clone(), root: same.root.clone(), already: true });
         }
         let (added, _) = self
-            .bring_marketplace(source, move |name| {
+            .bring_marketplace(lock.clone(), source, move |name| {
                 match known.iter().find(|known| known.name.eq_ignore_ascii_case(name)) {
                     Some(_) => Err(Error::Invalid(format!(
                         "there is a marketplace `{name}` from another source; remove that one first"
@@ -138,7 +139,7 @@ impl Home {
     /// # Errors
     /// As [`Home::add_marketplace`]; the marketplace is then as it was.
     pub async fn upgrade_marketplace(&self, name: &str) -> Result<Upgrade, Error> {
-        let _lock = self.begin().await?;
+        let lock = self.begin().await?;
         let old = self.configured(name)?;
         let names = |marketplace: Marketplace| -> Vec<String> {
             marketplace.plugins.into_iter().map(|entry| entry.name).collect()
@@ -146,7 +147,7 @@ impl Home {
         let before = Marketplace::read(&old.root).map(names).unwrap_or_default();
         let expected = old.name.clone();
         let (new, read) = self
-            .bring_marketplace(old.source.clone(), move |name| {
+            .bring_marketplace(lock.clone(), old.source.clone(), move |name| {
                 if name == expected {
                     return Ok(());
                 }
@@ -195,11 +196,14 @@ impl Home {
         let (plugin, contents) = blocking(move || {
             std::fs::create_dir(&target).map_err(io_at(&target))?;
             let files = tree::write(&listing, &bytes, &target)?;
-            let contents = Plugin::read(&target)?;
+            let contents =
+                Plugin::read(&target).map_err(|error| error.moved(&target, listing.origin()))?;
             if contents.manifest.name != entry.name {
                 let why = format!(
-                    "the manifest names the plugin `{}`, the marketplace `{}`",
-                    contents.manifest.name, entry.name
+                    "{}: the manifest names the plugin `{}`, the marketplace `{}`",
+                    visible::path(listing.origin()),
+                    contents.manifest.name,
+                    entry.name
                 );
                 return Err(Error::Invalid(why));
             }
@@ -286,12 +290,12 @@ impl Home {
     }
 
     /// Waits for other operations, and deletes what killed ones left.
-    async fn begin(&self) -> Result<Lock, Error> {
+    async fn begin(&self) -> Result<Arc<Lock>, Error> {
         install::create_folder(&self.root)?;
         let lock = Lock::acquire(&self.root.join(".lock")).await?;
         let home = self.clone();
         blocking(move || home.clean()).await?;
-        Ok(lock)
+        Ok(Arc::new(lock))
     }
 
     fn clean(&self) -> Result<(), Error> {
@@ -302,8 +306,10 @@ impl Home {
         install::clean(&self.root, &self.root.join("marketplaces"), 2, &kept)
     }
 
+    /// Keeps the lock until its work on files is done, also if the caller is dropped meanwhile.
     async fn bring_marketplace(
         &self,
+        lock: Arc<Lock>,
         source: MarketplaceSource,
         check: impl FnOnce(&str) -> Result<(), Error> + Send + 'static,
     ) -> Result<(Configured, Marketplace), Error> {
@@ -324,6 +330,7 @@ impl Home {
         };
         let home = self.clone();
         blocking(move || {
+            let _lock = lock;
             let mut root = match &source {
                 MarketplaceSource::Local { path } => path.canonicalize().map_err(io_at(path))?,
                 MarketplaceSource::Git { .. } => folder.path().join("marketplace"),

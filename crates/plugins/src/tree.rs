@@ -59,6 +59,10 @@ impl Listing {
         }
     }
 
+    pub(crate) fn origin(&self) -> &Path {
+        &self.origin
+    }
+
     /// Adds an entry, and its parents.
     pub(crate) fn add(&mut self, path: &[u8], kind: Kind) -> Result<(), Error> {
         let Ok(path) = std::str::from_utf8(path) else {

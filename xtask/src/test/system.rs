@@ -14,8 +14,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("bwrap", "bubblewrap"),
     ("c++", "g++"),
     ("chromium", "chromium"),
+    ("git", "git"),
     ("initdb", "postgresql"),
     ("redis-server", "redis-server"),
+    ("strace", "strace"),
 ];
 
 /// Debian keeps PostgreSQL's programs in `<version>/bin` below this, outside of the path.

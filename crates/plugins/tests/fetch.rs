@@ -1,0 +1,260 @@
+//! Real git over `file://` and a local HTTP server: marketplaces are added, upgraded and removed, plugins
+//! installed from pinned commits; servers that redirect, hang or demand a password are given up on.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "the tests start git and strace themselves"
+)]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{commit, folder, git, home, marketplace, read, snapshot, url, write};
+use plugins::difference;
+
+#[tokio::test]
+async fn a_marketplace_is_added_upgraded_and_removed() {
+    let top = folder();
+    let root = top.path().join("market");
+    let plugin = marketplace(&root);
+    write(&plugin.join("scripts/run.sh"), "old");
+    std::os::unix::fs::symlink("scripts/run.sh", plugin.join("start")).unwrap();
+    let first = commit(&root);
+    let home = home(&top.path().join("home"), &[]);
+    let source = url(&root);
+    let added = home.add_marketplace(&source, None, &[]).await.unwrap();
+    assert_eq!((added.name.as_str(), added.already), ("market", false));
+    assert!(home.add_marketplace(&source, None, &[]).await.unwrap().already);
+    let old = home.install(&read(&added.root), "one", None).await.unwrap();
+    assert_eq!((old.id.as_str(), old.revision.as_ref()), ("one@market", Some(&first)));
+    assert!(home.verify(&old).unwrap().is_empty());
+    assert_eq!(std::fs::read_to_string(old.root.join("start")).unwrap(), "old");
+    assert!(!home.upgrade_marketplace("market").await.unwrap().changed);
+
+    write(&plugin.join("scripts/run.sh"), "new");
+    write(&plugin.join("hooks/hooks.json"), r#"{"hooks": {}}"#);
+    std::fs::remove_dir_all(plugin.join("skills")).unwrap();
+    commit(&root);
+    let upgrade = home.upgrade_marketplace("market").await.unwrap();
+    assert!(upgrade.changed && !added.root.exists());
+    assert_eq!(home.installed().unwrap(), std::slice::from_ref(&old), "an installed plugin stays");
+    let staged = home.stage(&read(&upgrade.root), "one").await.unwrap();
+    let shown = difference(&old.files, &staged.plugin.files);
+    let names =
+        |paths: &[PathBuf]| paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&shown.added), ["hooks/hooks.json"]);
+    assert_eq!(names(&shown.removed), ["skills/greet/SKILL.md"]);
+    assert_eq!(names(&shown.changed), ["scripts/run.sh"]);
+    let digest = staged.plugin.digest.clone();
+    drop(staged);
+    let market = read(&upgrade.root);
+    assert!(
+        home.install(&market, "one", Some(&old.digest)).await.is_err(),
+        "changed since it was shown"
+    );
+    let new = home.install(&market, "one", Some(&digest)).await.unwrap();
+    assert!(!old.root.exists() && home.verify(&new).unwrap().is_empty());
+
+    write(&new.root.join("scripts/run.sh"), "tampered");
+    assert_eq!(names(&home.verify(&new).unwrap().changed), ["scripts/run.sh"]);
+    let again = home.install(&market, "one", None).await.unwrap();
+    assert!(home.verify(&again).unwrap().is_empty(), "installing again repairs");
+    assert_eq!(home.remove_marketplace("market").await.unwrap().name, "market");
+    assert!(home.upgrade_marketplace("market").await.is_err());
+    home.uninstall("one@market").await.unwrap();
+    assert!(home.uninstall("one@market").await.is_err());
+    let left: Vec<_> =
+        snapshot(&top.path().join("home")).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(left, [top.path().join("home/.lock")]);
+}
+
+#[tokio::test]
+async fn plugins_of_other_repositories_are_pinned() {
+    let top = folder();
+    let (market, other) = (top.path().join("market"), top.path().join("other"));
+    write(&other.join("deep/.codex-plugin/plugin.json"), r#"{"name": "one"}"#);
+    write(&other.join("rest/file"), "not wanted");
+    let pinned = commit(&other);
+    write(&other.join("deep/later"), "x");
+    commit(&other);
+    let list = |sha: &str| {
+        let text = format!(
+            r#"{{"name": "m", "plugins": [{{"name": "one", "source": {{"source": "git-subdir",
+            "url": "{}", "path": "./deep", "sha": "{sha}"}}}}]}}"#,
+            url(&other)
+        );
+        write(&market.join(".claude-plugin/marketplace.json"), text);
+        read(&market)
+    };
+    let home = home(&top.path().join("home"), &[]);
+    let installed = home.install(&list(&pinned), "one", None).await.unwrap();
+    assert_eq!(installed.revision, Some(pinned));
+    let files: Vec<_> =
+        installed.files.iter().map(|file| file.path.display().to_string()).collect();
+    assert_eq!(files, [".codex-plugin/plugin.json"]);
+    let error = home.install(&list(&"0".repeat(40)), "one", None).await.unwrap_err();
+    assert!(error.to_string().contains("git failed"), "{error}");
+    assert_eq!(home.installed().unwrap(), [installed]);
+}
+
+#[tokio::test]
+async fn sparse_paths_leave_the_rest_out() {
+    let top = folder();
+    let root = top.path().join("market");
+    marketplace(&root);
+    write(&root.join("huge"), vec![0; 17 << 20]);
+    write(&root.join("plugins-not/x"), "x");
+    commit(&root);
+    let home = home(&top.path().join("home"), &[]);
+    assert!(home.add_marketplace(&url(&root), None, &[]).await.is_err(), "too large as a whole");
+    let sparse = [".claude-plugin".to_owned(), "plugins".to_owned()];
+    let added = home.add_marketplace(&url(&root), Some("main"), &sparse).await.unwrap();
+    assert!(added.root.join("plugins/one").is_dir() && !added.root.join("plugins-not").exists());
+    assert!(home.add_marketplace(&url(&root), Some("no-such"), &[]).await.is_err());
+}
+
+/// Serves a folder, or answers each request with `fixed`. Counts nothing, ends with the test.
+fn serve(folder: PathBuf, fixed: Option<&'static str>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let folder = folder.clone();
+            std::thread::spawn(move || answer(stream, &folder, fixed));
+        }
+    });
+    format!("http://{address}")
+}
+
+fn answer(mut stream: TcpStream, folder: &Path, fixed: Option<&str>) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let request = lines.next().and_then(Result::ok).unwrap_or_default();
+    for line in lines.by_ref().map_while(Result::ok) {
+        if line.is_empty() {
+            break;
+        }
+    }
+    if fixed == Some("") {
+        // Silent until git is ended, which closes the connection.
+        let _ = lines.next();
+        return;
+    }
+    if let Some(fixed) = fixed {
+        let _ = stream.write_all(fixed.as_bytes());
+        return;
+    }
+    let path = request.split(' ').nth(1).unwrap_or("/").split('?').next().unwrap_or("/");
+    let found = std::fs::read(folder.join(path.trim_start_matches('/')));
+    let status = if found.is_ok() { "200 OK" } else { "404 Not Found" };
+    let body = found.unwrap_or_default();
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+}
+
+#[tokio::test]
+async fn http_servers() {
+    let top = folder();
+    let root = top.path().join("market");
+    marketplace(&root);
+    commit(&root);
+    git(&root, &[], &["update-server-info"], b"").unwrap();
+    let elsewhere = serve(root.join(".git"), None);
+    let redirect = format!(
+        "HTTP/1.1 302 Found\r\nLocation: {elsewhere}/info/refs?service=git-upload-pack\r\nContent-Length: 0\r\n\r\n"
+    );
+    let redirect: &'static str = redirect.leak();
+    let password = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let prose = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+    let home = home(&top.path().join("home"), &[]);
+    for (name, fixed) in [("redirect", redirect), ("password", password), ("prose", prose)] {
+        let source = serve(PathBuf::new(), Some(fixed));
+        let error = home.add_marketplace(&source, None, &[]).await.expect_err(name);
+        assert!(error.to_string().contains("git failed"), "{name}: {error}");
+        assert_eq!(home.marketplaces().unwrap(), [], "{name}");
+    }
+    // The control: plain git follows the redirect.
+    let source = serve(PathBuf::new(), Some(redirect));
+    assert!(git(top.path(), &[], &["ls-remote", &source], b"").is_some());
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_given_up_on() {
+    let top = folder();
+    let source = serve(PathBuf::new(), Some(""));
+    let sandbox = sandbox::Sandbox::new(sandbox::Config {
+        supervisor: sandbox::THIS_PROGRAM.into(),
+        search_path: std::env::split_paths(common::PATH).collect(),
+        layer: sandbox::Layer::Auto,
+        descriptors: None,
+    });
+    let environment = vec![("PATH".into(), common::PATH.into())];
+    let mut git = plugins::Git::new(std::sync::Arc::new(sandbox), environment);
+    git.time_limit = std::time::Duration::from_secs(2);
+    let home = plugins::Home::new(top.path().join("home"), git);
+    let error = home.add_marketplace(&source, None, &[]).await.unwrap_err().to_string();
+    assert!(error.contains("did not end within 2 s"), "{error}");
+}
+
+const PLACE: &str = "PLUGINS_TEST_TRACED";
+
+/// The traced process. Does nothing in an ordinary run.
+#[tokio::test]
+async fn traced() {
+    let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
+    let home = home(&place.join("home"), &[]);
+    let added = home.add_marketplace(&url(&place.join("market")), None, &[]).await.unwrap();
+    home.install(&read(&added.root), "one", None).await.unwrap();
+}
+
+#[test]
+fn only_git_is_executed_and_only_the_home_is_written() {
+    let top = folder();
+    let root = top.path().join("market");
+    let plugin = marketplace(&root);
+    write(&plugin.join("hooks/hooks.json"), r#"{"hooks": {}}"#);
+    write(&plugin.join("scripts/run.sh"), "#!/bin/sh\n");
+    commit(&root);
+    let trace = top.path().join("trace");
+    let ran = Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=execve,openat,openat2,creat", "-o"])
+        .arg(&trace)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "traced"])
+        .env(PLACE, top.path())
+        .output();
+    let Ok(ran) = ran else {
+        println!("skipped: strace is not installed");
+        return;
+    };
+    let text = std::fs::read_to_string(&trace).unwrap_or_default();
+    if !text.contains("execve(") {
+        println!("skipped: strace cannot trace here: {}", String::from_utf8_lossy(&ran.stderr));
+        return;
+    }
+    if !ran.status.success() {
+        // bubblewrap may refuse to work while it is traced.
+        println!(
+            "skipped: the install does not work under strace: {}",
+            String::from_utf8_lossy(&ran.stdout)
+        );
+        return;
+    }
+    let place = top.path().display().to_string();
+    for line in text.lines().filter(|line| line.contains(" = ") && !line.contains(" = -1")) {
+        let path = line.split('"').nth(1).unwrap_or_default();
+        // The first argument is the program.
+        assert!(!line.contains("execve(") || !path.starts_with(&place), "{line}");
+        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT"].iter().any(|flag| line.contains(flag));
+        if writes && line.contains("\"/") {
+            let own = ["/dev/", "/proc/", "/newroot/", "/tmp/"]
+                .iter()
+                .any(|start| path.starts_with(start));
+            assert!(own || path.starts_with(&format!("{place}/home")), "{line}");
+        }
+    }
+}
