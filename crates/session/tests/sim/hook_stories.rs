@@ -347,8 +347,14 @@ fn hooks_of_a_compaction() {
         (EventName::SessionStart, Outcome::default()),
         (EventName::SessionStart, context("remember me")),
     ]);
-    let last = &names(&sim)[names(&sim).len() - 3..];
-    assert_eq!(last, [EventName::PreCompact, EventName::PostCompact, EventName::SessionStart]);
+    let last = &names(&sim)[names(&sim).len() - 4..];
+    let expected = [
+        EventName::PreCompact,
+        EventName::PreModelRequest,
+        EventName::PostCompact,
+        EventName::SessionStart,
+    ];
+    assert_eq!(last, expected);
     assert_eq!(sim.ends(), [TurnStatus::Completed; 2]);
     // The model gets it with the next turn.
     let stored = format!("{:?}", sim.records);
@@ -357,6 +363,15 @@ fn hooks_of_a_compaction() {
     let sim = compact(&[(EventName::PreCompact, refusal("keep it all"))]);
     assert_eq!(sim.ends(), [TurnStatus::Completed, TurnStatus::Failed]);
     assert_eq!(failure(&sim), "a hook refused the compaction of the history: keep it all");
+    assert_eq!(sim.prompts.len(), 1);
+
+    // The request for the summary is one of those that hooks look at.
+    let sim = compact(&[
+        (EventName::PreModelRequest, Outcome::default()),
+        (EventName::PreModelRequest, refusal("not this one")),
+    ]);
+    assert_eq!(sim.ends(), [TurnStatus::Completed, TurnStatus::Failed]);
+    assert_eq!(failure(&sim), "a hook refused a request to the model: not this one");
     assert_eq!(sim.prompts.len(), 1);
 }
 
