@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use config::Config;
+use sandbox::rules::Invocation;
+use session::{ApprovalPolicy, Settings};
 
 use super::Skills;
 
@@ -14,16 +16,23 @@ const MAX_WORDS: usize = 1_024;
 
 impl Skills {
     /// Whether a command that runs in `cwd` names a file beneath the `scripts` of a skill, or that folder.
-    /// `folder` is that of the thread, whose skills are those that were read for its turn. Looks at the file
-    /// system.
-    pub(crate) fn runs_script<'w>(
+    /// The skills are those that were read for the turn of the thread with these settings. Looks at the
+    /// file system, but only under a granular policy: others make no difference.
+    pub(crate) fn runs_script(
         &self,
-        texts: impl IntoIterator<Item = &'w str>,
+        invocation: Invocation<'_>,
         cwd: &Path,
-        folder: &Path,
+        settings: &Settings,
         config: &Config,
     ) -> bool {
-        let set = self.kept().get(&self.roots(folder, config)).cloned();
+        if !matches!(settings.approval, ApprovalPolicy::Granular(_)) {
+            return false;
+        }
+        let texts: Vec<&str> = match invocation {
+            Invocation::Script(script) => vec![script],
+            Invocation::Argv(argv) => argv.iter().map(String::as_str).collect(),
+        };
+        let set = self.kept().get(&self.roots(&settings.cwd, config)).cloned();
         let Some(set) = set else { return false };
         let real = |skill: &skills::Skill| skill.folder().join(SCRIPTS).canonicalize().ok();
         let scripts: Vec<_> = set.found.skills.iter().filter_map(real).collect();

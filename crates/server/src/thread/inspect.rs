@@ -11,8 +11,8 @@ use config::Config;
 use files::Pool;
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
-    Action, ApprovalPolicy, Assessment, Attempted, Grant, Id, PatchPlan, PatchTarget, Prepared,
-    Settings, ToolError, ToolRequest,
+    Action, Assessment, Attempted, Grant, Id, PatchPlan, PatchTarget, Prepared, Settings,
+    ToolError, ToolRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -419,7 +419,8 @@ impl Inspection {
         };
         let resolver = self.resolver();
         let found = self.services.rules.assess(invocation, &real_cwd, &resolver, &self.config);
-        let is_skill_script = self.runs_skill_script(invocation, &real_cwd);
+        let is_skill_script =
+            self.services.skills.runs_script(invocation, &real_cwd, &self.settings, &self.config);
         let normal_form = match invocation {
             Invocation::Script(script) => sandbox::rules::normal_form(script),
             Invocation::Argv(_) => None,
@@ -438,19 +439,6 @@ impl Inspection {
             amendable: found.amendable,
             normal_form,
         })
-    }
-
-    /// Whether a command runs a script of a skill, where that makes a difference.
-    fn runs_skill_script(&self, invocation: Invocation<'_>, cwd: &Path) -> bool {
-        let Settings { approval: ApprovalPolicy::Granular(_), cwd: folder, .. } = &*self.settings
-        else {
-            return false;
-        };
-        let texts: Vec<&str> = match invocation {
-            Invocation::Script(script) => vec![script],
-            Invocation::Argv(argv) => argv.iter().map(String::as_str).collect(),
-        };
-        self.services.skills.runs_script(texts, cwd, folder, &self.config)
     }
 
     fn resolver(&self) -> PathResolver {
