@@ -28,7 +28,7 @@ mod transcript;
 mod watchdog;
 
 use std::fmt;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::environment::Environment;
@@ -79,6 +79,22 @@ pub(crate) fn checked(
     let options = environment.clone().options("cli");
     let resolved = server::configuration(&options, projects);
     Ok(resolved.map_err(|error| Invalid::new(error.diagnostic()))?.config)
+}
+
+/// Asks a question that `y` or `yes` confirms. `otherwise`: what to do without a terminal.
+///
+/// # Errors
+/// Standard input is no terminal.
+pub(crate) fn is_confirmed(question: &str, otherwise: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        let message =
+            format!("standard input is no terminal, so that no one can be asked; {otherwise}");
+        return Err(Invalid::new(message).into());
+    }
+    write!(std::io::stderr(), "{question} [y/N] ")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Prints a line of the result to standard output.

@@ -20,6 +20,7 @@ mod layer_name;
 mod options;
 mod pending;
 mod permissions;
+mod plugin;
 mod provider;
 mod requirements;
 mod requirements_layer;
@@ -39,9 +40,11 @@ pub use key_path::join as dotted_key;
 pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
 pub use layer_name::LayerName;
 pub use permissions::{PermissionBase, PermissionProfile, PermissionRule};
+pub use plugin::PluginParts;
 pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
 pub use requirements::{
-    FETCHED_REQUIREMENTS_FILE, FileHooks, REQUIREMENTS_FILE, Replaced, RequiredRule, Requirements,
+    FETCHED_REQUIREMENTS_FILE, FileHooks, MarketplaceSource, REQUIREMENTS_FILE, Replaced, RequiredRule,
+    Requirements,
 };
 pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};

@@ -5,6 +5,7 @@
 //! account, and the user's own. Each can only narrow what the ones before it allow.
 
 mod hooks;
+mod plugins;
 mod servers;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ use crate::table::{
     SandboxMode, WebSearch,
 };
 use crate::value::{Node, Table, Value, merge};
+use plugins::AllowedSources;
+pub use plugins::MarketplaceSource;
 use servers::AllowedServers;
 
 /// Name of the file in the system's folder and in the agent's home.
@@ -45,6 +48,7 @@ pub struct Requirements {
     web_search: Option<Allowed<WebSearch>>,
     features: BTreeMap<String, (bool, Origin)>,
     servers: Vec<AllowedServers>,
+    marketplaces: Vec<AllowedSources>,
     rules: Vec<RequiredRule>,
     hooks: Vec<FileHooks>,
 }
@@ -151,6 +155,10 @@ impl Requirements {
                 |(id, server): (&String, &AllowedServer)| (id.clone(), server.identity.clone());
             let by_id = listed.iter().map(identity).collect();
             self.servers.push(AllowedServers { by_id, origin });
+        }
+        if let Some(listed) = &file.plugins.allowed_marketplaces {
+            let origin = layer.origin(&["plugins", "allowed_marketplaces"]);
+            self.marketplaces.push(AllowedSources { listed: listed.clone(), origin });
         }
         for (index, rule) in file.rules.prefix_rules.iter().enumerate() {
             self.rules.push(RequiredRule { rule: rule.clone(), origin: layer.rule_origin(index) });

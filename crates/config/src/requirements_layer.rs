@@ -7,7 +7,7 @@ use crate::key_path::join;
 use crate::kind::ReadContext;
 use crate::layer::read_section;
 use crate::layer_name::LayerName;
-use crate::table::{PrefixRule, RequirementsFile, unknown_feature};
+use crate::table::{AllowedMarketplace, PrefixRule, RequirementsFile, unknown_feature};
 use crate::value::{Node, Table, Value};
 
 /// One requirements file.
@@ -47,6 +47,12 @@ impl RequirementsLayer {
             if server.identity.command.is_some() == server.identity.url.is_some() {
                 let message = "an identity is either `command` or `url`; write exactly one of them";
                 return Err(self.refused(&["mcp_servers", id, "identity"], message.to_owned()));
+            }
+        }
+        for marketplace in self.file.plugins.allowed_marketplaces.iter().flatten() {
+            if let Some(message) = mistake_in_source(marketplace) {
+                let key = ["plugins", "allowed_marketplaces"];
+                return Err(self.refused(&key, message.to_owned()));
             }
         }
         for (index, rule) in self.file.rules.prefix_rules.iter().enumerate() {
@@ -99,6 +105,22 @@ impl RequirementsLayer {
     fn refused(&self, path: &[&str], message: String) -> Error {
         Error::refused(&self.origin(path), join(path), message)
     }
+}
+
+fn mistake_in_source(marketplace: &AllowedMarketplace) -> Option<&'static str> {
+    let AllowedMarketplace { url, path, reference, sha } = marketplace;
+    if url.is_some() == path.is_some() {
+        return Some("a marketplace is either `url` or `path`; write exactly one of them");
+    }
+    if path.is_some() && (reference.is_some() || sha.is_some()) {
+        return Some("a folder has no `ref` and no `sha`; write its repository as `url`");
+    }
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_commit = |sha: &String| sha.len() == 40 && sha.bytes().all(is_digit);
+    if sha.as_ref().is_some_and(|sha| !is_commit(sha)) {
+        return Some("`sha` is a commit: 40 hexadecimal digits, in lower case");
+    }
+    None
 }
 
 fn mistake_in(rule: &PrefixRule) -> Option<&'static str> {

@@ -15,6 +15,7 @@ use crate::layer::Layer;
 use crate::layer_name::LayerName;
 use crate::pending;
 use crate::permissions::{self, PermissionProfile};
+use crate::plugin::PluginParts;
 use crate::provider::{Provider, Providers, providers};
 use crate::requirements::{FileHooks, Replaced, Requirements};
 use crate::stack::{Environment, Stack};
@@ -32,7 +33,7 @@ const HOOKS_FILE: &str = "hooks.json";
 /// field for every key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    keys: Keys,
+    pub(crate) keys: Keys,
     /// The provider that `model_provider` selects.
     pub provider: Provider,
     /// Every provider by id, `default` and `offline` among them.
@@ -65,6 +66,8 @@ pub struct Config {
     pub rule_folders: Vec<PathBuf>,
     /// Folders that the user trusts, from the project's root to the working folder.
     pub project_folders: Vec<PathBuf>,
+    /// What installed plugins add, in the order of their ids.
+    pub plugin_parts: Arc<[PluginParts]>,
     /// Roles of `agents.<name>` whose file cannot be used, each with the reason.
     pub broken_roles: BTreeMap<String, String>,
     /// Real paths of the folders that the user trusts. Commands must not write to their `.agent`
@@ -396,6 +399,7 @@ fn typed(
         rule_folders: stack.rule_folders.clone(),
         project_folders: stack.project_folders.clone(),
         trusted_folders: stack.trusted_folders.clone(),
+        plugin_parts: Arc::default(),
         broken_roles: BTreeMap::new(),
         keys,
     })

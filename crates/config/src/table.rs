@@ -27,7 +27,8 @@ pub use model::{
     ReasoningSummary, Retries, ServiceTier, Tokens, Verbosity,
 };
 pub use requirements::{
-    AllowedApproval, AllowedServer, Identity, PrefixRule, RequiredDecision, RequirementsFile, Token,
+    AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule, RequiredDecision,
+    RequirementsFile, Token,
 };
 pub use root::{DEPRECATED, Deprecated, Keys, RENAMED, Renamed};
 pub use sandbox::{
@@ -36,6 +37,6 @@ pub use sandbox::{
     ShellEnvironmentPolicy, WorkspaceWrite,
 };
 pub use tools::{
-    AgentRole, Agents, App, ContextSize, HookState, Hooks, Location, McpServer, Port, Project,
-    ToolApproval, TrustLevel, WebSearch, WebSearchSettings, WebSearchTool,
+    AgentRole, Agents, App, ContextSize, HookState, Hooks, Location, McpServer, PluginSwitch, Port,
+    Project, ToolApproval, TrustLevel, WebSearch, WebSearchSettings, WebSearchTool,
 };

@@ -73,7 +73,8 @@ impl Handler {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// Names the hook in lists and in the configuration: `path:event:group:handler`.
+    /// Names the hook in lists and in the configuration: `path:event:group:handler`, unless the caller
+    /// sets another.
     pub key: String,
     pub event: EventName,
     /// As the file has it.

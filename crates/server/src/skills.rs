@@ -168,7 +168,7 @@ impl Skills {
     fn roots(&self, cwd: &Path, config: &Config) -> Vec<Root> {
         let mut roots = Vec::new();
         let mut add = |path: PathBuf, scope: Scope, boundary: &Path| {
-            roots.push(Root { path, scope, boundary: boundary.to_owned() });
+            roots.push(Root { path, scope, boundary: boundary.to_owned(), prefix: None });
         };
         let project = &config.project_root;
         for folder in config.project_folders.iter().rev() {
@@ -195,6 +195,15 @@ impl Skills {
         }
         let system = self.options.system_dir.join(OWN_FOLDER);
         add(system.clone(), Scope::Admin, &system);
+        for plugin in config.plugin_parts.iter() {
+            roots.extend(plugin.skill_folders.iter().map(|path| Root {
+                path: path.clone(),
+                scope: Scope::User,
+                // Links of a plugin lead nowhere else.
+                boundary: plugin.root.clone(),
+                prefix: Some(plugin.name.clone()),
+            }));
+        }
         roots
     }
 

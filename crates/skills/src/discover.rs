@@ -24,6 +24,8 @@ pub struct Root {
     pub scope: Scope,
     /// Links are followed as long as they lead into this folder or into the root.
     pub boundary: PathBuf,
+    /// Stands before the names of its skills: `prefix:name`.
+    pub prefix: Option<String>,
 }
 
 /// What was found.
@@ -137,7 +139,12 @@ impl Search<'_> {
             Err(_) => return false,
         }
         match skill::read(&path, (root.scope, &root.path), &mut self.found.problems) {
-            Ok(skill) => self.found.skills.push(skill),
+            Ok(mut skill) => {
+                if let Some(prefix) = &root.prefix {
+                    skill.name = format!("{prefix}:{}", skill.name);
+                }
+                self.found.skills.push(skill);
+            }
             Err(problem) => self.found.problems.push(problem),
         }
         true

@@ -32,7 +32,7 @@ impl Home {
     }
 
     fn root(&self, path: &str) -> Root {
-        Root { path: self.path(path), scope: Scope::User, boundary: self.path(path) }
+        Root { path: self.path(path), scope: Scope::User, boundary: self.path(path), prefix: None }
     }
 
     /// The names that are found below `root`, and the problems without the home's path.

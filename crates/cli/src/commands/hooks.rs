@@ -1,16 +1,14 @@
 //! `agentd hooks`: lists hooks, and records which ones of a project the user trusts.
 
-use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use protocol::config::{ConfigValueWriteParams, MergeStrategy};
 use protocol::hooks::{HookMetadata, HookTrustStatus, HooksListParams, HooksListResponse};
 use serde_json::json;
-use serde_json::value::RawValue;
 
-use crate::commands::local::{self, LocalServer, Observer};
-use crate::commands::{Invalid, eprint, print};
+use crate::commands::local::{LocalServer, Quiet};
+use crate::commands::{Invalid, eprint, is_confirmed, print};
 use crate::environment::Environment;
 
 #[derive(clap::Args)]
@@ -78,19 +76,6 @@ pub(crate) async fn run(
     done
 }
 
-/// Ignores what else the server says.
-struct Quiet;
-
-impl Observer for Quiet {
-    fn notified(&mut self, _: &str, _: &RawValue) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn asked(&mut self, method: &str, _: &RawValue) -> io::Result<local::Answer> {
-        Ok(local::decline(method))
-    }
-}
-
 fn list(hooks: &[HookMetadata], as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
         print(format_args!("{:#}", json!(hooks)))?;
@@ -149,7 +134,8 @@ async fn trust(
     for hook in &chosen {
         print(format_args!("{}\n    {}", visible::exact(&hook.key), described(hook)))?;
     }
-    if !yes && !is_confirmed()? {
+    let question = "Let these hooks run as they are now?";
+    if !yes && !is_confirmed(question, "add `--yes` to trust these hooks")? {
         eprint(format_args!("agentd: nothing was changed"));
         return Ok(ExitCode::FAILURE);
     }
@@ -187,20 +173,6 @@ fn chosen<'h>(hooks: &'h [HookMetadata], keys: &[String]) -> anyhow::Result<Vec<
         })
     };
     keys.iter().map(find).collect()
-}
-
-fn is_confirmed() -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        return Err(Invalid::new(
-            "standard input is no terminal, so that no one can be asked; add `--yes` to trust these \
-             hooks",
-        )
-        .into());
-    }
-    io::stderr().write_all(b"Let these hooks run as they are now? [y/N] ")?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 async fn write(

@@ -49,6 +49,19 @@ pub(crate) trait Observer {
     async fn asked(&mut self, method: &str, params: &RawValue) -> io::Result<Answer>;
 }
 
+/// Ignores notifications, and declines what it is asked.
+pub(crate) struct Quiet;
+
+impl Observer for Quiet {
+    fn notified(&mut self, _: &str, _: &RawValue) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn asked(&mut self, method: &str, _: &RawValue) -> io::Result<Answer> {
+        Ok(decline(method))
+    }
+}
+
 /// How a turn ended.
 pub(crate) enum TurnEnd {
     /// By itself.

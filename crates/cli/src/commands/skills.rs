@@ -1,15 +1,13 @@
 //! `agentd skills`: lists, checks and makes skills.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use protocol::{SkillsListParams, SkillsListResponse};
 use serde_json::json;
-use serde_json::value::RawValue;
 
-use crate::commands::local::{self, LocalServer, Observer};
+use crate::commands::local::{LocalServer, Quiet};
 use crate::commands::{Invalid, eprint, print};
 use crate::environment::Environment;
 
@@ -66,19 +64,6 @@ pub(crate) async fn run(
             let parent = environment.options("cli").cwd.join(path);
             create(&parent, &name, &description)
         }
-    }
-}
-
-/// Ignores what else the server says.
-struct Quiet;
-
-impl Observer for Quiet {
-    fn notified(&mut self, _: &str, _: &RawValue) -> io::Result<()> {
-        Ok(())
-    }
-
-    async fn asked(&mut self, method: &str, _: &RawValue) -> io::Result<local::Answer> {
-        Ok(local::decline(method))
     }
 }
 

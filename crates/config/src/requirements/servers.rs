@@ -44,7 +44,7 @@ impl Requirements {
         Ok(())
     }
 
-    pub(super) fn constrain_servers(
+    pub(crate) fn constrain_servers(
         &self,
         root: &mut Table,
         warnings: &mut Vec<Warning>,

@@ -1,6 +1,7 @@
 //! The keys of `requirements.toml`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 
@@ -45,6 +46,8 @@ options! {
         hooks: RequiredHooks, ANY, Effect::Active;
         /// The MCP servers that may be used, by name; both name and identity must match.
         mcp_servers: Option<BTreeMap<String, AllowedServer>>, ANY, Effect::Active;
+        /// Where plugins may come from.
+        plugins: AllowedPlugins, ANY, Effect::Group;
         /// Command rules that apply in addition to those of `.rules` files.
         rules: Rules, ANY, Effect::Group;
     }
@@ -64,6 +67,26 @@ options! {
         command: Option<String>, ANY, Effect::Active;
         /// The server's `url`.
         url: Option<String>, ANY, Effect::Active;
+    }
+}
+options! {
+    /// `plugins`.
+    pub struct AllowedPlugins {
+        /// The marketplaces that plugins may be installed and used from; an empty list forbids all.
+        allowed_marketplaces: Option<Vec<AllowedMarketplace>>, ANY, Effect::Active;
+    }
+}
+options! {
+    /// `plugins.allowed_marketplaces[]`: exactly one of `url` and `path`.
+    pub struct AllowedMarketplace {
+        /// Address of its git repository.
+        url: Option<String>, ANY, Effect::Active;
+        /// Its folder, an absolute path.
+        path: Option<PathBuf>, ANY, Effect::Active;
+        /// The branch, tag or commit that it must be added with.
+        reference as "ref": Option<String>, ANY, Effect::Active;
+        /// The commit that it must be at: 40 hexadecimal digits.
+        sha: Option<String>, ANY, Effect::Active;
     }
 }
 options! {

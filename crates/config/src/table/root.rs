@@ -18,7 +18,9 @@ use super::sandbox::{
     ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
     WorkspaceWrite,
 };
-use super::tools::{Agents, Apps, Hooks, McpServer, Port, Project, Skills, Tools, WebSearch};
+use super::tools::{
+    Agents, Apps, Hooks, McpServer, PluginSwitch, Port, Project, Skills, Tools, WebSearch,
+};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, RESTART, USER};
 use crate::kind::{Effect, Kind, ReadContext, Setting, Url, Uuid, Whole};
@@ -119,6 +121,8 @@ options! {
         skills: Skills, ANY, Effect::Group;
         /// Lifecycle hooks; `hooks.json` defines them.
         hooks: Hooks, USER, Effect::Group;
+        /// Installed plugins, by `NAME@MARKETPLACE`.
+        plugins: BTreeMap<String, PluginSwitch>, USER, Effect::Group;
         /// Projects, by the path of their folder.
         projects: BTreeMap<String, Project>, USER, Effect::Group;
         /// Names of documents to read in a project without `AGENTS.md`.

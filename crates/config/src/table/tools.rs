@@ -214,6 +214,15 @@ options! {
 }
 
 options! {
+    /// `plugins.<id>`.
+    #[part("<id>")]
+    pub struct PluginSwitch {
+        /// Whether threads get the skills, hooks, MCP servers and apps of the installed plugin.
+        enabled: bool = true, USER, Effect::Active;
+    }
+}
+
+options! {
     /// `projects.<path>`.
     #[part("<path>")]
     pub struct Project {

@@ -98,7 +98,7 @@ impl<'c> Apps<'c> {
             let Some(Connector { id, name }) = self.connector(tool) else { continue };
             let app = apps.entry(id.clone()).or_insert_with(|| {
                 unnamed.insert(id.clone());
-                app_info(id.clone(), self.is_enabled(&id))
+                app_info(id.clone(), self.is_enabled(&id), self.plugins(&id))
             });
             app.is_accessible |= is_ready;
             if let Some(name) = name.filter(|_| unnamed.remove(&id)) {
@@ -114,6 +114,13 @@ impl<'c> Apps<'c> {
     /// Whether the configuration has the app on.
     pub(super) fn is_enabled(&self, id: &str) -> bool {
         self.app(id).map_or(self.0.apps.default.enabled, |app| app.enabled)
+    }
+
+    /// The names of the installed plugins that use the app.
+    fn plugins(&self, id: &str) -> Vec<String> {
+        let plugins = self.0.plugin_parts.iter();
+        let plugins = plugins.filter(|plugin| plugin.apps.iter().any(|app| app == id));
+        plugins.map(|plugin| plugin.display_name.clone()).collect()
     }
 
     fn app(&self, id: &str) -> Option<&'c App> {
@@ -145,7 +152,7 @@ fn meta_text(json: &Value, key: &str, max: usize) -> Option<String> {
 }
 
 /// An app. What servers do not say of it is absent.
-fn app_info(id: String, is_enabled: bool) -> AppInfo {
+fn app_info(id: String, is_enabled: bool, plugin_display_names: Vec<String>) -> AppInfo {
     AppInfo {
         name: id.clone(),
         id,
@@ -159,7 +166,7 @@ fn app_info(id: String, is_enabled: bool) -> AppInfo {
         install_url: None,
         is_accessible: false,
         is_enabled,
-        plugin_display_names: Vec::new(),
+        plugin_display_names,
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::HookReport;
 use super::command::{self, CommandEnd};
 use super::notifications::{completed, started};
-use super::sources::{LoadedHook, digest, project_folder};
+use super::sources::{LoadedHook, digest, plugin_of, project_folder};
 use crate::allowed::Allowed;
 use crate::command_environment::command_environment;
 use crate::command_runner::{CommandLine, CommandRunner};
@@ -28,6 +28,8 @@ use crate::options::Options;
 const MAX_RUNNING: usize = 64;
 /// Seconds that the agent of a hook has for reading a file.
 const MAX_READING: u64 = 10;
+/// The variables with the folder of a hook's plugin: ours, and the one that plugins for another agent use.
+const PLUGIN_ROOT: [&str; 2] = ["AGENT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"];
 /// Stands for the event in a prompt and in the arguments of a tool.
 const ARGUMENTS: &str = "$ARGUMENTS";
 
@@ -207,12 +209,16 @@ impl HookRunner {
     }
 
     /// A hook of a project that has changed since it was read is not what the user trusts.
-    async fn check_unchanged(&self, loaded: &LoadedHook, config: &Config) -> Result<(), String> {
+    async fn check_unchanged(
+        &self,
+        loaded: &LoadedHook,
+        config: &Arc<Config>,
+    ) -> Result<(), String> {
         if loaded.hook.origin.source.is_unconfined() {
             return Ok(());
         }
-        let (hook, project) = (loaded.hook.clone(), config.project_root.clone());
-        let work = move || digest(&hook, &project);
+        let (hook, config) = (loaded.hook.clone(), config.clone());
+        let work = move || digest(&hook, &config);
         let now = self.files.run(&loaded.hook.origin.path, work).await;
         match now {
             Ok(Ok(now)) if now == loaded.digest => Ok(()),
@@ -232,6 +238,10 @@ impl HookRunner {
         let argv = vec![self.options.shell.clone().into(), "-c".into(), line.into()];
         let mut env = command_environment(&self.options, config);
         env.push(("AGENT_PROJECT_DIR".into(), config.project_root.clone().into()));
+        if let Some(plugin) = plugin_of(hook, config) {
+            let root = plugin.root.as_os_str();
+            env.extend(PLUGIN_ROOT.map(|name| (name.into(), root.into())));
+        }
         let policy = match hook.origin.source.is_unconfined() {
             true => Allowed::hook_program(),
             false => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::{Config, dotted_key};
+use config::{Config, PluginParts, dotted_key};
 use hooks::{Event, Handler, Hook, Origin, Source};
 use session::HookEvents;
 
@@ -124,6 +124,7 @@ pub(crate) fn load(config: &Config) -> LoadedHooks {
     let mut loaded = LoadedHooks::default();
     if config.has_hooks() {
         loaded.add_files(config);
+        loaded.add_plugins(config);
     }
     // The last of several that change the same thing counts, which is the administrator's.
     for required in config.required_hooks() {
@@ -146,6 +147,16 @@ impl LoadedHooks {
         }
     }
 
+    fn add_plugins(&mut self, config: &Config) {
+        for plugin in config.plugin_parts.iter() {
+            for (path, text) in &plugin.hooks {
+                let id = Some(plugin.id.clone());
+                let origin = Origin { source: Source::Plugin, path: path.clone(), plugin: id };
+                self.add_file(text.as_bytes(), &origin, config);
+            }
+        }
+    }
+
     fn add_file(&mut self, text: &[u8], origin: &Origin, config: &Config) {
         let file = &origin.path;
         let read = match hooks::read_file(text, origin) {
@@ -158,7 +169,10 @@ impl LoadedHooks {
     }
 
     fn add(&mut self, hooks: Vec<Hook>, config: &Config) {
-        for hook in hooks {
+        for mut hook in hooks {
+            if let Some(plugin) = plugin_of(&hook, config) {
+                hook.key = key_in_plugin(&hook, plugin);
+            }
             let (shown, event) = (visible::path(&hook.origin.path).to_string(), hook.event);
             if let Some(why) = unsupported(&hook) {
                 self.warnings.push(format!("{shown}: a hook of {event} does not run: {why}"));
@@ -188,7 +202,7 @@ fn unsupported(hook: &Hook) -> Option<&'static str> {
 }
 
 fn judged(hook: Hook, config: &Config) -> (LoadedHook, Option<String>) {
-    let digest = digest(&hook, &config.project_root);
+    let digest = digest(&hook, config);
     let state = config.hooks.state.get(&hook.key);
     let trusted = state.and_then(|state| state.trusted_hash.as_deref());
     let trust = match (hook.origin.source, &digest, trusted) {
@@ -208,21 +222,38 @@ fn judged(hook: Hook, config: &Config) -> (LoadedHook, Option<String>) {
 /// How a command names the project's root.
 const PROJECT_DIR: [&str; 2] = ["$AGENT_PROJECT_DIR/", "${AGENT_PROJECT_DIR}/"];
 
+/// How a command names its plugin's folder.
+const PLUGIN_DIR: [&str; 4] = [
+    "$CLAUDE_PLUGIN_ROOT/",
+    "${CLAUDE_PLUGIN_ROOT}/",
+    "$AGENT_PLUGIN_ROOT/",
+    "${AGENT_PLUGIN_ROOT}/",
+];
+
 /// The digest of a hook as it is now. That of a project covers the files that its command names, so that a
 /// changed script is not trusted either: by an absolute path, from the folder in which it runs, or from the
-/// project's root.
+/// project's root. That of a plugin also covers all files that the plugin was installed with.
 ///
 /// # Errors
 /// A file that it names is too large to be covered: such a hook is never trusted.
-pub(super) fn digest(hook: &Hook, project: &Path) -> Result<String, String> {
+pub(super) fn digest(hook: &Hook, config: &Config) -> Result<String, String> {
     if hook.origin.source.is_unconfined() {
         return Ok(hook.digest([]));
     }
+    let project = config.project_root.as_path();
+    let plugin = plugin_of(hook, config);
     let folder = project_folder(hook).unwrap_or(project);
     let mut named: Vec<(&str, Vec<u8>)> = Vec::new();
+    if let Some(plugin) = plugin {
+        named.push(("", plugin.digest.clone().into_bytes()));
+    }
     for word in hook.words() {
-        let in_project = PROJECT_DIR.iter().find_map(|prefix| word.strip_prefix(prefix));
-        let path = in_project.map_or_else(|| folder.join(word), |rest| project.join(rest));
+        let rest = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| word.strip_prefix(prefix));
+        let path = match (rest(&PROJECT_DIR), rest(&PLUGIN_DIR), plugin) {
+            (Some(rest), ..) => project.join(rest),
+            (None, Some(rest), Some(plugin)) => plugin.root.join(rest),
+            _ => folder.join(word),
+        };
         if !path.is_file() {
             continue;
         }
@@ -233,6 +264,21 @@ pub(super) fn digest(hook: &Hook, project: &Path) -> Result<String, String> {
         named.push((word, contents));
     }
     Ok(hook.digest(named.iter().map(|(word, contents)| (*word, contents.as_slice()))))
+}
+
+/// The plugin that has the hook, as the configuration knows it.
+pub(super) fn plugin_of<'c>(hook: &Hook, config: &'c Config) -> Option<&'c PluginParts> {
+    let id = hook.origin.plugin.as_deref()?;
+    config.plugin_parts.iter().find(|plugin| plugin.id == id)
+}
+
+/// The key of a plugin's hook: `NAME@MARKETPLACE/file:event:group:handler`, the same for every version, so
+/// that what the user decided outlasts an upgrade and a change asks again.
+fn key_in_plugin(hook: &Hook, plugin: &PluginParts) -> String {
+    let file = &hook.origin.path;
+    let place = hook.key.strip_prefix(&*file.to_string_lossy()).unwrap_or(&hook.key);
+    let file = file.strip_prefix(&plugin.root).unwrap_or(file);
+    format!("{}/{}{place}", plugin.id, file.display())
 }
 
 /// The folder that has the `.agent` of a project's hook, in which it runs.
