@@ -5,6 +5,7 @@ mod diagnostics;
 mod edits;
 mod file_cache;
 mod layers;
+mod plugins;
 mod properties;
 mod providers;
 mod requirements;
