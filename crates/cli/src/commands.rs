@@ -15,6 +15,7 @@ pub(crate) mod login;
 pub(crate) mod mcp;
 pub(crate) mod mcp_server;
 pub(crate) mod model_server;
+pub(crate) mod plugins;
 pub(crate) mod proxy;
 pub(crate) mod rules;
 #[cfg(unix)]

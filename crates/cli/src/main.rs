@@ -16,8 +16,8 @@ use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     Invalid, app_server, demo, doctor, exec, gateway as gateway_command, hooks as hooks_command,
-    login, mcp as mcp_command, mcp_server, model_server, rules, sandbox as sandbox_command,
-    skills as skills_command, threads,
+    login, mcp as mcp_command, mcp_server, model_server, plugins as plugins_command, rules,
+    sandbox as sandbox_command, skills as skills_command, threads,
 };
 use crate::environment::Environment;
 
@@ -118,6 +118,8 @@ enum Command {
     Rules(rules::Arguments),
     /// Run a command under a sandbox policy
     Sandbox(sandbox_command::Arguments),
+    /// Add marketplaces; show, install and remove plugins
+    Plugins(plugins_command::Arguments),
     /// List, check and make skills
     Skills(skills_command::Arguments),
     /// Export and import threads
@@ -207,6 +209,9 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         }
         Command::Hooks(arguments) => {
             runtime.block_on(hooks_command::run(arguments, environment()?))
+        }
+        Command::Plugins(arguments) => {
+            runtime.block_on(plugins_command::run(arguments, environment()?))
         }
         Command::Skills(arguments) => {
             runtime.block_on(skills_command::run(arguments, environment()?))

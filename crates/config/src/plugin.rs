@@ -71,7 +71,29 @@ impl Resolved {
         self.config.plugin_parts = plugins.into();
     }
 
+    /// Adds a warning about the plugin in a folder.
+    pub fn warn_of_plugin(&mut self, folder: &Path, id: &str, message: String) {
+        self.warnings.push(Warning {
+            origin: Origin::Folder(folder.to_owned()),
+            key: join(&["plugins", id]),
+            message,
+            kind: WarningKind::Ignored,
+        });
+    }
+
     fn add_server(&mut self, name: &str, entry: &Json, origin: &Origin) -> Result<(), Error> {
+        let named = |entry: &Json| match entry {
+            Json::String(text) => vec![text.clone()],
+            Json::Array(all) => all.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+            Json::Object(all) => all.values().filter_map(Json::as_str).map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        let keys = ["env_vars", "env_http_headers", "bearer_token_env_var"];
+        let mut variables = keys.iter().filter_map(|key| entry.get(*key)).flat_map(named);
+        if let Some(secret) = variables.find(|name| self.config.secret_variables.contains(name)) {
+            let message = format!("it asks for {secret}, a credential of a model provider");
+            return Err(Error::refused(origin, join(&["mcp_servers", name]), message));
+        }
         let server = Table::from([(name.to_owned(), Node::from_json(entry, origin))]);
         let servers = Node { value: Value::Table(server), origin: origin.clone() };
         let mut root = Table::from([("mcp_servers".to_owned(), servers)]);

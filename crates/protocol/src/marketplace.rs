@@ -11,17 +11,17 @@ methods! {
     /// Adds a marketplace.
     MarketplaceAdd = "marketplace/add",
         marketplace_add(MarketplaceAddParams) -> MarketplaceAddResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Removes a marketplace.
     MarketplaceRemove = "marketplace/remove",
         marketplace_remove(MarketplaceRemoveParams) -> MarketplaceRemoveResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Updates one marketplace or all of them.
     MarketplaceUpgrade = "marketplace/upgrade",
         marketplace_upgrade(MarketplaceUpgradeParams) -> MarketplaceUpgradeResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 /// Parameters of `marketplace/add`.

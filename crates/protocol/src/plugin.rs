@@ -15,27 +15,27 @@ methods! {
     /// Lists marketplaces and their plugins.
     PluginList = "plugin/list",
         plugin_list(PluginListParams) -> PluginListResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Returns the details of a plugin.
     PluginRead = "plugin/read",
         plugin_read(PluginReadParams) -> PluginReadResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Returns the text of a remote plugin's skill.
     PluginSkillRead = "plugin/skill/read",
         plugin_skill_read(PluginSkillReadParams) -> PluginSkillReadResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Installs a plugin.
     PluginInstall = "plugin/install",
         plugin_install(PluginInstallParams) -> PluginInstallResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Removes a plugin.
     PluginUninstall = "plugin/uninstall",
         plugin_uninstall(PluginUninstallParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 /// Parameters of `plugin/list`.
@@ -235,6 +235,12 @@ pub struct PluginDetail {
     pub hooks: Vec<PluginHookSummary>,
     pub apps: Vec<AppSummary>,
     pub mcp_servers: Vec<String>,
+    /// What its hooks and MCP servers would run or reach, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<String>,
+    /// Of an installed plugin: what an installation would change now, a sentence each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<String>>,
 }
 
 /// A hook that a plugin contains.

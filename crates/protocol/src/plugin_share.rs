@@ -12,22 +12,22 @@ methods! {
     /// Lists the plugins that this account shares.
     PluginShareList = "plugin/share/list",
         plugin_share_list(Empty) -> PluginShareListResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Uploads a plugin to share it.
     PluginShareSave = "plugin/share/save",
         plugin_share_save(PluginShareSaveParams) -> PluginShareSaveResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Changes with whom a plugin is shared.
     PluginShareUpdateTargets = "plugin/share/updateTargets",
         plugin_share_update_targets(PluginShareUpdateTargetsParams) -> PluginShareUpdateTargetsResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Stops sharing a plugin.
     PluginShareDelete = "plugin/share/delete",
         plugin_share_delete(PluginShareDeleteParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 /// Result of `plugin/share/list`.

@@ -57,8 +57,8 @@ pub(crate) struct CommandRunner {
 }
 
 impl CommandRunner {
-    pub(crate) fn new(sandbox: Sandbox) -> Self {
-        Self { sandbox: Arc::new(sandbox) }
+    pub(crate) fn new(sandbox: Arc<Sandbox>) -> Self {
+        Self { sandbox }
     }
 
     /// Starts a command.

@@ -13,11 +13,14 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::options::Options;
+use crate::plugins::InstalledPlugins;
 
 /// Reads and merges the layers.
 pub(crate) struct ConfigSource {
     options: Arc<Options>,
     files: FileCache,
+    /// `None` where only the files count.
+    plugins: Option<Arc<InstalledPlugins>>,
     flags: Result<Arc<Layer>, Error>,
     /// Features switched in this process.
     switched: Mutex<BTreeMap<String, bool>>,
@@ -38,11 +41,17 @@ impl ConfigSource {
     pub(crate) fn new(options: Arc<Options>) -> Self {
         Self {
             files: FileCache::default(),
+            plugins: None,
             flags: Layer::command_line(&options.config_overrides).map(Arc::new),
             switched: Mutex::default(),
             announced: watch::Sender::new(0),
             options,
         }
+    }
+
+    /// As [`ConfigSource::new`], with what installed plugins bring.
+    pub(crate) fn with_plugins(options: Arc<Options>, plugins: Arc<InstalledPlugins>) -> Self {
+        Self { plugins: Some(plugins), ..Self::new(options) }
     }
 
     /// The configuration for a thread in `cwd` with the overrides of its client.
@@ -102,12 +111,18 @@ impl ConfigSource {
         let mut files = stack.watched(&environment);
         files.extend(resolved.role_files().cloned());
         resolved.check_roles(|file| with_role(Some(file)).map(drop));
+        if let Some(plugins) = &self.plugins {
+            plugins.add_to(&mut resolved);
+        }
         Ok(Loaded { resolved, stack, files, generation })
     }
 
     /// Whether one of these files has changed since it was read.
     pub(crate) fn changed(&self, files: &[PathBuf], since: u64) -> bool {
         self.files.poll(files);
+        if self.plugins.as_ref().is_some_and(|plugins| plugins.has_changed()) {
+            self.files.touch();
+        }
         self.generation() != since
     }
 

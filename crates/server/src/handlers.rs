@@ -11,9 +11,12 @@ mod features;
 mod fs;
 mod goal;
 mod hooks;
+mod marketplace;
 mod mcp;
 mod model;
 mod page;
+mod plugin;
+mod plugin_share;
 mod process;
 mod review;
 mod skills;
@@ -40,7 +43,7 @@ macro_rules! without_handlers {
 
 without_handlers! {
     ExternalAgentMethods FeedbackMethods FuzzyMethods
-    MarketplaceMethods MemoryMethods PluginMethods PluginShareMethods RealtimeMethods
+    MemoryMethods RealtimeMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

@@ -34,6 +34,7 @@ mod mcp_servers;
 mod models;
 mod notify;
 mod options;
+mod plugins;
 mod project_doc;
 mod prompt_history;
 mod provider;

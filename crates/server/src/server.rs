@@ -29,6 +29,7 @@ use crate::mcp_servers::McpServers;
 use crate::models::{Listings, Models};
 use crate::notify::Notifier;
 use crate::options::Options;
+use crate::plugins::{InstalledPlugins, Plugins};
 use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
 use crate::skills::{Skills, ThreadSkills};
@@ -64,6 +65,7 @@ pub(crate) struct Services {
     pub(crate) models: Arc<Models>,
     pub(crate) rules: Arc<CommandRules>,
     pub(crate) skills: Arc<Skills>,
+    pub(crate) plugins: Plugins,
     pub(crate) runner: CommandRunner,
     pub(crate) store: Arc<ThreadStore>,
     pub(crate) threads: Arc<LoadedThreads>,
@@ -84,6 +86,8 @@ pub(crate) struct Services {
     pub(crate) long_answers: Semaphore,
 }
 
+/// Where plugins are, in the home.
+const PLUGINS_FOLDER: &str = "plugins";
 /// Bytes that wait on disk for all slow clients together.
 const SPOOL_BYTES: usize = 1 << 30;
 /// Answers as long as a thread that are made at the same time, for all connections. Those that are
@@ -193,7 +197,12 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let options = Arc::new(options);
     let files = Pool::default();
     let connections = Arc::new(Connections::default());
-    let source = Arc::new(ConfigSource::new(options.clone()));
+    let sandbox = Arc::new(sandbox);
+    let git = plugins::Git::new(sandbox.clone(), options.environment.clone());
+    let folder = options.home.join(PLUGINS_FOLDER);
+    let home = plugins::Home::new(folder.clone(), git);
+    let installed = Arc::new(InstalledPlugins::new(folder, home));
+    let source = Arc::new(ConfigSource::with_plugins(options.clone(), installed.clone()));
     let logging = (Arc::downgrade(&source), options.home.clone());
     options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
     let network = model::Network::from_variables(|name| options.variable(name));
@@ -224,6 +233,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let commands = command_services(&options, &runner);
     let images = Arc::new(ImageReader::new(files.clone()));
     let skills = Skills::shared(options.clone(), files.clone(), connections.clone());
+    let plugins = Plugins::new(installed, files.clone(), configurations.clone(), skills.clone());
     let inspection = inspection_services(&options, &files, (&images, &models, &rules, &skills));
     let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
     let actor_services = ActorServices {
@@ -265,6 +275,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         models,
         rules,
         skills,
+        plugins,
         runner,
         store,
         threads,

@@ -40,6 +40,15 @@ impl Requirements {
     }
 }
 
+impl Requirements {
+    /// The requirement that lists marketplaces, as part of a sentence; `None` if all are allowed.
+    #[must_use]
+    pub fn restricting_marketplaces(&self) -> Option<String> {
+        let first = self.marketplaces.first()?;
+        Some(described("plugins.allowed_marketplaces", &first.origin))
+    }
+}
+
 fn allows(allowed: &AllowedMarketplace, source: MarketplaceSource<'_>) -> bool {
     match source {
         MarketplaceSource::Folder(folder) => allowed.path.as_deref() == Some(folder),

@@ -30,16 +30,20 @@ fn entries_of_the_user_stand_before_those_of_plugins() {
     let before = resolved.warnings.len();
     resolved.add_plugins(vec![
         plugin("a@m", json!({ "mine": { "command": "a" }, "both": { "command": "a" } })),
-        plugin("b@m", json!({ "both": { "command": "b" }, "bad": { "command": 1 } })),
+        plugin(
+            "b@m",
+            json!({ "both": { "command": "b" }, "bad": { "command": 1 },
+                "thief": { "command": "x", "env_vars": ["AGENT_API_KEY"] } }),
+        ),
     ]);
     let command = |name: &str| resolved.config.mcp_servers.get(name)?.command.clone();
     assert_eq!(command("mine").as_deref(), Some("own"));
     assert_eq!(command("both").as_deref(), Some("a"));
-    assert_eq!(command("bad"), None);
+    assert_eq!((command("bad"), command("thief")), (None, None));
     assert_eq!(resolved.config.untrusted_servers, ["both".to_owned()].into());
     let warnings: Vec<String> =
         resolved.warnings[before..].iter().map(ToString::to_string).collect();
-    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().any(|warning| warning.contains("`a@m` has one of the same name")));
     assert_eq!(resolved.config.plugin_parts.len(), 2);
 }
@@ -55,6 +59,9 @@ fn requirements_apply_to_the_servers_of_plugins() {
     assert!(!resolved.config.mcp_servers["other"].enabled);
 }
 
+// Effect of requirement `plugins.allowed_marketplaces.<index>.url`.
+// Effect of requirement `plugins.allowed_marketplaces.<index>.ref`.
+// Effect of requirement `plugins.allowed_marketplaces.<index>.sha`.
 #[test]
 fn requirements_pin_marketplaces() {
     const SHA: &str = "0123456789012345678901234567890123456789";

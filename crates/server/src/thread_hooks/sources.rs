@@ -274,7 +274,7 @@ pub(super) fn plugin_of<'c>(hook: &Hook, config: &'c Config) -> Option<&'c Plugi
 
 /// The key of a plugin's hook: `NAME@MARKETPLACE/file:event:group:handler`, the same for every version, so
 /// that what the user decided outlasts an upgrade and a change asks again.
-fn key_in_plugin(hook: &Hook, plugin: &PluginParts) -> String {
+pub(crate) fn key_in_plugin(hook: &Hook, plugin: &PluginParts) -> String {
     let file = &hook.origin.path;
     let place = hook.key.strip_prefix(&*file.to_string_lossy()).unwrap_or(&hook.key);
     let file = file.strip_prefix(&plugin.root).unwrap_or(file);

@@ -63,6 +63,7 @@ mod patches;
 mod permission_requests;
 mod permissions;
 mod planning;
+mod plugins;
 mod prompt_cache;
 mod providers;
 mod questions;

@@ -1,0 +1,275 @@
+//! `agentd plugins`: adds marketplaces, and shows, installs and removes their plugins. What a plugin could do
+//! is shown before the user is asked whether it is installed.
+
+mod marketplaces;
+mod shown;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use protocol::config::{ConfigValueWriteParams, MergeStrategy};
+use protocol::{
+    PluginDetail, PluginInstallParams, PluginListParams, PluginListResponse, PluginReadParams,
+    PluginSummary, PluginUninstallParams,
+};
+use serde_json::json;
+
+use crate::commands::local::{LocalServer, Quiet};
+use crate::commands::{Invalid, eprint, is_confirmed, print};
+use crate::environment::Environment;
+use shown::{show, state};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Add, remove, upgrade and list marketplaces
+    #[command(subcommand)]
+    Marketplace(marketplaces::Command),
+    /// List the plugins of all marketplaces
+    List {
+        /// Only those that are installed
+        #[arg(long)]
+        installed: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a plugin: its skills, hooks, MCP servers and apps, and what would run
+    Show {
+        /// NAME@MARKETPLACE
+        plugin: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Install a plugin, after showing what it could do
+    Install {
+        /// NAME@MARKETPLACE
+        plugin: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Remove an installed plugin
+    Uninstall {
+        /// NAME@MARKETPLACE
+        plugin: String,
+    },
+    /// Install what the marketplaces have now of installed plugins, after showing what changes
+    Upgrade {
+        /// NAME@MARKETPLACE; all installed plugins when absent
+        plugins: Vec<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Switch installed plugins off
+    Disable {
+        /// NAME@MARKETPLACE
+        #[arg(required = true)]
+        plugins: Vec<String>,
+    },
+    /// Switch installed plugins on again
+    Enable {
+        /// NAME@MARKETPLACE
+        #[arg(required = true)]
+        plugins: Vec<String>,
+    },
+}
+
+/// Runs the subcommand. Exit codes: 0, 1 when something fails or the user says no, 2 for a plugin that does not
+/// exist.
+pub(crate) async fn run(
+    arguments: Arguments,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let mut server = LocalServer::start(environment, "cli").await?;
+    let done = carry_out(arguments.command, &mut server).await;
+    server.close().await;
+    done
+}
+
+async fn carry_out(command: Command, server: &mut LocalServer) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Marketplace(command) => marketplaces::run(command, server).await,
+        Command::List { installed, json } => list(server, installed, json).await,
+        Command::Show { plugin, json } => {
+            let detail = read(server, &plugin).await?.detail;
+            match json {
+                true => print(format_args!("{:#}", json!(detail)))?,
+                false => show(&detail)?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Install { plugin, yes } => {
+            let found = read(server, &plugin).await?;
+            show(&found.detail)?;
+            install(server, found, "Install this plugin?", yes).await
+        }
+        Command::Uninstall { plugin } => {
+            let params = PluginUninstallParams { plugin_id: plugin.clone() };
+            server.call::<protocol::PluginUninstall>(&params, &mut Quiet).await?;
+            print(format_args!("{} is removed", visible::text(&plugin)))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Upgrade { plugins, yes } => upgrade(server, plugins, yes).await,
+        Command::Disable { plugins } => switch(server, &plugins, false).await,
+        Command::Enable { plugins } => switch(server, &plugins, true).await,
+    }
+}
+
+/// A plugin as its marketplace has it.
+struct Found {
+    detail: PluginDetail,
+    /// The parameters with which it is installed.
+    params: PluginInstallParams,
+}
+
+/// All marketplaces; what is wrong with some goes to standard error.
+async fn listed(server: &mut LocalServer) -> anyhow::Result<PluginListResponse> {
+    let params = PluginListParams::default();
+    let listed = server.call::<protocol::PluginList>(&params, &mut Quiet).await?;
+    for error in &listed.marketplace_load_errors {
+        let message = visible::text(&error.message);
+        eprint(format_args!("agentd: {}: {message}", error.marketplace_path));
+    }
+    Ok(listed)
+}
+
+async fn list(server: &mut LocalServer, installed: bool, json: bool) -> anyhow::Result<ExitCode> {
+    let PluginListResponse { marketplaces, .. } = listed(server).await?;
+    let plugins = marketplaces.into_iter().flat_map(|marketplace| marketplace.plugins);
+    let plugins: Vec<PluginSummary> =
+        plugins.filter(|plugin| plugin.installed || !installed).collect();
+    if json {
+        print(format_args!("{:#}", json!(plugins)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for plugin in &plugins {
+        print(format_args!("{}{}", visible::text(&plugin.id), state(plugin)))?;
+        let interface = plugin.interface.as_ref();
+        if let Some(text) = interface.and_then(|interface| interface.short_description.as_ref()) {
+            print(format_args!("    {}", visible::text(text).replace('\n', " ")))?;
+        }
+    }
+    if plugins.is_empty() {
+        eprint(format_args!(
+            "agentd: there are no plugins; `agentd plugins marketplace add SOURCE` adds a marketplace"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the plugin `NAME@MARKETPLACE`.
+async fn read(server: &mut LocalServer, id: &str) -> anyhow::Result<Found> {
+    let PluginListResponse { marketplaces, .. } = listed(server).await?;
+    let of_marketplace = |id: &str| {
+        marketplaces.iter().find_map(|marketplace| {
+            let plugin = marketplace.plugins.iter().find(|plugin| plugin.id == id)?;
+            Some((plugin.name.clone(), marketplace.path.clone(), marketplace.name.clone()))
+        })
+    };
+    let Some((plugin_name, marketplace_path, marketplace)) = of_marketplace(id) else {
+        let message =
+            format!("there is no plugin `{}`; `agentd plugins list` lists them", visible::text(id));
+        return Err(Invalid::new(message).into());
+    };
+    let remote_marketplace_name = marketplace_path.is_none().then_some(marketplace);
+    let params = PluginReadParams {
+        plugin_name: plugin_name.clone(),
+        marketplace_path: marketplace_path.clone(),
+        remote_marketplace_name: remote_marketplace_name.clone(),
+    };
+    let detail = server.call::<protocol::PluginRead>(&params, &mut Quiet).await?.plugin;
+    let params = PluginInstallParams { plugin_name, marketplace_path, remote_marketplace_name };
+    Ok(Found { detail, params })
+}
+
+/// Installs a plugin that was shown, if the user agrees.
+async fn install(
+    server: &mut LocalServer,
+    found: Found,
+    question: &str,
+    yes: bool,
+) -> anyhow::Result<ExitCode> {
+    if !yes && !is_confirmed(question, "add `--yes` to install the plugin")? {
+        eprint(format_args!("agentd: nothing was installed"));
+        return Ok(ExitCode::FAILURE);
+    }
+    server.call::<protocol::PluginInstall>(&found.params, &mut Quiet).await?;
+    print(format_args!("{} is installed", visible::text(&found.detail.summary.id)))?;
+    if !found.detail.hooks.is_empty() {
+        eprint(format_args!(
+            "agentd: its hooks run after you trust them: see `agentd hooks list` and `agentd hooks trust`"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn upgrade(
+    server: &mut LocalServer,
+    plugins: Vec<String>,
+    yes: bool,
+) -> anyhow::Result<ExitCode> {
+    let plugins = match plugins.is_empty() {
+        false => plugins,
+        true => {
+            let all = listed(server).await?.marketplaces.into_iter();
+            let all = all.flat_map(|marketplace| marketplace.plugins);
+            all.filter(|plugin| plugin.installed).map(|plugin| plugin.id).collect()
+        }
+    };
+    let mut code = ExitCode::SUCCESS;
+    for id in plugins {
+        let found = read(server, &id).await?;
+        let shown = visible::text(&id);
+        match found.detail.changes.as_deref() {
+            None => {
+                let message =
+                    format!("`{shown}` is not installed; `agentd plugins install` installs it");
+                return Err(Invalid::new(message).into());
+            }
+            Some([]) => print(format_args!("{shown} is up to date"))?,
+            Some(changes) => {
+                print(format_args!("{shown} changes:"))?;
+                for change in changes {
+                    print(format_args!("    {}", visible::exact(change)))?;
+                }
+                let done = install(server, found, "Install these changes?", yes).await?;
+                if done != ExitCode::SUCCESS {
+                    code = done;
+                }
+            }
+        }
+    }
+    Ok(code)
+}
+
+async fn switch(
+    server: &mut LocalServer,
+    plugins: &[String],
+    on: bool,
+) -> anyhow::Result<ExitCode> {
+    let all = listed(server).await?.marketplaces.into_iter();
+    let all: Vec<PluginSummary> = all.flat_map(|marketplace| marketplace.plugins).collect();
+    for id in plugins {
+        if !all.iter().any(|plugin| plugin.id == *id && plugin.installed) {
+            let message = format!("the plugin `{}` is not installed", visible::text(id));
+            return Err(Invalid::new(message).into());
+        }
+        let params = ConfigValueWriteParams {
+            key_path: format!("plugins.{}.enabled", json!(id)),
+            value: json!(on),
+            merge_strategy: MergeStrategy::Replace,
+            expected_version: None,
+            file_path: None,
+        };
+        server.call::<protocol::ConfigValueWrite>(&params, &mut Quiet).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,70 @@
+//! `agentd plugins`, as a person uses it.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{TestEnvironment, stderr, stdout};
+use serde_json::{Value, json};
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// A marketplace in the layout of another agent, with one plugin.
+fn shop(root: &Path) {
+    let plugins = json!([{ "name": "tidy", "source": "./tidy", "description": "Tidies." }]);
+    let file = json!({ "name": "shop", "owner": { "name": "A" }, "plugins": plugins });
+    write(&root.join(".claude-plugin/marketplace.json"), &file.to_string());
+    let plugin = root.join("tidy");
+    let manifest = json!({ "name": "tidy", "version": "1.0.0", "description": "Tidies." });
+    write(&plugin.join(".claude-plugin/plugin.json"), &manifest.to_string());
+    let skill = "---\nname: sweep\ndescription: Sweeps.\n---\nSweep.\n";
+    write(&plugin.join("skills/sweep/SKILL.md"), skill);
+    let handler = json!({ "type": "command", "command": "make lint" });
+    let hooks = json!({ "hooks": { "Stop": [{ "hooks": [handler] }] } });
+    write(&plugin.join("hooks/hooks.json"), &hooks.to_string());
+}
+
+#[test]
+fn plugins_are_shown_installed_upgraded_and_removed() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str], code: i32| {
+        let output = env.run(&[&["plugins"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        (stdout(&output), stderr(&output))
+    };
+    assert!(run(&["list"], 0).1.contains("there are no plugins"));
+    let folder = env.work().join("shop");
+    shop(&folder);
+    let added = run(&["marketplace", "add", folder.to_str().unwrap()], 0).0;
+    assert!(added.starts_with("shop is added"), "{added}");
+    assert!(run(&["marketplace", "list"], 0).0.starts_with("shop  1 plugins"));
+    assert_eq!(run(&["list"], 0).0, "tidy@shop\n    Tidies.\n");
+
+    // Without a terminal no one can be asked.
+    let (shown, error) = run(&["install", "tidy@shop"], 2);
+    assert!(shown.contains("tidy:sweep: Sweeps."), "{shown}");
+    assert!(shown.contains("make lint"), "{shown}");
+    assert!(error.contains("add `--yes`"), "{error}");
+    assert!(run(&["list", "--installed"], 0).0.is_empty());
+    let (installed, hint) = run(&["install", "--yes", "tidy@shop"], 0);
+    assert!(installed.ends_with("tidy@shop is installed\n"), "{installed}");
+    assert!(hint.contains("agentd hooks trust"), "{hint}");
+
+    run(&["disable", "tidy@shop"], 0);
+    assert!(run(&["list"], 0).0.starts_with("tidy@shop  (installed, switched off)"));
+    run(&["enable", "tidy@shop"], 0);
+    assert_eq!(run(&["upgrade"], 0).0, "tidy@shop is up to date\n");
+    write(&folder.join("tidy/skills/sweep/more.md"), "More.");
+    let upgraded = run(&["upgrade", "--yes", "tidy@shop"], 0).0;
+    assert!(upgraded.contains("more.md"), "{upgraded}");
+    let listed: Value = serde_json::from_str(&run(&["list", "--json"], 0).0).unwrap();
+    assert_eq!(listed[0]["installed"], true, "{listed}");
+    run(&["uninstall", "tidy@shop"], 0);
+    assert!(run(&["show", "no@shop"], 2).1.contains("there is no plugin `no@shop`"));
+    run(&["marketplace", "remove", "shop"], 0);
+    assert!(run(&["marketplace", "list"], 0).0.is_empty());
+}

@@ -1,0 +1,135 @@
+//! Lists and details of plugins, for clients. Waits for the file system.
+
+use std::path::{Path, PathBuf};
+
+use config::Config;
+use plugins::{AuthPolicy, Entry, InstallPolicy, Marketplace, Plugin, Source, Staged};
+use protocol::plugin::{
+    MarketplaceInterface, MarketplaceLoadErrorInfo, PluginListResponse, PluginMarketplaceEntry,
+    PluginSummary,
+};
+
+use super::installed::{InstalledSet, is_enabled};
+use super::sources;
+use super::wire::{self, State};
+
+/// What is installed, and what the configuration says of it.
+pub(super) struct Known<'k> {
+    pub(super) installed: &'k InstalledSet,
+    pub(super) config: &'k Config,
+}
+
+impl Known<'_> {
+    /// The marketplaces and their plugins; those that cannot be read are in the errors.
+    pub(super) fn list(&self, roots: &[PathBuf]) -> PluginListResponse {
+        let mut response = PluginListResponse {
+            marketplaces: Vec::new(),
+            marketplace_load_errors: Vec::new(),
+            featured_plugin_ids: Vec::new(),
+        };
+        for root in roots {
+            let error = |path: &Path, message: String| MarketplaceLoadErrorInfo {
+                marketplace_path: path.display().to_string(),
+                message,
+            };
+            let marketplace = match Marketplace::read(root) {
+                Ok(marketplace) => marketplace,
+                Err(why) => {
+                    let found = error(root, why.to_string());
+                    response.marketplace_load_errors.push(found);
+                    continue;
+                }
+            };
+            let problems = marketplace.problems.iter();
+            let problems = problems.map(|one| error(&one.path, one.message.clone()));
+            response.marketplace_load_errors.extend(problems);
+            let plugins = marketplace.plugins.iter();
+            let plugins = plugins.map(|entry| self.summary(entry, &marketplace)).collect();
+            let display_name = marketplace.display_name.clone();
+            response.marketplaces.push(PluginMarketplaceEntry {
+                name: marketplace.name.clone(),
+                path: Some(marketplace.file.display().to_string()),
+                interface: display_name
+                    .map(|name| MarketplaceInterface { display_name: Some(name) }),
+                plugins,
+            });
+        }
+        response
+    }
+
+    /// The requirement that does not list a marketplace, as part of a sentence.
+    pub(super) fn forbidding(&self, marketplace: &Marketplace) -> Option<String> {
+        let of_home = self.installed.marketplaces.iter().find(|one| one.root == marketplace.root);
+        match of_home {
+            Some(of_home) => sources::forbidding(self.config, of_home),
+            None => {
+                let folder = config::MarketplaceSource::Folder(&marketplace.root);
+                self.config.requirements.forbidding_marketplace(folder)
+            }
+        }
+    }
+
+    fn summary(&self, entry: &Entry, marketplace: &Marketplace) -> PluginSummary {
+        let id = wire::id(&entry.name, &marketplace.name);
+        let installed = self.installed.get(&id);
+        let in_folder = folder(entry, marketplace).and_then(|folder| {
+            let contents = Plugin::read(&folder).ok()?;
+            Some((folder, contents))
+        });
+        let found = match (&in_folder, installed) {
+            (Some((folder, contents)), _) => Some((folder.as_path(), contents)),
+            (None, Some(plugin)) => {
+                plugin.contents.as_ref().map(|contents| (plugin.record.root.as_path(), contents))
+            }
+            (None, None) => None,
+        };
+        let state = self.state(&id, marketplace);
+        wire::summary(entry, (&marketplace.name, &marketplace.root), found, state)
+    }
+
+    /// The summary of a plugin of the marketplace that was read whole.
+    pub(super) fn summary_of(&self, marketplace: &Marketplace, staged: &Staged) -> PluginSummary {
+        let Staged { plugin, contents, .. } = staged;
+        let entry = Entry {
+            name: plugin.name.clone(),
+            source: plugin.source.clone(),
+            install_policy: InstallPolicy::default(),
+            auth_policy: AuthPolicy::default(),
+            category: None,
+            description: None,
+            version: None,
+            keywords: Vec::new(),
+        };
+        let entry = marketplace.entry(&plugin.name).unwrap_or(&entry);
+        let of = (marketplace.name.as_str(), marketplace.root.as_path());
+        // Files of the staging folder are gone when the client looks.
+        let folder = folder(entry, marketplace);
+        let folder = folder.as_deref().unwrap_or(&marketplace.root);
+        let state = self.state(&plugin.id, marketplace);
+        wire::summary(entry, of, Some((folder, contents)), state)
+    }
+
+    fn state(&self, id: &str, marketplace: &Marketplace) -> State {
+        State {
+            installed: self.installed.get(id).is_some(),
+            enabled: is_enabled(self.config, id),
+            is_allowed: self.forbidding(marketplace).is_none(),
+        }
+    }
+}
+
+/// The folder of a plugin whose files the marketplace has.
+fn folder(entry: &Entry, marketplace: &Marketplace) -> Option<PathBuf> {
+    match &entry.source {
+        Source::Local { path } => Some(marketplace.root.join(path)),
+        Source::Git { .. } | Source::Remote => None,
+    }
+}
+
+/// The folder of a marketplace that a client names by its folder or by its file.
+pub(super) fn root_of(path: &Path) -> PathBuf {
+    let by_file = plugins::marketplace::FILES.iter().find_map(|file| {
+        path.ends_with(file).then(|| path.ancestors().nth(Path::new(file).components().count()))?
+    });
+    by_file.unwrap_or(path).to_owned()
+}

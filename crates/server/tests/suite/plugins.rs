@@ -1,0 +1,277 @@
+//! Marketplaces and plugins over the protocol, and what installed plugins bring to threads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use testkit::{Peer, TestEnvironment};
+
+use crate::says;
+
+const ID: &str = "tidy@shop";
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A marketplace `shop` in a folder, with the plugin `tidy`: a skill, a hook, an MCP server and an app.
+/// The hook appends to `log`.
+fn shop(root: &Path, log: &Path) -> PathBuf {
+    let plugin = root.join("plugins/tidy");
+    let entry = json!({ "name": "tidy", "source": { "source": "local", "path": "./plugins/tidy" },
+        "policy": { "installation": "AVAILABLE", "authentication": "ON_USE" } });
+    let file = json!({ "name": "shop", "interface": { "displayName": "The shop" },
+        "plugins": [entry] });
+    write(&root.join(".agents/plugins/marketplace.json"), &file.to_string());
+    let manifest = json!({ "name": "tidy", "version": "1.0.0", "description": "Keeps things tidy.",
+        "keywords": ["order"], "interface": { "displayName": "Tidy", "shortDescription": "Tidy up." } });
+    write(&plugin.join(".codex-plugin/plugin.json"), &manifest.to_string());
+    let skill = "---\nname: sweep\ndescription: Sweeps.\n---\nSweep every corner.\n";
+    write(&plugin.join("skills/sweep/SKILL.md"), skill);
+    let line = format!("sh ${{CLAUDE_PLUGIN_ROOT}}/note.sh {}", log.display());
+    let hooks =
+        json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": line }] }] } });
+    write(&plugin.join("hooks/hooks.json"), &hooks.to_string());
+    write(&plugin.join("note.sh"), "echo \"ran in $AGENT_PLUGIN_ROOT\" >>\"$1\"\n");
+    let server = json!({ "command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/server.sh"] });
+    write(&plugin.join(".mcp.json"), &json!({ "mcpServers": { "broom": server } }).to_string());
+    write(&plugin.join(".app.json"), &json!({ "apps": { "mail": { "id": "mail" } } }).to_string());
+    root.to_owned()
+}
+
+struct Bench {
+    env: TestEnvironment,
+    shop: PathBuf,
+    log: PathBuf,
+}
+
+impl Bench {
+    async fn new(responses: Value) -> Self {
+        let env = TestEnvironment::with_responses(responses).await;
+        let log = env.workspace().join("hook.log");
+        let shop = shop(&env.root().join("shop"), &log);
+        Self { env, shop, log }
+    }
+
+    /// Adds to the configuration that the environment has.
+    fn configure(&self, more: &str) {
+        let text = fs::read_to_string(self.env.home().join("config.toml")).unwrap();
+        self.env.write_config(&format!("{text}\n{more}\n"));
+    }
+
+    fn plugin_file(&self, path: &str) -> PathBuf {
+        self.shop.join("plugins/tidy").join(path)
+    }
+}
+
+async fn add(peer: &mut Peer, shop: &Path) -> Value {
+    peer.call("marketplace/add", json!({ "source": shop })).await
+}
+
+/// The marketplace `shop`, as it is listed.
+async fn listed(peer: &mut Peer) -> Value {
+    let listed = peer.call("plugin/list", json!({})).await;
+    assert_eq!(listed["marketplaceLoadErrors"], json!([]), "{listed}");
+    let all = listed["marketplaces"].as_array().unwrap();
+    all.iter().find(|one| one["name"] == "shop").cloned().unwrap_or_default()
+}
+
+async fn install(peer: &mut Peer) -> Value {
+    let path = listed(peer).await["path"].clone();
+    peer.call("plugin/install", json!({ "pluginName": "tidy", "marketplacePath": path })).await
+}
+
+async fn skills(peer: &mut Peer) -> Vec<String> {
+    let listed = peer.call("skills/list", json!({})).await;
+    let skills = listed["data"][0]["skills"].as_array().unwrap().iter();
+    skills.map(|skill| skill["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_marketplace_is_added_listed_and_removed() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    assert_eq!(listed(&mut peer).await, Value::Null);
+    let added = add(&mut peer, &bench.shop).await;
+    assert_eq!(
+        (&added["marketplaceName"], &added["alreadyAdded"]),
+        (&json!("shop"), &json!(false))
+    );
+    assert_eq!(add(&mut peer, &bench.shop).await["alreadyAdded"], true);
+    let shop = listed(&mut peer).await;
+    assert_eq!(shop["interface"]["displayName"], "The shop");
+    let tidy = &shop["plugins"][0];
+    assert_eq!((&tidy["id"], &tidy["name"]), (&json!(ID), &json!("tidy")));
+    assert_eq!((&tidy["installed"], &tidy["enabled"]), (&json!(false), &json!(false)));
+    assert_eq!(tidy["authPolicy"], "ON_USE");
+    assert_eq!(tidy["interface"]["displayName"], "Tidy");
+    let params = json!({ "marketplaceName": "shop" });
+    let removed = peer.call("marketplace/remove", params.clone()).await;
+    assert_eq!(removed["marketplaceName"], "shop");
+    assert_eq!(listed(&mut peer).await, Value::Null);
+    let error = peer.refused("marketplace/remove", params).await;
+    assert!(error.message.contains("shop"), "{error:?}");
+    let error = peer.refused("marketplace/add", json!({ "source": "/nowhere" })).await;
+    assert!(error.message.contains("/nowhere"), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_a_plugin_would_run_is_shown_before_it_is_installed() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    add(&mut peer, &bench.shop).await;
+    let path = listed(&mut peer).await["path"].clone();
+    let params = json!({ "pluginName": "tidy", "marketplacePath": path });
+    let plugin = peer.call("plugin/read", params.clone()).await["plugin"].take();
+    assert_eq!(plugin["marketplaceName"], "shop");
+    assert_eq!(plugin["skills"][0]["name"], "tidy:sweep");
+    assert_eq!(plugin["hooks"][0]["eventName"], "stop");
+    assert_eq!(plugin["mcpServers"], json!(["broom"]));
+    assert_eq!(plugin["apps"][0]["id"], "mail");
+    assert_eq!(plugin["changes"], Value::Null);
+    let actions = plugin["actions"].to_string();
+    for part in ["note.sh", "sandbox", "`broom`", "server.sh"] {
+        assert!(actions.contains(part), "{part}: {actions}");
+    }
+    assert!(!bench.env.home().join("plugins/cache").exists(), "nothing is installed");
+    install(&mut peer).await;
+    let plugin = peer.call("plugin/read", params.clone()).await["plugin"].take();
+    assert_eq!(plugin["changes"], json!([]));
+    write(&bench.plugin_file("note.sh"), "echo other\n");
+    let plugin = peer.call("plugin/read", params).await["plugin"].take();
+    assert!(plugin["changes"].to_string().contains("note.sh"), "{}", plugin["changes"]);
+    for (name, path) in [("tidy", json!("/nowhere")), ("other", path)] {
+        let params = json!({ "pluginName": name, "marketplacePath": path });
+        peer.refused("plugin/read", params.clone()).await;
+        peer.refused("plugin/install", params).await;
+    }
+}
+
+// Effect of `plugins.<id>.enabled`.
+#[tokio::test]
+async fn threads_get_the_parts_of_an_installed_plugin() {
+    let bench = Bench::new(json!([says("1"), says("2"), says("3")])).await;
+    bench.configure("[features]\ncodex_hooks = true\n");
+    let server = bench.env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
+    peer.run_turn(&thread, "Go.").await;
+    add(&mut peer, &bench.shop).await;
+    let done = install(&mut peer).await;
+    assert_eq!(done["authPolicy"], "ON_USE");
+    peer.expect("skills/changed").await;
+    assert_eq!(skills(&mut peer).await, ["tidy:sweep"]);
+    assert_eq!(listed(&mut peer).await["plugins"][0]["enabled"], true);
+
+    // A thread that was loaded before has them with its next turn. The hook is not trusted.
+    peer.run_turn(&thread, "Use $tidy:sweep.").await;
+    let requests = bench.env.model().requests();
+    let request = requests.last().unwrap().to_string();
+    assert!(request.contains("Sweep every corner."), "{request}");
+    assert!(!bench.log.exists());
+    let hooks = peer.call("hooks/list", json!({ "cwds": [bench.env.workspace()] })).await;
+    let hook = &hooks["data"][0]["hooks"][0];
+    assert_eq!((&hook["pluginId"], &hook["source"]), (&json!(ID), &json!("plugin")));
+    assert_eq!(hook["trustStatus"], "untrusted");
+    assert_eq!(hook["key"], format!("{ID}/hooks/hooks.json:Stop:0:0"));
+    let servers = peer.call("mcpServerStatus/list", json!({})).await;
+    assert_eq!(servers["data"][0]["name"], "broom");
+
+    // Trust is in exactly this content.
+    let key = format!("hooks.state.\"{ID}/hooks/hooks.json:Stop:0:0\".trusted_hash");
+    let trust = json!({ "keyPath": key, "value": hook["currentHash"], "mergeStrategy": "replace" });
+    peer.call("config/value/write", trust).await;
+    peer.run_turn(&thread, "Again.").await;
+    let ran = fs::read_to_string(&bench.log).unwrap();
+    assert!(ran.contains("plugins/cache/shop/tidy"), "{ran}");
+
+    let off = json!({ "keyPath": format!("plugins.\"{ID}\".enabled"), "value": false,
+        "mergeStrategy": "replace" });
+    peer.call("config/value/write", off).await;
+    assert_eq!(listed(&mut peer).await["plugins"][0]["enabled"], false);
+    assert_eq!(skills(&mut peer).await, [] as [&str; 0]);
+    let hooks = peer.call("hooks/list", json!({ "cwds": [bench.env.workspace()] })).await;
+    assert_eq!(hooks["data"][0]["hooks"], json!([]));
+    peer.call("plugin/uninstall", json!({ "pluginId": ID })).await;
+    assert_eq!(listed(&mut peer).await["plugins"][0]["installed"], false);
+    let error = peer.refused("plugin/uninstall", json!({ "pluginId": ID })).await;
+    assert!(error.message.contains("tidy"), "{error:?}");
+}
+
+// Effect of requirement `plugins.allowed_marketplaces.<index>.path`.
+#[tokio::test]
+async fn requirements_decide_where_plugins_come_from() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let requirements = |text: &str| {
+        fs::write(bench.env.home().join("requirements.toml"), text).unwrap();
+    };
+    let folder = bench.shop.canonicalize().unwrap();
+    requirements(&format!("[plugins]\nallowed_marketplaces = [{{ path = {folder:?} }}]\n"));
+    {
+        let server = bench.env.start();
+        let mut peer = server.connect().await;
+        add(&mut peer, &bench.shop).await;
+        install(&mut peer).await;
+        assert_eq!(skills(&mut peer).await, ["tidy:sweep"]);
+    }
+    requirements("[plugins]\nallowed_marketplaces = []\n");
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    assert_eq!(skills(&mut peer).await, [] as [&str; 0]);
+    let shop = listed(&mut peer).await;
+    assert_eq!(shop["plugins"][0]["availability"], "DISABLED_BY_ADMIN");
+    let params = json!({ "pluginName": "tidy", "marketplacePath": shop["path"] });
+    for (method, params) in [
+        ("plugin/install", params),
+        ("marketplace/add", json!({ "source": bench.env.root().join("other") })),
+    ] {
+        let error = peer.refused(method, params).await;
+        assert!(error.message.contains("plugins.allowed_marketplaces"), "{error:?}");
+    }
+    let upgraded = peer.call("marketplace/upgrade", json!({})).await;
+    let error = upgraded["errors"][0]["message"].to_string();
+    assert!(error.contains("plugins.allowed_marketplaces"), "{upgraded}");
+}
+
+#[tokio::test]
+async fn a_trusted_project_has_a_marketplace() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let workspace = bench.env.workspace().canonicalize().unwrap();
+    shop(&workspace, &bench.log);
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let names = |listed: &Value| listed["marketplaces"].as_array().unwrap().len();
+    let params = json!({ "cwds": [workspace] });
+    assert_eq!(names(&peer.call("plugin/list", params.clone()).await), 0, "it is not trusted");
+    bench.configure(&format!("[projects.{workspace:?}]\ntrust_level = \"trusted\"\n"));
+    let listed = peer.call("plugin/list", params).await;
+    assert_eq!(listed["marketplaces"][0]["name"], "shop", "{listed}");
+    let path = &listed["marketplaces"][0]["path"];
+    let params = json!({ "pluginName": "tidy", "marketplacePath": path });
+    peer.call("plugin/install", params).await;
+    assert_eq!(skills(&mut peer).await, ["tidy:sweep"]);
+}
+
+#[tokio::test]
+async fn what_needs_a_service_is_refused() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    let remote = json!({ "pluginName": "tidy", "remoteMarketplaceName": "far" });
+    for (method, params) in [
+        ("plugin/share/list", json!({})),
+        ("plugin/share/delete", json!({ "remotePluginId": "x" })),
+        ("plugin/read", remote.clone()),
+        ("plugin/install", remote),
+        (
+            "plugin/skill/read",
+            json!({ "remoteMarketplaceName": "far", "remotePluginId": "x", "skillName": "y" }),
+        ),
+    ] {
+        let error = peer.refused(method, params).await;
+        assert!(error.message.contains("no service for plugins"), "{method}: {error:?}");
+    }
+}
