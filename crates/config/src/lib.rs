@@ -43,8 +43,8 @@ pub use permissions::{PermissionBase, PermissionProfile, PermissionRule};
 pub use plugin::PluginParts;
 pub use provider::{HttpProvider, MissingCredential, Provider, Secret, TlsFiles};
 pub use requirements::{
-    FETCHED_REQUIREMENTS_FILE, FileHooks, MarketplaceSource, REQUIREMENTS_FILE, Replaced, RequiredRule,
-    Requirements,
+    FETCHED_REQUIREMENTS_FILE, FileHooks, MarketplaceSource, REQUIREMENTS_FILE, Replaced,
+    RequiredRule, Requirements,
 };
 pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Environment, Overrides, PROJECT_FOLDER, Stack, StackLayer};
