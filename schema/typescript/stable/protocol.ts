@@ -2113,7 +2113,11 @@ export type PluginAvailability = "AVAILABLE" | "DISABLED_BY_ADMIN";
 
 /** Details of a plugin. */
 export interface PluginDetail {
+  /** What its hooks and MCP servers would run or reach, a sentence each. */
+  actions?: Array<string>;
   apps: Array<AppSummary>;
+  /** Of an installed plugin: what an installation would change now, a sentence each. */
+  changes?: Array<string> | null;
   description?: string | null;
   hooks: Array<PluginHookSummary>;
   marketplaceName: string;
