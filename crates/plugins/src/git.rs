@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::{OutputBuffer, Policy, Process, ReadAccess, Sandbox, Spawn, Stdin, Stream};
+use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::error::Error;
+use crate::error::{Error, io_at};
 use crate::source::is_ssh;
 
 /// Variables that git gets from the environment; nothing else is passed on.
@@ -71,6 +72,16 @@ impl Git {
     #[must_use]
     pub fn new(sandbox: Arc<Sandbox>, environment: Vec<(OsString, OsString)>) -> Self {
         Self { sandbox, environment, time_limit: Duration::from_secs(120), max_bytes: 256 << 20 }
+    }
+
+    /// A folder for the repository of one fetch, in `TMPDIR` or `/tmp`: not in the agent's home, which
+    /// the sandbox lets no confined command change.
+    pub(crate) fn work_folder(&self) -> Result<TempDir, Error> {
+        let named = self.environment.iter().rfind(|(name, _)| name == "TMPDIR");
+        let named = named.map(|(_, path)| Path::new(path)).filter(|path| path.is_absolute());
+        let parent = named.unwrap_or(Path::new("/tmp"));
+        let parent = parent.canonicalize().map_err(io_at(parent))?;
+        tempfile::Builder::new().prefix("agentd-fetch-").tempdir_in(&parent).map_err(io_at(&parent))
     }
 }
 

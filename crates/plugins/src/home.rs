@@ -190,7 +190,7 @@ impl Home {
         let entry = installable(marketplace, name)?.clone();
         let lock = self.begin().await?;
         let folder = install::staging(&self.root)?;
-        let (revision, listing, bytes) = self.plugin_files(marketplace, &entry, &folder).await?;
+        let (revision, listing, bytes) = self.plugin_files(marketplace, &entry).await?;
         let marketplace = marketplace.name.clone();
         let target = folder.path().join("plugin");
         let (plugin, contents) = blocking(move || {
@@ -324,8 +324,8 @@ impl Home {
                     folder: Path::new(WHOLE),
                     sparse: sparse_paths,
                 };
-                let work = work_folder(&folder)?;
-                Some(fetch(&self.git, &wanted, &work).await?)
+                let work = self.git.work_folder()?;
+                Some(fetch(&self.git, &wanted, work.path()).await?)
             }
         };
         let home = self.clone();
@@ -359,7 +359,6 @@ impl Home {
         &self,
         marketplace: &Marketplace,
         entry: &Entry,
-        folder: &TempDir,
     ) -> Result<(Option<String>, Listing, Bytes), Error> {
         match &entry.source {
             Source::Git { url, path, ref_name, sha } => {
@@ -370,7 +369,8 @@ impl Home {
                     folder: path.as_deref().unwrap_or(Path::new(WHOLE)),
                     sparse: &[],
                 };
-                let fetched = fetch(&self.git, &wanted, &work_folder(folder)?).await?;
+                let work = self.git.work_folder()?;
+                let fetched = fetch(&self.git, &wanted, work.path()).await?;
                 Ok((Some(fetched.revision), fetched.listing, fetched.bytes))
             }
             Source::Local { path } => {
@@ -428,13 +428,6 @@ fn installable<'m>(marketplace: &'m Marketplace, name: &str) -> Result<&'m Entry
         return Err(Error::Invalid(message));
     }
     Ok(entry)
-}
-
-/// The folder for git within a staging folder.
-fn work_folder(folder: &TempDir) -> Result<PathBuf, Error> {
-    let work = folder.path().join("git");
-    std::fs::create_dir(&work).map_err(io_at(&work))?;
-    Ok(work)
 }
 
 /// Runs work on files on a thread that may wait.

@@ -8,10 +8,10 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{commit, folder, git, home, marketplace, read, snapshot, url, write};
 use plugins::difference;
@@ -117,43 +117,66 @@ async fn sparse_paths_leave_the_rest_out() {
     assert!(home.add_marketplace(&url(&root), Some("no-such"), &[]).await.is_err());
 }
 
-/// Serves a folder, or answers each request with `fixed`. Counts nothing, ends with the test.
-fn serve(folder: PathBuf, fixed: Option<&'static str>) -> String {
+/// Serves a repository with git's own server, or answers each request with `fixed`.
+fn serve(repository: PathBuf, fixed: Option<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let folder = folder.clone();
-            std::thread::spawn(move || answer(stream, &folder, fixed));
+            let repository = repository.clone();
+            std::thread::spawn(move || answer(stream, &repository, fixed));
         }
     });
     format!("http://{address}")
 }
 
-fn answer(mut stream: TcpStream, folder: &Path, fixed: Option<&str>) {
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-    let request = lines.next().and_then(Result::ok).unwrap_or_default();
-    for line in lines.by_ref().map_while(Result::ok) {
-        if line.is_empty() {
-            break;
+fn answer(mut stream: TcpStream, repository: &Path, fixed: Option<&str>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut head: Vec<String> = Vec::new();
+    loop {
+        let mut line = String::new();
+        match reader.read_line(&mut line) {
+            Ok(_) if line.trim().is_empty() => break,
+            Ok(_) => head.push(line.trim().to_owned()),
+            Err(_) => return,
         }
     }
-    if fixed == Some("") {
+    match fixed {
         // Silent until git is ended, which closes the connection.
-        let _ = lines.next();
-        return;
+        Some("") => drop(reader.read_line(&mut String::new())),
+        Some(fixed) => drop(stream.write_all(fixed.as_bytes())),
+        None => {
+            let body = backend(&head, &mut reader, repository);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n");
+            let _ = stream.write_all(&body);
+        }
     }
-    if let Some(fixed) = fixed {
-        let _ = stream.write_all(fixed.as_bytes());
-        return;
-    }
-    let path = request.split(' ').nth(1).unwrap_or("/").split('?').next().unwrap_or("/");
-    let found = std::fs::read(folder.join(path.trim_start_matches('/')));
-    let status = if found.is_ok() { "200 OK" } else { "404 Not Found" };
-    let body = found.unwrap_or_default();
-    let head =
-        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+}
+
+/// What `git http-backend` answers: headers and body.
+fn backend(head: &[String], reader: &mut impl Read, repository: &Path) -> Vec<u8> {
+    let header = |name: &str| {
+        let found = head.iter().filter_map(|line| line.split_once(": "));
+        let mut found = found.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.next().map(|(_, value)| value.to_owned()).unwrap_or_default()
+    };
+    let mut request = head.first().map(String::as_str).unwrap_or_default().split(' ');
+    let (method, path) = (request.next().unwrap_or_default(), request.next().unwrap_or_default());
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let length = header("content-length").parse().unwrap_or(0);
+    let mut body = Vec::new();
+    reader.take(length).read_to_end(&mut body).unwrap();
+    let mut command = Command::new("git");
+    command.arg("http-backend").env_clear().env("PATH", common::PATH).env("HOME", "/nonexistent");
+    command.env("GIT_PROJECT_ROOT", repository).env("GIT_HTTP_EXPORT_ALL", "1");
+    command.env("REQUEST_METHOD", method).env("PATH_INFO", path).env("QUERY_STRING", query);
+    command.env("CONTENT_TYPE", header("content-type")).env("CONTENT_LENGTH", length.to_string());
+    command.env("HTTP_CONTENT_ENCODING", header("content-encoding"));
+    command.env("GIT_PROTOCOL", header("git-protocol")).env("REMOTE_ADDR", "127.0.0.1");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(&body);
+    child.wait_with_output().unwrap().stdout
 }
 
 #[tokio::test]
@@ -162,7 +185,6 @@ async fn http_servers() {
     let root = top.path().join("market");
     marketplace(&root);
     commit(&root);
-    git(&root, &[], &["update-server-info"], b"").unwrap();
     let elsewhere = serve(root.join(".git"), None);
     let redirect = format!(
         "HTTP/1.1 302 Found\r\nLocation: {elsewhere}/info/refs?service=git-upload-pack\r\nContent-Length: 0\r\n\r\n"
@@ -177,6 +199,8 @@ async fn http_servers() {
         assert!(error.to_string().contains("git failed"), "{name}: {error}");
         assert_eq!(home.marketplaces().unwrap(), [], "{name}");
     }
+    let added = home.add_marketplace(&elsewhere, None, &[]).await.unwrap();
+    home.install(&read(&added.root), "one", None).await.unwrap();
     // The control: plain git follows the redirect.
     let source = serve(PathBuf::new(), Some(redirect));
     assert!(git(top.path(), &[], &["ls-remote", &source], b"").is_some());
@@ -191,6 +215,7 @@ async fn a_server_that_does_not_answer_is_given_up_on() {
         search_path: std::env::split_paths(common::PATH).collect(),
         layer: sandbox::Layer::Auto,
         descriptors: None,
+        kept: Vec::new(),
     });
     let environment = vec![("PATH".into(), common::PATH.into())];
     let mut git = plugins::Git::new(std::sync::Arc::new(sandbox), environment);

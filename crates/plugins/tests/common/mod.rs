@@ -24,6 +24,7 @@ pub fn home(root: &Path, more: &[(&str, String)]) -> Home {
         search_path: std::env::split_paths(PATH).collect(),
         layer: Layer::Auto,
         descriptors: None,
+        kept: vec![root.to_owned()],
     });
     let mut environment: Vec<(OsString, OsString)> = vec![("PATH".into(), PATH.into())];
     environment.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
