@@ -42,6 +42,7 @@ const TABLE: &[(&str, May)] = &[
     ("extensions", Only(&[])),
     ("skills", Only(&["files", "visible"])),
     ("plugins", Only(&["files", "visible", "sandbox"])),
+    ("migration", Only(&["files", "hooks", "skills", "visible"])),
     (
         "server",
         Only(&[

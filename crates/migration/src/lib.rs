@@ -1,0 +1,41 @@
+//! Reads the configuration of other coding agents, and says what to write so that this one works the
+//! same way.
+//!
+//! [`detect`] reads the files of the other agents and returns [`Item`]s. Each has [`Part`]s, which say
+//! what they are and which [`Change`] takes them over. [`plan`] compares the changes with the files that
+//! exist, and returns what is still to be written. This crate writes nothing and runs nothing.
+
+mod agent;
+mod bounds;
+mod claude;
+mod codex;
+mod error;
+mod front_matter;
+mod hook_groups;
+mod instructions;
+mod item;
+mod markdown;
+mod mcp;
+mod permissions;
+mod plan;
+pub mod sessions;
+mod skill_folders;
+mod source;
+
+pub use agent::Agent;
+pub use error::Error;
+pub use item::{Change, Detected, Item, Kind, Part, Roots};
+pub use plan::{FileWrite, Plan, Setting, plan};
+pub use source::unlinked;
+
+/// Reads what the other agents have for the user (`project` is `None`) or for a project.
+///
+/// Blocks while it reads. A file that cannot be used hides no other: see [`Detected::problems`].
+#[must_use]
+pub fn detect(roots: &Roots, project: Option<&std::path::Path>) -> Detected {
+    let mut detected = Detected::default();
+    claude::detect(roots, project, &mut detected);
+    codex::detect(roots, project, &mut detected);
+    detected.items.retain(|item| !item.parts.is_empty());
+    detected
+}

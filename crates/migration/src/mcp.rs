@@ -1,0 +1,143 @@
+//! MCP servers of other agents as values of `mcp_servers.<id>`.
+
+use serde_json::{Map, Value, json};
+
+use crate::bounds::NAME_CHARS;
+use crate::item::{Change, Item};
+
+/// Members of Claude Code that say nothing that this agent must know.
+const HARMLESS: [&str; 2] = ["type", "description"];
+
+/// Adds the servers of a member `mcpServers`.
+pub(crate) fn add_json(servers: &Map<String, Value>, item: &mut Item) {
+    for (name, server) in servers {
+        match converted(server) {
+            Ok(value) => add(name, value, item),
+            Err(why) => item.leave_out(name, &why),
+        }
+    }
+}
+
+/// Adds a server whose value is one of this agent's configuration.
+pub(crate) fn add(name: &str, value: Value, item: &mut Item) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.is_empty() || name.len() > NAME_CHARS || !name.chars().all(is_plain) {
+        let why = "a name here has 1 to 64 letters, digits, `_` and `-`; rename it";
+        return item.leave_out(name, why);
+    }
+    let summary = match (value["command"].as_str(), value["url"].as_str()) {
+        (Some(command), _) => format!("runs {}", visible::exact(command)),
+        (None, Some(url)) => format!("at {}", visible::exact(origin_of(url))),
+        (None, None) => return item.leave_out(name, "it has neither `command` nor `url`"),
+    };
+    let key_path = vec!["mcp_servers".to_owned(), name.to_owned()];
+    item.add(name, summary, Change::Setting { key_path, value });
+}
+
+/// Scheme and host of an address: what follows may hold a secret, and so may a user before the host.
+fn origin_of(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    let host = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    if host == start { &url[..end] } else { &url[host..end] }
+}
+
+fn converted(server: &Value) -> Result<Value, String> {
+    let Value::Object(server) = server else { return Err("it must be an object".into()) };
+    let mut made = Map::new();
+    if server.get("type").and_then(Value::as_str) == Some("sse") {
+        return Err("the transport `sse` is not supported; use the server's HTTP address".into());
+    }
+    for (key, value) in server {
+        let (key, value) = match key.as_str() {
+            "command" | "url" | "cwd" => (key.as_str(), text(key, value)?),
+            "args" => ("args", texts(value)?),
+            "env" => ("env", table(key, value)?),
+            "headers" => ("http_headers", table(key, value)?),
+            "disabled" => match value {
+                Value::Bool(disabled) => ("enabled", json!(!disabled)),
+                _ => return Err("`disabled` must be true or false".into()),
+            },
+            "timeout" => continue,
+            key if HARMLESS.contains(&key) => continue,
+            other => {
+                return Err(format!("`{}` has no counterpart here", visible::exact(other)));
+            }
+        };
+        made.insert(key.to_owned(), value);
+    }
+    match (made.contains_key("command"), made.contains_key("url")) {
+        (true, true) => Err("it has both `command` and `url`".into()),
+        (false, false) => Err("it has neither `command` nor `url`".into()),
+        _ => Ok(Value::Object(made)),
+    }
+}
+
+fn text(key: &str, value: &Value) -> Result<Value, String> {
+    let text = value.as_str().filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| format!("`{key}` must be a text"))?;
+    literal(key, text)?;
+    Ok(value.clone())
+}
+
+fn texts(value: &Value) -> Result<Value, String> {
+    let wrong = || "`args` must be a list of texts".to_owned();
+    for argument in value.as_array().ok_or_else(wrong)? {
+        literal("args", argument.as_str().ok_or_else(wrong)?)?;
+    }
+    Ok(value.clone())
+}
+
+fn table(key: &str, value: &Value) -> Result<Value, String> {
+    let wrong = || format!("`{key}` must be an object of texts");
+    for member in value.as_object().ok_or_else(wrong)?.values() {
+        literal(key, member.as_str().ok_or_else(wrong)?)?;
+    }
+    Ok(value.clone())
+}
+
+/// `${VARIABLE}` is not expanded here; taken literally it would send a wrong value.
+fn literal(key: &str, text: &str) -> Result<(), String> {
+    match text.contains("${") {
+        true => Err(format!(
+            "`{key}` refers to a variable with `${{…}}`, which is not expanded here; use `env_vars`, \
+             `bearer_token_env_var` or `env_http_headers`"
+        )),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_converted_or_left_out_with_a_reason() {
+        let check =
+            |given: Value, expected: Result<Value, &str>| match (converted(&given), expected) {
+                (Ok(made), Ok(expected)) => assert_eq!(made, expected),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
+                (made, expected) => panic!("{given}: {made:?}, not {expected:?}"),
+            };
+        check(json!({"command": "x"}), Ok(json!({"command": "x"})));
+        check(
+            json!({"type": "http", "url": "https://a", "headers": {"K": "v"}}),
+            Ok(json!({"url": "https://a", "http_headers": {"K": "v"}})),
+        );
+        check(json!({"type": "sse", "url": "https://a"}), Err("`sse`"));
+        check(json!({"command": 1}), Err("`command` must be"));
+        check(json!({"command": "x", "args": "y"}), Err("`args`"));
+        check(json!({"command": "x", "env": {"A": "${B}"}}), Err("not expanded"));
+        check(json!({"command": "x", "url": "y"}), Err("both"));
+        check(json!({"headersHelper": "x", "url": "y"}), Err("no counterpart"));
+        check(json!([]), Err("object"));
+    }
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_secret() {
+        let check = |url: &str, shown: &str| assert_eq!(origin_of(url), shown);
+        check("https://a.b/mcp?key=secret", "https://a.b");
+        check("https://user:secret@a.b/x", "a.b");
+        check("nonsense", "nonsense");
+    }
+}

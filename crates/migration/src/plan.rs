@@ -1,0 +1,186 @@
+//! What is still to be written: the changes of an item, compared with the files that exist.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::bounds::{SETTINGS_BYTES, SKILL_BYTES};
+use crate::error::Error;
+use crate::item::{Change, Item, Kind, Part, Roots};
+use crate::{hook_groups, instructions, permissions, source};
+
+/// What an item changes. Nothing when all of it was taken over before.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Files to write first.
+    pub files: Vec<FileWrite>,
+    /// Keys to set then.
+    pub settings: Vec<Setting>,
+    /// Names of the parts that these change.
+    pub parts: Vec<String>,
+    /// Parts that are not taken over because something else has their place.
+    pub conflicts: Vec<String>,
+}
+
+/// A file to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileWrite {
+    pub path: PathBuf,
+    pub contents: Vec<u8>,
+    /// What the file had when the plan was made; `None` when it did not exist.
+    pub before: Option<Vec<u8>>,
+}
+
+/// A key of the configuration to set, which is not set yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    pub key_path: Vec<String>,
+    pub value: Value,
+}
+
+/// What the chosen parts of an item change. `configuration` is the file that settings go to, as JSON.
+///
+/// # Errors
+/// A file that would be changed cannot be read.
+pub fn plan(
+    item: &Item,
+    roots: &Roots,
+    configuration: &Value,
+    is_chosen: &dyn Fn(&Part) -> bool,
+) -> Result<Plan, Error> {
+    let root = roots.write_root(item.project.as_deref());
+    let mut planner = Planner { root: &root, texts: BTreeMap::new(), plan: Plan::default() };
+    for part in item.parts.iter().filter(|part| is_chosen(part)) {
+        planner.take(item.kind, part, configuration)?;
+    }
+    Ok(planner.finish())
+}
+
+struct Planner<'r> {
+    root: &'r Path,
+    /// Files that several parts change: as they were, and as they will be.
+    texts: BTreeMap<PathBuf, (Option<Vec<u8>>, String)>,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    fn take(&mut self, kind: Kind, part: &Part, configuration: &Value) -> Result<(), Error> {
+        let is_new = match &part.change {
+            Change::Block { path, origin, text } => {
+                self.edit(path, |old| Ok(Some(instructions::with_block(old, origin, text))))?
+            }
+            Change::Hook { path, event, group } => {
+                self.edit(path, |old| hook_groups::with_group(old, event, group))?
+            }
+            Change::Rule { path, line } => {
+                self.edit(path, |old| Ok(permissions::with_rule(old, line)))?
+            }
+            Change::Setting { key_path, value } => {
+                match self.setting(key_path, value, configuration) {
+                    Ok(is_new) => is_new,
+                    Err(why) => return self.conflict(part, &why),
+                }
+            }
+            Change::Files { at, files, settings } => {
+                let mut writes = Vec::new();
+                for (relative, contents) in files {
+                    let is_file = relative.as_os_str().is_empty();
+                    let path = if is_file { at.clone() } else { at.join(relative) };
+                    match source::bytes(self.root, &path, SKILL_BYTES)? {
+                        Some(found) if found == *contents => {}
+                        Some(_) => {
+                            let why = format!("{} has other contents", path.display());
+                            return self.conflict(part, &why);
+                        }
+                        None => writes.push(FileWrite {
+                            path,
+                            contents: contents.clone(),
+                            before: None,
+                        }),
+                    }
+                }
+                let mut is_new = !writes.is_empty();
+                // A folder of the user's with the same name, or of an import that was cut short.
+                if is_new && kind != Kind::Subagents && has_others(at, files) {
+                    let why = format!("{} exists", at.display());
+                    return self.conflict(part, &why);
+                }
+                if let Some((role, value)) = settings {
+                    let key_path = ["agents".to_owned(), role.clone()];
+                    match self.setting(&key_path, value, configuration) {
+                        Ok(is_unset) => is_new |= is_unset,
+                        Err(why) => return self.conflict(part, &why),
+                    }
+                }
+                self.plan.files.extend(writes);
+                is_new
+            }
+        };
+        if is_new {
+            self.plan.parts.push(part.name.clone());
+        }
+        Ok(())
+    }
+
+    fn conflict(&mut self, part: &Part, why: &str) -> Result<(), Error> {
+        self.plan.conflicts.push(format!("`{}`: {why}", visible::exact(&part.name)));
+        Ok(())
+    }
+
+    /// Changes the text of a file, in the plan. Returns whether anything changed.
+    fn edit(
+        &mut self,
+        path: &Path,
+        change: impl FnOnce(&str) -> Result<Option<String>, String>,
+    ) -> Result<bool, Error> {
+        if !self.texts.contains_key(path) {
+            let before = source::bytes(self.root, path, SETTINGS_BYTES)?;
+            let text = String::from_utf8(before.clone().unwrap_or_default())
+                .map_err(|_| Error::contents(path, "it is not UTF-8 text"))?;
+            self.texts.insert(path.to_owned(), (before, text));
+        }
+        let Some((_, text)) = self.texts.get_mut(path) else { return Ok(false) };
+        let changed = change(text).map_err(|why| Error::contents(path, why))?;
+        let Some(changed) = changed.filter(|changed| changed != text) else { return Ok(false) };
+        *text = changed;
+        Ok(true)
+    }
+
+    fn setting(
+        &mut self,
+        key_path: &[String],
+        value: &Value,
+        configuration: &Value,
+    ) -> Result<bool, String> {
+        let found = key_path.iter().try_fold(configuration, |at, key| at.get(key));
+        match found {
+            Some(found) if found == value => Ok(false),
+            Some(_) => Err(format!("`{}` is set to something else", key_path.join("."))),
+            None => {
+                let (key_path, value) = (key_path.to_vec(), value.clone());
+                self.plan.settings.push(Setting { key_path, value });
+                Ok(true)
+            }
+        }
+    }
+
+    fn finish(mut self) -> Plan {
+        for (path, (before, text)) in self.texts {
+            let contents = text.into_bytes();
+            if before.as_ref() != Some(&contents) && !(before.is_none() && contents.is_empty()) {
+                self.plan.files.push(FileWrite { path, contents, before });
+            }
+        }
+        self.plan
+    }
+}
+
+/// Whether the folder at `at` exists with entries that are none of `files`.
+fn has_others(at: &Path, files: &[(PathBuf, Vec<u8>)]) -> bool {
+    let Ok(entries) = std::fs::read_dir(at) else { return false };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        !files.iter().any(|(path, _)| path.iter().next() == Some(&*name))
+    })
+}
