@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod gateway;
 pub(crate) mod hooks;
+pub(crate) mod import;
 pub(crate) mod listen;
 mod local;
 mod local_provider;

@@ -16,7 +16,8 @@ use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     Invalid, app_server, demo, doctor, exec, gateway as gateway_command, hooks as hooks_command,
-    login, mcp as mcp_command, mcp_server, model_server, plugins as plugins_command, rules,
+    import as import_command, login, mcp as mcp_command, mcp_server, model_server,
+    plugins as plugins_command, rules,
     sandbox as sandbox_command, skills as skills_command, threads,
 };
 use crate::environment::Environment;
@@ -110,6 +111,8 @@ enum Command {
     Mcp(mcp_command::Arguments),
     /// Serve the agent to MCP clients, as tools
     McpServer(mcp_server::Arguments),
+    /// Take over what other agents have: instructions, servers, skills, sessions and more
+    Import(import_command::Arguments),
     /// List hooks, and choose which ones of a project run
     Hooks(hooks_command::Arguments),
     /// Serve a scripted model over HTTP, or record one
@@ -206,6 +209,9 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Rules(arguments) => rules::run(arguments, environment()?),
         Command::Sandbox(arguments) => {
             runtime.block_on(sandbox_command::run(arguments, environment()?))
+        }
+        Command::Import(arguments) => {
+            runtime.block_on(import_command::run(arguments, environment()?))
         }
         Command::Hooks(arguments) => {
             runtime.block_on(hooks_command::run(arguments, environment()?))

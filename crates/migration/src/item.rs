@@ -113,7 +113,14 @@ pub enum Change {
     /// Text that is put into a file between markers, which name its origin.
     Block { path: PathBuf, origin: String, text: String },
     /// A new file or folder of files, relative to `at`, which must not exist with other contents.
-    Files { at: PathBuf, files: Vec<(PathBuf, Vec<u8>)>, settings: Option<(String, Value)> },
+    Files {
+        at: PathBuf,
+        files: Vec<(PathBuf, Vec<u8>)>,
+        /// The folder that they are copied from, if they are, with their modes.
+        from: Option<PathBuf>,
+        /// A role to define, and its value.
+        role: Option<(String, Value)>,
+    },
     /// A key of the configuration, which must not be set to anything else.
     Setting { key_path: Vec<String>, value: Value },
     /// A group of hooks of an event in a `hooks.json`.

@@ -25,7 +25,7 @@ mod source;
 pub use agent::Agent;
 pub use error::Error;
 pub use item::{Change, Detected, Item, Kind, Part, Roots};
-pub use plan::{FileWrite, Plan, Setting, plan};
+pub use plan::{FileWrite, Plan, Setting, configuration, configuration_text, plan};
 pub use source::unlinked;
 
 /// Reads what the other agents have for the user (`project` is `None`) or for a project.

@@ -99,7 +99,7 @@ pub(crate) fn commands(
         };
         let text = format!("{head}{arguments}\n{}\n", document.body.trim());
         let files = vec![(PathBuf::from(skills::SKILL_FILE), text.into_bytes())];
-        let change = Change::Files { at: target.join(&plain), files, settings: None };
+        let change = Change::Files { at: target.join(&plain), files, from: None, role: None };
         item.add(name, format!("becomes the skill `${plain}`"), change);
     })
 }
@@ -141,8 +141,8 @@ pub(crate) fn subagents(
             summary = format!("{summary}, without its {}", unmapped.join(" and "));
         }
         let files = vec![(PathBuf::new(), text.into_bytes())];
-        let settings = Some((plain.clone(), value));
-        let change = Change::Files { at: own.join(place), files, settings };
+        let role = Some((plain.clone(), value));
+        let change = Change::Files { at: own.join(place), files, from: None, role };
         item.add(name, format!("{summary} ({})", path.display()), change);
     })
 }

@@ -28,8 +28,8 @@ pub struct Plan {
 pub struct FileWrite {
     pub path: PathBuf,
     pub contents: Vec<u8>,
-    /// What the file had when the plan was made; `None` when it did not exist.
-    pub before: Option<Vec<u8>>,
+    /// The file whose mode it gets, if it is a copy.
+    pub mode_of: Option<PathBuf>,
 }
 
 /// A key of the configuration to set, which is not set yet.
@@ -82,7 +82,7 @@ impl Planner<'_> {
                     Err(why) => return self.conflict(part, &why),
                 }
             }
-            Change::Files { at, files, settings } => {
+            Change::Files { at, files, from, role } => {
                 let mut writes = Vec::new();
                 for (relative, contents) in files {
                     let is_file = relative.as_os_str().is_empty();
@@ -96,7 +96,7 @@ impl Planner<'_> {
                         None => writes.push(FileWrite {
                             path,
                             contents: contents.clone(),
-                            before: None,
+                            mode_of: from.as_ref().map(|from| from.join(relative)),
                         }),
                     }
                 }
@@ -106,7 +106,7 @@ impl Planner<'_> {
                     let why = format!("{} exists", at.display());
                     return self.conflict(part, &why);
                 }
-                if let Some((role, value)) = settings {
+                if let Some((role, value)) = role {
                     let key_path = ["agents".to_owned(), role.clone()];
                     match self.setting(&key_path, value, configuration) {
                         Ok(is_unset) => is_new |= is_unset,
@@ -169,7 +169,7 @@ impl Planner<'_> {
         for (path, (before, text)) in self.texts {
             let contents = text.into_bytes();
             if before.as_ref() != Some(&contents) && !(before.is_none() && contents.is_empty()) {
-                self.plan.files.push(FileWrite { path, contents, before });
+                self.plan.files.push(FileWrite { path, contents, mode_of: None });
             }
         }
         self.plan
@@ -183,4 +183,39 @@ fn has_others(at: &Path, files: &[(PathBuf, Vec<u8>)]) -> bool {
         let name = entry.file_name();
         !files.iter().any(|(path, _)| path.iter().next() == Some(&*name))
     })
+}
+
+/// The file that settings go to, as JSON; an empty object when it does not exist.
+///
+/// # Errors
+/// It cannot be read, or is not TOML.
+pub fn configuration(roots: &Roots, project: Option<&Path>, name: &str) -> Result<Value, Error> {
+    let Some(text) = configuration_text(roots, project, name)? else {
+        return Ok(Value::Object(serde_json::Map::new()));
+    };
+    let path = roots.own_folder(project).join(name);
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| Error::contents(&path, error.message().to_owned()))?;
+    serde_json::to_value(table).map_err(|error| Error::contents(&path, error.to_string()))
+}
+
+/// The text of that file. The user's own may be a link; in a project none is followed.
+///
+/// # Errors
+/// It cannot be read.
+pub fn configuration_text(
+    roots: &Roots,
+    project: Option<&Path>,
+    name: &str,
+) -> Result<Option<String>, Error> {
+    let path = roots.own_folder(project).join(name);
+    if project.is_some() {
+        return source::text(&roots.write_root(project), &path);
+    }
+    match files::read_text(&path, SETTINGS_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

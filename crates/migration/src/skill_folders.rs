@@ -24,7 +24,10 @@ pub(crate) fn add(root: &Path, folder: &Path, target: &Path, item: &mut Item) ->
         match collect(root, &path, &path, (0, &mut 0), &mut files) {
             Ok(()) => {
                 let summary = format!("{} files", files.len());
-                let change = Change::Files { at: target.join(name), files, settings: None };
+                // Last, so that half a skill is never found.
+                files.sort_by_key(|(path, _)| path.as_os_str() == skills::SKILL_FILE);
+                let (at, from) = (target.join(name), Some(path.clone()));
+                let change = Change::Files { at, files, from, role: None };
                 item.add(name, summary, change);
             }
             Err(error) => item.leave_out(name, &error.to_string()),

@@ -12,18 +12,18 @@ methods! {
     /// Detects what can be imported.
     ExternalAgentConfigDetect = "externalAgentConfig/detect",
         external_agent_config_detect(ExternalAgentConfigDetectParams) -> ExternalAgentConfigDetectResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 
     /// Imports it.
     ExternalAgentConfigImport = "externalAgentConfig/import",
         external_agent_config_import(ExternalAgentConfigImportParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, [];
 }
 
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// The plugins of an import are installed.
+    /// An import is complete, and everything is durable.
     ExternalAgentConfigImportCompleted = "externalAgentConfig/import/completed", Empty, Stable;
 }
 

@@ -7,6 +7,7 @@ mod collaboration;
 mod command;
 mod config;
 mod connection;
+mod external_agent;
 mod features;
 mod fs;
 mod goal;
@@ -42,8 +43,7 @@ macro_rules! without_handlers {
 }
 
 without_handlers! {
-    ExternalAgentMethods FeedbackMethods FuzzyMethods
-    MemoryMethods RealtimeMethods
+    FeedbackMethods FuzzyMethods MemoryMethods RealtimeMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

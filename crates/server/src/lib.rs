@@ -27,6 +27,8 @@ mod handlers;
 mod home;
 mod image_reader;
 mod image_url;
+mod imported_sessions;
+mod imports;
 mod in_flight;
 mod loaded_threads;
 mod local_models;

@@ -3582,7 +3582,7 @@ export interface ServerNotifications {
   "deprecationNotice": { params: DeprecationNoticeNotification };
   /** A turn had an error; the turn's end follows unless the request is retried. */
   "error": { params: ErrorNotification };
-  /** The plugins of an import are installed. */
+  /** An import is complete, and everything is durable. */
   "externalAgentConfig/import/completed": { params?: Empty };
   /** A watched path was changed, replaced or renamed. */
   "fs/changed": { params: FsChangedNotification };

@@ -27,6 +27,7 @@ mod crashes;
 mod dynamic_tools;
 mod elicitations;
 mod error_kinds;
+mod external_agents;
 mod failed_calls;
 mod failures;
 mod flow;

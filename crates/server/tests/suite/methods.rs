@@ -8,8 +8,6 @@ use crate::says;
 
 /// Methods that answer `notImplemented`. An implemented method is removed from this list.
 const NOT_IMPLEMENTED: &[&str] = &[
-    "externalAgentConfig/detect",
-    "externalAgentConfig/import",
     "feedback/upload",
     "fs/unwatch",
     "fs/watch",
