@@ -18,6 +18,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("hooks", 4096),
     ("images", 4096),
     ("limits", 2048),
+    ("migration", 4096),
     ("patch", 2048),
     ("plugins", 2048),
     ("rules", 1024),

@@ -67,6 +67,7 @@ const TABLE: &[(&str, May)] = &[
             "extensions",
             "skills",
             "plugins",
+            "migration",
         ]),
     ),
     ("mcp-server", Only(&["visible", "jsonrpc", "protocol", "transport", "server"])),
