@@ -20,8 +20,8 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
         Some(root) => root.join("CLAUDE.md"),
         None => folder.join("CLAUDE.md"),
     };
-    let target = project.map_or_else(|| own.join("AGENTS.md"), |root| root.join("AGENTS.md"));
-    instructions::detect((base, &memory), &target, AGENT, project, detected);
+    let target = project.map(|root| root.join("AGENTS.md"));
+    instructions::detect((base, &memory), target.as_deref(), AGENT, project, detected);
     settings(roots, project, detected);
     let mut add = |kind, read: &dyn Fn(&mut Item) -> Result<(), Error>| {
         let mut item = Item::new(kind, AGENT, project);

@@ -37,7 +37,7 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
     if project.is_none() {
         // A project's `AGENTS.md` is read where it is.
         let file = folder.join("AGENTS.md");
-        instructions::detect((base, &file), &own.join("AGENTS.md"), AGENT, project, detected);
+        instructions::detect((base, &file), None, AGENT, project, detected);
     }
     let mut add = |kind, read: &dyn Fn(&mut Item) -> Result<(), Error>| {
         let mut item = Item::new(kind, AGENT, project);

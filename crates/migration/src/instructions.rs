@@ -1,4 +1,5 @@
-//! Instructions: the text of another agent's file, as a block of `AGENTS.md` between two markers.
+//! Instructions: the text of another agent's file. Those of the user become `developer_instructions`;
+//! those of a project a block of its `AGENTS.md` between two markers.
 //!
 //! A block is replaced by a later import when its source has changed; what stands around it is kept.
 
@@ -11,7 +12,7 @@ use crate::source;
 /// Adds an item for `file`, unless it only points to `AGENTS.md`.
 pub(crate) fn detect(
     (root, file): (&Path, &Path),
-    target: &Path,
+    target: Option<&Path>,
     agent: Agent,
     project: Option<&Path>,
     detected: &mut Detected,
@@ -24,7 +25,7 @@ pub(crate) fn detect(
     let text = text.trim();
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let points_here = matches!(text, "@AGENTS.md" | "@./AGENTS.md" | "AGENTS.md");
-    if text.is_empty() || points_here || file == target {
+    if text.is_empty() || points_here || Some(file) == target {
         return;
     }
     let mut item = Item::new(Kind::Instructions, agent, project);
@@ -36,9 +37,18 @@ pub(crate) fn detect(
     if text.contains(BEGIN) || text.contains(END) {
         item.leave_out(&name, "it contains the markers of an import; remove them first");
     } else {
-        let origin = format!("{}: {name}", agent.name());
         let lines = text.lines().count();
-        let change = Change::Block { path: target.to_owned(), origin, text: text.to_owned() };
+        let change = match target {
+            Some(path) => Change::Block {
+                path: path.to_owned(),
+                origin: format!("{}: {name}", agent.name()),
+                text: text.to_owned(),
+            },
+            None => Change::Setting {
+                key_path: vec!["developer_instructions".to_owned()],
+                value: text.into(),
+            },
+        };
         item.add(&name, format!("{lines} lines"), change);
     }
     detected.items.push(item);

@@ -60,10 +60,9 @@ pub(crate) fn description(offer: &Offer, roots: &Roots) -> String {
     let own = roots.own_folder(item.project.as_deref());
     let target = match (item.kind, &item.project) {
         (Kind::Instructions, Some(project)) => project.join("AGENTS.md"),
-        (Kind::Instructions, None) => own.join("AGENTS.md"),
         (Kind::Permissions, _) => own.join("rules").join(format!("{}.rules", item.agent.id())),
         (Kind::Skills | Kind::Commands, _) => own.join("skills"),
-        (Kind::McpServers, _) => own.join(config::CONFIG_FILE),
+        (Kind::McpServers, _) | (Kind::Instructions, None) => own.join(config::CONFIG_FILE),
         (Kind::Subagents, _) => own.join("roles"),
         (Kind::Hooks, _) => own.join("hooks.json"),
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use migration::sessions::{self, SessionFile};
-use migration::{Agent, Item, Kind, Part, Roots};
+use migration::{Agent, Item, Kind, Part, Plan, Roots};
 use protocol::config::{ConfigEdit, MergeStrategy};
 use protocol::external_agent::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse,
@@ -231,7 +231,7 @@ impl Server {
         offer: Offer,
         names: Option<BTreeSet<String>>,
     ) -> Result<(), Error> {
-        let item = offer.item;
+        let Offer { item, plan: Plan { conflicts, .. } } = offer;
         let project = item.project.clone();
         let place = roots.write_root(project.as_deref());
         let roots = roots.clone();
@@ -245,6 +245,14 @@ impl Server {
                     migration::plan(&item, &roots, &configuration, &is_chosen)
                 })
                 .map_err(|error| Error::failed(error.to_string()))?;
+            // Since it was shown, or by an item before it in the same request.
+            if let Some(conflict) = planned.conflicts.iter().find(|new| !conflicts.contains(new)) {
+                let noun = item.kind.noun();
+                let message = format!("the {noun} cannot be imported: {conflict}");
+                return Err(
+                    Error::wrong_state(message).next_step("call externalAgentConfig/detect")
+                );
+            }
             imports::write_files(&planned, &item, &roots)?;
             Ok::<_, Error>(planned)
         });

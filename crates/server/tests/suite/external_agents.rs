@@ -87,7 +87,6 @@ async fn everything_of_the_user_is_imported_once() {
     fill(&user, ".claude.json");
     put(&user.join(".claude/CLAUDE.md"), "Be kind.\n");
     put(&user.join(".claude/projects/-work-app/s1.jsonl"), SESSION);
-    put(&home.join("AGENTS.md"), "# Mine\n");
     let server = env.start();
     let mut client = server.connect().await;
     let items = detect(&mut client, json!({ "includeHome": true })).await;
@@ -119,15 +118,11 @@ async fn everything_of_the_user_is_imported_once() {
         let description = of_type(&items, kind)["description"].as_str().unwrap();
         assert!(description.contains(part), "{description}");
     }
-    assert_eq!(read(&home.join("AGENTS.md")), "# Mine\n", "detection writes nothing");
+    assert!(!home.join("hooks.json").exists(), "detection writes nothing");
 
     import(&mut client, &items).await;
-    let instructions = read(&home.join("AGENTS.md"));
-    assert!(
-        instructions
-            .starts_with("# Mine\n\n<!-- Imported from Claude Code: CLAUDE.md -->\nBe kind.")
-    );
     let config = read(&home.join("config.toml"));
+    assert!(config.contains("developer_instructions = \"Be kind.\""), "{config}");
     assert!(config.contains("s3cret") && config.contains("roles/reviewer.toml"), "{config}");
     assert!(!config.contains("a.example"));
     assert_eq!(
@@ -146,7 +141,6 @@ async fn everything_of_the_user_is_imported_once() {
     assert_eq!(detect(&mut client, json!({ "includeHome": true })).await, [] as [Value; 0]);
     import(&mut client, &items).await;
     assert_eq!(read(&home.join("config.toml")), config);
-    assert_eq!(read(&home.join("AGENTS.md")), instructions);
 
     let skills = client.call("skills/list", json!({})).await;
     assert!(skills.to_string().contains("\"git-ship\""), "{skills}");
@@ -203,6 +197,7 @@ async fn a_project_is_imported_into_its_own_folder_and_grants_nothing() {
     let project = env.workspace().canonicalize().unwrap();
     fill(&project, ".mcp.json");
     put(&project.join("CLAUDE.md"), "Be quick.\n");
+    put(&project.join("AGENTS.md"), "# Mine\n");
     env.write_config(&format!(
         "{}\n[features]\ncodex_hooks = true\n",
         read(&env.home().join("config.toml"))
@@ -214,7 +209,9 @@ async fn a_project_is_imported_into_its_own_folder_and_grants_nothing() {
     import(&mut client, &items).await;
     assert_eq!(read(&env.home().join("config.toml")), before);
     assert!(read(&project.join(".agent/config.toml")).contains("mcp-files"));
-    assert!(read(&project.join("AGENTS.md")).contains("Be quick."));
+    let instructions = read(&project.join("AGENTS.md"));
+    let block = "# Mine\n\n<!-- Imported from Claude Code: CLAUDE.md -->\nBe quick.\n<!-- End";
+    assert!(instructions.starts_with(block), "{instructions}");
     assert!(project.join(".agent/hooks.json").is_file());
     assert_eq!(detect(&mut client, json!({ "cwds": [project] })).await, [] as [Value; 0]);
     let listed = client.call("hooks/list", json!({ "cwds": [project] })).await;
