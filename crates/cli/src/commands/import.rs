@@ -74,8 +74,8 @@ async fn import(
         }
         // One at a time, so that one that fails keeps no other from being imported.
         let params = ExternalAgentConfigImportParams { migration_items: vec![item] };
-        let call = server.call::<protocol::ExternalAgentConfigImport>(&params, &mut Problems);
-        if let Err(error) = call.await {
+        let done = server.call::<protocol::ExternalAgentConfigImport>(&params, &mut Problems).await;
+        if let Err(error) = done {
             eprint(format_args!("agentd: {error:#}"));
             all_done = false;
         }
