@@ -17,8 +17,8 @@ use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     Invalid, app_server, demo, doctor, exec, gateway as gateway_command, hooks as hooks_command,
     import as import_command, login, mcp as mcp_command, mcp_server, model_server,
-    plugins as plugins_command, rules,
-    sandbox as sandbox_command, skills as skills_command, threads,
+    plugins as plugins_command, rules, sandbox as sandbox_command, skills as skills_command,
+    threads,
 };
 use crate::environment::Environment;
 
