@@ -8,6 +8,7 @@
 //!   trusted.
 //! - [`resolve`] merges a stack, constrains it by the [`Requirements`] and returns the [`Config`].
 
+mod add_plugins;
 mod check;
 pub mod docs;
 pub mod edit;

@@ -214,6 +214,21 @@ impl Requirements {
         self.features.iter().map(|(name, (on, _))| (name.as_str(), *on))
     }
 
+    /// Why plugins of a marketplace cannot be used: a requirement that does not list it, as part of a
+    /// sentence. `None` if it is allowed.
+    #[must_use]
+    pub fn forbidding_marketplace(&self, source: MarketplaceSource<'_>) -> Option<String> {
+        let forbidding = self.marketplaces.iter().find(|file| !file.allows(source))?;
+        Some(described("plugins.allowed_marketplaces", &forbidding.origin))
+    }
+
+    /// The requirement that lists marketplaces, as part of a sentence; `None` if all are allowed.
+    #[must_use]
+    pub fn restricting_marketplaces(&self) -> Option<String> {
+        let first = self.marketplaces.first()?;
+        Some(described("plugins.allowed_marketplaces", &first.origin))
+    }
+
     /// Required command rules, which apply in addition to those of `.rules` files.
     pub fn prefix_rules(&self) -> &[RequiredRule] {
         &self.rules

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::{Requirements, described};
 use crate::error::Origin;
 use crate::table::AllowedMarketplace;
 
@@ -29,23 +28,9 @@ pub enum MarketplaceSource<'s> {
     },
 }
 
-impl Requirements {
-    /// Why plugins of a marketplace cannot be used: a requirement that does not list it, as part of a
-    /// sentence. `None` if it is allowed.
-    #[must_use]
-    pub fn forbidding_marketplace(&self, source: MarketplaceSource<'_>) -> Option<String> {
-        let forbids = |file: &&AllowedSources| !file.listed.iter().any(|one| allows(one, source));
-        let forbidding = self.marketplaces.iter().find(forbids)?;
-        Some(described("plugins.allowed_marketplaces", &forbidding.origin))
-    }
-}
-
-impl Requirements {
-    /// The requirement that lists marketplaces, as part of a sentence; `None` if all are allowed.
-    #[must_use]
-    pub fn restricting_marketplaces(&self) -> Option<String> {
-        let first = self.marketplaces.first()?;
-        Some(described("plugins.allowed_marketplaces", &first.origin))
+impl AllowedSources {
+    pub(super) fn allows(&self, source: MarketplaceSource<'_>) -> bool {
+        self.listed.iter().any(|one| allows(one, source))
     }
 }
 
