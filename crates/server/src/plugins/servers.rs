@@ -49,7 +49,7 @@ pub(super) fn action(name: &str, entry: &Value) -> String {
     };
     let mut variables = words("env_vars");
     let headers = entry["env_http_headers"].as_object();
-    variables.extend(headers.into_iter().flat_map(Map::values).map(|name| plain(name)));
+    variables.extend(headers.into_iter().flat_map(Map::values).map(plain));
     variables.extend(entry["bearer_token_env_var"].as_str().map(str::to_owned));
     let variables = match variables.is_empty() {
         true => String::new(),
