@@ -36,10 +36,10 @@ pub(super) fn show(detail: &PluginDetail) -> io::Result<()> {
     section("Skills", skills)?;
     let apps = detail.apps.iter().map(|app| visible::text(&app.name).into_owned());
     section("Apps", apps)?;
-    let actions = detail.actions.iter().map(|action| visible::exact(action).to_string());
+    let actions = detail.actions.iter().map(|action| visible::exact(action));
     section("What it could do", actions)?;
     let changes = detail.changes.iter().flatten();
-    section("What an upgrade changes", changes.map(|change| visible::exact(change).to_string()))
+    section("What an upgrade changes", changes.map(|change| visible::exact(change)))
 }
 
 fn section(title: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
