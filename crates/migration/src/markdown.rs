@@ -141,7 +141,7 @@ pub(crate) fn subagents(
             summary = format!("{summary}, without its {}", unmapped.join(" and "));
         }
         let files = vec![(PathBuf::new(), text.into_bytes())];
-        let role = Some((plain.clone(), value));
+        let role = Some((plain, value));
         let change = Change::Files { at: own.join(place), files, from: None, role };
         item.add(name, format!("{summary} ({})", path.display()), change);
     })

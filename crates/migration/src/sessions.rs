@@ -3,16 +3,17 @@
 mod claude;
 mod codex;
 mod lines;
+mod session;
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::source::unlinked;
+pub use session::{Call, Entry, Session, Turn};
 
 /// Sessions that are offered at a time: the newest.
 pub const MAX_OFFERED: usize = 100;
@@ -55,48 +56,6 @@ impl SessionFile {
         let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
-}
-
-/// A conversation.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Session {
-    /// The working folder, if it is known.
-    pub cwd: Option<String>,
-    pub title: Option<String>,
-    pub turns: Vec<Turn>,
-    /// Lines that could not be read, such as one that was cut off.
-    pub bad_lines: usize,
-    /// Whether entries were left out because there are too many.
-    pub is_cut: bool,
-}
-
-/// The user's words, and what followed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Turn {
-    /// Unix milliseconds; 0 when unknown.
-    pub started_at_ms: i64,
-    /// Unix milliseconds; 0 when unknown.
-    pub ended_at_ms: i64,
-    pub entries: Vec<Entry>,
-}
-
-/// A part of a turn.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Entry {
-    User(String),
-    Assistant(String),
-    Call(Call),
-}
-
-/// A call of a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    pub id: String,
-    pub tool: String,
-    pub arguments: Value,
-    /// `None` when the session ended before the answer.
-    pub output: Option<String>,
-    pub is_failed: bool,
 }
 
 /// The files of all agents' sessions, newest first.

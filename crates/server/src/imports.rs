@@ -93,12 +93,8 @@ pub(crate) fn write_files(plan: &Plan, item: &Item, roots: &Roots) -> Result<(),
     let mut changes: Vec<Change> = plan
         .files
         .iter()
-        .map(|file| (file.path.clone(), file.contents.clone(), file.mode_of.clone()))
+        .map(|file| written(file.path.clone(), file.contents.clone(), file.mode_of.clone()))
         .chain(project_settings(plan, project, roots)?)
-        .map(|(path, contents, mode_of)| {
-            let action = Action::Write { contents, create_parents: true, mode_of };
-            Change { path, action }
-        })
         .collect();
     let mut approved = Vec::with_capacity(changes.len());
     for change in &mut changes {
@@ -120,7 +116,7 @@ fn project_settings(
     plan: &Plan,
     project: Option<&Path>,
     roots: &Roots,
-) -> Result<Option<(PathBuf, Vec<u8>, Option<PathBuf>)>, Error> {
+) -> Result<Option<Change>, Error> {
     if project.is_none() || plan.settings.is_empty() {
         return Ok(None);
     }
@@ -130,7 +126,12 @@ fn project_settings(
     let text =
         config::edit::apply(&text, &edits).map_err(|error| Error::failed(error.to_string()))?;
     let path = roots.own_folder(project).join(config::CONFIG_FILE);
-    Ok(Some((path, text.into_bytes(), None)))
+    Ok(Some(written(path, text.into_bytes(), None)))
+}
+
+/// `mode_of`: the file whose mode the new one gets.
+fn written(path: PathBuf, contents: Vec<u8>, mode_of: Option<PathBuf>) -> Change {
+    Change { path, action: Action::Write { contents, create_parents: true, mode_of } }
 }
 
 /// The settings of a plan as edits.

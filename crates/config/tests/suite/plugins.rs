@@ -104,7 +104,7 @@ fn every_file_of_requirements_must_allow_a_marketplace() {
         "me/.agent/requirements.toml",
         "[plugins]\nallowed_marketplaces = [{ url = \"https://b\" }]\n",
     );
-    let requirements = home.config().requirements.clone();
+    let requirements = home.config().requirements;
     let of = |url| {
         let source = MarketplaceSource::Git { url, reference: None, sha: None };
         requirements.forbidding_marketplace(source)

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Session;
 use super::lines::{Builder, each, time};
+use super::session::Session;
 
 pub(super) fn parse(bytes: &[u8]) -> Session {
     let mut builder = Builder::default();
@@ -34,7 +34,7 @@ fn take(line: &Value, builder: &mut Builder) {
                 for block in content.as_array().into_iter().flatten() {
                     match block["type"].as_str() {
                         Some("text") => {
-                            user(block["text"].as_str().unwrap_or_default(), at, builder)
+                            user(block["text"].as_str().unwrap_or_default(), at, builder);
                         }
                         Some("image") => builder.user("[an image, which was not imported]", at),
                         Some("tool_result") => {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Session;
 use super::lines::{Builder, each, time};
+use super::session::Session;
 
 pub(super) fn parse(bytes: &[u8]) -> Session {
     let mut builder = Builder::default();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Call, Entry, Session, Turn};
+use super::session::{Call, Entry, Session, Turn};
 
 /// Entries of a session.
 const MAX_ENTRIES: usize = 20_000;

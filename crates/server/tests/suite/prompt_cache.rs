@@ -97,7 +97,7 @@ async fn a_compaction_begins_with_the_request_before_it() {
     let environment = TestEnvironment::with_responses(Value::from(responses)).await;
     let path = environment.home().join("config.toml");
     let config = std::fs::read_to_string(&path).unwrap();
-    environment.write_config(&format!("model_auto_compact_token_limit = 5000\n{config}"));
+    environment.write_config(&format!("model_auto_compact_token_limit = 5300\n{config}"));
     let server = environment.start();
     let mut peer = server.connect().await;
     let params = json!({ "approvalPolicy": "never", "sandbox": "danger-full-access" });
