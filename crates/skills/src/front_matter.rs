@@ -49,34 +49,44 @@ pub fn parse(text: &str) -> Result<FrontMatter, Fault> {
             // Many published skills have a description with an unquoted `: `.
             let (quoted, lines) = quote_plain_values(yaml);
             let Some(parsed) = tree::parse(&quoted).ok().filter(|_| !lines.is_empty()) else {
-                return Err(on_file_line(fault));
+                return Err(Fault { line: fault.line.map(|line| file_line(yaml, line)), ..fault });
             };
             let message = "a value with `: ` or ` #` must be quoted";
-            deviations
-                .extend(lines.into_iter().map(|line| Fault::at(line, message)).map(on_file_line));
+            deviations.extend(lines.into_iter().map(|line| Fault::at(line + 1, message)));
             parsed
         }
     };
     let (mut fields, flow) = parsed;
-    put_on_file_lines(&mut fields);
+    put_on_file_lines(&mut fields, yaml);
     let message = "collections in brackets are not part of the format: write one entry a line";
-    deviations.extend(flow.into_iter().map(|line| Fault::at(line + 1, message)));
+    deviations.extend(flow.into_iter().map(|line| Fault::at(file_line(yaml, line), message)));
     Ok(FrontMatter { fields, body, deviations })
 }
 
-/// As [`on_file_line`], for fields and those below them.
-fn put_on_file_lines(fields: &mut [Field]) {
+/// Gives fields, and those below them, their lines of the file.
+fn put_on_file_lines(fields: &mut [Field], yaml: &str) {
     for field in fields {
-        field.line += 1;
+        field.line = file_line(yaml, field.line);
         if let Value::Map(fields) = &mut field.value {
-            put_on_file_lines(fields);
+            put_on_file_lines(fields, yaml);
         }
     }
 }
 
-/// The front matter begins on line 2.
-fn on_file_line(fault: Fault) -> Fault {
-    Fault { line: fault.line.map(|line| line + 1), ..fault }
+/// The line of the file, from 1, for a line of the front matter, which begins on line 2. In YAML, a
+/// carriage return alone ends a line as well; editors do not count it.
+fn file_line(yaml: &str, line: usize) -> usize {
+    if !yaml.contains('\r') {
+        return line + 1;
+    }
+    let starts_with_break = |rest: &[u8]| match rest {
+        [b'\n', ..] => true,
+        [b'\r', next @ ..] => !next.starts_with(b"\n"),
+        _ => false,
+    };
+    let bytes = yaml.as_bytes();
+    let ends = (0..bytes.len()).filter(|at| bytes.get(*at..).is_some_and(starts_with_break));
+    2 + ends.take(line.saturating_sub(1)).filter(|at| bytes.get(*at) == Some(&b'\n')).count()
 }
 
 /// The YAML, and the offset of what follows its end.

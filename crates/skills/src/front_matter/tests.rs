@@ -106,3 +106,11 @@ fn fields_below_others_have_lines_of_the_file_too() {
         assert_eq!(below[0].line, if yaml.contains('\n') { 3 } else { 2 }, "{yaml}");
     }
 }
+
+#[test]
+fn carriage_returns_alone_do_not_count_as_lines_of_the_file() {
+    let front = parse("---\nname: a and \r\r\rtools: b\r\nlicense: c\n---\n").unwrap();
+    let lines: Vec<_> =
+        front.fields.iter().map(|field| (field.name.as_str(), field.line)).collect();
+    assert_eq!(lines, [("name", 2), ("tools", 2), ("license", 3)]);
+}
