@@ -47,10 +47,12 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
     let own = roots.own_folder(project);
     let mut hooks = Item::new(Kind::Hooks, AGENT, project);
     let mut rules = Item::new(Kind::Permissions, AGENT, project);
+    let mut are_hooks_off = false;
     for name in ["settings.json", "settings.local.json"] {
         let path = base.join(".claude").join(name);
         match source::json(base, &path) {
             Ok(Some(read)) => {
+                are_hooks_off |= read["disableAllHooks"] == true;
                 if !read["hooks"].is_null() {
                     hook_groups::add(&read["hooks"], &path, &own.join("hooks.json"), &mut hooks);
                 }
@@ -62,6 +64,11 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
             Ok(None) => {}
             Err(error) => detected.problems.push(error),
         }
+    }
+    // Hooks that the user switched off must not run here.
+    if are_hooks_off && !hooks.parts.is_empty() {
+        hooks.parts.clear();
+        hooks.leave_out("hooks", "`disableAllHooks` is set; remove it to import them");
     }
     detected.items.extend([hooks, rules]);
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use crate::agent::Agent;
 use crate::bounds::PARTS;
@@ -90,6 +91,17 @@ impl Item {
         } else {
             self.parts.push(Part { name: name.to_owned(), summary, change });
         }
+    }
+
+    /// A digest of all that an import would write, in hexadecimal. Who was shown it and sends it back can
+    /// be sure that the source has not changed meanwhile.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for part in &self.parts {
+            hash.update(format!("{:?}\n{:?}\n", part.name, part.change));
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     pub(crate) fn leave_out(&mut self, name: &str, why: &str) {

@@ -26,20 +26,53 @@ pub(crate) fn add(name: &str, value: Value, item: &mut Item) {
         return item.leave_out(name, why);
     }
     let summary = match (value["command"].as_str(), value["url"].as_str()) {
-        (Some(command), _) => format!("runs {}", visible::exact(command)),
-        (None, Some(url)) => format!("at {}", visible::exact(origin_of(url))),
+        (Some(command), _) => program(command, &value),
+        (None, Some(url)) => format!("at {}", visible::exact(&without_secrets(url))),
         (None, None) => return item.leave_out(name, "it has neither `command` nor `url`"),
     };
+    let summary = summary + &given(&value);
     let key_path = vec!["mcp_servers".to_owned(), name.to_owned()];
     item.add(name, summary, Change::Setting { key_path, value });
 }
 
-/// Scheme and host of an address: what follows may hold a secret, and so may a user before the host.
-fn origin_of(url: &str) -> &str {
+/// What a server would run: all of the command line, and where.
+fn program(command: &str, value: &Value) -> String {
+    let args = value["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let line: Vec<String> =
+        std::iter::once(command).chain(args).map(|word| format!("{word:?}")).collect();
+    let mut summary = format!("runs {}", visible::exact(&line.join(" ")));
+    if let Some(cwd) = value["cwd"].as_str() {
+        summary.push_str(&format!(" in {}", visible::exact(cwd)));
+    }
+    summary
+}
+
+/// The variables and headers that a server gets, by their names: the values may be secrets.
+fn given(value: &Value) -> String {
+    let mut names = Vec::new();
+    for key in ["env", "env_vars", "http_headers", "env_http_headers", "bearer_token_env_var"] {
+        match &value[key] {
+            Value::Object(members) => names.extend(members.keys().map(String::as_str)),
+            Value::Array(all) => names.extend(all.iter().filter_map(Value::as_str)),
+            Value::String(name) => names.push(name),
+            _ => {}
+        }
+    }
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(", with {}", visible::exact(&names.join(", "))),
+    }
+}
+
+/// An address without what may be a secret in it: a user before the host, and values behind the path.
+fn without_secrets(url: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
-    let host = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
-    if host == start { &url[..end] } else { &url[host..end] }
+    let (scheme, rest) = url.split_at(start);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (path, more) = path.find(['?', '#']).map_or((path, ""), |at| (&path[..at], "?…"));
+    format!("{scheme}{host}{path}{more}")
 }
 
 fn converted(server: &Value) -> Result<Value, String> {
@@ -110,6 +143,8 @@ fn literal(key: &str, text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::Agent;
+    use crate::item::Kind;
 
     #[test]
     fn servers_are_converted_or_left_out_with_a_reason() {
@@ -135,9 +170,22 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_what_may_be_secret() {
-        let check = |url: &str, shown: &str| assert_eq!(origin_of(url), shown);
-        check("https://a.b/mcp?key=secret", "https://a.b");
-        check("https://user:secret@a.b/x", "a.b");
+        let check = |url: &str, shown: &str| assert_eq!(without_secrets(url), shown);
+        check("https://a.b/mcp?key=secret", "https://a.b/mcp?…");
+        check("https://user:secret@a.b/x", "https://a.b/x");
         check("nonsense", "nonsense");
+    }
+
+    #[test]
+    fn what_a_server_would_run_is_shown_in_full() {
+        let mut item = Item::new(Kind::McpServers, Agent::ClaudeCode, None);
+        let server =
+            json!({"command": "sh", "args": ["-c", "a\nb"], "env": {"LD_PRELOAD": "secret"}});
+        add("one", server, &mut item);
+        assert_eq!(item.parts[0].summary, r#"runs "sh" "-c" "a\nb", with LD_PRELOAD"#);
+        let before = item.digest();
+        let mut other = Item::new(Kind::McpServers, Agent::ClaudeCode, None);
+        add("one", json!({"command": "sh", "args": ["-c", "c"]}), &mut other);
+        assert_ne!(before, other.digest());
     }
 }

@@ -70,15 +70,21 @@ pub(crate) fn description(offer: &Offer, roots: &Roots) -> String {
     let mut text = format!("Import {noun} of {agent} into {}", visible::path(&target));
     for part in &item.parts {
         let name = visible::exact(&part.name);
-        text.push_str(&format!("\n- {name}: {}", part.summary));
+        text.push_str(&format!("\n- {}", one_line(&format!("{name}: {}", part.summary))));
     }
     if !item.left_out.is_empty() || !plan.conflicts.is_empty() {
         text.push_str("\nNot imported:");
     }
     for left_out in item.left_out.iter().chain(&plan.conflicts) {
-        text.push_str(&format!("\n- {left_out}"));
+        text.push_str(&format!("\n- {}", one_line(left_out)));
     }
+    text.push_str(&format!("\nContents: sha256:{}", item.digest()));
     text
+}
+
+/// The text of another agent's files cannot look like a further entry.
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n").replace('\r', "\\r")
 }
 
 /// Writes the files of a plan, all or none, and waits until they are durable. In a project, settings

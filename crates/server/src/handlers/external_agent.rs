@@ -162,6 +162,10 @@ impl Server {
             let Ok(head) = reading.await? else { continue };
             // A file without a message of the user, such as one that was cut off, has nothing to show.
             let (Some(cwd), false) = (head.cwd, head.turns.is_empty()) else { continue };
+            // A thread cannot have a folder that depends on where a program was started.
+            if !Path::new(&cwd).is_absolute() {
+                continue;
+            }
             let path = file.path.to_string_lossy().into_owned();
             let session = SessionMigration { path, cwd, title: head.title };
             match items.iter_mut().find(|(agent, _)| *agent == file.agent) {

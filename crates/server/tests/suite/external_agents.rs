@@ -108,7 +108,7 @@ async fn everything_of_the_user_is_imported_once() {
     let servers = of_type(&items, "MCP_SERVER_CONFIG");
     assert_eq!(servers["details"], json!({ "mcpServers": [{ "name": "files" }] }));
     for (kind, part) in [
-        ("MCP_SERVER_CONFIG", "files: runs mcp-files"),
+        ("MCP_SERVER_CONFIG", "files: runs \"mcp-files\" \"/x\", with KEY"),
         ("MCP_SERVER_CONFIG", "`old`: the transport `sse` is not supported"),
         ("HOOKS", "`Unheard`: there is no event"),
         ("CONFIG", "`allow: Read(./x)`: only rules about commands"),
