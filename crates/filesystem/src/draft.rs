@@ -49,7 +49,7 @@ impl Draft {
         self.file.sync_all()?;
         std::fs::rename(&self.path, target)?;
         self.is_published = true;
-        sync_folder(target)
+        sync_folder(target.parent().unwrap_or(Path::new("/")))
     }
 }
 
@@ -62,10 +62,12 @@ impl Drop for Draft {
     }
 }
 
-/// Makes a change of the folder's entries durable. A file system that cannot is not an error: the
-/// entries are as durable as they can be.
-fn sync_folder(of: &Path) -> io::Result<()> {
-    let folder = of.parent().unwrap_or(Path::new("/"));
+/// Makes a change of the entries of `folder` durable. A file system that cannot is not an error: the
+/// entries are as durable as they can be. Never waits for what may have taken the folder's place.
+///
+/// # Errors
+/// `folder` is not a folder, or its file system reports an error.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match open_folder(folder).and_then(|fd| Ok(rustix::fs::fsync(&fd)?)) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         // A folder may be writable and not readable.

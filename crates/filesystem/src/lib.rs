@@ -14,6 +14,7 @@ mod remove;
 mod write;
 
 pub use copy::copy;
+pub use draft::sync_folder;
 pub use error::Error;
 pub use folder::{Entry, MAX_ENTRIES, create_folder, read_folder};
 pub use metadata::{Metadata, metadata};

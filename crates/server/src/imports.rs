@@ -155,9 +155,7 @@ fn sync(path: &Path, root: &Path) -> Result<(), Error> {
         files::open_without_links(path).map_err(|error| Error::failed(error.to_string()))?;
     opened.file.sync_all().map_err(|cause| failed(path, &cause.to_string()))?;
     for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
-        // tidy: open a folder, to sync it; a folder never blocks.
-        let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|cause| failed(folder, &cause.to_string()))?;
+        filesystem::sync_folder(folder).map_err(|cause| failed(folder, &cause.to_string()))?;
     }
     Ok(())
 }
