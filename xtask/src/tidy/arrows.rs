@@ -22,6 +22,7 @@ use May::{EverythingBut, Only};
 const TABLE: &[(&str, May)] = &[
     ("files", Only(&[])),
     ("filesystem", Only(&["files"])),
+    ("file-watch", Only(&[])),
     ("visible", Only(&[])),
     ("logging", Only(&["files"])),
     ("jsonrpc", Only(&[])),
@@ -48,6 +49,7 @@ const TABLE: &[(&str, May)] = &[
         Only(&[
             "files",
             "filesystem",
+            "file-watch",
             "visible",
             "logging",
             "jsonrpc",

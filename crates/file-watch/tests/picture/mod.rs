@@ -1,0 +1,108 @@
+//! The picture that a client keeps: each changed path is examined, of a folder which entries it has, and
+//! everything after an overflow.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use file_watch::{Change, Watch};
+
+/// Far more than is needed: a test that gets so far has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Awaits `work`, which must not take forever.
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("changes are reported in time")
+}
+
+/// Of each path what distinguishes it: inode, mode, and of files size and time of the last change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Picture {
+    root: PathBuf,
+    entries: BTreeMap<PathBuf, (u64, u32, u64, i64, i64)>,
+    pub(crate) overflows: usize,
+}
+
+impl Picture {
+    pub(crate) fn of(root: &Path) -> Self {
+        let mut picture = Self { root: root.to_owned(), entries: BTreeMap::new(), overflows: 0 };
+        picture.scan(root);
+        picture
+    }
+
+    fn scan(&mut self, path: &Path) {
+        if self.look(path)
+            && let Ok(entries) = path.read_dir()
+        {
+            for entry in entries.flatten() {
+                self.scan(&entry.path());
+            }
+        }
+    }
+
+    /// Looks at one path alone; returns whether it is a folder.
+    fn look(&mut self, path: &Path) -> bool {
+        let Ok(found) = path.symlink_metadata() else {
+            self.forget(|below| below.starts_with(path), path);
+            return false;
+        };
+        let file = |number: i64| if found.is_dir() { 0 } else { number };
+        let size = if found.is_dir() { 0 } else { found.size() };
+        let times = (file(found.ctime()), file(found.ctime_nsec()));
+        let entry = (found.ino(), found.mode(), size, times.0, times.1);
+        self.entries.insert(path.to_owned(), entry);
+        found.is_dir()
+    }
+
+    fn forget(&mut self, is_gone: impl Fn(&Path) -> bool, folder: &Path) {
+        let below = self.entries.range(folder.to_owned()..).map(|(path, _)| path);
+        let below = below.take_while(|below| below.starts_with(folder));
+        let gone: Vec<PathBuf> = below.filter(|below| is_gone(below)).cloned().collect();
+        for path in gone {
+            self.entries.remove(&path);
+        }
+    }
+
+    pub(crate) fn apply(&mut self, change: &Change) {
+        if change.overflow {
+            self.overflows += 1;
+            self.entries.clear();
+            let root = self.root.clone();
+            self.scan(&root);
+            return;
+        }
+        for path in &change.paths {
+            // A folder can have taken the place of another.
+            if self.look(path)
+                && let Ok(entries) = path.read_dir()
+            {
+                let names: HashSet<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+                let is_gone = |below: &Path| {
+                    let first = below.strip_prefix(path).ok().and_then(|rest| rest.iter().next());
+                    first.is_some_and(|first| !names.contains(first))
+                };
+                self.forget(is_gone, path);
+            }
+        }
+    }
+
+    /// Applies changes until the picture equals the disk, which is at rest.
+    pub(crate) async fn becomes_right(&mut self, watch: &Watch, when: &str) {
+        let disk = Self::of(&self.root);
+        let waited = async {
+            while self.entries != disk.entries {
+                let change = watch.next().await;
+                self.apply(&change);
+            }
+        };
+        if tokio::time::timeout(PATIENCE, waited).await.is_err() {
+            let differs = |one: &Self, other: &Self| -> Vec<PathBuf> {
+                let own = one.entries.iter();
+                let own = own.filter(|(path, entry)| other.entries.get(*path) != Some(entry));
+                own.map(|(path, _)| path.clone()).take(5).collect()
+            };
+            panic!("{when}: missing {:?}, old {:?}", differs(&disk, self), differs(self, &disk));
+        }
+    }
+}
