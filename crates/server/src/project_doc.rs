@@ -1,5 +1,7 @@
 //! The project's own documents for agents: `AGENTS.md` from the project's root down to the
-//! working folder.
+//! working folder; [`nested`] reads those below it.
+
+pub(crate) mod nested;
 
 use std::path::{Path, PathBuf};
 
@@ -26,9 +28,7 @@ pub(crate) fn read(config: &Config, cwd: &Path) -> ProjectDoc {
         if left == 0 {
             break;
         }
-        let names = std::iter::once(NAME)
-            .chain(config.project_doc_fallback_filenames.iter().map(String::as_str));
-        let mut paths = names.map(|name| folder.join(name));
+        let mut paths = names(config).map(|name| folder.join(name));
         let problems = &mut found.problems;
         let Some((path, part)) =
             paths.find_map(|path| read_text(&path, left, problems).map(|text| (path, text)))
@@ -46,6 +46,11 @@ pub(crate) fn read(config: &Config, cwd: &Path) -> ProjectDoc {
     }
     found.text = (!text.is_empty()).then_some(text);
     found
+}
+
+/// The names that a folder's document may have; the first that exists counts.
+fn names(config: &Config) -> impl Iterator<Item = &str> {
+    std::iter::once(NAME).chain(config.project_doc_fallback_filenames.iter().map(String::as_str))
 }
 
 /// From the project's root to `cwd`; only `cwd` where there is no root.

@@ -370,6 +370,7 @@ fn limits(config: &Config, provider: &str, window: u64) -> Limits {
         limits.tool_output_tokens = *tokens;
     }
     limits.reviewer_leaves_sandbox = Allowed::reviewer_leaves_sandbox(config);
+    limits.project_doc_bytes = usize::try_from(*config.project_doc_max_bytes).unwrap_or(usize::MAX);
     limits.max_poll_ms = *config.background_terminal_max_timeout;
     let configured = config.model_auto_compact_token_limit.map(|tokens| *tokens);
     limits.compact_at_tokens = Some(configured.unwrap_or(window / 100 * COMPACT_AT_PERCENT));

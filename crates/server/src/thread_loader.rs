@@ -189,6 +189,7 @@ impl ThreadLoader {
             previewed: !record.preview.is_empty(),
             goal,
             approved_actions: extra.approved_actions.clone(),
+            documents: extra.documents.clone(),
             start: match extra.agent {
                 Some(_) => ThreadStart::Agent,
                 None => ThreadStart::User(StartSource::Resume),

@@ -5,11 +5,13 @@ use crate::Id;
 use crate::configuration::Configuration;
 use crate::context;
 use crate::cx::Cx;
+use crate::documents;
 use crate::history::{self, History};
 use crate::port::effect::Record;
 use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::UserContent;
 use crate::port::settings::Settings;
+use crate::port::thread::ProjectDocument;
 
 /// Characters of a preview.
 const MAX_PREVIEW: usize = 1000;
@@ -25,18 +27,25 @@ pub(crate) struct Conversation {
     repairs: Vec<Fragment>,
     /// For the model's next request, besides changed settings.
     announcements: Vec<Fragment>,
+    /// The project documents below the working folder that the history has, by path.
+    documents: Vec<String>,
     /// Whether the thread has its preview.
     has_preview: bool,
 }
 
 impl Conversation {
-    pub(crate) fn new(introduced: Option<Settings>, has_preview: bool) -> Self {
+    pub(crate) fn new(
+        introduced: Option<Settings>,
+        has_preview: bool,
+        documents: Vec<String>,
+    ) -> Self {
         Self {
             history: History::default(),
             is_restored: false,
             introduced,
             repairs: Vec::new(),
             announcements: Vec::new(),
+            documents,
             has_preview,
         }
     }
@@ -60,6 +69,7 @@ impl Conversation {
         cx.skip_numbers(1 + 8 * history.len() as u64);
         self.history = History::new(history);
         self.is_restored = true;
+        self.note_documents(cx);
     }
 
     /// Drops the history, because stored turns were removed: it is restored before the next turn,
@@ -121,6 +131,47 @@ impl Conversation {
         self.announcements.push(fragment);
     }
 
+    /// Adds a project document to the model's next request, unless it has it as it is. `room`: bytes of
+    /// all documents below the working folder.
+    pub(crate) fn offer_document(&mut self, document: &ProjectDocument, room: usize) {
+        let given = documents::given(self.history.fragments().iter().chain(&self.announcements));
+        let of_others = given.iter().filter(|(path, _)| *path != document.path);
+        let used: usize = of_others.map(|(_, part)| documents::size(part)).sum();
+        let Some(fragment) = documents::fragment(document, room.saturating_sub(used)) else {
+            return;
+        };
+        let last = given.iter().find(|(path, _)| *path == document.path);
+        if last.is_none_or(|(_, last)| last.text != fragment.text) {
+            self.announcements.push(fragment);
+        }
+    }
+
+    /// The project documents that the model has or gets with its next request, as they are now.
+    pub(crate) fn last_documents(&self) -> Vec<Fragment> {
+        let parts = self.history.fragments().iter().chain(&self.announcements);
+        documents::given(parts).into_iter().map(|(_, part)| part.clone()).collect()
+    }
+
+    /// The project documents that the thread's next request adds.
+    pub(crate) fn announced_documents(&self) -> Vec<Fragment> {
+        let given = documents::given(self.announcements.iter());
+        given.into_iter().map(|(_, part)| part.clone()).collect()
+    }
+
+    /// The paths of the project documents below the working folder that the model has.
+    pub(crate) fn documents(&self) -> &[String] {
+        &self.documents
+    }
+
+    fn note_documents(&mut self, cx: &mut Cx) {
+        let given = documents::given(self.history.fragments().iter());
+        let documents: Vec<String> = given.into_iter().map(|(path, _)| path).collect();
+        if documents != self.documents {
+            self.documents.clone_from(&documents);
+            cx.persist(Record::ProjectDocuments(documents));
+        }
+    }
+
     /// Adds to the model's next request what it does not know yet of the settings.
     pub(crate) fn introduce(
         &mut self,
@@ -151,6 +202,7 @@ impl Conversation {
         self.introduced = Some(settings.clone());
         cx.persist(Record::Introduced(Box::new(settings.clone())));
         self.remember(Some(turn), fragments, cx);
+        self.note_documents(cx);
     }
 
     /// Replaces the history by what a compaction made of it, which introduces the settings.
@@ -166,6 +218,7 @@ impl Conversation {
         self.introduced = Some(settings.clone());
         cx.persist(Record::Introduced(Box::new(settings.clone())));
         cx.persist(Record::HistoryReplaced { turn: turn.clone(), fragments });
+        self.note_documents(cx);
     }
 
     /// Names the thread in lists by the first text of the user's first message.

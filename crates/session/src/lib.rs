@@ -14,6 +14,7 @@ mod configuration;
 mod context;
 mod conversation;
 mod cx;
+mod documents;
 mod goal;
 mod history;
 mod hook_runs;
@@ -67,7 +68,7 @@ pub use port::settings::{
     Access, ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Overrides, ReadAccess,
     SandboxPolicy, Settings,
 };
-pub use port::thread::{Configured, Context, Ids, Limits, Restored};
+pub use port::thread::{Configured, Context, Ids, Limits, ProjectDocument, Restored};
 pub use port::tool::{
     Assessment, Attempted, ExecSpec, ImageData, JobOutput, PatchPlan, PatchTarget, Prepared,
     ProcessEnd, RuleDecision, ToolError, ToolRequest,

@@ -57,7 +57,11 @@ impl Machine {
         let mut thread = Thread {
             cx: Cx::new(ids, configured.limits, status),
             configuration: Configuration::new(configured),
-            conversation: Conversation::new(restored.introduced, restored.previewed),
+            conversation: Conversation::new(
+                restored.introduced,
+                restored.previewed,
+                restored.documents,
+            ),
             goal: GoalTracker::new(restored.goal),
             processes: Processes::default(),
             approvals: Approvals::new(restored.approved_actions),
@@ -99,6 +103,11 @@ impl Machine {
     pub fn introductions(&self) -> Option<usize> {
         let conversation = &self.thread.conversation;
         conversation.is_restored().then(|| conversation.introductions())
+    }
+
+    /// The paths of the project documents of folders below the working folder that the model has.
+    pub fn project_documents(&self) -> &[String] {
+        self.thread.conversation.documents()
     }
 
     /// The model knows these settings after all.
@@ -226,6 +235,7 @@ impl Machine {
             Input::RootWords { words } => self.thread.approvals.set_root_words(&words),
             Input::Configure(configured) => self.configure(*configured),
             Input::Skills { catalog } => self.thread.configuration.set_skills(catalog),
+            Input::ProjectDocuments { documents } => self.thread.offer_documents(&documents),
             Input::Hooks { events } => self.thread.configuration.set_hooks(events),
             Input::Output { process, text } => {
                 self.thread.processes.output(process, text, &mut self.thread.cx);

@@ -13,6 +13,7 @@ use crate::port::event::Event;
 use crate::port::fragment::Fragment;
 use crate::port::hook::ThreadStart;
 use crate::port::model::{ModelNotice, ResponseUsage};
+use crate::port::thread::ProjectDocument;
 use crate::processes::Processes;
 use crate::spending::Spending;
 use crate::tools::CallCx;
@@ -94,6 +95,15 @@ impl Thread {
             && self.conversation.introduced().is_some()
         {
             self.conversation.announce(fragment);
+        }
+    }
+
+    /// Gives the model project documents with its next request, as far as it does not have them.
+    pub(crate) fn offer_documents(&mut self, documents: &[ProjectDocument]) {
+        let root = self.configuration.context().project_doc.as_ref().map_or(0, String::len);
+        let room = self.cx.limits.project_doc_bytes.saturating_sub(root);
+        for document in documents {
+            self.conversation.offer_document(document, room);
         }
     }
 

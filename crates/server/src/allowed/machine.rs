@@ -9,8 +9,8 @@ use config::Config;
 use session::{
     Action, AgentOutcome, Author, Configured, Decision, Effect, Failure, Fragment, GoalChange,
     Grant, HookEvents, Id, Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared,
-    ProcessEnd, ResponseUsage, Restored, ReviewResponse, ReviewedAction, ServerOutcome, Settings,
-    ToolAnswer, ToolError, UserAnswers, UserContent,
+    ProcessEnd, ProjectDocument, ResponseUsage, Restored, ReviewResponse, ReviewedAction,
+    ServerOutcome, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
 };
 
 use super::bound::{BoundedBy, ThreadAbove, ThreadBound, replacements};
@@ -39,6 +39,7 @@ macro_rules! machine_inputs {
 machine_inputs! {
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String }
     Skills { catalog: Option<Arc<str>> }
+    ProjectDocuments { documents: Vec<ProjectDocument> }
     Interrupt { reply: u64, turn: String }
     Compact { reply: u64 }
     Review { reply: u64, subject: String, prompt: Option<String>, model: Option<String> }

@@ -29,6 +29,9 @@ pub(crate) struct Extra {
     /// Actions that the user approved after a review refused them, and that have not run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) approved_actions: Vec<ApprovedAction>,
+    /// The project documents below the working folder that the model has, by path.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) documents: Vec<String>,
     /// Tools that the client runs.
     #[serde(skip_serializing_if = "<[DynamicTool]>::is_empty")]
     pub(crate) dynamic_tools: Arc<[DynamicTool]>,

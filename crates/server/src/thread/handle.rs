@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::Error;
+use crate::project_doc::nested::NestedDocs;
 use crate::thread::elicitations::ElicitationChange;
 use crate::thread::event_log::{EventPosition, ReplayGap};
 use crate::thread::model_stream::TurnBudget;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     },
     /// `thread/shellCommand`.
     Shell { script: String, answer: AnswerSender, gate: Gate },
+    /// A call works in folders below the working folder, which have these documents.
+    ProjectDocuments { found: NestedDocs },
     /// A patch applies to the files as they are.
     Planned { call: u64, plan: PatchPlan, patch: PlannedPatch },
     /// A patch was written, or could not be.

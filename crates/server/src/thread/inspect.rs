@@ -2,14 +2,16 @@
 //! assessed by the rules. A thread makes one inspection after the other, so that results come in the
 //! order of the calls.
 
+mod documents;
 mod images;
+mod outcomes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
 use files::Pool;
-use sandbox::rules::{Decision, Invocation, PathResolver};
+use sandbox::rules::{Invocation, PathResolver};
 use session::{
     Action, Assessment, Attempted, Grant, Id, PatchPlan, PatchTarget, Prepared, Settings,
     ToolError, ToolRequest,
@@ -25,11 +27,13 @@ use crate::options::Options;
 use crate::rules::{self, CommandRules};
 use crate::skills::Skills;
 use crate::thread::handle::Command;
-use crate::thread::patches::{self, Patches, PlannedPatch};
+use crate::thread::patches::{self, Patches, Planned, PlannedPatch};
 use crate::thread::permissions::PermissionChecks;
 use crate::{command_checks, warnings};
+use documents::Inspected;
 pub(in crate::thread) use images::AnswerImages;
 use images::Found;
+use outcomes::{action, planned, real_folder, refused_command, rule};
 
 /// Answer to a command that contains more than a patch.
 const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
@@ -71,9 +75,6 @@ pub(super) struct ToolContext {
     pub(super) settings: Allowed<Settings>,
 }
 
-/// A patch that applies, or what it was to change and why it cannot.
-type Planned = Result<(PatchPlan, PlannedPatch), (Vec<session::Change>, String)>;
-
 impl ToolInspector {
     pub(crate) fn new(
         thread: Id,
@@ -96,7 +97,11 @@ impl ToolInspector {
             };
             Command::Input(MachineInput::Prepared { call, outcome })
         };
-        self.inspect(inspection, move |inspection| inspection.look(call, request), refused);
+        let look = move |inspection: &Inspection| {
+            let place = inspection.place(&request);
+            inspection.with_documents(place, inspection.look(call, request))
+        };
+        self.inspect(inspection, look, refused);
     }
 
     /// A patch applies: it is kept until it is approved.
@@ -217,7 +222,7 @@ impl ToolInspector {
 
     /// Does `work` off the runtime's threads after what was begun before, and sends the thread the
     /// command that it returns, or `unanswered` when the file system does not answer.
-    fn inspect<T: Into<Found> + Send + 'static>(
+    fn inspect<T: Into<Inspected> + Send + 'static>(
         &mut self,
         inspection: Inspection,
         work: impl FnOnce(&Inspection) -> T + Send + 'static,
@@ -226,16 +231,25 @@ impl ToolInspector {
         let place = inspection.settings.cwd.clone();
         let InspectionServices { files, images, .. } = inspection.services.clone();
         self.in_order(async move {
-            match files.run(&place, move || work(&inspection).into()).await {
-                Ok(Found::Command(command)) => *command,
-                Ok(Found::Image(image)) => image.prepared(&images).await,
-                Err(error) => unanswered(error.to_string()),
-            }
+            let Inspected { documents, found } =
+                match files.run(&place, move || work(&inspection).into()).await {
+                    Ok(inspected) => inspected,
+                    Err(error) => unanswered(error.to_string()).into(),
+                };
+            let command = match found {
+                Found::Command(command) => *command,
+                Found::Image(image) => image.prepared(&images).await,
+            };
+            let documents = documents.map(|found| Command::ProjectDocuments { found });
+            documents.into_iter().chain([command])
         });
     }
 
-    /// Sends the thread the command of `work`, which begins after what was begun before.
-    fn in_order(&mut self, work: impl Future<Output = Command> + Send + 'static) {
+    /// Sends the thread the commands of `work`, which begins after what was begun before.
+    fn in_order<T: IntoIterator<Item = Command, IntoIter: Send>>(
+        &mut self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) {
         let sender = self.sender.clone();
         let (done, next) = oneshot::channel::<()>();
         let before = self.last.replace(next);
@@ -244,8 +258,10 @@ impl ToolInspector {
                 // Its sender is dropped when it has reported.
                 let _ = before.await;
             }
-            // A thread that has ended needs no result.
-            let _ = sender.send(work.await).await;
+            for command in work.await.into_iter() {
+                // A thread that has ended needs no result.
+                let _ = sender.send(command).await;
+            }
             drop(done);
         });
     }
@@ -444,51 +460,5 @@ impl Inspection {
     fn resolver(&self) -> PathResolver {
         let Settings { sandbox, cwd, .. } = &*self.settings;
         rules::resolver(&self.services.options, &self.config, sandbox, cwd)
-    }
-}
-
-fn planned(call: u64, planned: Planned) -> Command {
-    match planned {
-        Ok((plan, patch)) => Command::Planned { call, plan, patch },
-        Err((changes, message)) => {
-            let attempted = Attempted::Patch { changes };
-            let outcome = Prepared::Refused { attempted, message };
-            Command::Input(MachineInput::Prepared { call, outcome })
-        }
-    }
-}
-
-/// Where a working folder leads, with links resolved, or why it cannot be one.
-fn real_folder(path: &Path) -> Result<PathBuf, String> {
-    match path.canonicalize() {
-        Ok(real) if real.is_dir() => Ok(real),
-        Ok(_) => Err("is not a folder".to_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err("does not exist".to_owned())
-        }
-        Err(error) => Err(format!("cannot be used: {error}")),
-    }
-}
-
-fn refused_command(display: String, cwd: PathBuf, message: &str) -> Prepared {
-    let attempted = Attempted::Command { display, cwd };
-    Prepared::Refused { attempted, message: message.to_owned() }
-}
-
-fn rule(decision: Decision) -> session::RuleDecision {
-    match decision {
-        Decision::Allow => session::RuleDecision::Allow,
-        Decision::Prompt => session::RuleDecision::Prompt,
-        Decision::Forbidden => session::RuleDecision::Forbidden,
-    }
-}
-
-fn action(action: sandbox::rules::Action) -> Action {
-    use sandbox::rules::Action as Found;
-    match action {
-        Found::Read { command, name, path } => Action::Read { command, name, path },
-        Found::ListFiles { command, path } => Action::ListFiles { command, path },
-        Found::Search { command, query, path } => Action::Search { command, query, path },
-        Found::Unknown { command } => Action::Unknown { command },
     }
 }

@@ -134,6 +134,7 @@ impl Journal {
             }
             Record::Introduced(settings) => self.extra.introduced = Some((**settings).clone()),
             Record::Goal(goal) => self.extra.goal = goal.as_deref().cloned(),
+            Record::ProjectDocuments(paths) => self.extra.documents.clone_from(paths),
             Record::ApprovedActions(actions) => self.extra.approved_actions.clone_from(actions),
             Record::Item { .. }
             | Record::History { .. }
@@ -222,6 +223,7 @@ fn changes_loaded(record: &Record) -> bool {
         | Record::Settings(_)
         | Record::Introduced(_)
         | Record::Goal(_)
+        | Record::ProjectDocuments(_)
         | Record::ApprovedActions(_) => true,
         Record::Item { .. }
         | Record::History { .. }

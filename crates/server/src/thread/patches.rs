@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use sandbox::files::{Action, Change};
-use session::{ChangeKind, Id};
+use session::{ChangeKind, Id, PatchPlan};
 
 /// Largest file that is patched.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -26,6 +26,9 @@ pub(crate) struct PlannedPatch {
     /// Whether the policy does not let it be written, so that somebody approved it.
     pub(super) is_outside: bool,
 }
+
+/// A patch that applies, or what it was to change and why it cannot.
+pub(super) type Planned = Result<(PatchPlan, PlannedPatch), (Vec<session::Change>, String)>;
 
 impl Patches {
     /// A patch applies: it is kept until it is approved.

@@ -59,6 +59,11 @@ impl ThreadLoader {
             dynamic_tools: inherited.dynamic_tools,
             // What the model knew at an earlier turn is unknown: it is informed again.
             introduced: inherited.introduced.filter(|_| fork.last_turn.is_none()),
+            documents: match fork.last_turn {
+                None => inherited.documents,
+                // The history shows them when it is read.
+                Some(_) => Vec::new(),
+            },
             ..Extra::default()
         };
         let options = &self.options;
@@ -90,6 +95,7 @@ impl ThreadLoader {
             usage,
             cost,
             previewed: !parent.preview.is_empty(),
+            documents: extra.documents.clone(),
             start: ThreadStart::User(StartSource::Fork),
             ..Restored::default()
         };

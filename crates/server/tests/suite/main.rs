@@ -65,6 +65,8 @@ mod permission_requests;
 mod permissions;
 mod planning;
 mod plugins;
+#[cfg(unix)]
+mod project_documents;
 mod prompt_cache;
 mod providers;
 mod questions;

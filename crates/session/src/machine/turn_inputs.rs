@@ -55,6 +55,7 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         | Input::RootWords { .. }
         | Input::Configure(_)
         | Input::Skills { .. }
+        | Input::ProjectDocuments { .. }
         | Input::Hooks { .. }
         | Input::Output { .. }
         | Input::Exited { .. }

@@ -178,6 +178,9 @@ pub enum Record {
     /// All actions that the user approved after a review refused them, and that have not run; comes
     /// back as `Restored::approved_actions`.
     ApprovedActions(Vec<ApprovedAction>),
+    /// The paths of all project documents of folders below the working folder that the model has;
+    /// comes back as `Restored::documents`.
+    ProjectDocuments(Vec<String>),
     /// A response of a turn was counted: with what the thread has used and spent so far.
     TokenUsage { turn: Id, at: Millis, total: Usage, cost: Cost, last: Box<ResponseUsage> },
 }

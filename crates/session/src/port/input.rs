@@ -16,7 +16,7 @@ use super::permission::Grant;
 use super::question::UserAnswers;
 use super::server_tool::ServerAnswer;
 use super::settings::Overrides;
-use super::thread::Configured;
+use super::thread::{Configured, ProjectDocument};
 use super::tool::{Prepared, ProcessEnd, ToolError};
 use crate::Id;
 
@@ -48,6 +48,8 @@ pub enum Input {
     },
     /// The catalog of skills that the model may use by itself has changed.
     Skills { catalog: Option<Arc<str>> },
+    /// A call works in folders that have these project documents, outermost first.
+    ProjectDocuments { documents: Vec<ProjectDocument> },
     /// A client adds to the running turn.
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String },
     /// A client stops the running turn; answered when the turn is over.

@@ -44,6 +44,8 @@ pub struct Limits {
     pub pending_inputs: usize,
     /// Tokens of history from which on it is compacted before the next request.
     pub compact_at_tokens: Option<u64>,
+    /// Project documents, in bytes, those of folders below the working folder included.
+    pub project_doc_bytes: usize,
     /// Whether a reviewer of approvals may let an action leave the sandbox. Off where full access is
     /// forbidden: there only the user may.
     pub reviewer_leaves_sandbox: bool,
@@ -63,6 +65,7 @@ impl Default for Limits {
             max_poll_ms: 300_000,
             pending_inputs: 1_000,
             compact_at_tokens: None,
+            project_doc_bytes: 32 * 1024,
             reviewer_leaves_sandbox: true,
         }
     }
@@ -87,6 +90,8 @@ pub struct Restored {
     pub previewed: bool,
     /// Actions that the user approved after a review refused them, and that have not run.
     pub approved_actions: Vec<ApprovedAction>,
+    /// The project documents of folders below the working folder that the model has.
+    pub documents: Vec<String>,
     /// What the thread works towards.
     pub goal: Option<Goal>,
     /// How the thread began, for its hooks.
@@ -106,6 +111,7 @@ impl Default for Restored {
             previewed: false,
             goal: None,
             approved_actions: Vec::new(),
+            documents: Vec::new(),
             start: ThreadStart::default(),
         }
     }
@@ -147,4 +153,13 @@ pub struct Context {
     pub time_zone: String,
     /// What a compaction asks for; `None` means the built-in words.
     pub compact_prompt: Option<Arc<str>>,
+}
+
+/// A project document of a folder below the working folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectDocument {
+    /// The absolute path of the file.
+    pub path: String,
+    /// Its contents, cut off at the largest size of all project documents.
+    pub text: String,
 }

@@ -158,6 +158,7 @@ impl Compaction {
         let mut fragments =
             context::introduction(configuration.context(), configuration.settings());
         fragments.extend(configuration.skills().map(context::skills_message));
+        fragments.extend(thread.conversation.last_documents());
         fragments.extend(thread.goal.introduction());
         fragments.extend(omitted.note());
         let offer = configuration.offer();

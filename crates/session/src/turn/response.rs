@@ -29,9 +29,12 @@ const MAX_SHOWN: usize = 4_096;
 impl Turn {
     /// Asks the model.
     pub(super) fn request_response(&mut self, thread: &mut Thread) {
-        if !self.is_review() {
+        match &mut self.kind {
             // A review begins with all of it.
-            thread.introduce(&self.received);
+            Kind::Review(review) => review.add_documents(thread.conversation.announced_documents()),
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+                thread.introduce(&self.received);
+            }
         }
         let output_schema = self.output_schema.clone();
         let sample = self.new_sample(thread);

@@ -54,6 +54,15 @@ impl Review {
         &self.history
     }
 
+    /// Gives the reviewer's model project documents that it does not have.
+    pub(crate) fn add_documents(&mut self, documents: Vec<Fragment>) {
+        for document in documents {
+            if self.history.fragments().iter().all(|known| known.text != document.text) {
+                self.history.push(document);
+            }
+        }
+    }
+
     pub(crate) fn history_mut(&mut self) -> &mut History {
         &mut self.history
     }

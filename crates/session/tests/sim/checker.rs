@@ -213,6 +213,7 @@ impl Checker {
             }
             Record::Settings(_)
             | Record::Introduced(_)
+            | Record::ProjectDocuments(_)
             | Record::Preview(_)
             | Record::Goal(_)
             | Record::ApprovedActions(_)

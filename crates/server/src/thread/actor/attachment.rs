@@ -1,6 +1,7 @@
 //! How a connection subscribes to a loaded thread: it gets the thread's present state, then what has no
 //! answer yet, then the events.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -13,13 +14,15 @@ use crate::thread::handle::Snapshot;
 
 impl Actor {
     pub(super) fn snapshot(&self) -> Snapshot {
+        let nested = self.machine.project_documents().iter().map(PathBuf::from);
+        let of_thread = self.configuration.instruction_sources().iter().cloned();
         Snapshot {
             record: self.journal.record().clone(),
             ephemeral: self.journal.is_ephemeral(),
             settings: self.machine.settings().clone(),
             granted: self.machine.granted(),
             status: self.shown_status(self.machine.status()),
-            instruction_sources: self.configuration.instruction_sources().to_vec(),
+            instruction_sources: of_thread.chain(nested).collect(),
             live: self.machine.live(),
             goal: self.machine.goal().cloned(),
             cursor: self.broadcast.cursor(),

@@ -5,6 +5,7 @@ use session::{Effect, Event, Grant, PatchPlan, Prepared, ToolError};
 use crate::allowed::{Allowed, MachineInput};
 use crate::connection::Gate;
 use crate::error::Error;
+use crate::project_doc::nested::NestedDocs;
 use crate::thread::actor::Actor;
 use crate::thread::handle::{AnswerSender, Command, InputTarget, TurnStart};
 use crate::thread::patches::PlannedPatch;
@@ -24,6 +25,10 @@ impl Actor {
             },
             Command::Shell { script, answer, gate } => {
                 self.start_user_shell(script, answer, gate, steps).await;
+            }
+            Command::ProjectDocuments { found: NestedDocs { documents, problems } } => {
+                problems.iter().for_each(|problem| self.broadcast.warn_about_thread(problem));
+                self.step(MachineInput::ProjectDocuments { documents }, steps);
             }
             Command::Planned { call, plan, patch } => {
                 self.tools.keep_patch(call, patch);

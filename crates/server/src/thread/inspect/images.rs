@@ -117,7 +117,7 @@ impl ToolInspector {
         self.in_order(async move {
             let content = images.prepared(answer.content).await;
             let outcome = Ok(ToolAnswer { content, ..answer });
-            Command::Input(MachineInput::ToolAnswered { request, outcome })
+            [Command::Input(MachineInput::ToolAnswered { request, outcome })]
         });
     }
 }

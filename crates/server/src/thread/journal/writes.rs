@@ -40,7 +40,10 @@ pub(super) fn write(
                 ..ThreadChanges::default()
             },
         ),
-        Record::Introduced(_) | Record::Goal(_) | Record::ApprovedActions(_) => {
+        Record::Introduced(_)
+        | Record::Goal(_)
+        | Record::ProjectDocuments(_)
+        | Record::ApprovedActions(_) => {
             let extra = extra.json();
             update(thread, ThreadChanges { extra: Some(Some(extra)), ..ThreadChanges::default() })
         }

@@ -1,0 +1,163 @@
+//! Project documents of folders below the working folder, which the model gets when a call works there.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use config::Config;
+use session::ProjectDocument;
+
+/// Folders that are looked at for one call.
+const MAX_FOLDERS: usize = 256;
+
+/// What was found for a call.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct NestedDocs {
+    /// Outermost first.
+    pub(crate) documents: Vec<ProjectDocument>,
+    /// Why documents that exist are left out.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The documents of the folders on the way from `cwd` to `places`, files or folders, without that of
+/// `cwd` itself. `check_read` returns where a path leads, or why the thread may not read it. Waits for
+/// the file system.
+pub(crate) fn read(
+    config: &Config,
+    cwd: &Path,
+    places: impl IntoIterator<Item = PathBuf>,
+    check_read: impl Fn(&Path) -> Result<PathBuf, String>,
+) -> NestedDocs {
+    let mut found = NestedDocs::default();
+    let max_bytes = usize::try_from(*config.project_doc_max_bytes).unwrap_or(usize::MAX);
+    let mut left = max_bytes;
+    let root = super::folders(config, cwd).swap_remove(0);
+    let Ok(root) = root.canonicalize() else { return found };
+    for folder in folders_below(cwd, places) {
+        for name in super::names(config) {
+            let path = folder.join(name);
+            if left == 0 || path.symlink_metadata().is_err() {
+                continue;
+            }
+            match document(&path, &root, max_bytes, &check_read) {
+                Ok(document) => {
+                    left -= document.text.len().min(left);
+                    found.documents.push(document);
+                    break;
+                }
+                Err(why) => found.problems.push(format!("a project document is left out: {why}")),
+            }
+        }
+    }
+    found
+}
+
+fn document(
+    path: &Path,
+    root: &Path,
+    max_bytes: usize,
+    check_read: impl Fn(&Path) -> Result<PathBuf, String>,
+) -> Result<ProjectDocument, String> {
+    let real = check_read(path)?;
+    if !real.starts_with(root) {
+        let (path, real) = (path.display(), real.display());
+        return Err(format!(
+            "{path} leads to {real}, outside of the project {}; put the file into the project",
+            root.display()
+        ));
+    }
+    let bytes = files::read_start(&real, max_bytes as u64).map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(ProjectDocument { path: path.display().to_string(), text })
+}
+
+/// The folders below `cwd` on the way to `places`, outermost first.
+fn folders_below(cwd: &Path, places: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+    let mut folders = BTreeSet::new();
+    for place in places {
+        let place = cwd.join(place);
+        let Ok(below) = place.strip_prefix(cwd) else { continue };
+        // `..` could lead elsewhere than it says, behind a link.
+        if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+            continue;
+        }
+        for folder in place.ancestors().take_while(|folder| *folder != cwd) {
+            if folders.len() >= MAX_FOLDERS {
+                return folders;
+            }
+            if folder.is_dir() {
+                folders.insert(folder.to_owned());
+            }
+        }
+    }
+    folders
+}
+
+/// The files and folders that commands name, by their words; `cd` changes the folder of those behind it.
+pub(crate) fn named_places(commands: &[Vec<String>], cwd: &Path) -> Vec<PathBuf> {
+    let mut folder = cwd.to_owned();
+    let mut places = Vec::new();
+    for words in commands {
+        if let [program, target] = &words[..]
+            && program == "cd"
+        {
+            folder = normal(&folder.join(target));
+            places.push(folder.clone());
+            continue;
+        }
+        // A program of the project may be what is worked with, too.
+        let paths = words.iter().filter(|word| !word.starts_with('-') && !word.is_empty());
+        places.extend(paths.map(|word| normal(&folder.join(word))));
+    }
+    places
+}
+
+/// The path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(commands: &[&[&str]]) -> Vec<String> {
+        let commands: Vec<Vec<String>> = commands
+            .iter()
+            .map(|words| words.iter().map(|word| (*word).to_owned()).collect())
+            .collect();
+        let places = named_places(&commands, Path::new("/w"));
+        places.iter().map(|place| place.display().to_string()).collect()
+    }
+
+    #[test]
+    fn commands_name_places_below_the_folder_that_they_run_in() {
+        assert_eq!(named(&[&["cat", "-n", "a/b.rs"]]), ["/w/cat", "/w/a/b.rs"]);
+        assert_eq!(named(&[&["cd", "a"], &["make"]]), ["/w/a", "/w/a/make"]);
+        assert_eq!(named(&[&["cd", "a"], &["cd", ".."], &["x"]]), ["/w/a", "/w", "/w/x"]);
+        assert_eq!(named(&[&["ls", "/etc", "./a/../b"]]), ["/w/ls", "/etc", "/w/b"]);
+    }
+
+    #[test]
+    fn folders_are_those_below_the_working_folder() {
+        let files = tempfile::tempdir().unwrap();
+        let cwd = files.path();
+        std::fs::create_dir_all(cwd.join("a/b")).unwrap();
+        std::fs::write(cwd.join("a/b/file"), "").unwrap();
+        let of = |places: &[&str]| -> Vec<String> {
+            let found = folders_below(cwd, places.iter().map(|place| cwd.join(place)));
+            let below = |it: &PathBuf| it.strip_prefix(cwd).unwrap().display().to_string();
+            found.iter().map(below).collect()
+        };
+        assert_eq!(of(&["a/b/file", "a/b/new"]), ["a", "a/b"]);
+        assert_eq!(of(&["", "missing/x", "/", "../a"]), Vec::<String>::new());
+        assert_eq!(of(&["a/../a/b"]), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,68 @@
+//! The project documents of the folders below the working folder that a call works in.
+
+use std::path::{Path, PathBuf};
+
+use session::{Prepared, ToolRequest};
+
+use super::{Found, Inspection};
+use crate::allowed::MachineInput;
+use crate::project_doc::nested::{self, NestedDocs};
+use crate::thread::handle::Command;
+
+/// What an inspection found, with the documents of the folders that the call works in.
+pub(super) struct Inspected {
+    /// `None` when there is nothing to report.
+    pub(super) documents: Option<NestedDocs>,
+    pub(super) found: Found,
+}
+
+impl<T: Into<Found>> From<T> for Inspected {
+    fn from(found: T) -> Self {
+        Self { documents: None, found: found.into() }
+    }
+}
+
+impl Inspection {
+    /// The file or folder that a request names by itself; `None` for one that is about no place.
+    pub(super) fn place(&self, request: &ToolRequest) -> Option<PathBuf> {
+        match request {
+            ToolRequest::Script { workdir, .. } | ToolRequest::Argv { workdir, .. } => {
+                Some(self.workdir(workdir.as_deref()))
+            }
+            ToolRequest::Image { path } => Some(self.settings.cwd.join(path)),
+            ToolRequest::Patch { .. } | ToolRequest::Permissions { .. } => None,
+        }
+    }
+
+    /// Adds the documents of the folders that a call works in: of the place that it names, and of those
+    /// that were found in it.
+    pub(super) fn with_documents(&self, place: Option<PathBuf>, found: Found) -> Inspected {
+        let cwd = &self.settings.cwd;
+        let mut places: Vec<PathBuf> = place.into_iter().collect();
+        if let Found::Command(command) = &found {
+            places.extend(places_of(command));
+        }
+        places.retain(|place| place != cwd && place.starts_with(cwd));
+        if places.is_empty() || *self.config.project_doc_max_bytes == 0 {
+            return found.into();
+        }
+        let policy = self.policy().settle();
+        let check_read = |path: &Path| policy.check_read(path).map_err(|denied| denied.to_string());
+        let documents = nested::read(&self.config, cwd, places, check_read);
+        let documents = Some(documents).filter(|found| *found != NestedDocs::default());
+        Inspected { documents, found }
+    }
+}
+
+/// The files and folders that a command works with or a patch changes.
+fn places_of(command: &Command) -> Vec<PathBuf> {
+    match command {
+        Command::Planned { plan, .. } => {
+            plan.targets.iter().map(|target| target.path.clone()).collect()
+        }
+        Command::Input(MachineInput::Prepared { outcome: Prepared::Command(command), .. }) => {
+            nested::named_places(&command.amendable, &command.cwd)
+        }
+        _ => Vec::new(),
+    }
+}
