@@ -22,6 +22,7 @@ const OWN_TARGETS: &[&str] = &[
     "account",
     "agentd",
     "config",
+    "file_search",
     "file_watch",
     "files",
     "filesystem",

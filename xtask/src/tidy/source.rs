@@ -28,10 +28,11 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Crates that handle what clients, the model and workspaces name.
-const READERS: [&str; 16] = [
+const READERS: [&str; 17] = [
     "account",
     "cli",
     "config",
+    "file-search",
     "gateway",
     "gateway-admin",
     "gateway-policy",

@@ -1,0 +1,227 @@
+//! The index of a root: the walk that built it, and what keeps it up to date.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::refresh::{Outcome, refresh, refresh_folders};
+use crate::walk::{Identity, State, Walk, spawn};
+
+/// The index of a root, which all searches in it share. Dropping it ends its walk.
+#[derive(Debug)]
+pub struct Index {
+    walk: Mutex<Arc<Walk>>,
+    refreshing: Mutex<Refreshing>,
+    refreshed: Condvar,
+    used: Mutex<Instant>,
+}
+
+#[derive(Debug)]
+struct Refreshing {
+    is_running: bool,
+    /// No refresh starts before: one that is not short takes a fifth of the time at most.
+    not_before: Instant,
+    /// Folders that are known to have changed; `None`: any may have.
+    wanted: Option<HashSet<Vec<u8>>>,
+}
+
+/// What is shorter is done for every search.
+const SHORT_REFRESH: Duration = Duration::from_millis(10);
+/// Most folders that are examined one by one.
+const MAX_WANTED: usize = 4096;
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        self.walk().stop();
+    }
+}
+
+impl Index {
+    /// Starts the walk of a root.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`].
+    pub(crate) fn start(walk: Arc<Walk>) -> Result<Arc<Self>, Error> {
+        walk.start()?;
+        let now = Instant::now();
+        let refreshing =
+            Refreshing { is_running: false, not_before: now, wanted: Some(HashSet::new()) };
+        Ok(Arc::new(Self {
+            walk: Mutex::new(walk),
+            refreshing: Mutex::new(refreshing),
+            refreshed: Condvar::new(),
+            used: Mutex::new(now),
+        }))
+    }
+
+    /// The root.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        self.walk().root().to_owned()
+    }
+
+    /// Number of files and folders found so far.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.walk().tree().entries()
+    }
+
+    /// Memory that the index takes, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.walk().tree().bytes()
+    }
+
+    /// Waits until the walk has ended, for `limit` at most. Returns whether it has.
+    #[must_use]
+    pub fn walked(&self, limit: Duration) -> bool {
+        let stop = crate::Stop::default();
+        !matches!(self.walk().wait(Instant::now() + limit, &stop), Err(Error::StillWalking { .. }))
+    }
+
+    pub(crate) fn walk(&self) -> Arc<Walk> {
+        self.walk.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// When the index was used last.
+    pub(crate) fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn touch(&self, now: Instant) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// Starts over where the root is another folder than the one that was walked, or the walk failed.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`].
+    pub(crate) fn check_identity(&self, identity: Identity) -> Result<(), Error> {
+        let walk = self.walk();
+        let failed = matches!(walk.state(), State::Failed(..) | State::TooLarge);
+        if walk.identity() == identity && !failed {
+            return Ok(());
+        }
+        let new = Walk::new(walk.root().to_owned(), identity, walk.settings().clone());
+        new.start()?;
+        self.replace(new);
+        Ok(())
+    }
+
+    fn replace(&self, new: Arc<Walk>) {
+        let signal = new.settings().clone();
+        let old =
+            std::mem::replace(&mut *self.walk.lock().unwrap_or_else(PoisonError::into_inner), new);
+        old.stop();
+        signal.signal.raise();
+    }
+
+    /// Has the folders examined that changed since they were listed, on a thread of its own, and waits for
+    /// it, for `limit` at most. In a large tree this is left out when it was done just now.
+    pub fn refresh(self: &Arc<Self>, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let done = |state| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let running = |state: &mut Refreshing| state.is_running;
+            drop(self.refreshed.wait_timeout_while(state, left, running));
+        };
+        let mut state = self.lock();
+        state.wanted = None;
+        // One that is running may have passed what changed since.
+        done(state);
+        self.begin_refresh();
+        done(self.lock());
+    }
+
+    /// Has these folders examined. `changed` are absolute paths: a folder whose entries changed, or an
+    /// entry that was added, removed or replaced.
+    pub fn refresh_paths(self: &Arc<Self>, changed: &[PathBuf]) {
+        let root = self.root();
+        let mut state = self.lock();
+        if let Some(wanted) = &mut state.wanted {
+            for path in changed {
+                let Ok(relative) = path.strip_prefix(&root) else { continue };
+                let folders = [Some(relative), relative.parent()].into_iter().flatten();
+                wanted.extend(folders.map(|folder| folder.as_os_str().as_encoded_bytes().to_vec()));
+            }
+            if wanted.len() > MAX_WANTED {
+                state.wanted = None;
+            }
+        }
+        drop(state);
+        self.begin_refresh();
+    }
+
+    fn begin_refresh(self: &Arc<Self>) {
+        let mut state = self.lock();
+        let has_nothing = state.wanted.as_ref().is_some_and(HashSet::is_empty);
+        if state.is_running || has_nothing || Instant::now() < state.not_before {
+            return;
+        }
+        if self.walk().state() != State::Complete {
+            return;
+        }
+        state.is_running = true;
+        drop(state);
+        let index = self.clone();
+        // Without a thread the index stays as it is until the next search.
+        if spawn("file-search-refresh", move || index.run_refresh()).is_err() {
+            self.lock().is_running = false;
+        }
+    }
+
+    fn run_refresh(self: Arc<Self>) {
+        let began = Instant::now();
+        let wanted = self.lock().wanted.replace(HashSet::new());
+        let walk = self.walk();
+        let outcome = match &wanted {
+            Some(folders) if !folders.iter().any(|path| may_hold_rules(path)) => {
+                refresh_folders(&walk, folders)
+            }
+            _ => refresh(&walk),
+        };
+        match outcome {
+            Outcome::Unchanged => {}
+            Outcome::Changed => walk.settings().signal.raise(),
+            Outcome::Outdated => self.walk_again(&walk),
+        }
+        let mut state = self.lock();
+        state.is_running = false;
+        let took = began.elapsed();
+        let pause = if took < SHORT_REFRESH { Duration::ZERO } else { took * 4 };
+        state.not_before = Instant::now() + pause;
+        drop(state);
+        self.refreshed.notify_all();
+    }
+
+    /// Walks the root anew and takes the new tree once it is complete. Where another folder took the
+    /// root's place, the old tree is of no use meanwhile.
+    fn walk_again(&self, old: &Walk) {
+        let identity = match Identity::of(old.root()) {
+            Ok(identity) => identity,
+            Err(error) => return old.fail(&error),
+        };
+        let new = Walk::new(old.root().to_owned(), identity, old.settings().clone());
+        if identity != old.identity() {
+            self.replace(new.clone());
+        }
+        new.list_root();
+        new.work();
+        if identity == old.identity() {
+            self.replace(new);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Refreshing> {
+        self.refreshing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a change at `path` may be one of ignore rules.
+fn may_hold_rules(path: &[u8]) -> bool {
+    let names = [".gitignore", ".ignore", ".git"];
+    let path = Path::new(std::ffi::OsStr::new(std::str::from_utf8(path).unwrap_or_default()));
+    path.components().any(|part| names.iter().any(|name| part.as_os_str() == *name))
+}

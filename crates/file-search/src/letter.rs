@@ -1,0 +1,128 @@
+//! Letters: what a search compares. Where all words of a query are ASCII, letters are bytes, so that
+//! names are never decoded; otherwise they are characters.
+
+/// Bit of a mask for all characters that are not ASCII.
+pub(crate) const NOT_ASCII: u32 = 1 << 31;
+
+/// What a letter is, for the starts of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Slash,
+    Separator,
+    Lower,
+    Upper,
+    Digit,
+}
+
+pub(crate) trait Letter: Copy + Eq + Send + Sync + 'static {
+    /// The letters of a path. What is not UTF-8 in it is U+FFFD where letters are characters.
+    fn letters(bytes: &[u8]) -> impl Iterator<Item = Self>;
+
+    /// Without the difference of upper and lower case.
+    fn fold(self) -> Self;
+
+    fn class(self) -> Class;
+
+    /// Whether an extension begins here.
+    fn is_dot(self) -> bool;
+}
+
+impl Letter for u8 {
+    #[inline]
+    fn letters(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        bytes.iter().copied()
+    }
+
+    #[inline]
+    fn fold(self) -> Self {
+        self.to_ascii_lowercase()
+    }
+
+    #[inline]
+    fn class(self) -> Class {
+        match self {
+            b'/' => Class::Slash,
+            b'a'..=b'z' | 0x80.. => Class::Lower,
+            b'A'..=b'Z' => Class::Upper,
+            b'0'..=b'9' => Class::Digit,
+            _ => Class::Separator,
+        }
+    }
+
+    fn is_dot(self) -> bool {
+        self == b'.'
+    }
+}
+
+impl Letter for char {
+    fn letters(bytes: &[u8]) -> impl Iterator<Item = Self> {
+        bytes.utf8_chunks().flat_map(|chunk| {
+            let marked = (!chunk.invalid().is_empty()).then_some(Self::REPLACEMENT_CHARACTER);
+            chunk.valid().chars().chain(marked)
+        })
+    }
+
+    /// One character for one character, so that positions stay those of the path.
+    fn fold(self) -> Self {
+        let mut lower = self.to_lowercase();
+        match (lower.next(), lower.next()) {
+            // Masks rely on it that no other character becomes an ASCII letter, as the Kelvin sign would.
+            (Some(only), None) if self.is_ascii() || !only.is_ascii() => only,
+            _ => self,
+        }
+    }
+
+    fn class(self) -> Class {
+        match u8::try_from(self) {
+            Ok(byte) if byte.is_ascii() => byte.class(),
+            _ if self.is_uppercase() => Class::Upper,
+            _ if self.is_numeric() => Class::Digit,
+            _ if self.is_alphanumeric() => Class::Lower,
+            _ => Class::Separator,
+        }
+    }
+
+    fn is_dot(self) -> bool {
+        self == '.'
+    }
+}
+
+/// Which letters a name has, without regard to case: a name that lacks a bit of a word's mask does not
+/// contain the word.
+pub(crate) fn mask(name: &[u8]) -> u32 {
+    name.iter().fold(0, |mask, byte| mask | bit(*byte))
+}
+
+/// The bit of a byte in a [`mask`].
+pub(crate) fn bit(byte: u8) -> u32 {
+    match byte.to_ascii_lowercase() {
+        letter @ b'a'..=b'z' => 1 << (letter - b'a'),
+        b'0'..=b'9' => 1 << 26,
+        b'.' => 1 << 27,
+        b'_' => 1 << 28,
+        b'-' => 1 << 29,
+        0x80.. => NOT_ASCII,
+        _ => 1 << 30,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_those_of_the_text_that_clients_get() {
+        for bytes in [&b"a/B.rs"[..], "ä/öß".as_bytes(), b"x\xff\xfey\xe2\x82", b"\xf0\x9f"] {
+            let shown = String::from_utf8_lossy(bytes);
+            assert!(char::letters(bytes).eq(shown.chars()), "{shown}");
+        }
+    }
+
+    #[test]
+    fn folding_keeps_one_letter_one_letter() {
+        assert_eq!('Ä'.fold(), 'ä');
+        // Its lower case has two characters.
+        assert_eq!('İ'.fold(), 'İ');
+        assert_eq!(b'Z'.fold(), b'z');
+    }
+}

@@ -1,0 +1,122 @@
+//! A query: words that a path must contain, each as letters in order with any others between them.
+//!
+//! A word with an upper-case letter is compared with regard to case, another one without.
+
+use crate::error::Error;
+use crate::letter::{Letter, NOT_ASCII, bit};
+
+/// Longest query, in characters.
+pub const MAX_QUERY_CHARS: usize = 256;
+/// Most words of a query.
+pub const MAX_QUERY_WORDS: usize = 16;
+
+/// A query that is within the bounds.
+#[derive(Clone, Debug)]
+pub struct Query {
+    text: String,
+    pub(crate) words: Words,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Words {
+    /// All of them are ASCII.
+    Bytes(Vec<Word<u8>>),
+    Chars(Vec<Word<char>>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Word<L> {
+    letters: Vec<L>,
+    minds_case: bool,
+    /// The mask of the letters from each one to the end; the last is 0.
+    masks: Vec<u32>,
+    has_slash: bool,
+}
+
+impl Query {
+    /// Reads a query. One without words matches every path.
+    ///
+    /// # Errors
+    /// [`Error::QueryTooLong`].
+    pub fn new(text: &str) -> Result<Self, Error> {
+        let check = |unit, found: usize, most| match found > most {
+            true => Err(Error::QueryTooLong { unit, found, most }),
+            false => Ok(()),
+        };
+        check("characters", text.chars().count(), MAX_QUERY_CHARS)?;
+        check("words", text.split_whitespace().count(), MAX_QUERY_WORDS)?;
+        let words = if text.is_ascii() {
+            Words::Bytes(text.split_whitespace().map(Word::new).collect())
+        } else {
+            Words::Chars(text.split_whitespace().map(Word::new).collect())
+        };
+        Ok(Self { text: text.to_owned(), words })
+    }
+
+    /// The query as it was given.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<L: Letter> Word<L> {
+    fn new(word: &str) -> Self {
+        let minds_case = word.chars().any(char::is_uppercase);
+        let letters = L::letters(word.as_bytes());
+        let letters = letters.map(|letter| if minds_case { letter } else { letter.fold() });
+        let bits = word.chars().rev().map(|char| match u8::try_from(char) {
+            Ok(byte) if byte.is_ascii() => bit(byte),
+            _ => NOT_ASCII,
+        });
+        let mut masks: Vec<u32> = std::iter::once(0)
+            .chain(bits.scan(0, |mask, bit| {
+                *mask |= bit;
+                Some(*mask)
+            }))
+            .collect();
+        masks.reverse();
+        Self { letters: letters.collect(), minds_case, masks, has_slash: word.contains('/') }
+    }
+
+    /// Number of letters, at least 1.
+    pub(crate) fn len(&self) -> usize {
+        self.letters.len()
+    }
+
+    pub(crate) fn has_slash(&self) -> bool {
+        self.has_slash
+    }
+
+    /// Whether `letter` is the word's letter at `at`.
+    #[inline]
+    pub(crate) fn is_at(&self, at: usize, letter: L) -> bool {
+        self.letters[at] == if self.minds_case { letter } else { letter.fold() }
+    }
+
+    /// Finds the letters from `at` on in `text`, in order. Returns which letter comes next: the number
+    /// of letters when all were found. Taking each letter where it comes first finds them whenever they
+    /// are there.
+    #[inline]
+    pub(crate) fn advance(&self, mut at: usize, text: &[u8]) -> usize {
+        for letter in L::letters(text) {
+            if at == self.letters.len() {
+                break;
+            }
+            at += usize::from(self.is_at(at, letter));
+        }
+        at
+    }
+
+    /// Whether a text with this mask may contain the letters from `at` on.
+    #[inline]
+    pub(crate) fn may_be_in(&self, at: usize, mask: u32) -> bool {
+        self.masks[at] & !mask == 0
+    }
+
+    /// Whether a text with this mask may contain the last letter.
+    #[inline]
+    pub(crate) fn may_end_in(&self, mask: u32) -> bool {
+        self.may_be_in(self.len() - 1, mask)
+    }
+}
