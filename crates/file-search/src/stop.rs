@@ -18,4 +18,10 @@ impl Stop {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Whether `other` is the same signal.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }

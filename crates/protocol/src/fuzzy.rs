@@ -8,25 +8,25 @@ use crate::table::{methods, notifications};
 methods! {
     Fuzzy, FuzzyMethods;
 
-    /// Searches once.
+    /// Searches once, in files and folders below `roots`.
     FuzzyFileSearch = "fuzzyFileSearch",
         fuzzy_file_search(FuzzyFileSearchParams) -> FuzzyFileSearchResponse,
-        Stable, Unimplemented, [];
+        Stable, Begins, [];
 
     /// Starts a search session, whose query can change.
     FuzzyFileSearchSessionStart = "fuzzyFileSearch/sessionStart",
         fuzzy_file_search_session_start(FuzzyFileSearchSessionStartParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Begins, [];
 
     /// Changes the session's query.
     FuzzyFileSearchSessionUpdate = "fuzzyFileSearch/sessionUpdate",
         fuzzy_file_search_session_update(FuzzyFileSearchSessionUpdateParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 
     /// Ends the session.
     FuzzyFileSearchSessionStop = "fuzzyFileSearch/sessionStop",
         fuzzy_file_search_session_stop(FuzzyFileSearchSessionStopParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 }
 
 notifications! {
@@ -44,9 +44,11 @@ notifications! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FuzzyFileSearchParams {
+    /// Words that a path must contain, each as letters in order; one with a capital minds case.
     pub query: String,
+    /// Absolute paths of folders, 16 at most.
     pub roots: Vec<String>,
-    /// A later search with the same token cancels this one.
+    /// A later search of this connection with the same token cancels this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancellation_token: Option<String>,
 }
@@ -62,11 +64,13 @@ pub struct FuzzyFileSearchResponse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FuzzyFileSearchResult {
+    /// As the request names it.
     pub root: String,
-    /// Relative to `root`.
+    /// Relative to `root`; what is not UTF-8 in it is replaced by U+FFFD.
     pub path: String,
     pub match_type: FuzzyFileSearchMatchType,
     pub file_name: String,
+    /// How well it fits; more is better.
     pub score: u32,
     /// Indices of the characters of `path` that matched.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +91,9 @@ pub enum FuzzyFileSearchMatchType {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FuzzyFileSearchSessionStartParams {
+    /// Chosen by the client, unique within its connection.
     pub session_id: String,
+    /// Absolute paths of folders, 16 at most.
     pub roots: Vec<String>,
 }
 

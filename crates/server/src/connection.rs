@@ -121,6 +121,7 @@ impl Server {
     async fn detach(&self, connection: ConnectionId) {
         self.services.connections.remove(connection);
         self.services.processes.end_all(connection);
+        self.services.searches.end_all(connection);
         self.services.accounts.detach(connection);
         for handle in self.services.threads.all() {
             handle.send(Command::Detach { connection }).await;

@@ -285,6 +285,24 @@ impl From<filesystem::Error> for Error {
     }
 }
 
+/// A search of files that was not carried out.
+impl From<file_search::Error> for Error {
+    fn from(error: file_search::Error) -> Self {
+        use file_search::Error::{
+            Cancelled, Exhausted, NotAFolder, QueryTooLong, Root, StillWalking, TooLarge,
+        };
+        let kind = match &error {
+            QueryTooLong { .. } | NotAFolder(_) | TooLarge { .. } => ErrorKind::InvalidParams,
+            Root { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
+                ErrorKind::NotFound
+            }
+            Cancelled | Exhausted(_) => ErrorKind::WrongState,
+            Root { .. } | StillWalking { .. } => ErrorKind::Failed,
+        };
+        Self::worded_by(kind, error)
+    }
+}
+
 /// A command that was not started: because of what the request says, or because of what failed
 /// underneath.
 impl From<sandbox::Error> for Error {

@@ -10,6 +10,7 @@ mod connection;
 mod external_agent;
 mod features;
 mod fs;
+mod fuzzy_file_search;
 mod goal;
 mod hooks;
 mod marketplace;
@@ -43,7 +44,7 @@ macro_rules! without_handlers {
 }
 
 without_handlers! {
-    FeedbackMethods FuzzyMethods MemoryMethods RealtimeMethods
+    FeedbackMethods MemoryMethods RealtimeMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

@@ -21,6 +21,7 @@ mod convert;
 mod direct_requests;
 mod egress;
 mod error;
+mod file_searches;
 mod folders;
 mod git;
 mod handlers;

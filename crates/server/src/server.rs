@@ -21,6 +21,7 @@ use crate::configurations::Configurations;
 use crate::connections::Connections;
 use crate::direct_requests::DirectRequests;
 use crate::error::Error;
+use crate::file_searches::FileSearches;
 use crate::home::make_home;
 use crate::image_reader::ImageReader;
 use crate::in_flight::InFlight;
@@ -75,6 +76,7 @@ pub(crate) struct Services {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) requests: Arc<ClientRequests>,
     pub(crate) processes: Arc<ClientProcesses>,
+    pub(crate) searches: Arc<FileSearches>,
     pub(crate) connections: Arc<Connections>,
     /// The server is about to end: no new work starts.
     pub(crate) draining: Flag,
@@ -267,6 +269,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     Services {
         spool: spool(options.home.clone()),
         processes: Arc::new(ClientProcesses::new(runner.clone(), connections.clone())),
+        searches: Arc::new(FileSearches::new(&options, connections.clone())),
         options,
         files,
         images,

@@ -1078,9 +1078,11 @@ export type FuzzyFileSearchMatchType = "file" | "directory";
 
 /** Parameters of `fuzzyFileSearch`. */
 export interface FuzzyFileSearchParams {
-  /** A later search with the same token cancels this one. */
+  /** A later search of this connection with the same token cancels this one. */
   cancellationToken?: string | null;
+  /** Words that a path must contain, each as letters in order; one with a capital minds case. */
   query: string;
+  /** Absolute paths of folders, 16 at most. */
   roots: Array<string>;
 }
 
@@ -1095,9 +1097,11 @@ export interface FuzzyFileSearchResult {
   /** Indices of the characters of `path` that matched. */
   indices?: Array<number> | null;
   match_type: FuzzyFileSearchMatchType;
-  /** Relative to `root`. */
+  /** Relative to `root`; what is not UTF-8 in it is replaced by U+FFFD. */
   path: string;
+  /** As the request names it. */
   root: string;
+  /** How well it fits; more is better. */
   score: number;
 }
 
@@ -3446,7 +3450,7 @@ export interface ClientRequests {
   "fs/watch": { params: FsWatchParams; result: FsWatchResponse };
   /** Writes a whole file of at most 32 MiB: it appears whole or not at all, and keeps the mode, owner and links of the one that it replaces. */
   "fs/writeFile": { params: FsWriteFileParams; result: Empty };
-  /** Searches once. */
+  /** Searches once, in files and folders below `roots`. */
   "fuzzyFileSearch": { params: FuzzyFileSearchParams; result: FuzzyFileSearchResponse };
   /** Lists the hooks that apply in the given folders. */
   "hooks/list": { params?: HooksListParams; result: HooksListResponse };

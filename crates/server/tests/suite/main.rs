@@ -34,6 +34,7 @@ mod flow;
 mod forks;
 mod fs;
 mod fuzz;
+mod fuzzy_file_search;
 mod goals;
 mod handshake;
 mod history;
