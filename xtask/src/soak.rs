@@ -9,6 +9,7 @@ use crate::steps::{self, Outcome, Program, Step};
 const STEPS: &[Step] = &[
     Step { name: "jobs", when: InTurn, check: jobs },
     Step { name: "pacing", when: InTurn, check: pacing },
+    Step { name: "watching", when: InTurn, check: watching },
 ];
 
 pub(crate) fn run(root: &Path) -> ExitCode {
@@ -34,5 +35,27 @@ fn pacing(root: &Path) -> Outcome {
         .env("SOAK_PACING_RATE", "20")
         .env("SOAK_PACING_WARM_UP", "60")
         .env("SOAK_PACING_SECONDS", "240")
+        .run_tests(steps::libtest)
+}
+
+/// The picture of a client that watches 50,000 files through a hundred checkouts and installations of packages,
+/// an idle time, and a flood of 40,000 files (`crates/server/tests/suite/fs_watch/storm.rs`).
+fn watching(root: &Path) -> Outcome {
+    let options = [
+        "test",
+        "-p",
+        "server",
+        "--test",
+        "suite",
+        "--",
+        "fs_watch::storm",
+        "--nocapture",
+        "--test-threads=1",
+    ];
+    Program::cargo(root, &options)
+        .env("SOAK_WATCH_FILES", "50000")
+        .env("SOAK_WATCH_RUNS", "100")
+        .env("SOAK_WATCH_IDLE_SECONDS", "10")
+        .env("SOAK_WATCH_FLOOD", "40000")
         .run_tests(steps::libtest)
 }

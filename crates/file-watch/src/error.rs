@@ -15,10 +15,28 @@ pub enum Error {
     /// The path has to be examined at intervals, and as many paths as possible already are.
     #[error(
         "{}: {reason}, and {limit} paths are examined at intervals already, which is the most; end another \
-         watch first, or raise fs.inotify.max_user_watches and fs.inotify.max_user_instances", .path.display()
+         watch first", .path.display()
     )]
     TooManyPolled { path: PathBuf, reason: String, limit: usize },
     /// A thread cannot be started.
     #[error("the thread that watches files cannot be started: {0}")]
     Thread(io::Error),
+}
+
+/// Why a path has to be examined at intervals instead of being watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unwatchable {
+    pub(crate) reason: String,
+    /// Whether a limit is the reason, which other paths meet as well.
+    pub(crate) is_limit: bool,
+}
+
+impl Unwatchable {
+    pub(crate) fn limit(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), is_limit: true }
+    }
+
+    pub(crate) fn because(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), is_limit: false }
+    }
 }

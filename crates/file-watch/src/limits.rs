@@ -22,7 +22,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            watches: 1_024,
+            watches: 4_096,
             folders: 250_000,
             waiting_bytes: 64 << 20,
             polled: 64,

@@ -5,6 +5,7 @@ mod inotify;
 mod tree;
 mod way;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,9 +15,9 @@ use rustix::event::{self, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 
 use crate::changes::Changes;
+use crate::error::Unwatchable;
 use crate::poll::Polls;
 use inotify::Inotify;
-use std::path::PathBuf;
 use tree::{RootId, Tree};
 
 /// Folders that a new watch adds before it lets the thread read events.
@@ -73,7 +74,7 @@ impl Engine {
         changes: &Arc<Changes>,
         recursive: bool,
         left_out: &[PathBuf],
-    ) -> Result<WatchedRoot, String> {
+    ) -> Result<WatchedRoot, Unwatchable> {
         let running = self.running()?;
         let id = lock(&running.tree).insert(changes.clone(), recursive, left_out.to_vec());
         let root = WatchedRoot { running: running.clone(), id };
@@ -84,14 +85,14 @@ impl Engine {
         Ok(root)
     }
 
-    fn running(&self) -> Result<Arc<Running>, String> {
+    fn running(&self) -> Result<Arc<Running>, Unwatchable> {
         let mut running = lock(&self.running);
         if let Some(running) = &*running {
             return Ok(running.clone());
         }
         let inotify = Arc::new(Inotify::new()?);
         let wake = event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| format!("no file descriptor for the thread that watches: {error}"))?;
+            .map_err(|error| Unwatchable::limit(format!("no file descriptor is left: {error}")))?;
         let started = Arc::new(Running {
             tree: Mutex::new(Tree::new(inotify.clone(), self.folders, self.polls.clone())),
             inotify,
@@ -103,7 +104,7 @@ impl Engine {
         thread::Builder::new()
             .name("file-watch".into())
             .spawn(move || of_thread.run())
-            .map_err(|error| format!("the thread that watches cannot be started: {error}"))?;
+            .map_err(|error| Unwatchable::limit(format!("no thread can be started: {error}")))?;
         *running = Some(started.clone());
         Ok(started)
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Types of file systems, as the kernel names them. A type that begins with `fuse.` belongs to them too.
 const UNREPORTED: &[&str] = &[
-    "9p", "afs", "ceph", "cifs", "coda", "fuse", "gfs2", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2",
-    "proc", "smb3", "smbfs", "sysfs", "vboxsf", "virtiofs",
+    "9p", "afs", "autofs", "ceph", "cifs", "coda", "fuse", "gfs2", "lustre", "ncpfs", "nfs",
+    "nfs4", "ocfs2", "proc", "smb3", "smbfs", "sysfs", "vboxsf", "virtiofs",
 ];
 
 /// Where file systems are mounted, from the outermost to those on top, and whether inotify reports their

@@ -12,7 +12,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crate::changes::Changes;
-use crate::error::Error;
+use crate::error::{Error, Unwatchable};
 use crate::limits::Limits;
 
 /// Part of the time that a thread may spend examining: one in this many.
@@ -35,15 +35,17 @@ impl Polls {
         Arc::new(Self { running, entries, limits, is_reported: AtomicBool::new(false) })
     }
 
-    /// Writes into the log, the first time, that the system's limits lead to examination at intervals.
-    pub(crate) fn report(&self, path: &Path, reason: &str) {
-        if !self.is_reported.swap(true, Ordering::Relaxed) {
+    /// Writes into the log why a path is examined at intervals; of a limit, the first time only.
+    pub(crate) fn report(&self, path: &Path, why: &Unwatchable) {
+        let (path, reason, interval) = (path.display(), &why.reason, self.limits.interval);
+        if !why.is_limit {
+            tracing::debug!(
+                "{path}: {reason}; it is examined at intervals of {interval:?} or more"
+            );
+        } else if !self.is_reported.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "{}: {reason}; it and other paths are examined every {:?} or less often instead of being \
-                 watched. Raise fs.inotify.max_user_watches and fs.inotify.max_user_instances to avoid it; \
-                 this is reported once",
-                path.display(),
-                self.limits.interval
+                "{path}: {reason}; it is examined at intervals of {interval:?} or more instead, as are other \
+                 paths that meet a limit, which is not reported again"
             );
         }
     }

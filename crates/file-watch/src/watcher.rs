@@ -162,9 +162,9 @@ impl Shared {
                 }
                 Ok(source)
             }
-            Err(reason) => {
-                self.polls.report(path, &reason);
-                self.poll(changes, (path, recursive), &reason)
+            Err(why) => {
+                self.polls.report(path, &why);
+                self.poll(changes, (path, recursive), &why.reason)
             }
         }
     }

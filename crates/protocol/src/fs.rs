@@ -45,21 +45,22 @@ methods! {
         fs_copy(FsCopyParams) -> Empty,
         Stable, Concurrent, [];
 
-    /// Watches a path until `fs/unwatch` or disconnect.
+    /// Watches a file or a folder, which need not exist yet, until `fs/unwatch` or disconnect. Every change after
+    /// the response is reported with `fs/changed`.
     FsWatch = "fs/watch",
         fs_watch(FsWatchParams) -> FsWatchResponse,
-        Stable, Unimplemented, [];
+        Stable, Begins, [];
 
-    /// Ends a watch.
+    /// Ends a watch, if there is one: no notification about it follows the response.
     FsUnwatch = "fs/unwatch",
         fs_unwatch(FsUnwatchParams) -> Empty,
-        Stable, Unimplemented, [];
+        Stable, Ordered, [];
 }
 
 notifications! {
     NOTIFICATIONS, notification_schemas;
 
-    /// A watched path was changed, replaced or renamed.
+    /// A watched path, or something in it, was created, changed, replaced, renamed or removed.
     FsChanged = "fs/changed", FsChangedNotification, Stable;
 }
 
@@ -177,9 +178,16 @@ pub struct FsCopyParams {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FsWatchParams {
-    /// The client's name for the watch; must not be in use.
+    /// The client's name for the watch, of at most 1,024 bytes; must not be in use in this connection.
     pub watch_id: String,
     pub path: AbsolutePath,
+    /// Reports what changes at any depth below a folder; otherwise, the folder and its own entries.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    pub recursive: bool,
 }
 
 /// Result of `fs/watch`.
@@ -204,5 +212,15 @@ pub struct FsUnwatchParams {
 #[serde(rename_all = "camelCase")]
 pub struct FsChangedNotification {
     pub watch_id: String,
+    /// What was created, changed, replaced, renamed or removed, in order, as `fs/watch` wrote the path; what is
+    /// not UTF-8 in a name is replaced by U+FFFD. Of a folder, whatever is not in it now is gone, and
+    /// what is new in it is named too.
     pub changed_paths: Vec<AbsolutePath>,
+    /// Too much changed to be named: anything at or below the watched path, which `changedPaths` holds then.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    pub overflow: bool,
 }

@@ -122,6 +122,7 @@ impl Server {
         self.services.connections.remove(connection);
         self.services.processes.end_all(connection);
         self.services.searches.end_all(connection);
+        self.services.watches.end_all(connection);
         self.services.accounts.detach(connection);
         for handle in self.services.threads.all() {
             handle.send(Command::Detach { connection }).await;

@@ -303,6 +303,20 @@ impl From<file_search::Error> for Error {
     }
 }
 
+/// A path that cannot be watched.
+impl From<file_watch::Error> for Error {
+    fn from(error: file_watch::Error) -> Self {
+        let kind = match &error {
+            file_watch::Error::Relative(_) => ErrorKind::InvalidParams,
+            file_watch::Error::TooMany(_) | file_watch::Error::TooManyPolled { .. } => {
+                ErrorKind::WrongState
+            }
+            file_watch::Error::Thread(_) => ErrorKind::Failed,
+        };
+        Self::worded_by(kind, error)
+    }
+}
+
 /// A command that was not started: because of what the request says, or because of what failed
 /// underneath.
 impl From<sandbox::Error> for Error {

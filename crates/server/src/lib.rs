@@ -9,6 +9,7 @@ mod agents;
 mod allowed;
 mod bounds;
 mod client_processes;
+mod client_watches;
 mod command_checks;
 mod command_environment;
 mod command_runner;

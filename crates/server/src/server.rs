@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use file_watch::Watcher;
 use files::Pool;
 use hooks::EndReason;
 use jsonrpc::{CloseReason, Spool};
@@ -15,6 +16,7 @@ use tokio::sync::Semaphore;
 use crate::accounts::Accounts;
 use crate::agents::{Agents, CallSenders};
 use crate::client_processes::ClientProcesses;
+use crate::client_watches::ClientWatches;
 use crate::command_runner::CommandRunner;
 use crate::config_source::ConfigSource;
 use crate::configurations::Configurations;
@@ -77,6 +79,7 @@ pub(crate) struct Services {
     pub(crate) requests: Arc<ClientRequests>,
     pub(crate) processes: Arc<ClientProcesses>,
     pub(crate) searches: Arc<FileSearches>,
+    pub(crate) watches: ClientWatches,
     pub(crate) connections: Arc<Connections>,
     /// The server is about to end: no new work starts.
     pub(crate) draining: Flag,
@@ -292,6 +295,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         unanswered: InFlight::default(),
         long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
         long_files: Pool::default(),
+        watches: ClientWatches::new(Watcher::default()),
     }
 }
 

@@ -1118,7 +1118,14 @@ export interface FileUpdateChange {
 
 /** Payload of `fs/changed`. */
 export interface FsChangedNotification {
+  /**
+   * What was created, changed, replaced, renamed or removed, in order, as `fs/watch` wrote the path; what is
+   * not UTF-8 in a name is replaced by U+FFFD. Of a folder, whatever is not in it now is gone, and
+   * what is new in it is named too.
+   */
   changedPaths: Array<string>;
+  /** Too much changed to be named: anything at or below the watched path, which `changedPaths` holds then. */
+  overflow?: boolean;
   watchId: string;
 }
 
@@ -1196,7 +1203,9 @@ export interface FsUnwatchParams {
 /** Parameters of `fs/watch`. */
 export interface FsWatchParams {
   path: string;
-  /** The client's name for the watch; must not be in use. */
+  /** Reports what changes at any depth below a folder; otherwise, the folder and its own entries. */
+  recursive?: boolean;
+  /** The client's name for the watch, of at most 1,024 bytes; must not be in use in this connection. */
   watchId: string;
 }
 
@@ -4296,9 +4305,9 @@ export interface ClientRequests {
   "fs/readFile": { params: FsReadFileParams; result: FsReadFileResponse };
   /** Removes a file, a folder, or a symbolic link and not its target. */
   "fs/remove": { params: FsRemoveParams; result: Empty };
-  /** Ends a watch. */
+  /** Ends a watch, if there is one: no notification about it follows the response. */
   "fs/unwatch": { params: FsUnwatchParams; result: Empty };
-  /** Watches a path until `fs/unwatch` or disconnect. */
+  /** Watches a file or a folder, which need not exist yet, until `fs/unwatch` or disconnect. Every change after the response is reported with `fs/changed`. */
   "fs/watch": { params: FsWatchParams; result: FsWatchResponse };
   /** Writes a whole file of at most 32 MiB: it appears whole or not at all, and keeps the mode, owner and links of the one that it replaces. */
   "fs/writeFile": { params: FsWriteFileParams; result: Empty };
@@ -4496,7 +4505,7 @@ export interface ServerNotifications {
   "error": { params: ErrorNotification };
   /** An import is complete, and everything is durable. */
   "externalAgentConfig/import/completed": { params?: Empty };
-  /** A watched path was changed, replaced or renamed. */
+  /** A watched path, or something in it, was created, changed, replaced, renamed or removed. */
   "fs/changed": { params: FsChangedNotification };
   /** The results are complete. */
   "fuzzyFileSearch/sessionCompleted": { params: FuzzyFileSearchSessionCompletedNotification };

@@ -1,12 +1,13 @@
 //! The calls of inotify, with the events that each kind of watch needs.
 
-use std::fmt;
 use std::mem::MaybeUninit;
 use std::path::Path;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
+
+use crate::error::Unwatchable;
 
 /// A watch of an inode; all watches of it are the same. Numbers are not used again.
 pub(super) type WatchNumber = i32;
@@ -54,17 +55,19 @@ pub(super) enum Refusal {
     /// Something else is there, or nothing, or it may not be read.
     Gone(Errno),
     /// The system's limit.
-    Full(String),
+    Full(Unwatchable),
 }
 
 pub(super) struct Inotify(OwnedFd);
 
 impl Inotify {
-    pub(super) fn new() -> Result<Self, String> {
+    pub(super) fn new() -> Result<Self, Unwatchable> {
         let opened = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
         opened.map(Self).map_err(|error| match error {
-            Errno::MFILE => "the system's limit of inotify instances is reached".to_owned(),
-            error => format!("no inotify instance: {error}"),
+            Errno::MFILE => Unwatchable::limit(
+                "the system's limit of inotify instances (fs.inotify.max_user_instances) or of open files is reached",
+            ),
+            error => Unwatchable::limit(format!("no inotify instance: {error}")),
         })
     }
 
@@ -73,8 +76,10 @@ impl Inotify {
         use Errno as E;
         let added = inotify::add_watch(&self.0, path, events | WatchFlags::MASK_ADD);
         added.map_err(|error| match error {
-            E::NOSPC => Refusal::Full("the system's limit of inotify watches is reached".into()),
-            E::NOMEM | E::MFILE | E::NFILE => Refusal::Full(format!("inotify: {error}")),
+            E::NOSPC => Refusal::Full(Unwatchable::limit(
+                "the system's limit of inotify watches (fs.inotify.max_user_watches) is reached",
+            )),
+            E::NOMEM => Refusal::Full(Unwatchable::limit(format!("inotify: {error}"))),
             error => Refusal::Gone(error),
         })
     }
@@ -102,15 +107,6 @@ impl Inotify {
 impl AsFd for Inotify {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gone(error) => write!(to, "{error}"),
-            Self::Full(reason) => to.write_str(reason),
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use super::inotify::{BUFFER_BYTES, Event, FILE, FOLDER, Inotify, Refusal, WatchNumber};
 use super::way::{self, End, Stop};
 use crate::changes::Changes;
+use crate::error::Unwatchable;
 use crate::poll::{Baseline, Poll, Polls, present};
 
 /// Unused watches that are removed at once. Each leads to an event, and the kernel keeps 16,384 of them.
@@ -136,7 +137,7 @@ impl Tree {
     ///
     /// # Errors
     /// The reason why it cannot be watched.
-    pub(super) fn settle(&mut self, id: RootId, report: bool) -> Result<Vec<PathBuf>, String> {
+    pub(super) fn settle(&mut self, id: RootId, report: bool) -> Result<Vec<PathBuf>, Unwatchable> {
         let Some(root) = self.roots.get(&id).filter(|root| root.poll.is_none()) else {
             return Ok(Vec::new());
         };
@@ -185,11 +186,11 @@ impl Tree {
         open: &mut Vec<PathBuf>,
         report: bool,
         limit: usize,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Unwatchable> {
         for _ in 0..limit {
             let (Some(folder), Some(root)) = (open.pop(), self.roots.get(&id)) else { break };
             let (changes, recursive) = (root.changes.clone(), root.recursive);
-            let failed = |error| format!("{}: {error}", folder.display());
+            let failed = |error| Unwatchable::because(format!("{}: {error}", folder.display()));
             // What is not there was removed again, which has an event.
             let Some(entries) = present(folder.read_dir()).map_err(failed)? else { continue };
             for entry in entries {
@@ -207,7 +208,7 @@ impl Tree {
         Ok(open.is_empty())
     }
 
-    fn add_folder(&mut self, id: RootId, folder: &Path) -> Result<Added, String> {
+    fn add_folder(&mut self, id: RootId, folder: &Path) -> Result<Added, Unwatchable> {
         let Some(root) = self.roots.get(&id).filter(|root| root.poll.is_none()) else {
             return Ok(Added::Nothing);
         };
@@ -226,7 +227,8 @@ impl Tree {
         let (used, most) = self.folders;
         if used == most {
             self.unused.push(number);
-            return Err(format!("{most} folders are watched, which is the most"));
+            let reason = format!("{most} folders are watched, which is the most");
+            return Err(Unwatchable::limit(reason));
         }
         self.folders.0 += 1;
         let folder: Arc<Path> = folder.into();
@@ -364,29 +366,29 @@ impl Tree {
         match self.add_folder(id, folder) {
             Ok(Added::New) => self.adopt_or_poll(id, vec![folder.to_owned()], true),
             Ok(Added::Known | Added::Nothing) => {}
-            Err(reason) => self.poll(id, &reason),
+            Err(why) => self.poll(id, &why),
         }
     }
 
     fn settle_and_adopt(&mut self, id: RootId, report: bool) {
         match self.settle(id, report) {
             Ok(open) => self.adopt_or_poll(id, open, report),
-            Err(reason) => self.poll(id, &reason),
+            Err(why) => self.poll(id, &why),
         }
     }
 
     fn adopt_or_poll(&mut self, id: RootId, mut open: Vec<PathBuf>, report: bool) {
-        if let Err(reason) = self.adopt(id, &mut open, report, usize::MAX) {
-            self.poll(id, &reason);
+        if let Err(why) = self.adopt(id, &mut open, report, usize::MAX) {
+            self.poll(id, &why);
         }
     }
 
     /// Examines a root at intervals from now on, because it cannot be watched.
-    fn poll(&mut self, id: RootId, reason: &str) {
+    fn poll(&mut self, id: RootId, why: &Unwatchable) {
         self.release(id);
         let Some(root) = self.roots.get_mut(&id) else { return };
         let path = root.changes.watched();
-        self.polls.report(path, reason);
+        self.polls.report(path, why);
         match Poll::start(&self.polls, &root.changes, (path, root.recursive), &Baseline::Lost) {
             Ok(poll) => root.poll = Some(poll),
             Err(error) => {
@@ -478,13 +480,15 @@ fn accepted(
     added: Result<WatchNumber, Refusal>,
     path: &Path,
     must_be_readable: bool,
-) -> Result<Option<WatchNumber>, String> {
+) -> Result<Option<WatchNumber>, Unwatchable> {
     match added {
         Ok(number) => Ok(Some(number)),
-        Err(Refusal::Gone(Errno::ACCESS)) if must_be_readable => {
-            Err(format!("{} cannot be read", path.display()))
-        }
+        Err(Refusal::Gone(Errno::ACCESS)) if must_be_readable => Err(way::unreadable(path)),
         Err(Refusal::Gone(_)) => Ok(None),
-        Err(Refusal::Full(reason)) => Err(reason),
+        Err(Refusal::Full(why)) => Err(why),
     }
 }
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

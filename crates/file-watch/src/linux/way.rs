@@ -10,6 +10,7 @@ use rustix::fs::inotify::WatchFlags;
 use rustix::io::Errno;
 
 use super::inotify::{Inotify, LAST_ON_THE_WAY, LINK, ON_THE_WAY, Refusal, WatchNumber};
+use crate::error::Unwatchable;
 
 /// Links on one way, as the kernel bounds them.
 const MAX_LINKS: usize = 40;
@@ -36,7 +37,7 @@ pub(super) struct Stop {
 ///
 /// # Errors
 /// The reason why the way cannot be watched.
-pub(super) fn find(inotify: &Inotify, path: &Path) -> Result<(Vec<Stop>, End), String> {
+pub(super) fn find(inotify: &Inotify, path: &Path) -> Result<(Vec<Stop>, End), Unwatchable> {
     let mut finder =
         Finder { inotify, stops: Vec::new(), at: PathBuf::from("/"), rest: VecDeque::new() };
     finder.push_front(path);
@@ -63,7 +64,7 @@ impl Finder<'_> {
         }
     }
 
-    fn walk(&mut self) -> Result<End, String> {
+    fn walk(&mut self) -> Result<End, Unwatchable> {
         let mut links = 0;
         let mut is_folder = true;
         while let Some(name) = self.rest.pop_front() {
@@ -101,14 +102,14 @@ impl Finder<'_> {
         name: &OsStr,
         next: &Path,
         is_last: bool,
-    ) -> Result<Option<std::fs::FileType>, String> {
+    ) -> Result<Option<std::fs::FileType>, Unwatchable> {
         let events = if is_last { LAST_ON_THE_WAY } else { ON_THE_WAY };
         let is_watched = self.stop(&self.at.clone(), events, Some(name), is_last)?;
         let look = || match next.symlink_metadata() {
             Ok(metadata) => Ok(Some(metadata.file_type())),
             Err(error) => match error.kind() {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
-                _ => Err(format!("{}: {error}", next.display())),
+                _ => Err(Unwatchable::because(format!("{}: {error}", next.display()))),
             },
         };
         if let Some(kind) = look()? {
@@ -118,7 +119,7 @@ impl Finder<'_> {
         self.stop(&self.at.clone(), LAST_ON_THE_WAY, Some(name), is_last)?;
         let found = look()?;
         if found.is_none() && !is_watched && self.at.is_dir() {
-            return Err(format!("{} cannot be read", self.at.display()));
+            return Err(unreadable(&self.at));
         }
         Ok(found)
     }
@@ -131,18 +132,20 @@ impl Finder<'_> {
         events: WatchFlags,
         name: Option<&OsStr>,
         is_last: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Unwatchable> {
         match self.inotify.add(at, events) {
             Ok(number) => {
                 let name = name.map(OsStr::to_owned);
                 self.stops.push(Stop { number, name, is_last });
                 Ok(true)
             }
-            Err(Refusal::Gone(Errno::ACCESS)) if is_last && name.is_some() => {
-                Err(format!("{} cannot be read", at.display()))
-            }
+            Err(Refusal::Gone(Errno::ACCESS)) if is_last && name.is_some() => Err(unreadable(at)),
             Err(Refusal::Gone(_)) => Ok(false),
-            Err(Refusal::Full(reason)) => Err(reason),
+            Err(Refusal::Full(why)) => Err(why),
         }
     }
+}
+
+pub(super) fn unreadable(path: &Path) -> Unwatchable {
+    Unwatchable::because(format!("{} cannot be read", path.display()))
 }

@@ -4,17 +4,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use file_watch::{Change, Watch};
-
-/// Far more than is needed: a test that gets so far has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Awaits `work`, which must not take forever.
-pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("changes are reported in time")
-}
 
 /// Of each path what distinguishes it: inode, mode, and of files size and time of the last change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,15 +53,15 @@ impl Picture {
         }
     }
 
-    pub(crate) fn apply(&mut self, change: &Change) {
-        if change.overflow {
+    pub(crate) fn apply(&mut self, paths: &[PathBuf], overflow: bool) {
+        if overflow {
             self.overflows += 1;
             self.entries.clear();
             let root = self.root.clone();
             self.scan(&root);
             return;
         }
-        for path in &change.paths {
+        for path in paths {
             // A folder can have taken the place of another.
             if self.look(path)
                 && let Ok(entries) = path.read_dir()
@@ -87,22 +76,16 @@ impl Picture {
         }
     }
 
-    /// Applies changes until the picture equals the disk, which is at rest.
-    pub(crate) async fn becomes_right(&mut self, watch: &Watch, when: &str) {
-        let disk = Self::of(&self.root);
-        let waited = async {
-            while self.entries != disk.entries {
-                let change = watch.next().await;
-                self.apply(&change);
-            }
-        };
-        if tokio::time::timeout(PATIENCE, waited).await.is_err() {
-            let differs = |one: &Self, other: &Self| -> Vec<PathBuf> {
-                let own = one.entries.iter();
-                let own = own.filter(|(path, entry)| other.entries.get(*path) != Some(entry));
-                own.map(|(path, _)| path.clone()).take(5).collect()
-            };
-            panic!("{when}: missing {:?}, old {:?}", differs(&disk, self), differs(self, &disk));
+    /// What this picture lacks of the other, and what it has that the other has not; `None` for equal ones.
+    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
+        if self.entries == other.entries {
+            return None;
         }
+        let differs = |one: &Self, other: &Self| -> Vec<PathBuf> {
+            let own = one.entries.iter();
+            let own = own.filter(|(path, entry)| other.entries.get(*path) != Some(entry));
+            own.map(|(path, _)| path.clone()).take(5).collect()
+        };
+        Some(format!("missing {:?}, old {:?}", differs(other, self), differs(self, other)))
     }
 }

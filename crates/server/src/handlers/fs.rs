@@ -11,7 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use protocol::fs::{
     FsCopyParams, FsCreateDirectoryParams, FsGetMetadataParams, FsGetMetadataResponse,
     FsReadDirectoryEntry, FsReadDirectoryParams, FsReadDirectoryResponse, FsReadFileParams,
-    FsReadFileResponse, FsRemoveParams, FsWriteFileParams,
+    FsReadFileResponse, FsRemoveParams, FsUnwatchParams, FsWatchParams, FsWatchResponse,
+    FsWriteFileParams,
 };
 use protocol::{Empty, FsMethods};
 
@@ -23,6 +24,9 @@ use crate::server::Server;
 
 /// How long a copy or the removal of a folder may take. What takes longer ends with an error.
 const LONG_LIMIT: Duration = Duration::from_secs(600);
+
+/// How long the folders below a watched path may take to be read.
+const WATCH_LIMIT: Duration = Duration::from_secs(60);
 
 impl FsMethods<Caller> for Server {
     async fn fs_read_file(
@@ -114,6 +118,30 @@ impl FsMethods<Caller> for Server {
             filesystem::copy(source, &destination, recursive, is_stopped)
         };
         self.on_files(source, copy).await?;
+        Ok(Empty {})
+    }
+
+    async fn fs_watch(
+        &self,
+        caller: Caller,
+        params: FsWatchParams,
+    ) -> Result<FsWatchResponse, Error> {
+        let FsWatchParams { watch_id, path, recursive } = params;
+        let watched = absolute("path", &path)?;
+        let watches = &self.services.watches;
+        let registration = watches.register(caller.peer.clone(), watch_id)?;
+        // An `fs/unwatch` that follows finds it.
+        caller.begun();
+        let (watcher, for_pool) = (watches.watcher().clone(), watched.clone());
+        let begin = move || watcher.watch(&watched, recursive);
+        let pool = &self.services.long_files;
+        let watch = pool.run_within(WATCH_LIMIT, &for_pool, begin).await??;
+        registration.follow(watch, caller.gate())?;
+        Ok(FsWatchResponse { path })
+    }
+
+    async fn fs_unwatch(&self, caller: Caller, params: FsUnwatchParams) -> Result<Empty, Error> {
+        self.services.watches.end(caller.peer.id, &params.watch_id);
         Ok(Empty {})
     }
 }

@@ -33,6 +33,7 @@ mod failures;
 mod flow;
 mod forks;
 mod fs;
+mod fs_watch;
 mod fuzz;
 mod fuzzy_file_search;
 mod goals;

@@ -9,8 +9,6 @@ use crate::says;
 /// Methods that answer `notImplemented`. An implemented method is removed from this list.
 const NOT_IMPLEMENTED: &[&str] = &[
     "feedback/upload",
-    "fs/unwatch",
-    "fs/watch",
     "memory/reset",
     "thread/memoryMode/set",
     "thread/realtime/appendAudio",
