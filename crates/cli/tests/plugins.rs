@@ -63,6 +63,27 @@ fn plugins_are_shown_installed_upgraded_and_removed() {
     assert!(upgraded.contains("more.md"), "{upgraded}");
     let listed: Value = serde_json::from_str(&run(&["list", "--json"], 0).0).unwrap();
     assert_eq!(listed[0]["installed"], true, "{listed}");
+    // A damaged record is named, and hides nothing else.
+    let damaged = env.home().join("plugins/installed/bad@other.json");
+    write(&damaged, "{");
+    let (listed, error) = run(&["list", "--installed"], 0);
+    assert!(listed.starts_with("tidy@shop  (installed)"), "{listed}");
+    assert!(error.contains("bad@other.json") && error.contains("damaged"), "{error}");
+    run(&["uninstall", "bad@other"], 0);
+    // What a removed marketplace leaves behind can still be seen, switched off and removed.
+    let left = run(&["marketplace", "remove", "shop"], 0).1;
+    assert!(left.contains("tidy@shop") && left.contains("agentd plugins uninstall"), "{left}");
+    let listed = run(&["list", "--installed"], 0).0;
+    assert!(
+        listed.starts_with("tidy@shop  (installed)  (its marketplace is not there any more)"),
+        "{listed}"
+    );
+    assert!(run(&["marketplace", "list"], 0).0.is_empty());
+    run(&["disable", "tidy@shop"], 0);
+    run(&["enable", "tidy@shop"], 0);
+    assert!(run(&["show", "tidy@shop"], 2).1.contains("is not there any more"));
+    assert!(run(&["upgrade"], 0).1.contains("tidy@shop stays as it is"));
+    run(&["marketplace", "add", folder.to_str().unwrap()], 0);
     run(&["uninstall", "tidy@shop"], 0);
     assert!(run(&["show", "no@shop"], 2).1.contains("there is no plugin `no@shop`"));
     run(&["marketplace", "remove", "shop"], 0);

@@ -399,6 +399,12 @@ impl Warning {
     pub fn diagnostic(&self) -> String {
         diagnostic(&self.to_string(), Some(&self.origin))
     }
+
+    /// Whether it says what of an installed plugin is left out.
+    #[must_use]
+    pub fn is_of_plugin(&self) -> bool {
+        matches!(self.origin, Origin::Folder(_)) && self.key.starts_with("plugins.")
+    }
 }
 
 impl fmt::Display for Warning {

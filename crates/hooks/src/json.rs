@@ -9,11 +9,11 @@ use serde_json::{Map, Number, Value};
 /// The member whose own members are events.
 const EVENTS: &str = "hooks";
 
-/// Reads a text of JSON.
+/// Reads a text of JSON, such as that of a `hooks.json`.
 ///
 /// # Errors
 /// It is no JSON, or has a member twice: with line and column.
-pub(crate) fn read(text: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn read(text: &[u8]) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Place::Root.deserialize(&mut deserializer)?;
     deserializer.end()?;

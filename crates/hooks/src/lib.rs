@@ -21,5 +21,6 @@ pub use event::{
 pub use file::{Definitions, FileError, MAX_HOOKS, Warning, read_file, read_groups};
 pub use hook::{Handler, Hook, Origin, Source};
 pub use input::{Agent, Context, PermissionMode};
+pub use json::read as read_json;
 pub use matcher::{InvalidMatcher, Matcher};
 pub use outcome::{Outcome, Refusal};

@@ -13,6 +13,18 @@ impl Document {
         let found = self.fields.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
+
+    /// The names of the first fields that are none of `known`, also of those without a value on their line.
+    pub(crate) fn others(&self, known: &[&str]) -> Vec<&str> {
+        const MAX: usize = 20;
+        let mut others: Vec<&str> = Vec::new();
+        for (name, _) in &self.fields {
+            if others.len() < MAX && !known.contains(&&**name) && !others.contains(&&**name) {
+                others.push(name);
+            }
+        }
+        others
+    }
 }
 
 /// Reads a file. Without front matter everything is the body.

@@ -2,13 +2,14 @@
 //! same way.
 //!
 //! [`detect`] reads the files of the other agents and returns [`Item`]s. Each has [`Part`]s, which say
-//! what they are and which [`Change`] takes them over. [`plan`] compares the changes with the files that
+//! what they are and which [`Change`] takes them over; no two of them need the same place. [`plan`] compares the changes with the files that
 //! exist, and returns what is still to be written. This crate writes nothing and runs nothing.
 
 mod agent;
 mod bounds;
 mod claude;
 mod codex;
+mod collisions;
 mod error;
 mod front_matter;
 mod hook_groups;
@@ -25,7 +26,9 @@ mod source;
 pub use agent::Agent;
 pub use error::Error;
 pub use item::{Change, Detected, Item, Kind, Part, Roots};
-pub use plan::{FileWrite, Plan, Setting, configuration, configuration_text, plan};
+pub use plan::{
+    FileWrite, IsChosen, Plan, Setting, configuration, configuration_text, plan, plan_together,
+};
 pub use source::unlinked;
 
 /// Reads what the other agents have for the user (`project` is `None`) or for a project.
@@ -36,6 +39,7 @@ pub fn detect(roots: &Roots, project: Option<&std::path::Path>) -> Detected {
     let mut detected = Detected::default();
     claude::detect(roots, project, &mut detected);
     codex::detect(roots, project, &mut detected);
+    collisions::resolve(&mut detected.items);
     detected.items.retain(|item| !item.parts.is_empty());
     detected
 }

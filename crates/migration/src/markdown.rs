@@ -135,10 +135,10 @@ pub(crate) fn subagents(
         let description = cut(document.field("description").unwrap_or(stem));
         let value = json!({ "description": description, "config_file": &place });
         let mut summary = format!("becomes the role `{plain}`");
-        let unmapped: Vec<&str> =
-            ["tools", "model"].into_iter().filter(|key| document.field(key).is_some()).collect();
+        let unmapped = document.others(&["name", "description"]);
+        let unmapped: Vec<String> = unmapped.into_iter().map(visible::exact).collect();
         if !unmapped.is_empty() {
-            summary = format!("{summary}, without its {}", unmapped.join(" and "));
+            summary = format!("{summary}, without its {}", unmapped.join(", "));
         }
         let files = vec![(PathBuf::new(), text.into_bytes())];
         let role = Some((plain, value));

@@ -56,8 +56,10 @@ fn words(rule: &str) -> Result<Vec<&str>, &'static str> {
     let inner = rule.strip_prefix("Bash(").and_then(|rest| rest.strip_suffix(')'));
     let inner = inner.ok_or("only rules about commands have a counterpart")?;
     let prefix = inner.strip_suffix(":*").or_else(|| inner.strip_suffix(" *"));
-    let prefix =
-        prefix.ok_or("it is about one exact command, and rules here are about beginnings")?;
+    let prefix = prefix.ok_or(match inner.contains('*') {
+        true => "its `*` matches more than whole words at the end, which rules here cannot do",
+        false => "it is about one exact command, and rules here are about beginnings",
+    })?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@=+,".contains(c);
     let words: Vec<&str> = prefix.split(' ').collect();
     if words.iter().any(|word| word.is_empty() || !word.chars().all(is_plain)) {
@@ -105,6 +107,15 @@ mod tests {
             "",
         ] {
             check(rule, None);
+        }
+        for (rule, part) in [
+            ("Bash(*)", "its `*`"),
+            ("Bash(git*)", "its `*`"),
+            ("Bash(a * b)", "its `*`"),
+            ("Bash(ls)", "one exact command"),
+        ] {
+            let why = words(rule).unwrap_err();
+            assert!(why.contains(part), "{rule}: {why}");
         }
     }
 }

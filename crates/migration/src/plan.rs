@@ -47,12 +47,30 @@ pub fn plan(
     item: &Item,
     roots: &Roots,
     configuration: &Value,
-    is_chosen: &dyn Fn(&Part) -> bool,
+    is_chosen: IsChosen<'_>,
 ) -> Result<Plan, Error> {
-    let root = roots.write_root(item.project.as_deref());
+    plan_together(&[(item, is_chosen)], roots, configuration)
+}
+
+/// Says which parts of an item are chosen.
+pub type IsChosen<'c> = &'c dyn Fn(&Part) -> bool;
+
+/// As [`plan`], for several items of one project or of the user: each builds on what those before it change.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_together(
+    items: &[(&Item, IsChosen<'_>)],
+    roots: &Roots,
+    configuration: &Value,
+) -> Result<Plan, Error> {
+    let project = items.first().and_then(|(item, _)| item.project.as_deref());
+    let root = roots.write_root(project);
     let mut planner = Planner { root: &root, texts: BTreeMap::new(), plan: Plan::default() };
-    for part in item.parts.iter().filter(|part| is_chosen(part)) {
-        planner.take(item.kind, part, configuration)?;
+    for (item, is_chosen) in items {
+        for part in item.parts.iter().filter(|part| is_chosen(part)) {
+            planner.take(item.kind, part, configuration)?;
+        }
     }
     Ok(planner.finish())
 }

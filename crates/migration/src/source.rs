@@ -47,10 +47,11 @@ pub(crate) fn text(root: &Path, path: &Path) -> Result<Option<String>, Error> {
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
 }
 
-/// The value in a file of JSON, which must be an object.
+/// The value in a file of JSON, which must be an object and have no member twice: which one counts would be a
+/// guess.
 pub(crate) fn json(root: &Path, path: &Path) -> Result<Option<Value>, Error> {
     let Some(bytes) = bytes(root, path, SETTINGS_BYTES)? else { return Ok(None) };
-    match serde_json::from_slice(&bytes) {
+    match hooks::read_json(&bytes) {
         Ok(value @ Value::Object(_)) => Ok(Some(value)),
         Ok(_) => Err(Error::contents(path, "it must be a JSON object")),
         Err(error) => Err(Error::contents(path, format!("it is not valid JSON: {error}"))),

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, io_at};
@@ -25,7 +25,20 @@ pub(crate) fn subfolder(folder: BorrowedFd<'_>, relative: &Path) -> io::Result<O
     let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let mut opened = rustix::io::fcntl_dupfd_cloexec(folder, 0)?;
     for component in relative {
-        opened = rustix::fs::openat(&opened, component, flags, Mode::empty())?;
+        opened = match rustix::fs::openat(&opened, component, flags, Mode::empty()) {
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                let name = visible::path(Path::new(component));
+                let found = rustix::fs::statat(&opened, component, AtFlags::SYMLINK_NOFOLLOW);
+                let is_link = found.is_ok_and(|found| {
+                    rustix::fs::FileType::from_raw_mode(found.st_mode).is_symlink()
+                });
+                return Err(io::Error::other(match is_link {
+                    true => format!("`{name}` is a symbolic link, which is not followed"),
+                    false => format!("`{name}` is not a folder"),
+                }));
+            }
+            opened => opened?,
+        };
     }
     Ok(opened)
 }

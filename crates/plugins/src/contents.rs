@@ -51,12 +51,9 @@ impl Plugin {
     /// The folder has no usable manifest.
     pub fn read(root: &Path) -> Result<Contents, Error> {
         let Some(manifest) = Manifest::read(root)? else {
-            return Err(Error::NotFound(format!(
-                "{} is no plugin: it has neither `{}` nor `{}`",
-                visible::path(root),
-                manifest::FILES[0],
-                manifest::FILES[1]
-            )));
+            let [one, other] = manifest::FILES;
+            let why = format!("it is no plugin: it has neither `{one}` nor `{other}`");
+            return Err(Error::refused(root, why));
         };
         let members = manifest.members.clone();
         let mut read = Reader { root, contents: Contents { manifest, ..Contents::default() } };
@@ -115,7 +112,7 @@ impl Reader<'_> {
     fn mcp_servers(&mut self, named: Option<&Value>) {
         let servers = match named {
             Some(Value::Object(servers)) => {
-                let file = PathBuf::from(manifest::FILES[0]);
+                let file = self.contents.manifest.file.clone();
                 return self.servers(&file, servers.clone());
             }
             None | Some(Value::Null) => self.object(Path::new(".mcp.json"), false),
@@ -199,7 +196,7 @@ impl Reader<'_> {
     }
 
     fn report_manifest(&mut self, message: &str) {
-        self.report(manifest::FILES[0], message);
+        self.report(self.contents.manifest.file.clone(), message);
     }
 
     fn report(&mut self, path: impl AsRef<Path>, message: &str) {
@@ -207,11 +204,6 @@ impl Reader<'_> {
     }
 
     fn fail(&mut self, path: &Path, error: Error) {
-        let problem = match error {
-            Error::Refused(problem) => problem,
-            Error::Io { cause, .. } => Problem::new(self.root.join(path), cause.to_string()),
-            other => Problem::new(self.root.join(path), other.to_string()),
-        };
-        self.contents.problems.push(problem);
+        self.contents.problems.push(error.into_problem(&self.root.join(path)));
     }
 }

@@ -21,6 +21,12 @@ impl Problem {
     pub(crate) fn new(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self { path: path.into(), line: None, message: message.into() }
     }
+
+    /// The fault of a file of the folder `from`, as one of the same file of `to`.
+    #[must_use]
+    pub fn moved(self, from: &Path, to: &Path) -> Self {
+        Self { path: moved(&self.path, from, to), ..self }
+    }
 }
 
 /// Why an operation failed. Nothing was changed unless the error says so.
@@ -35,6 +41,9 @@ pub enum Error {
     /// No marketplace or plugin of this name.
     #[error("{0}")]
     NotFound(String),
+    /// The caller does not allow it.
+    #[error("{0}")]
+    Forbidden(String),
     /// git failed, or its result was refused.
     #[error("{}: {message}", visible::text(.url))]
     Git { url: String, message: String },
@@ -55,21 +64,33 @@ impl Error {
 
     /// The error about a file of the folder `from`, as one about the same file of `to`.
     pub(crate) fn moved(self, from: &Path, to: &Path) -> Self {
-        let place = |path: &Path| match path.strip_prefix(from) {
-            Ok(rest) => to.join(rest),
-            Err(_) => path.to_owned(),
-        };
         match self {
-            Self::Refused(problem) => {
-                Self::Refused(Problem { path: place(&problem.path), ..problem })
-            }
-            Self::Io { path, cause } => Self::Io { path: place(&path), cause },
+            Self::Refused(problem) => Self::Refused(problem.moved(from, to)),
+            Self::Io { path, cause } => Self::Io { path: moved(&path, from, to), cause },
             other => other,
+        }
+    }
+
+    /// As the fault of a file: of the one that the error names, or else of `path`.
+    #[must_use]
+    pub fn into_problem(self, path: &Path) -> Problem {
+        match self {
+            Self::Refused(problem) => problem,
+            Self::Io { path, cause } => Problem::new(path, cause.to_string()),
+            other => Problem::new(path, other.to_string()),
         }
     }
 
     pub(crate) fn git(url: &str, message: impl Into<String>) -> Self {
         Self::Git { url: url.to_owned(), message: message.into() }
+    }
+}
+
+fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
+        Ok(rest) => to.join(rest),
+        Err(_) => path.to_owned(),
     }
 }
 

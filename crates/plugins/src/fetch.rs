@@ -32,6 +32,8 @@ pub(crate) struct Fetched {
     pub(crate) revision: String,
     pub(crate) listing: Listing,
     pub(crate) bytes: Bytes,
+    /// Wanted paths at which the commit has other repositories, whose files are not fetched.
+    pub(crate) submodules: Vec<PathBuf>,
 }
 
 /// Fetches into `work`, an empty folder that the caller deletes.
@@ -68,8 +70,9 @@ pub(crate) async fn fetch(git: &Git, wanted: &Wanted<'_>, work: &Path) -> Result
     }
     let list =
         repository.run(&["ls-tree", "-r", "-l", "-z", "--full-tree", &revision], MAX_LIST).await?;
-    let objects = parse_list(&list, wanted)?;
-    read_objects(&repository, revision, objects, wanted).await
+    let (objects, submodules) = parse_list(&list, wanted)?;
+    let (listing, bytes) = read_objects(&repository, objects, wanted).await?;
+    Ok(Fetched { revision, listing, bytes, submodules })
 }
 
 /// A file or link of the commit.
@@ -80,9 +83,10 @@ struct Object {
     size: u64,
 }
 
-/// Parses lines of the form `mode type id size<TAB>path<NUL>`.
-fn parse_list(list: &[u8], wanted: &Wanted<'_>) -> Result<Vec<Object>, Error> {
-    let mut objects = Vec::new();
+/// Parses lines of the form `mode type id size<TAB>path<NUL>`; returns files and links, and the paths of
+/// submodules.
+fn parse_list(list: &[u8], wanted: &Wanted<'_>) -> Result<(Vec<Object>, Vec<PathBuf>), Error> {
+    let (mut objects, mut submodules) = (Vec::new(), Vec::new());
     for line in list.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
         let unexpected = || Error::git(wanted.url, "git listed something that is not understood");
         let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(unexpected)?;
@@ -91,18 +95,18 @@ fn parse_list(list: &[u8], wanted: &Wanted<'_>) -> Result<Vec<Object>, Error> {
         let head = String::from_utf8_lossy(head.unwrap_or_default()).into_owned();
         let fields: Vec<&str> = head.split_ascii_whitespace().collect();
         let [mode, kind, id, size] = fields[..] else { return Err(unexpected()) };
-        if kind != "blob" {
-            let shown = wanted.place(&path);
-            return Err(Error::refused(shown, "it is a submodule, which plugins cannot contain"));
+        if kind == "commit" {
+            submodules.push(PathBuf::from(&*String::from_utf8_lossy(&path)));
+        } else {
+            let size = size.parse().map_err(|_| unexpected())?;
+            objects.push(Object { path, mode: mode.to_owned(), id: id.to_owned(), size });
         }
-        let size = size.parse().map_err(|_| unexpected())?;
-        objects.push(Object { path, mode: mode.to_owned(), id: id.to_owned(), size });
-        if objects.len() > tree::MAX_FILES {
+        if objects.len() + submodules.len() > tree::MAX_FILES {
             let why = format!("there are more than {} files", tree::MAX_FILES);
             return Err(Error::refused(wanted.place(b""), why));
         }
     }
-    Ok(objects)
+    Ok((objects, submodules))
 }
 
 impl Wanted<'_> {
@@ -134,10 +138,9 @@ fn strip<'p>(path: &'p [u8], folder: &Path) -> Option<&'p [u8]> {
 
 async fn read_objects(
     repository: &Repository<'_>,
-    revision: String,
     objects: Vec<Object>,
     wanted: &Wanted<'_>,
-) -> Result<Fetched, Error> {
+) -> Result<(Listing, Bytes), Error> {
     let origin = Path::new(wanted.url).join(wanted.folder);
     // Sizes and names are checked before the first object is read.
     let mut listing = Listing::new(&origin);
@@ -172,7 +175,7 @@ async fn read_objects(
         listing.add(&object.path, Kind::File { size: object.size, executable })?;
         files.insert(String::from_utf8_lossy(&object.path).into_owned(), bytes);
     }
-    Ok(Fetched { revision, listing: listing.finish()?, bytes: Bytes::Memory(files) })
+    Ok((listing.finish()?, Bytes::Memory(files)))
 }
 
 /// `git cat-file --batch`: one object for each line that it is given.

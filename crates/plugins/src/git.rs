@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::{OutputBuffer, Policy, Process, ReadAccess, Sandbox, Spawn, Stdin, Stream};
-use tempfile::TempDir;
 use tokio::time::Instant;
 
+use crate::claimed::{Claimed, remove_abandoned};
 use crate::error::{Error, io_at};
 use crate::source::is_ssh;
 
@@ -54,6 +54,11 @@ const OPTIONS: [&str; 17] = [
     "maintenance.auto=false",
 ];
 
+/// What the names of folders for repositories begin with.
+const WORK_PREFIX: &str = "agentd-fetch-";
+/// Age of such a folder without a lock, which another process may have made just now.
+const WORK_GRACE: Duration = Duration::from_secs(600);
+
 /// How git is run.
 #[derive(Clone, Debug)]
 pub struct Git {
@@ -76,12 +81,14 @@ impl Git {
 
     /// A folder for the repository of one fetch, in `TMPDIR` or `/tmp`: not in the agent's home, which
     /// the sandbox lets no confined command change.
-    pub(crate) fn work_folder(&self) -> Result<TempDir, Error> {
+    /// Deletes those that killed processes have left there.
+    pub(crate) fn work_folder(&self) -> Result<Claimed, Error> {
         let named = self.environment.iter().rfind(|(name, _)| name == "TMPDIR");
         let named = named.map(|(_, path)| Path::new(path)).filter(|path| path.is_absolute());
         let parent = named.unwrap_or(Path::new("/tmp"));
         let parent = parent.canonicalize().map_err(io_at(parent))?;
-        tempfile::Builder::new().prefix("agentd-fetch-").tempdir_in(&parent).map_err(io_at(&parent))
+        remove_abandoned(&parent, WORK_PREFIX, WORK_GRACE);
+        Claimed::create(&parent, WORK_PREFIX)
     }
 }
 

@@ -10,9 +10,9 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tempfile::TempDir;
 
-use crate::error::{Error, io_at};
+use crate::claimed::{Claimed, is_abandoned};
+use crate::error::{Error, Problem, io_at};
 use crate::tree;
 
 /// Bytes of a record: about 200 for each of 10,000 files, with long paths.
@@ -28,11 +28,12 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), Error> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_at(path))
 }
 
-/// A folder for one operation, on the file system of the home. Deleted when it is dropped.
-pub(crate) fn staging(root: &Path) -> Result<TempDir, Error> {
+/// A folder for one operation, on the file system of the home. Requires the lock of the home while it is made:
+/// until it is claimed, [`clean`] would take it for a leftover.
+pub(crate) fn staging(root: &Path) -> Result<Claimed, Error> {
     let folder = root.join(STAGING);
     create_folder(&folder)?;
-    tempfile::tempdir_in(&folder).map_err(io_at(&folder))
+    Claimed::create(&folder, "")
 }
 
 /// Puts the folder `from` at `to`, whose parent is created. Replaces what is there in one step; that is
@@ -79,56 +80,75 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
     File::from(opened).sync_all().map_err(io_at(path))
 }
 
-pub(crate) fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+/// What is kept in a file of its own.
+pub(crate) trait Record: DeserializeOwned {
+    /// What repairs a damaged one, as part of a sentence.
+    const REPAIR: &'static str;
+
+    /// The name of its file, without `.json`.
+    fn stem(&self) -> &str;
+}
+
+/// The records of a kind, sorted by the names of their files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Records<T> {
+    pub all: Vec<T>,
+    /// The files that cannot be used, and why. They hide no other.
+    pub damaged: Vec<Problem>,
+}
+
+/// `None` if there is no such file.
+pub(crate) fn read_record<T: Record>(path: &Path) -> Result<Option<T>, Problem> {
+    let damaged = |why: &dyn std::fmt::Display| {
+        Problem::new(path, format!("the record is damaged: {why}; {}", T::REPAIR))
+    };
     let opened = match files::open_without_links(path) {
         Err(error) if error.is_not_found() => return Ok(None),
         opened => opened,
     };
     let bytes = opened.and_then(|opened| opened.read(path, MAX_RECORD));
-    let bytes = bytes.map_err(|error| io_at(path)(error.into_io()))?;
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-        Error::refused(
-            path,
-            format!("the record is damaged: {error}; delete it, and install again"),
-        )
-    })
-}
-
-/// All records of a folder, sorted by name.
-pub(crate) fn read_records<T: DeserializeOwned>(folder: &Path) -> Result<Vec<T>, Error> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(io_at(folder))?,
-    };
-    let paths = entries.flatten().map(|entry| entry.path()).take(MAX_RECORDS);
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
-    paths.sort();
-    paths.iter().filter_map(|path| read_record(path).transpose()).collect()
-}
-
-/// Deletes what no record names: the staging folders, and each folder that is `depth` levels below
-/// `folder` and not in `kept`.
-pub(crate) fn clean(
-    root: &Path,
-    folder: &Path,
-    depth: usize,
-    kept: &HashSet<PathBuf>,
-) -> Result<(), Error> {
-    for path in entries(&root.join(STAGING))? {
-        delete(&path)?;
+    let bytes = bytes.map_err(|error| damaged(&error.into_io()))?;
+    let record: T = serde_json::from_slice(&bytes).map_err(|error| damaged(&error))?;
+    match path.file_stem().is_some_and(|stem| stem == record.stem()) {
+        true => Ok(Some(record)),
+        false => Err(damaged(&format!("it is about `{}`", visible::text(record.stem())))),
     }
-    clean_level(folder, depth, kept)
 }
 
-fn clean_level(folder: &Path, depth: usize, kept: &HashSet<PathBuf>) -> Result<(), Error> {
+/// All records of a folder.
+pub(crate) fn read_records<T: Record>(folder: &Path) -> Result<Records<T>, Error> {
+    let mut paths = entries(folder)?;
+    paths.retain(|path| path.extension().is_some_and(|end| end == "json"));
+    paths.sort();
+    let mut records = Records { all: Vec::new(), damaged: Vec::new() };
+    for path in paths.into_iter().take(MAX_RECORDS) {
+        match read_record(&path) {
+            Ok(record) => records.all.extend(record),
+            Err(problem) => records.damaged.push(problem),
+        }
+    }
+    Ok(records)
+}
+
+/// Deletes the staging folders of ended processes. Requires the lock of the home.
+pub(crate) fn clean_staging(root: &Path) -> Result<(), Error> {
+    for path in entries(&root.join(STAGING))? {
+        if is_abandoned(&path, true) {
+            delete(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes each folder that is `depth` levels below `folder` and neither in `kept` nor below one that is.
+pub(crate) fn clean(folder: &Path, depth: usize, kept: &HashSet<PathBuf>) -> Result<(), Error> {
     for path in entries(folder)? {
         if kept.contains(&path) {
             continue;
         }
         let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
         if is_folder && depth > 1 {
-            clean_level(&path, depth - 1, kept)?;
+            clean(&path, depth - 1, kept)?;
             // Stays if it is not empty.
             let _ = std::fs::remove_dir(&path);
         } else {

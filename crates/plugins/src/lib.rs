@@ -8,6 +8,7 @@
 //! know what skills, hooks and MCP servers do.
 
 mod beneath;
+mod claimed;
 mod contents;
 mod error;
 mod fetch;
@@ -26,7 +27,8 @@ mod tree;
 pub use contents::{App, Contents, Plugin};
 pub use error::{Error, Problem};
 pub use git::Git;
-pub use home::{Added, Configured, Home, Staged, Upgrade};
+pub use home::{Added, Configured, Home, Removed, Staged, Upgrade};
+pub use install::Records;
 pub use manifest::{Interface, Manifest};
 pub use marketplace::{AuthPolicy, Entry, InstallPolicy, Marketplace};
 pub use name::check_name;

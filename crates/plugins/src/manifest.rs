@@ -20,6 +20,8 @@ pub struct Manifest {
     pub description: Option<String>,
     pub keywords: Vec<String>,
     pub interface: Option<Interface>,
+    /// Relative to the plugin's folder.
+    pub(crate) file: PathBuf,
     /// Members that name files or hold definitions; [`crate::Contents`] has what they lead to.
     pub(crate) members: Map<String, Value>,
 }
@@ -57,7 +59,8 @@ impl Manifest {
         for file in FILES {
             if let Some(members) = json::read_object(root, Path::new(file))? {
                 let path = root.join(file);
-                return Self::from_members(members, &path).map(Some).map_err(Error::Refused);
+                let manifest = Self::from_members(members, &path).map_err(Error::Refused)?;
+                return Ok(Some(Self { file: file.into(), ..manifest }));
             }
         }
         Ok(None)
@@ -82,6 +85,7 @@ impl Manifest {
             description: text(members.get("description")),
             keywords: texts(members.get("keywords")),
             interface: members.get("interface").and_then(Value::as_object).map(interface),
+            file: path.to_owned(),
             members,
         })
     }

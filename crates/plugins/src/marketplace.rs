@@ -1,7 +1,7 @@
 //! Reads marketplaces: folders with a list of plugins, in the layouts `.agents/plugins/marketplace.json`
 //! and `.claude-plugin/marketplace.json`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -33,6 +33,8 @@ pub struct Marketplace {
     pub plugins: Vec<Entry>,
     /// Entries that are left out, and why.
     pub problems: Vec<Problem>,
+    /// Why plugins are left out, by name, where that is known.
+    pub left_out: BTreeMap<String, String>,
 }
 
 /// A plugin of a marketplace.
@@ -122,13 +124,19 @@ impl Marketplace {
             file,
             plugins: Vec::new(),
             problems: Vec::new(),
+            left_out: BTreeMap::new(),
         };
         let mut names = HashSet::new();
         for (index, value) in plugins.iter().enumerate().take(MAX_PLUGINS) {
             match Entry::from_json(value, base) {
                 Ok(entry) if names.insert(entry.name.to_lowercase()) => read.plugins.push(entry),
                 Ok(entry) => read.report(index, &format!("`{}` is listed twice", entry.name)),
-                Err(why) => read.report(index, &why),
+                Err(why) => {
+                    if let Some(Value::String(name)) = value.get("name") {
+                        read.left_out.insert(name.clone(), why.clone());
+                    }
+                    read.report(index, &why);
+                }
             }
         }
         if plugins.len() > MAX_PLUGINS {

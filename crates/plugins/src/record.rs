@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::source::Source;
+use crate::install::Record;
+use crate::source::{MarketplaceSource, Source};
 
 /// An installed plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +25,25 @@ pub struct Installed {
     /// The folder with the plugin's files. Absolute if the home was.
     pub root: PathBuf,
     pub source: Source,
+    /// Where its marketplace came from when it was installed; a folder without links. `None` in records of
+    /// versions that did not write it.
+    #[serde(default)]
+    pub marketplace_source: Option<MarketplaceSource>,
+    /// The commit of its marketplace, if that is a git repository.
+    #[serde(default)]
+    pub marketplace_revision: Option<String>,
     /// SHA-256 of the list of files, in hexadecimal.
     pub digest: String,
     /// Sorted by path.
     pub files: Vec<InstalledFile>,
+}
+
+impl Record for Installed {
+    const REPAIR: &'static str = "install the plugin again, or uninstall it";
+
+    fn stem(&self) -> &str {
+        &self.id
+    }
 }
 
 /// A file or symbolic link of an installed plugin.

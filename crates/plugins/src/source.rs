@@ -43,7 +43,27 @@ pub enum MarketplaceSource {
     },
 }
 
+/// The folder or URL.
+impl std::fmt::Display for MarketplaceSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Local { path } => f.write_str(&visible::path(path)),
+            Self::Git { url, .. } => f.write_str(&visible::text(url)),
+        }
+    }
+}
+
 impl MarketplaceSource {
+    /// Whether it is the same folder or repository, at whatever branch or tag.
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Local { path }, Self::Local { path: other }) => path == other,
+            (Self::Git { url, .. }, Self::Git { url: other, .. }) => url == other,
+            _ => false,
+        }
+    }
+
     /// Reads what a user names: an absolute path, a URL (`https`, `ssh`, `file`; `http` for this machine
     /// only), `git@host:path`, or `owner/repository[@ref]` of GitHub.
     ///
@@ -234,16 +254,13 @@ pub(crate) fn check_ref(name: &str) -> Result<(), String> {
     let begins_wrong = name.starts_with(['-', '/', '.', '+', '@']);
     let has_wrong = ["..", "//", "@{", "/."].iter().any(|part| name.contains(part));
     let ends_wrong = name.ends_with(['/', '.']) || name.ends_with(".lock");
-    if name.is_empty()
-        || name.len() > 200
-        || !name.bytes().all(legal)
-        || begins_wrong
-        || has_wrong
-        || ends_wrong
-    {
+    if name.is_empty() {
+        return Err("the name of a branch or tag must not be empty".to_owned());
+    }
+    if name.len() > 200 || !name.bytes().all(legal) || begins_wrong || has_wrong || ends_wrong {
         return Err(format!(
             "`{}` is not the name of a branch or tag",
-            visible::text(name.get(..200).unwrap_or(""))
+            visible::text(&name.chars().take(200).collect::<String>())
         ));
     }
     Ok(())
@@ -322,7 +339,8 @@ mod tests {
             "a^",
             "/a",
         ] {
-            assert!(check_ref(bad).is_err(), "{bad:?}");
+            let error = check_ref(bad).unwrap_err();
+            assert!(error.contains(bad), "{bad:?}: {error}");
         }
     }
 

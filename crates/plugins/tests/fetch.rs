@@ -13,7 +13,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{commit, folder, git, home, marketplace, read, snapshot, url, write};
+use common::{add, commit, folder, git, home, marketplace, read, snapshot, upgrade, url, write};
 use plugins::difference;
 
 #[tokio::test]
@@ -26,23 +26,27 @@ async fn a_marketplace_is_added_upgraded_and_removed() {
     let first = commit(&root);
     let home = home(&top.path().join("home"), &[]);
     let source = url(&root);
-    let added = home.add_marketplace(&source, None, &[]).await.unwrap();
+    let added = add(&home, &source, None, &[]).await.unwrap();
     assert_eq!((added.name.as_str(), added.already), ("market", false));
-    assert!(home.add_marketplace(&source, None, &[]).await.unwrap().already);
+    assert!(add(&home, &source, None, &[]).await.unwrap().already);
     let old = home.install(&read(&added.root), "one", None).await.unwrap();
     assert_eq!((old.id.as_str(), old.revision.as_ref()), ("one@market", Some(&first)));
     assert!(home.verify(&old).unwrap().is_empty());
     assert_eq!(std::fs::read_to_string(old.root.join("start")).unwrap(), "old");
-    assert!(!home.upgrade_marketplace("market").await.unwrap().changed);
+    assert!(!upgrade(&home, "market").await.unwrap().changed);
 
     write(&plugin.join("scripts/run.sh"), "new");
     write(&plugin.join("hooks/hooks.json"), r#"{"hooks": {}}"#);
     std::fs::remove_dir_all(plugin.join("skills")).unwrap();
     commit(&root);
-    let upgrade = home.upgrade_marketplace("market").await.unwrap();
-    assert!(upgrade.changed && !added.root.exists());
-    assert_eq!(home.installed().unwrap(), std::slice::from_ref(&old), "an installed plugin stays");
-    let staged = home.stage(&read(&upgrade.root), "one").await.unwrap();
+    let upgraded = upgrade(&home, "market").await.unwrap();
+    assert!(upgraded.changed && !added.root.exists());
+    assert_eq!(
+        home.installed().unwrap().all,
+        std::slice::from_ref(&old),
+        "an installed plugin stays"
+    );
+    let staged = home.stage(&read(&upgraded.root), "one").await.unwrap();
     let shown = difference(&old.files, &staged.plugin.files);
     let names =
         |paths: &[PathBuf]| paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>();
@@ -51,7 +55,7 @@ async fn a_marketplace_is_added_upgraded_and_removed() {
     assert_eq!(names(&shown.changed), ["scripts/run.sh"]);
     let digest = staged.plugin.digest.clone();
     drop(staged);
-    let market = read(&upgrade.root);
+    let market = read(&upgraded.root);
     assert!(
         home.install(&market, "one", Some(&old.digest)).await.is_err(),
         "changed since it was shown"
@@ -64,7 +68,7 @@ async fn a_marketplace_is_added_upgraded_and_removed() {
     let again = home.install(&market, "one", None).await.unwrap();
     assert!(home.verify(&again).unwrap().is_empty(), "installing again repairs");
     assert_eq!(home.remove_marketplace("market").await.unwrap().name, "market");
-    assert!(home.upgrade_marketplace("market").await.is_err());
+    assert!(upgrade(&home, "market").await.is_err());
     home.uninstall("one@market").await.unwrap();
     assert!(home.uninstall("one@market").await.is_err());
     let left: Vec<_> =
@@ -98,7 +102,7 @@ async fn plugins_of_other_repositories_are_pinned() {
     assert_eq!(files, [".codex-plugin/plugin.json"]);
     let error = home.install(&list(&"0".repeat(40)), "one", None).await.unwrap_err();
     assert!(error.to_string().contains("git failed"), "{error}");
-    assert_eq!(home.installed().unwrap(), [installed]);
+    assert_eq!(home.installed().unwrap().all, [installed]);
 }
 
 #[tokio::test]
@@ -110,11 +114,11 @@ async fn sparse_paths_leave_the_rest_out() {
     write(&root.join("plugins-not/x"), "x");
     commit(&root);
     let home = home(&top.path().join("home"), &[]);
-    assert!(home.add_marketplace(&url(&root), None, &[]).await.is_err(), "too large as a whole");
+    assert!(add(&home, &url(&root), None, &[]).await.is_err(), "too large as a whole");
     let sparse = [".claude-plugin".to_owned(), "plugins".to_owned()];
-    let added = home.add_marketplace(&url(&root), Some("main"), &sparse).await.unwrap();
+    let added = add(&home, &url(&root), Some("main"), &sparse).await.unwrap();
     assert!(added.root.join("plugins/one").is_dir() && !added.root.join("plugins-not").exists());
-    assert!(home.add_marketplace(&url(&root), Some("no-such"), &[]).await.is_err());
+    assert!(add(&home, &url(&root), Some("no-such"), &[]).await.is_err());
 }
 
 /// Serves a repository with git's own server, or answers each request with `fixed`.
@@ -195,11 +199,11 @@ async fn http_servers() {
     let home = home(&top.path().join("home"), &[]);
     for (name, fixed) in [("redirect", redirect), ("password", password), ("prose", prose)] {
         let source = serve(PathBuf::new(), Some(fixed));
-        let error = home.add_marketplace(&source, None, &[]).await.expect_err(name);
+        let error = add(&home, &source, None, &[]).await.expect_err(name);
         assert!(error.to_string().contains("git failed"), "{name}: {error}");
-        assert_eq!(home.marketplaces().unwrap(), [], "{name}");
+        assert_eq!(home.marketplaces().unwrap().all, [], "{name}");
     }
-    let added = home.add_marketplace(&elsewhere, None, &[]).await.unwrap();
+    let added = add(&home, &elsewhere, None, &[]).await.unwrap();
     home.install(&read(&added.root), "one", None).await.unwrap();
     // The control: plain git follows the redirect.
     let source = serve(PathBuf::new(), Some(redirect));
@@ -221,7 +225,7 @@ async fn a_server_that_does_not_answer_is_given_up_on() {
     let mut git = plugins::Git::new(std::sync::Arc::new(sandbox), environment);
     git.time_limit = std::time::Duration::from_secs(2);
     let home = plugins::Home::new(top.path().join("home"), git);
-    let error = home.add_marketplace(&source, None, &[]).await.unwrap_err().to_string();
+    let error = add(&home, &source, None, &[]).await.unwrap_err().to_string();
     assert!(error.contains("did not end within 2 s"), "{error}");
 }
 
@@ -232,7 +236,7 @@ const PLACE: &str = "PLUGINS_TEST_TRACED";
 async fn traced() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
     let home = home(&place.join("home"), &[]);
-    let added = home.add_marketplace(&url(&place.join("market")), None, &[]).await.unwrap();
+    let added = add(&home, &url(&place.join("market")), None, &[]).await.unwrap();
     home.install(&read(&added.root), "one", None).await.unwrap();
 }
 

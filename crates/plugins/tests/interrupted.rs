@@ -51,7 +51,7 @@ async fn a_killed_install_leaves_the_old_or_the_new_state() {
     assert!(start(top.path()).wait().unwrap().success());
     let whole = started.elapsed();
     let mut random = StdRng::seed_from_u64(19);
-    let mut old = home.installed().unwrap().remove(0);
+    let mut old = home.installed().unwrap().all.remove(0);
     let (mut stayed, mut replaced) = (0, 0);
     for generation in 1..=KILLS {
         change(&plugin, generation);
@@ -61,7 +61,7 @@ async fn a_killed_install_leaves_the_old_or_the_new_state() {
         std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * after));
         let _ = child.kill();
         child.wait().unwrap();
-        let [now] = <[_; 1]>::try_from(home.installed().unwrap()).unwrap();
+        let [now] = <[_; 1]>::try_from(home.installed().unwrap().all).unwrap();
         assert!(home.verify(&now).unwrap().is_empty(), "generation {generation}");
         let new = format!("1.0.{generation}");
         if now.version.as_deref() == Some(&new) {

@@ -30,7 +30,7 @@ notifications! {
 /// Parameters of `externalAgentConfig/detect`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalAgentConfigDetectParams {
     /// Projects to search.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct ExternalAgentConfigDetectResponse {
 /// Parameters of `externalAgentConfig/import`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalAgentConfigImportParams {
     pub migration_items: Vec<ExternalAgentConfigMigrationItem>,
 }
@@ -61,7 +61,7 @@ pub struct ExternalAgentConfigImportParams {
 /// An item to import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalAgentConfigMigrationItem {
     pub item_type: ExternalAgentConfigMigrationItemType,
     pub description: String,
@@ -91,7 +91,7 @@ pub enum ExternalAgentConfigMigrationItemType {
 /// Details of an item.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MigrationDetails {
     #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<PluginsMigration>,
@@ -110,6 +110,7 @@ pub struct MigrationDetails {
 /// An entity identified by its name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NamedMigration {
     pub name: String,
 }
@@ -117,7 +118,7 @@ pub struct NamedMigration {
 /// Plugins of a marketplace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginsMigration {
     pub marketplace_name: String,
     pub plugin_names: Vec<String>,
@@ -126,6 +127,7 @@ pub struct PluginsMigration {
 /// A conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct SessionMigration {
     pub path: String,
     pub cwd: String,

@@ -27,7 +27,7 @@ methods! {
 /// Parameters of `marketplace/add`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MarketplaceAddParams {
     /// Folder, repository URL or `owner/name`.
     pub source: String,
@@ -52,7 +52,7 @@ pub struct MarketplaceAddResponse {
 /// Parameters of `marketplace/remove`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MarketplaceRemoveParams {
     pub marketplace_name: String,
 }
@@ -65,12 +65,15 @@ pub struct MarketplaceRemoveResponse {
     pub marketplace_name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_root: Option<AbsolutePath>,
+    /// The plugins from it that stay installed, and in use.
+    #[serde(default)]
+    pub installed_plugin_ids: Vec<String>,
 }
 
 /// Parameters of `marketplace/upgrade`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MarketplaceUpgradeParams {
     /// The marketplace to update; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]

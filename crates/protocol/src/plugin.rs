@@ -41,7 +41,7 @@ methods! {
 /// Parameters of `plugin/list`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginListParams {
     /// Adds the marketplaces of these projects.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,8 @@ pub struct MarketplaceLoadErrorInfo {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PluginMarketplaceEntry {
     pub name: String,
-    /// Null for a remote marketplace.
+    /// Null for a remote marketplace, and for one that is not there any more: only installed plugins are left of
+    /// it.
     pub path: Option<AbsolutePath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<MarketplaceInterface>,
@@ -204,7 +205,7 @@ pub struct PluginInterface {
 /// Parameters of `plugin/read`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginReadParams {
     pub plugin_name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -255,7 +256,7 @@ pub struct PluginHookSummary {
 /// Parameters of `plugin/skill/read`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginSkillReadParams {
     pub remote_marketplace_name: String,
     pub remote_plugin_id: String,
@@ -272,7 +273,7 @@ pub struct PluginSkillReadResponse {
 /// Parameters of `plugin/install`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginInstallParams {
     pub plugin_name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -294,7 +295,7 @@ pub struct PluginInstallResponse {
 /// Parameters of `plugin/uninstall`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginUninstallParams {
     pub plugin_id: String,
 }

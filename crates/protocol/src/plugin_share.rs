@@ -51,7 +51,7 @@ pub struct PluginShareListItem {
 /// Parameters of `plugin/share/save`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginShareSaveParams {
     pub plugin_path: AbsolutePath,
     /// Id of the shared plugin to replace.
@@ -75,7 +75,7 @@ pub struct PluginShareSaveResponse {
 /// Parameters of `plugin/share/updateTargets`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginShareUpdateTargetsParams {
     pub remote_plugin_id: String,
     pub discoverability: PluginShareUpdateDiscoverability,
@@ -93,7 +93,7 @@ pub struct PluginShareUpdateTargetsResponse {
 /// Parameters of `plugin/share/delete`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginShareDeleteParams {
     pub remote_plugin_id: String,
 }

@@ -87,32 +87,51 @@ fn one_line(text: &str) -> String {
     text.replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// Writes the files of a plan, all or none, and waits until they are durable. In a project, settings
-/// go to its file; the caller writes those of the user. Blocks.
+/// What is written into the home or one project.
+pub(crate) struct Writes {
+    pub(crate) project: Option<PathBuf>,
+    pub(crate) plan: Plan,
+    changes: Vec<Change>,
+    real_root: PathBuf,
+}
+
+/// Checks all that a plan writes. In a project, settings go to its file; the caller writes those of the user.
+/// Blocks.
 ///
 /// # Errors
-/// A file that cannot be written, or a folder that leads elsewhere. Nothing was changed.
-pub(crate) fn write_files(plan: &Plan, item: &Item, roots: &Roots) -> Result<(), Error> {
-    let project = item.project.as_deref();
-    let root = roots.write_root(project);
+/// A folder that leads elsewhere, a file that cannot be changed.
+pub(crate) fn prepared(
+    plan: Plan,
+    project: Option<PathBuf>,
+    roots: &Roots,
+) -> Result<Writes, Error> {
+    let root = roots.write_root(project.as_deref());
     let real_root = root.canonicalize().map_err(|cause| failed(&root, &cause.to_string()))?;
     let mut changes: Vec<Change> = plan
         .files
         .iter()
         .map(|file| written(file.path.clone(), file.contents.clone(), file.mode_of.clone()))
-        .chain(project_settings(plan, project, roots)?)
+        .chain(project_settings(&plan, project.as_deref(), roots)?)
         .collect();
-    let mut approved = Vec::with_capacity(changes.len());
     for change in &mut changes {
         migration::unlinked(&root, &change.path).map_err(refused)?;
         let relative = change.path.strip_prefix(&root).map_err(|_| outside(&change.path))?;
         change.path = real_root.join(relative);
-        approved.push(change.path.clone());
     }
-    sandbox::files::apply_approved(&changes, &approved, None)
+    Ok(Writes { project, plan, changes, real_root })
+}
+
+/// Writes the files, all or none, and waits until they are durable. Blocks.
+///
+/// # Errors
+/// A file that cannot be written. Nothing was changed.
+pub(crate) fn write_files(writes: &Writes) -> Result<(), Error> {
+    let Writes { changes, real_root, .. } = writes;
+    let approved: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
+    sandbox::files::apply_approved(changes, &approved, None)
         .map_err(|error| Error::failed(error.to_string()))?;
     for path in &approved {
-        sync(path, &real_root)?;
+        sync(path, real_root)?;
     }
     Ok(())
 }

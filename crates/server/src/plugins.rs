@@ -6,6 +6,7 @@ mod actions;
 mod changes;
 mod installed;
 mod list;
+mod marketplaces;
 mod parts;
 mod servers;
 mod sources;
@@ -18,11 +19,7 @@ use std::time::Duration;
 
 use config::Config;
 use files::Pool;
-use plugins::{Home, Marketplace, MarketplaceSource, Staged};
-use protocol::marketplace::{
-    MarketplaceAddParams, MarketplaceAddResponse, MarketplaceRemoveResponse,
-    MarketplaceUpgradeErrorInfo, MarketplaceUpgradeResponse,
-};
+use plugins::{Home, Marketplace, Staged};
 use protocol::plugin::{PluginDetail, PluginInstallResponse, PluginListResponse};
 
 use crate::configurations::Configurations;
@@ -56,105 +53,10 @@ impl Plugins {
         Self { installed, files, configurations, skills, shown: Mutex::default() }
     }
 
-    /// Adds a marketplace to the home.
-    ///
-    /// # Errors
-    /// It cannot be fetched or read; the administrator does not allow it.
-    pub(crate) async fn add_marketplace(
-        &self,
-        params: MarketplaceAddParams,
-    ) -> Result<MarketplaceAddResponse, Error> {
-        let MarketplaceAddParams { source, ref_name, sparse_paths } = params;
-        let (ref_name, sparse) = (ref_name.as_deref(), sparse_paths.unwrap_or_default());
-        let parsed = MarketplaceSource::parse(&source, ref_name, &sparse);
-        let parsed = parsed.map_err(Error::invalid_params)?;
-        let config = self.config()?;
-        let folder = match &parsed {
-            MarketplaceSource::Local { path } => self.real_path(path).await?,
-            MarketplaceSource::Git { .. } => PathBuf::new(),
-        };
-        if let Some(requirement) = sources::forbidding_source(&config, &parsed, &folder) {
-            return Err(sources::refusal(&requirement));
-        }
-        let added = bounded(self.home().add_marketplace(&source, ref_name, &sparse)).await?;
-        let known = self.on_files(|installed| installed.all()).await?;
-        // The commit is known now.
-        if let Some(requirement) = known.forbidding(&config, &added.name) {
-            if !added.already {
-                bounded(self.home().remove_marketplace(&added.name)).await?;
-            }
-            return Err(sources::refusal(&requirement));
-        }
-        Ok(MarketplaceAddResponse {
-            marketplace_name: added.name,
-            installed_root: added.root.display().to_string(),
-            already_added: added.already,
-        })
-    }
-
-    /// Removes a marketplace from the home.
-    ///
-    /// # Errors
-    /// There is none of this name.
-    pub(crate) async fn remove_marketplace(
-        &self,
-        name: String,
-    ) -> Result<MarketplaceRemoveResponse, Error> {
-        let removed = bounded(self.home().remove_marketplace(&name)).await?;
-        self.announce();
-        let installed_root = Some(removed.root.display().to_string());
-        Ok(MarketplaceRemoveResponse { marketplace_name: removed.name, installed_root })
-    }
-
-    /// Fetches what one marketplace, or each, has now.
-    ///
-    /// # Errors
-    /// There is none of this name; the list of marketplaces cannot be read.
-    pub(crate) async fn upgrade_marketplaces(
-        &self,
-        name: Option<String>,
-    ) -> Result<MarketplaceUpgradeResponse, Error> {
-        let config = self.config()?;
-        let home = self.home().clone();
-        let all = self.files.run(self.installed.root(), move || home.marketplaces()).await?;
-        let mut all = all.map_err(engine)?;
-        if let Some(name) = &name {
-            all.retain(|one| one.name == *name);
-            if all.is_empty() {
-                return Err(Error::not_found(format!("there is no marketplace `{name}`"))
-                    .next_step("choose one that `plugin/list` names"));
-            }
-        }
-        let mut response = MarketplaceUpgradeResponse {
-            selected_marketplaces: all.iter().map(|one| one.name.clone()).collect(),
-            upgraded_roots: Vec::new(),
-            errors: Vec::new(),
-        };
-        for one in all {
-            let requirement = sources::forbidding_source(&config, &one.source, &one.root);
-            let upgraded = match requirement {
-                Some(requirement) => Err(sources::refusal(&requirement)),
-                None => bounded(self.home().upgrade_marketplace(&one.name)).await,
-            };
-            match upgraded {
-                Ok(upgrade) if upgrade.changed => {
-                    response.upgraded_roots.push(upgrade.root.display().to_string());
-                }
-                Ok(_) => {}
-                Err(error) => response.errors.push(MarketplaceUpgradeErrorInfo {
-                    marketplace_name: one.name,
-                    message: error.to_string(),
-                }),
-            }
-        }
-        self.announce();
-        Ok(response)
-    }
-
     /// The marketplaces of the home, if they are asked for, and of projects.
     ///
     /// # Errors
-    /// The home cannot be read; the file system does not answer.
+    /// The file system does not answer.
     pub(crate) async fn list(
         &self,
         of_home: bool,
@@ -171,12 +73,14 @@ impl Plugins {
                 ::plugins::marketplace::FILES.iter().any(|file| folder.join(file).is_file())
             };
             roots.extend(projects.into_iter().filter(has_list));
-            match installed.problem() {
-                Some(problem) => Err(Error::failed(problem.to_owned())),
-                None => Ok(Known { installed: &installed, config: &config }.list(&roots)),
+            let known = Known { installed: &installed, config: &config };
+            let mut response = known.list(&roots);
+            if of_home {
+                known.add_rest(&mut response);
             }
+            response
         });
-        listed.await?
+        listed.await
     }
 
     /// The details of a plugin, installed or not.
@@ -190,7 +94,8 @@ impl Plugins {
         let digest = staged.plugin.digest.clone();
         let detail = self.on_files(move |plugins| {
             let installed = plugins.all();
-            Known { installed: &installed, config: &config }.detail(&marketplace, &staged)
+            let known = Known { installed: &installed, config: &config };
+            known.detail(&marketplace, &staged, plugins.home())
         });
         let detail = detail.await?;
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,9 +165,38 @@ impl Plugins {
         self.skills.announce_change();
     }
 
-    /// The folder of the marketplace that a client names, and the marketplace.
+    /// The folder of the marketplace that a client names, and the marketplace: one of the home, or of a trusted
+    /// project.
     async fn marketplace(&self, path: PathBuf) -> Result<(PathBuf, Marketplace), Error> {
-        let root = self.real_path(&root_of(&path)).await?;
+        let given = root_of(&path);
+        let root = self.real_path(&given).await?;
+        let of_home = root.clone();
+        let is_known = self.on_files(move |plugins| {
+            let (all, fetched) = (plugins.all(), plugins.root().join("marketplaces"));
+            let known = all.marketplaces.iter().any(|one| one.root == of_home);
+            (known, of_home.starts_with(fetched))
+        });
+        let (is_added, was_fetched) = is_known.await?;
+        if !is_added && was_fetched {
+            let message = format!(
+                "the marketplace in {} was upgraded or removed since it was listed",
+                visible::path(&root)
+            );
+            return Err(Error::not_found(message).next_step("call `plugin/list` again"));
+        }
+        if !is_added {
+            let loaded = self.configurations.in_folder(&given, None).await?;
+            let folders = &loaded.resolved.config.project_folders;
+            if !folders.contains(&given) && !folders.contains(&root) {
+                let message = format!(
+                    "{} is neither a marketplace that was added nor one of a trusted project",
+                    visible::path(&root)
+                );
+                return Err(Error::invalid_params(message).next_step(
+                    "add it with `marketplace/add`, or give the `path` of one that `plugin/list` names",
+                ));
+            }
+        }
         let folder = root.clone();
         let read = self.files.run(&root, move || Marketplace::read(&folder)).await?;
         Ok((root, read.map_err(engine)?))
@@ -298,6 +232,7 @@ async fn bounded<T>(work: impl Future<Output = Result<T, plugins::Error>>) -> Re
 /// An error of the crate `plugins`.
 fn engine(error: plugins::Error) -> Error {
     let kind = match &error {
+        plugins::Error::Forbidden(requirement) => return sources::refusal(requirement),
         plugins::Error::Invalid(_) => ErrorKind::InvalidParams,
         plugins::Error::NotFound(_) => ErrorKind::NotFound,
         _ => ErrorKind::Failed,

@@ -1718,6 +1718,8 @@ export interface MarketplaceRemoveParams {
 
 /** Result of `marketplace/remove`. */
 export interface MarketplaceRemoveResponse {
+  /** The plugins from it that stay installed, and in use. */
+  installedPluginIds: Array<string>;
   installedRoot?: string | null;
   marketplaceName: string;
 }
@@ -2547,7 +2549,10 @@ export interface PluginListResponse {
 export interface PluginMarketplaceEntry {
   interface?: MarketplaceInterface | null;
   name: string;
-  /** Null for a remote marketplace. */
+  /**
+   * Null for a remote marketplace, and for one that is not there any more: only installed plugins are left of
+   * it.
+   */
   path: string | null;
   plugins: Array<PluginSummary>;
 }

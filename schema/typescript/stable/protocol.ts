@@ -1493,6 +1493,8 @@ export interface MarketplaceRemoveParams {
 
 /** Result of `marketplace/remove`. */
 export interface MarketplaceRemoveResponse {
+  /** The plugins from it that stay installed, and in use. */
+  installedPluginIds: Array<string>;
   installedRoot?: string | null;
   marketplaceName: string;
 }
@@ -2205,7 +2207,10 @@ export interface PluginListResponse {
 export interface PluginMarketplaceEntry {
   interface?: MarketplaceInterface | null;
   name: string;
-  /** Null for a remote marketplace. */
+  /**
+   * Null for a remote marketplace, and for one that is not there any more: only installed plugins are left of
+   * it.
+   */
   path: string | null;
   plugins: Array<PluginSummary>;
 }

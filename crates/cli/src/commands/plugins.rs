@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use protocol::config::{ConfigValueWriteParams, MergeStrategy};
 use protocol::{
-    PluginDetail, PluginInstallParams, PluginListParams, PluginListResponse, PluginReadParams,
-    PluginSummary, PluginUninstallParams,
+    PluginDetail, PluginInstallParams, PluginInstallPolicy, PluginListParams, PluginListResponse,
+    PluginReadParams, PluginSummary, PluginUninstallParams,
 };
 use serde_json::json;
 
@@ -143,15 +143,20 @@ async fn listed(server: &mut LocalServer) -> anyhow::Result<PluginListResponse> 
 
 async fn list(server: &mut LocalServer, installed: bool, json: bool) -> anyhow::Result<ExitCode> {
     let PluginListResponse { marketplaces, .. } = listed(server).await?;
-    let plugins = marketplaces.into_iter().flat_map(|marketplace| marketplace.plugins);
-    let plugins: Vec<PluginSummary> =
-        plugins.filter(|plugin| plugin.installed || !installed).collect();
+    let plugins = marketplaces.into_iter().flat_map(|marketplace| {
+        let is_there = marketplace.path.is_some();
+        marketplace.plugins.into_iter().map(move |plugin| (plugin, is_there))
+    });
+    let plugins: Vec<(PluginSummary, bool)> =
+        plugins.filter(|(plugin, _)| plugin.installed || !installed).collect();
     if json {
+        let plugins: Vec<&PluginSummary> = plugins.iter().map(|(plugin, _)| plugin).collect();
         print(format_args!("{:#}", json!(plugins)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    for plugin in &plugins {
-        print(format_args!("{}{}", visible::text(&plugin.id), state(plugin)))?;
+    for (plugin, is_there) in &plugins {
+        let note = if *is_there { "" } else { "  (its marketplace is not there any more)" };
+        print(format_args!("{}{}{note}", visible::text(&plugin.id), state(plugin)))?;
         let interface = plugin.interface.as_ref();
         if let Some(text) = interface.and_then(|interface| interface.short_description.as_ref()) {
             print(format_args!("    {}", visible::text(text).replace('\n', " ")))?;
@@ -179,14 +184,22 @@ async fn read(server: &mut LocalServer, id: &str) -> anyhow::Result<Found> {
             format!("there is no plugin `{}`; `agentd plugins list` lists them", visible::text(id));
         return Err(Invalid::new(message).into());
     };
-    let remote_marketplace_name = marketplace_path.is_none().then_some(marketplace);
+    if marketplace_path.is_none() {
+        let message = format!(
+            "the marketplace `{}` is not there any more: its installed plugins can be used, disabled and \
+             uninstalled; to show or upgrade them, add it with `agentd plugins marketplace add`",
+            visible::text(&marketplace)
+        );
+        return Err(Invalid::new(message).into());
+    }
     let params = PluginReadParams {
         plugin_name: plugin_name.clone(),
         marketplace_path: marketplace_path.clone(),
-        remote_marketplace_name: remote_marketplace_name.clone(),
+        remote_marketplace_name: None,
     };
     let detail = server.call::<protocol::PluginRead>(&params, &mut Quiet).await?.plugin;
-    let params = PluginInstallParams { plugin_name, marketplace_path, remote_marketplace_name };
+    let params =
+        PluginInstallParams { plugin_name, marketplace_path, remote_marketplace_name: None };
     Ok(Found { detail, params })
 }
 
@@ -211,6 +224,22 @@ async fn install(
     Ok(ExitCode::SUCCESS)
 }
 
+/// The installed plugins, but for those that no marketplace has any more.
+async fn upgradable(server: &mut LocalServer) -> anyhow::Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for marketplace in listed(server).await?.marketplaces {
+        for plugin in marketplace.plugins.into_iter().filter(|plugin| plugin.installed) {
+            if plugin.install_policy != PluginInstallPolicy::NotAvailable {
+                ids.push(plugin.id);
+                continue;
+            }
+            let id = visible::text(&plugin.id);
+            eprint(format_args!("agentd: {id} stays as it is: no marketplace offers it"));
+        }
+    }
+    Ok(ids)
+}
+
 async fn upgrade(
     server: &mut LocalServer,
     plugins: Vec<String>,
@@ -218,11 +247,7 @@ async fn upgrade(
 ) -> anyhow::Result<ExitCode> {
     let plugins = match plugins.is_empty() {
         false => plugins,
-        true => {
-            let all = listed(server).await?.marketplaces.into_iter();
-            let all = all.flat_map(|marketplace| marketplace.plugins);
-            all.filter(|plugin| plugin.installed).map(|plugin| plugin.id).collect()
-        }
+        true => upgradable(server).await?,
     };
     let mut code = ExitCode::SUCCESS;
     for id in plugins {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use plugins::{Git, Home, Marketplace};
+use plugins::{Added, Error, Git, Home, Marketplace, MarketplaceSource, Upgrade};
 use sandbox::{Config, Layer, Sandbox, THIS_PROGRAM};
 
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -53,6 +53,22 @@ pub fn marketplace(root: &Path) -> PathBuf {
 
 pub fn read(root: &Path) -> Marketplace {
     Marketplace::read(root).unwrap()
+}
+
+/// Adds a marketplace that is allowed in any case.
+pub async fn add(
+    home: &Home,
+    source: &str,
+    ref_name: Option<&str>,
+    sparse_paths: &[String],
+) -> Result<Added, Error> {
+    let source =
+        MarketplaceSource::parse(source, ref_name, sparse_paths).map_err(Error::Invalid)?;
+    home.add_marketplace(source, |_| Ok(())).await
+}
+
+pub async fn upgrade(home: &Home, name: &str) -> Result<Upgrade, Error> {
+    home.upgrade_marketplace(name, |_| Ok(())).await
 }
 
 /// Runs git with the configuration and environment of the test, as a user does.

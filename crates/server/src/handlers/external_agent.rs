@@ -1,11 +1,12 @@
 //! The configuration and the sessions of other agents: what there is, and taking it over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use config::edit::Edit;
 use migration::sessions::{self, SessionFile};
-use migration::{Agent, Item, Kind, Part, Plan, Roots};
+use migration::{Agent, IsChosen, Item, Kind, Part, Plan, Roots};
 use protocol::config::{ConfigEdit, MergeStrategy};
 use protocol::external_agent::{
     ExternalAgentConfigDetectParams, ExternalAgentConfigDetectResponse,
@@ -20,7 +21,7 @@ use crate::connection::Caller;
 use crate::error::Error;
 use crate::folders::{absolute, check_cwd};
 use crate::imported_sessions::{self, Defaults};
-use crate::imports::{self, Offer};
+use crate::imports::{self, Offer, Writes};
 use crate::server::Server;
 use crate::warnings;
 
@@ -74,20 +75,21 @@ impl ExternalAgentMethods<Caller> for Server {
         let roots = imports::roots(&self.services.options)?;
         at_most("migrationItems", params.migration_items.len())?;
         let _importing = IMPORTING.lock().await;
-        let mut chosen = Vec::new();
+        let (mut parts, mut sessions) = (Vec::new(), Vec::new());
         for (at, item) in params.migration_items.iter().enumerate() {
             let place = format!("`migrationItems[{at}]`");
-            let found = self.find(&roots, item).await.map_err(|error| error.within(&place))?;
-            chosen.push(found);
-        }
-        for chosen in chosen {
-            match chosen {
-                Chosen::Parts(offer, names) => {
-                    self.import_parts(&caller, &roots, *offer, names).await?;
-                }
-                Chosen::Sessions(files) => self.import_sessions(files).await?,
+            match self.find(&roots, item).await.map_err(|error| error.within(&place))? {
+                Chosen::Parts(offer, names) => parts.push((*offer, names)),
+                Chosen::Sessions(files) => sessions.extend(files),
             }
         }
+        let writes = self.prepare_parts(&roots, parts).await?;
+        self.check_settings(&roots, &writes).await?;
+        self.check_sessions(&sessions).await?;
+        for writes in writes {
+            self.import_parts(&caller, writes).await?;
+        }
+        self.import_sessions(sessions).await?;
         self.services.configurations.source().reload();
         self.services.skills.announce_change();
         let (peer, gate) = (caller.peer.clone(), caller.gate());
@@ -157,17 +159,7 @@ impl Server {
             if store.thread(&file.thread_id()).await?.is_some() {
                 continue;
             }
-            let (place, of) = (file.path.clone(), file.clone());
-            let reading = self.services.files.run(&place, move || sessions::read_head(&of));
-            let Ok(head) = reading.await? else { continue };
-            // A file without a message of the user, such as one that was cut off, has nothing to show.
-            let (Some(cwd), false) = (head.cwd, head.turns.is_empty()) else { continue };
-            // A thread cannot have a folder that depends on where a program was started.
-            if !Path::new(&cwd).is_absolute() {
-                continue;
-            }
-            let path = file.path.to_string_lossy().into_owned();
-            let session = SessionMigration { path, cwd, title: head.title };
+            let Some(session) = self.shown_session(&file).await? else { continue };
             match items.iter_mut().find(|(agent, _)| *agent == file.agent) {
                 Some((_, sessions)) => sessions.push(session),
                 None => items.push((file.agent, vec![session])),
@@ -180,6 +172,21 @@ impl Server {
         Ok(items.into_iter().map(session_item).collect())
     }
 
+    /// What is shown of a session; `None` if it cannot be imported.
+    async fn shown_session(&self, file: &SessionFile) -> Result<Option<SessionMigration>, Error> {
+        let (place, of) = (file.path.clone(), file.clone());
+        let reading = self.services.files.run(&place, move || sessions::read_head(&of));
+        let Ok(head) = reading.await? else { return Ok(None) };
+        // A file without a message of the user, such as one that was cut off, has nothing to show.
+        let (Some(cwd), false) = (head.cwd, head.turns.is_empty()) else { return Ok(None) };
+        // A thread cannot have a folder that depends on where a program was started.
+        if !Path::new(&cwd).is_absolute() {
+            return Ok(None);
+        }
+        let path = file.path.to_string_lossy().into_owned();
+        Ok(Some(SessionMigration { path, cwd, title: head.title }))
+    }
+
     /// What the server itself finds for an item of a client.
     async fn find(&self, roots: &Roots, item: &WireItem) -> Result<Chosen, Error> {
         if item.item_type == ItemType::Sessions {
@@ -189,15 +196,17 @@ impl Server {
             Some(cwd) => Some(self.project("cwd", cwd).await?),
             None => None,
         };
-        let (offers, problems) = self.offers(roots, project).await?;
-        let found = offers.into_iter().find(|offer| {
-            item_type(offer.item.kind) == item.item_type
-                && imports::description(offer, roots) == item.description
-        });
-        let Some(offer) = found else {
-            let problem =
-                problems.first().map(|problem| format!(": {problem}")).unwrap_or_default();
-            return Err(not_offered(&format!("there is no such item now{problem}")));
+        let (mut offers, problems) = self.offers(roots, project).await?;
+        offers.retain(|offer| item_type(offer.item.kind) == item.item_type);
+        let found =
+            offers.iter().position(|offer| imports::description(offer, roots) == item.description);
+        let Some(offer) = found.map(|at| offers.swap_remove(at)) else {
+            let why = match offers.is_empty() && !problems.is_empty() {
+                // Its source may be among them.
+                true => format!("; these files cannot be used: {}", problems.join("; ")),
+                false => ", or its source has changed since it was shown".to_owned(),
+            };
+            return Err(not_offered(&format!("there is no such item now{why}")));
         };
         let names = item.details.as_ref().and_then(|details| names(offer.item.kind, details));
         let is_known = |name: &&String| offer.item.parts.iter().any(|part| part.name == **name);
@@ -208,6 +217,9 @@ impl Server {
     }
 
     async fn find_sessions(&self, roots: &Roots, item: &WireItem) -> Result<Chosen, Error> {
+        if item.cwd.is_some() {
+            return Err(not_offered("sessions have no `cwd`"));
+        }
         let given = item.details.as_ref().map(|details| &*details.sessions).unwrap_or_default();
         if given.is_empty() || given.len() > sessions::MAX_OFFERED {
             return Err(Error::invalid_params(format!(
@@ -223,44 +235,62 @@ impl Server {
             let file = file.ok_or_else(|| {
                 not_offered(&format!("there is no session {}", visible::exact(&session.path)))
             })?;
+            if self.shown_session(file).await?.as_ref() != Some(session) {
+                let path = visible::exact(&session.path);
+                return Err(not_offered(&format!("the session {path} is not as it was shown")));
+            }
             files.push(file.clone());
         }
         Ok(Chosen::Sessions(files))
     }
 
-    async fn import_parts(
+    /// What is written for the chosen parts, for the home and each project.
+    async fn prepare_parts(
         &self,
-        caller: &Caller,
         roots: &Roots,
-        offer: Offer,
-        names: Option<BTreeSet<String>>,
-    ) -> Result<(), Error> {
-        let Offer { item, plan: Plan { conflicts, .. } } = offer;
-        let project = item.project.clone();
-        let place = roots.write_root(project.as_deref());
-        let roots = roots.clone();
-        let writing = self.services.files.run_within(FILES_TIMEOUT, &place, move || {
-            let configuration =
-                migration::configuration(&roots, item.project.as_deref(), config::CONFIG_FILE);
-            let is_chosen =
-                |part: &Part| names.as_ref().is_none_or(|names| names.contains(&part.name));
-            let planned = configuration
-                .and_then(|configuration| {
-                    migration::plan(&item, &roots, &configuration, &is_chosen)
-                })
+        chosen: Vec<(Offer, Option<BTreeSet<String>>)>,
+    ) -> Result<Vec<Writes>, Error> {
+        let mut places: BTreeMap<Option<PathBuf>, Vec<_>> = BTreeMap::new();
+        for (offer, names) in chosen {
+            places.entry(offer.item.project.clone()).or_default().push((offer, names));
+        }
+        let mut all = Vec::with_capacity(places.len());
+        for (project, chosen) in places {
+            let (place, roots) = (roots.write_root(project.as_deref()), roots.clone());
+            let planning = self.services.files.run_within(FILES_TIMEOUT, &place, move || {
+                imports::prepared(planned(&chosen, project.as_deref(), &roots)?, project, &roots)
+            });
+            all.push(planning.await??);
+        }
+        Ok(all)
+    }
+
+    /// Whether the user's file could have the settings.
+    async fn check_settings(&self, roots: &Roots, writes: &[Writes]) -> Result<(), Error> {
+        let of_home = writes.iter().find(|writes| writes.project.is_none());
+        let edits: Vec<Edit> = of_home.iter().flat_map(|of| imports::edits(&of.plan)).collect();
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let (source, roots) = (self.services.configurations.source().clone(), roots.clone());
+        let place = roots.agent_home.clone();
+        let checking = self.services.files.run(&place, move || {
+            let text = migration::configuration_text(&roots, None, config::CONFIG_FILE);
+            let text = text.map_err(|error| Error::failed(error.to_string()))?.unwrap_or_default();
+            let text = config::edit::apply(&text, &edits)
                 .map_err(|error| Error::failed(error.to_string()))?;
-            // Since it was shown, or by an item before it in the same request.
-            if let Some(conflict) = planned.conflicts.iter().find(|new| !conflicts.contains(new)) {
-                let noun = item.kind.noun();
-                let message = format!("the {noun} cannot be imported: {conflict}");
-                return Err(
-                    Error::wrong_state(message).next_step("call externalAgentConfig/detect")
-                );
-            }
-            imports::write_files(&planned, &item, &roots)?;
-            Ok::<_, Error>(planned)
+            Ok::<_, Error>(source.check_text(&text, &edits)?)
         });
-        let plan = writing.await??;
+        checking.await?
+    }
+
+    async fn import_parts(&self, caller: &Caller, writes: Writes) -> Result<(), Error> {
+        let place = writes.project.clone().unwrap_or_else(|| self.services.options.home.clone());
+        let writing = self.services.files.run_within(FILES_TIMEOUT, &place, move || {
+            imports::write_files(&writes)?;
+            Ok::<_, Error>(writes)
+        });
+        let Writes { project, plan, .. } = writing.await??;
         if project.is_some() || plan.settings.is_empty() {
             return Ok(());
         }
@@ -270,6 +300,19 @@ impl Server {
             merge_strategy: MergeStrategy::Replace,
         });
         self.write(caller, edits.collect(), None, None).await.map(drop)
+    }
+
+    /// Whether each session can be read.
+    async fn check_sessions(&self, files: &[SessionFile]) -> Result<(), Error> {
+        for file in files {
+            let (place, of) = (file.path.clone(), file.clone());
+            let reading = self
+                .services
+                .files
+                .run_within(FILES_TIMEOUT, &place, move || sessions::read(&of).map(drop));
+            reading.await?.map_err(|error| Error::failed(error.to_string()))?;
+        }
+        Ok(())
     }
 
     async fn import_sessions(&self, files: Vec<SessionFile>) -> Result<(), Error> {
@@ -297,6 +340,38 @@ impl Server {
             self.services.store.release(&thread).await;
         }
         Ok(())
+    }
+}
+
+/// What the chosen parts of the items of one place change.
+fn planned(
+    chosen: &[(Offer, Option<BTreeSet<String>>)],
+    project: Option<&Path>,
+    roots: &Roots,
+) -> Result<Plan, Error> {
+    let failed = |error: migration::Error| Error::failed(error.to_string());
+    let configuration = migration::configuration(roots, project, config::CONFIG_FILE);
+    let configuration = configuration.map_err(failed)?;
+    let are_chosen: Vec<_> = chosen
+        .iter()
+        .map(|(_, names)| {
+            move |part: &Part| names.as_ref().is_none_or(|names| names.contains(&part.name))
+        })
+        .collect();
+    let items: Vec<(&Item, IsChosen<'_>)> = chosen
+        .iter()
+        .zip(&are_chosen)
+        .map(|((offer, _), is_chosen)| (&offer.item, is_chosen as IsChosen<'_>))
+        .collect();
+    let plan = migration::plan_together(&items, roots, &configuration).map_err(failed)?;
+    // Something has taken the place since the items were found.
+    let known: Vec<&String> = chosen.iter().flat_map(|(offer, _)| &offer.plan.conflicts).collect();
+    match plan.conflicts.iter().find(|new| !known.contains(new)) {
+        Some(conflict) => {
+            let message = format!("nothing was imported: {conflict}");
+            Err(Error::wrong_state(message).next_step("call externalAgentConfig/detect"))
+        }
+        None => Ok(plan),
     }
 }
 

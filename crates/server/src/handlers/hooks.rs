@@ -38,10 +38,15 @@ impl HooksMethods<Caller> for Server {
         let mut data = Vec::with_capacity(cwds.len());
         for cwd in cwds {
             let cwd = folders::check_cwd(&self.services.files, cwd).await?;
-            let config = self.services.configurations.in_folder(&cwd, None).await?.resolved.config;
+            let resolved = self.services.configurations.in_folder(&cwd, None).await?.resolved;
+            let config = resolved.config;
             let loaded = self.services.files.run(&cwd, move || thread_hooks::load(&config)).await;
             let loaded = loaded.map_err(|error| Error::failed(error.to_string()))?;
-            data.push(entry(cwd.to_string_lossy().into_owned(), &loaded));
+            let mut entry = entry(cwd.to_string_lossy().into_owned(), &loaded);
+            // A plugin that is left out may have had hooks.
+            let of_plugins = resolved.warnings.iter().filter(|one| one.is_of_plugin());
+            entry.warnings.extend(of_plugins.map(ToString::to_string));
+            data.push(entry);
         }
         Ok(HooksListResponse { data })
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use config::{Config, PluginParts, Resolved};
-use plugins::{Configured, Contents, Home, Installed, Plugin};
+use plugins::{Configured, Contents, Home, Installed, Plugin, Problem, Records};
 
 use super::parts::parts;
 use super::sources;
@@ -18,8 +18,8 @@ pub(crate) struct InstalledPlugins {
     read: Mutex<Option<Arc<InstalledSet>>>,
 }
 
-/// When the folders of records changed.
-type Stamp = [Option<SystemTime>; 2];
+/// When the folders of records and the damaged records changed.
+type Stamp = Vec<Option<SystemTime>>;
 
 /// All installed plugins, as they were when they were read.
 pub(crate) struct InstalledSet {
@@ -27,8 +27,8 @@ pub(crate) struct InstalledSet {
     /// The marketplaces of the home.
     pub(crate) marketplaces: Vec<Configured>,
     pub(crate) plugins: Vec<InstalledPlugin>,
-    /// Why the list cannot be read.
-    problem: Option<String>,
+    /// Records that cannot be used, and why.
+    pub(crate) damaged: Vec<Problem>,
 }
 
 /// An installed plugin.
@@ -54,24 +54,24 @@ impl InstalledPlugins {
 
     /// Whether plugins were installed or removed since they were read. Waits for the file system.
     pub(crate) fn has_changed(&self) -> bool {
-        let stamp = self.read().as_ref().map(|read| read.stamp);
-        stamp.is_some_and(|stamp| stamp != self.stamp())
+        let read = self.read().clone();
+        read.is_some_and(|read| read.stamp != self.stamp(&read.damaged))
     }
 
     /// All installed plugins. Waits for the file system.
     pub(crate) fn all(&self) -> Arc<InstalledSet> {
-        // Taken before reading, so that a later change is noticed the next time.
-        let stamp = self.stamp();
-        if let Some(read) = self.read().as_ref().filter(|read| read.stamp == stamp) {
-            return read.clone();
+        let read = self.read().clone();
+        if let Some(read) = read.filter(|read| read.stamp == self.stamp(&read.damaged)) {
+            return read;
         }
-        let read = self.home.marketplaces().and_then(|all| Ok((all, self.home.installed()?)));
-        let (marketplaces, records, problem) = match read {
-            Ok((marketplaces, records)) => (marketplaces, records, None),
-            Err(error) => (Vec::new(), Vec::new(), Some(error.to_string())),
-        };
+        // Taken before reading, so that a later change is noticed the next time.
+        let mut stamp = self.stamp(&[]);
+        let mut damaged = Vec::new();
+        let marketplaces = taken(self.home.marketplaces(), &self.root, &mut damaged);
+        let records = taken(self.home.installed(), &self.root, &mut damaged);
+        stamp.extend(damaged.iter().map(|one| modified(&one.path)));
         let plugins = records.into_iter().map(InstalledPlugin::read).collect();
-        let set = Arc::new(InstalledSet { stamp, marketplaces, plugins, problem });
+        let set = Arc::new(InstalledSet { stamp, marketplaces, plugins, damaged });
         *self.read() = Some(set.clone());
         set
     }
@@ -80,8 +80,9 @@ impl InstalledPlugins {
     /// allow. Waits for the file system.
     pub(crate) fn add_to(&self, resolved: &mut Resolved) {
         let set = self.all();
-        if let Some(problem) = &set.problem {
-            resolved.warn_of_plugin(&self.root, "*", problem.clone());
+        for damaged in &set.damaged {
+            let id = damaged.path.file_stem().unwrap_or_default().to_string_lossy();
+            resolved.warn_of_plugin(&damaged.path, &id, damaged.message.clone());
         }
         let mut taken = Vec::new();
         for plugin in &set.plugins {
@@ -89,9 +90,16 @@ impl InstalledPlugins {
             if !is_enabled(&resolved.config, id) {
                 continue;
             }
-            if let Some(why) = set.forbidding(&resolved.config, &plugin.record.marketplace) {
-                let message =
-                    format!("the plugin is not used: {why} does not list its marketplace");
+            if let Some(why) = sources::forbidding_installed(&resolved.config, &plugin.record) {
+                let message = match plugin.record.marketplace_source {
+                    Some(_) => {
+                        format!("the plugin is not used: {why} does not list its marketplace")
+                    }
+                    None => format!(
+                        "the plugin is not used: {why} lists marketplaces, and where it came from is not \
+                         recorded; install it again"
+                    ),
+                };
                 resolved.warn_of_plugin(folder, id, message);
                 continue;
             }
@@ -103,10 +111,11 @@ impl InstalledPlugins {
         resolved.add_plugins(taken);
     }
 
-    /// Every change of the home renames a record.
-    fn stamp(&self) -> Stamp {
-        ["installed", "configured"]
-            .map(|name| self.root.join(name).metadata().and_then(|one| one.modified()).ok())
+    /// Every change of the home renames a record; a damaged one may be mended in place.
+    fn stamp(&self, damaged: &[Problem]) -> Stamp {
+        let folders = [self.root.join("installed"), self.root.join("configured")];
+        let all = folders.iter().chain(damaged.iter().map(|one| &one.path));
+        all.map(|path| modified(path)).collect()
     }
 
     fn read(&self) -> MutexGuard<'_, Option<Arc<InstalledSet>>> {
@@ -135,18 +144,26 @@ impl InstalledSet {
     pub(crate) fn get(&self, id: &str) -> Option<&InstalledPlugin> {
         self.plugins.iter().find(|plugin| plugin.record.id == id)
     }
+}
 
-    /// Why the home cannot be read.
-    pub(crate) fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
-    }
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|metadata| metadata.modified()).ok()
+}
 
-    /// The requirement that does not list the marketplace of this name, as part of a sentence. One that is
-    /// not in the home is in no list.
-    pub(crate) fn forbidding(&self, config: &Config, marketplace: &str) -> Option<String> {
-        match self.marketplaces.iter().find(|one| one.name == marketplace) {
-            Some(marketplace) => sources::forbidding(config, marketplace),
-            None => config.requirements.restricting_marketplaces(),
+/// The records; what cannot be read of them is added to `damaged`.
+fn taken<T>(
+    read: Result<Records<T>, plugins::Error>,
+    folder: &Path,
+    damaged: &mut Vec<Problem>,
+) -> Vec<T> {
+    match read {
+        Ok(read) => {
+            damaged.extend(read.damaged);
+            read.all
+        }
+        Err(error) => {
+            damaged.push(error.into_problem(folder));
+            Vec::new()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Lists and details of plugins, for clients. Waits for the file system.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use config::Config;
@@ -9,7 +10,7 @@ use protocol::plugin::{
     PluginSummary,
 };
 
-use super::installed::{InstalledSet, is_enabled};
+use super::installed::{InstalledPlugin, InstalledSet, is_enabled};
 use super::sources;
 use super::wire::{self, State};
 
@@ -28,10 +29,6 @@ impl Known<'_> {
             featured_plugin_ids: Vec::new(),
         };
         for root in roots {
-            let error = |path: &Path, message: String| MarketplaceLoadErrorInfo {
-                marketplace_path: path.display().to_string(),
-                message,
-            };
             let marketplace = match Marketplace::read(root) {
                 Ok(marketplace) => marketplace,
                 Err(why) => {
@@ -55,6 +52,49 @@ impl Known<'_> {
             });
         }
         response
+    }
+
+    /// Adds the installed plugins that no listed marketplace has, so that they can be switched off and removed,
+    /// and the records that cannot be used. A marketplace that is not listed has no path then.
+    pub(super) fn add_rest(&self, response: &mut PluginListResponse) {
+        let listed: HashSet<String> = response
+            .marketplaces
+            .iter()
+            .flat_map(|marketplace| marketplace.plugins.iter().map(|plugin| plugin.id.clone()))
+            .collect();
+        for plugin in &self.installed.plugins {
+            let record = &plugin.record;
+            if listed.contains(&record.id) {
+                continue;
+            }
+            let all = &mut response.marketplaces;
+            let known = all.iter().position(|one| one.name == record.marketplace);
+            let index = known.unwrap_or_else(|| {
+                all.push(PluginMarketplaceEntry {
+                    name: record.marketplace.clone(),
+                    path: None,
+                    interface: None,
+                    plugins: Vec::new(),
+                });
+                all.len() - 1
+            });
+            let source = match &record.source {
+                Source::Local { .. } => Source::Local { path: record.root.clone() },
+                other => other.clone(),
+            };
+            let entry = Entry {
+                install_policy: InstallPolicy::NotAvailable,
+                version: record.version.clone(),
+                ..unlisted(&record.name, source)
+            };
+            let found = plugin.contents.as_ref().map(|found| (record.root.as_path(), found));
+            let state = self.state_of(plugin);
+            let summary = wire::summary(&entry, (&record.marketplace, &record.root), found, state);
+            all[index].plugins.push(summary);
+        }
+        let damaged = self.installed.damaged.iter();
+        let damaged = damaged.map(|one| error(&one.path, one.message.clone()));
+        response.marketplace_load_errors.extend(damaged);
     }
 
     /// The requirement that does not list a marketplace, as part of a sentence.
@@ -90,16 +130,7 @@ impl Known<'_> {
     /// The summary of a plugin of the marketplace that was read whole.
     pub(super) fn summary_of(&self, marketplace: &Marketplace, staged: &Staged) -> PluginSummary {
         let Staged { plugin, contents, .. } = staged;
-        let entry = Entry {
-            name: plugin.name.clone(),
-            source: plugin.source.clone(),
-            install_policy: InstallPolicy::default(),
-            auth_policy: AuthPolicy::default(),
-            category: None,
-            description: None,
-            version: None,
-            keywords: Vec::new(),
-        };
+        let entry = unlisted(&plugin.name, plugin.source.clone());
         let entry = marketplace.entry(&plugin.name).unwrap_or(&entry);
         let of = (marketplace.name.as_str(), marketplace.root.as_path());
         // Files of the staging folder are gone when the client looks.
@@ -110,16 +141,45 @@ impl Known<'_> {
     }
 
     fn state(&self, id: &str, marketplace: &Marketplace) -> State {
+        match self.installed.get(id) {
+            Some(plugin) => self.state_of(plugin),
+            None => State {
+                installed: false,
+                enabled: false,
+                is_allowed: self.forbidding(marketplace).is_none(),
+            },
+        }
+    }
+
+    fn state_of(&self, plugin: &InstalledPlugin) -> State {
         State {
-            installed: self.installed.get(id).is_some(),
-            enabled: is_enabled(self.config, id),
-            is_allowed: self.forbidding(marketplace).is_none(),
+            installed: true,
+            enabled: is_enabled(self.config, &plugin.record.id),
+            is_allowed: sources::forbidding_installed(self.config, &plugin.record).is_none(),
         }
     }
 }
 
+fn error(path: &Path, message: String) -> MarketplaceLoadErrorInfo {
+    MarketplaceLoadErrorInfo { marketplace_path: path.display().to_string(), message }
+}
+
+/// The entry of a plugin of which no list says more.
+fn unlisted(name: &str, source: Source) -> Entry {
+    Entry {
+        name: name.to_owned(),
+        source,
+        install_policy: InstallPolicy::default(),
+        auth_policy: AuthPolicy::default(),
+        category: None,
+        description: None,
+        version: None,
+        keywords: Vec::new(),
+    }
+}
+
 /// The folder of a plugin whose files the marketplace has.
-fn folder(entry: &Entry, marketplace: &Marketplace) -> Option<PathBuf> {
+pub(super) fn folder(entry: &Entry, marketplace: &Marketplace) -> Option<PathBuf> {
     match &entry.source {
         Source::Local { path } => Some(marketplace.root.join(path)),
         Source::Git { .. } | Source::Remote => None,

@@ -11,20 +11,28 @@ use super::servers;
 /// Bytes of a file of hooks.
 const MAX_HOOKS: u64 = 1 << 20;
 
-/// The parts of a plugin, and what is left out of them. `folder` has its files; `root` is its folder as the
-/// commands of MCP servers name it. Waits for the file system.
+/// The parts of a plugin, and what is left out of them. `folder` has its files; `root` is its folder as they and
+/// the commands of MCP servers name it. Waits for the file system.
 pub(super) fn parts(
     (id, digest): (&str, &str),
     (folder, root): (&Path, &Path),
     contents: &Contents,
 ) -> (PluginParts, Vec<String>) {
     let manifest = &contents.manifest;
-    let mut problems: Vec<String> = contents.problems.iter().map(ToString::to_string).collect();
+    let shown = |path: &Path| match path.strip_prefix(folder) {
+        Ok(rest) => root.join(rest),
+        Err(_) => path.to_owned(),
+    };
+    let problems = contents.problems.iter().cloned();
+    let mut problems: Vec<String> =
+        problems.map(|problem| problem.moved(folder, root).to_string()).collect();
     let mut hooks = Vec::new();
     if let Some(file) = &contents.hooks {
         match files::read_text(file, MAX_HOOKS) {
-            Ok(text) => hooks.push((file.clone(), text)),
-            Err(error) => problems.push(error.to_string()),
+            Ok(text) => hooks.push((shown(file), text)),
+            Err(error) => {
+                problems.push(format!("{}: {}", shown(file).display(), error.into_io()));
+            }
         }
     }
     let mut entries = BTreeMap::new();
@@ -40,9 +48,9 @@ pub(super) fn parts(
         id: id.to_owned(),
         name: manifest.name.clone(),
         display_name: display_name.unwrap_or_else(|| manifest.name.clone()),
-        root: folder.to_owned(),
+        root: root.to_owned(),
         digest: digest.to_owned(),
-        skill_folders: contents.skills.clone(),
+        skill_folders: contents.skills.iter().map(|path| shown(path)).collect(),
         hooks,
         apps: contents.apps.iter().map(|app| app.id.clone()).collect(),
         servers: entries,

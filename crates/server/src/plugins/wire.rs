@@ -118,8 +118,13 @@ fn interface(shown: &Interface, folder: &Path) -> PluginInterface {
     }
 }
 
-/// The skills of a plugin, by their names in threads. Waits for the file system.
-pub(super) fn skills(contents: &Contents, folder: &Path) -> Vec<SkillSummary> {
+/// The skills of a plugin in `folder`, by their names in threads. `place` is the folder that clients are to see,
+/// if there is one. Waits for the file system.
+pub(super) fn skills(
+    contents: &Contents,
+    folder: &Path,
+    place: Option<&Path>,
+) -> Vec<SkillSummary> {
     let roots: Vec<Root> = contents
         .skills
         .iter()
@@ -136,7 +141,11 @@ pub(super) fn skills(contents: &Contents, folder: &Path) -> Vec<SkillSummary> {
         description: skill.description.clone(),
         short_description: skill.short_description.clone(),
         interface: None,
-        path: Some(skill.path.display().to_string()),
+        path: skill
+            .path
+            .strip_prefix(folder)
+            .ok()
+            .and_then(|path| Some(place?.join(path).display().to_string())),
         enabled: true,
     };
     found.skills.into_iter().map(summary).collect()

@@ -47,8 +47,8 @@ fn fill(base: &Path, servers: &str) {
         },
     });
     put(&base.join(".claude/settings.json"), &settings.to_string());
-    let agent =
-        "---\nname: reviewer\ndescription: Reviews: all of it\nmodel: opus\n---\nReview it.\n";
+    let agent = "---\nname: reviewer\ndescription: Reviews: all of it\nmodel: opus\nhooks:\n  Stop: x\n\
+         permissionMode: plan\n---\nReview it.\n";
     put(&base.join(".claude/agents/reviewer.md"), agent);
     put(&base.join(".claude/commands/git/ship.md"), "Ship $ARGUMENTS.\n");
     put(&base.join(".claude/commands/shell.md"), "State: !`git status`\n");
@@ -113,7 +113,7 @@ async fn everything_of_the_user_is_imported_once() {
         ("HOOKS", "`Unheard`: there is no event"),
         ("CONFIG", "`allow: Read(./x)`: only rules about commands"),
         ("COMMANDS", "`shell`: it runs commands when it is used"),
-        ("SUBAGENTS", "without its model"),
+        ("SUBAGENTS", "without its model, hooks, permissionMode"),
     ] {
         let description = of_type(&items, kind)["description"].as_str().unwrap();
         assert!(description.contains(part), "{description}");
@@ -248,6 +248,17 @@ async fn what_was_not_offered_is_refused_and_nothing_changes() {
         (session(env.root().join("elsewhere/s1.jsonl")), "no session"),
         (session(user.join(".claude/projects/-w/../../../../elsewhere/s1.jsonl")), "no session"),
         (changed("SESSIONS", &|item| item["details"] = Value::Null), "must name 1 to"),
+        (changed("SESSIONS", &|item| item["cwd"] = json!("/nope")), "no `cwd`"),
+        (
+            changed("SESSIONS", &|item| item["details"]["sessions"][0]["cwd"] = json!("/nope")),
+            "not as it was shown",
+        ),
+        (
+            changed("SESSIONS", &|item| item["details"]["sessions"][0]["title"] = json!("FAKE")),
+            "not as it was shown",
+        ),
+        (changed("SESSIONS", &|item| item["details"]["sessions"][0]["x"] = json!(1)), "`x`"),
+        (changed("HOOKS", &|item| item["descripton"] = json!("x")), "`descripton`"),
     ] {
         // The item before it is not imported either.
         let params = json!({ "migrationItems": [of_type(&items, "MCP_SERVER_CONFIG"), item] });
@@ -256,6 +267,112 @@ async fn what_was_not_offered_is_refused_and_nothing_changes() {
         assert!(fault.message.contains(why), "{fault:?}");
     }
     assert_eq!(read(&env.home().join("config.toml")), before);
+}
+
+/// Files of both agents that want the same places here.
+fn fill_both(user: &Path) {
+    let server = |command: &str| json!({ "command": command });
+    let servers = json!({ "mcpServers": { "github": server("gh1"), "same": server("s") } });
+    put(&user.join(".claude.json"), &servers.to_string());
+    let servers = "[mcp_servers.github]\ncommand = \"gh2\"\n[mcp_servers.same]\ncommand = \"s\"\n\
+         [mcp_servers.more]\ncommand = \"m\"\n";
+    put(&user.join(".codex/config.toml"), servers);
+    put(&user.join(".claude/CLAUDE.md"), "Be kind.\n");
+    put(&user.join(".codex/AGENTS.md"), "Be quick.\n");
+    let skill = |text: &str| format!("---\nname: pdf\ndescription: For PDFs.\n---\n{text}\n");
+    put(&user.join(".claude/skills/pdf/SKILL.md"), &skill("One."));
+    put(&user.join(".codex/skills/pdf/SKILL.md"), &skill("Two."));
+    let hooks = |command: &str| json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": command }] }] } });
+    put(&user.join(".claude/settings.json"), &hooks("first").to_string());
+    put(&user.join(".codex/hooks.json"), &hooks("second").to_string());
+}
+
+#[tokio::test]
+async fn what_two_agents_call_by_one_name_is_offered_once() {
+    let env = env().await;
+    let (user, home) = (user_home(&env), env.home().to_owned());
+    fill_both(&user);
+    let server = env.start();
+    let mut client = server.connect().await;
+    let items = detect(&mut client, json!({ "includeHome": true })).await;
+    let all = json!(items).to_string();
+    for part in [
+        "`github`: it would have the place of one of the MCP servers of Claude Code",
+        "`same`: it is the same as that of the MCP servers of Claude Code",
+        "`AGENTS.md of the instructions of Codex`: it would have the place",
+        "`pdf of the skills of Codex`: it would have the place",
+    ] {
+        assert_eq!(all.matches(part).count(), 1, "{part}: {all}");
+    }
+    // Exactly what was offered can be imported, at once and again.
+    import(&mut client, &items).await;
+    import(&mut client, &items).await;
+    let config = read(&home.join("config.toml"));
+    assert!(config.contains("gh1") && !config.contains("gh2") && config.contains("\"m\""));
+    assert!(config.contains("Be kind.") && !config.contains("Be quick."), "{config}");
+    assert!(read(&home.join("skills/pdf/SKILL.md")).ends_with("One.\n"));
+    let hooks = read(&home.join("hooks.json"));
+    assert!(hooks.contains("first") && hooks.contains("second"), "both add to the file: {hooks}");
+    assert_eq!(detect(&mut client, json!({ "includeHome": true })).await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn an_import_that_fails_has_written_nothing() {
+    let env = env().await;
+    let (user, home) = (user_home(&env), env.home().to_owned());
+    fill_both(&user);
+    put(&user.join(".claude/projects/-w/s1.jsonl"), SESSION);
+    // The user's own file would not be usable with this value.
+    let wrong = "[mcp_servers.wrong]\ncommand = \"x\"\nargs = 1\n";
+    let project = env.workspace().canonicalize().unwrap();
+    put(&project.join("CLAUDE.md"), "Be brief.\n");
+    let server = env.start();
+    let mut client = server.connect().await;
+    let params = json!({ "includeHome": true, "cwds": [project] });
+    let items = detect(&mut client, params.clone()).await;
+    let before = read(&home.join("config.toml"));
+    let unchanged = |why: &str| {
+        assert_eq!(read(&home.join("config.toml")), before, "{why}");
+        for path in ["hooks.json", "skills", "roles"] {
+            assert!(!home.join(path).exists(), "{why}: {path}");
+        }
+        assert!(!project.join("AGENTS.md").is_file(), "{why}");
+    };
+    let import_all = json!({ "migrationItems": items });
+    // A place that was taken meanwhile, a link on the way, a session that cannot be read.
+    put(&home.join("skills-elsewhere/x"), "");
+    std::os::unix::fs::symlink("skills-elsewhere", home.join("skills")).unwrap();
+    let fault = client.refused("externalAgentConfig/import", import_all.clone()).await;
+    assert!(fault.message.contains("link"), "{fault:?}");
+    std::fs::remove_file(home.join("skills")).unwrap();
+    unchanged("a link");
+    std::fs::create_dir(project.join("AGENTS.md")).unwrap();
+    let fault = client.refused("externalAgentConfig/import", import_all.clone()).await;
+    assert!(fault.message.contains("AGENTS.md"), "{fault:?}");
+    std::fs::remove_dir(project.join("AGENTS.md")).unwrap();
+    unchanged("a folder in the place of a file");
+    put(&user.join(".codex/config.toml"), wrong);
+    let items = detect(&mut client, params).await;
+    let import_all = json!({ "migrationItems": items });
+    let fault = client.refused("externalAgentConfig/import", import_all).await;
+    assert!(fault.message.contains("mcp_servers.wrong"), "{fault:?}");
+    unchanged("a value that is not allowed");
+}
+
+#[tokio::test]
+async fn a_member_that_is_there_twice_is_reported() {
+    let env = env().await;
+    let user = user_home(&env);
+    let twice = r#"{"mcpServers": {"a": {"command": "x", "command": "y"}}}"#;
+    put(&user.join(".claude.json"), twice);
+    let server = env.start();
+    let mut client = server.connect().await;
+    assert_eq!(detect(&mut client, json!({ "includeHome": true })).await, [] as [Value; 0]);
+    let is_about = |warning: &Value| {
+        let text = warning.to_string();
+        text.contains(".claude.json") && text.contains("`command` is there twice")
+    };
+    client.expect_where("configWarning", is_about).await;
 }
 
 #[cfg(unix)]

@@ -255,6 +255,157 @@ async fn a_trusted_project_has_a_marketplace() {
     assert_eq!(skills(&mut peer).await, ["tidy:sweep"]);
 }
 
+/// The errors of `plugin/list`, as one text.
+async fn load_errors(peer: &mut Peer) -> String {
+    peer.call("plugin/list", json!({})).await["marketplaceLoadErrors"].to_string()
+}
+
+#[tokio::test]
+async fn a_damaged_record_hides_only_itself() {
+    let bench = Bench::new(json!([says("1")])).await;
+    bench.configure("[features]\ncodex_hooks = true\n");
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    add(&mut peer, &bench.shop).await;
+    install(&mut peer).await;
+    let records = bench.env.home().join("plugins");
+    write(&records.join("installed/zz@other.json"), "{");
+    write(&records.join("configured/bad.json"), "{");
+    assert_eq!(skills(&mut peer).await, ["tidy:sweep"]);
+    let said = load_errors(&mut peer).await;
+    for part in ["zz@other.json", "bad.json", "damaged", "install the plugin again"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let params = json!({ "cwds": [bench.env.workspace()] });
+    let hooks = peer.call("hooks/list", params).await["data"][0].take();
+    assert_eq!(hooks["hooks"][0]["pluginId"], ID);
+    assert!(hooks["warnings"].to_string().contains("zz@other"), "{hooks}");
+    peer.start_thread(json!({})).await;
+    let is_about = |warning: &Value| warning.to_string().contains("zz@other.json");
+    peer.expect_where("configWarning", is_about).await;
+    // `upgrade` of all goes on, and names the damaged one.
+    let upgraded = peer.call("marketplace/upgrade", json!({})).await;
+    assert_eq!(upgraded["selectedMarketplaces"], json!(["shop"]));
+    assert_eq!(upgraded["errors"][0]["marketplaceName"], "bad");
+    // Mended in place, where no record is renamed.
+    let good = fs::read_to_string(records.join("configured/shop.json")).unwrap();
+    write(&records.join("configured/bad.json"), &good.replace("\"shop\"", "\"bad\""));
+    assert!(!load_errors(&mut peer).await.contains("bad.json"));
+    peer.call("plugin/uninstall", json!({ "pluginId": "zz@other" })).await;
+    assert_eq!(load_errors(&mut peer).await, "[]");
+}
+
+#[tokio::test]
+async fn plugins_without_a_marketplace_are_listed() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let folder = bench.shop.canonicalize().unwrap();
+    fs::write(
+        bench.env.home().join("requirements.toml"),
+        format!("[plugins]\nallowed_marketplaces = [{{ path = {folder:?} }}]\n"),
+    )
+    .unwrap();
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    add(&mut peer, &bench.shop).await;
+    install(&mut peer).await;
+    let removed = peer.call("marketplace/remove", json!({ "marketplaceName": "shop" })).await;
+    assert_eq!(removed["installedPluginIds"], json!([ID]));
+    // The recorded source is allowed, whether the marketplace is still there or not.
+    assert_eq!(skills(&mut peer).await, ["tidy:sweep"]);
+    let shop = listed(&mut peer).await;
+    assert_eq!((&shop["path"], &shop["plugins"][0]["id"]), (&Value::Null, &json!(ID)));
+    let tidy = &shop["plugins"][0];
+    assert_eq!((&tidy["installed"], &tidy["enabled"]), (&json!(true), &json!(true)));
+    assert_eq!(tidy["installPolicy"], "NOT_AVAILABLE");
+    assert_eq!(tidy["interface"]["displayName"], "Tidy");
+    peer.call("plugin/uninstall", json!({ "pluginId": ID })).await;
+    assert_eq!(listed(&mut peer).await, Value::Null);
+}
+
+#[tokio::test]
+async fn only_marketplaces_that_the_user_added_are_installed_from() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let workspace = bench.env.workspace().canonicalize().unwrap();
+    shop(&workspace, &bench.log);
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    for (root, wanted) in [
+        (&bench.shop, "neither a marketplace that was added nor one of a trusted project"),
+        (&workspace, "neither a marketplace that was added nor one of a trusted project"),
+        (&bench.env.root().join("none"), "neither a marketplace that was added"),
+        (
+            &bench.env.home().canonicalize().unwrap().join("plugins/marketplaces/shop/0123"),
+            "was upgraded or removed since it was listed",
+        ),
+    ] {
+        let params = json!({ "pluginName": "tidy", "marketplacePath": root });
+        for method in ["plugin/read", "plugin/install"] {
+            let error = peer.refused(method, params.clone()).await;
+            assert!(error.message.contains(wanted), "{method}: {error:?}");
+            let said = format!("{error:?}");
+            assert!(said.contains("marketplace/add") || said.contains("plugin/list"), "{said}");
+        }
+    }
+    // Neither does a trusted project take the name of a marketplace of the home.
+    add(&mut peer, &bench.shop).await;
+    install(&mut peer).await;
+    bench.configure(&format!("[projects.{workspace:?}]\ntrust_level = \"trusted\"\n"));
+    let params = json!({ "pluginName": "tidy", "marketplacePath": workspace });
+    let error = peer.refused("plugin/install", params).await;
+    assert!(error.message.contains("calls itself `shop`"), "{error:?}");
+}
+
+#[tokio::test]
+async fn misspelt_members_are_refused() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    for (method, params, name) in [
+        ("marketplace/add", json!({ "source": "o/r", "refname": "v1" }), "refname"),
+        ("marketplace/add", json!({ "source": "o/r", "sparsepaths": ["x"] }), "sparsepaths"),
+        ("marketplace/upgrade", json!({ "marketplacename": "x" }), "marketplacename"),
+        ("plugin/list", json!({ "cwd": "/" }), "cwd"),
+        ("plugin/uninstall", json!({ "pluginId": ID, "force": true }), "force"),
+        ("externalAgentConfig/detect", json!({ "includehome": true }), "includehome"),
+    ] {
+        let error = peer.refused(method, params).await;
+        assert_eq!(error.code, -32602, "{method}: {error:?}");
+        assert!(error.message.contains(name), "{method}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_names_no_staging_folder_and_what_was_done_to_the_files() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let manifest =
+        json!({ "name": "tidy", "version": "1.0.0", "skills": "/out", "apps": "./no.json" });
+    write(&bench.plugin_file(".codex-plugin/plugin.json"), &manifest.to_string());
+    write(&bench.plugin_file("hooks/hooks.json"), "{");
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    add(&mut peer, &bench.shop).await;
+    let params = json!({ "pluginName": "tidy", "marketplacePath": bench.shop });
+    let plugin = peer.call("plugin/read", params.clone()).await["plugin"].take();
+    assert!(!plugin.to_string().contains(".staging"), "{plugin}");
+    let path = plugin["skills"][0]["path"].as_str().unwrap();
+    assert!(Path::new(path).is_file(), "{path}");
+    let actions = plugin["actions"].to_string();
+    assert!(actions.contains("${AGENT_PLUGIN_ROOT}/.codex-plugin/plugin.json"), "{actions}");
+    assert!(actions.contains("${AGENT_PLUGIN_ROOT}/hooks/hooks.json"), "{actions}");
+    install(&mut peer).await;
+    let read = peer.call("plugin/read", params.clone()).await["plugin"].take();
+    assert_eq!(read["changes"], json!([]));
+    let cached = bench.env.home().join("plugins/cache/shop/tidy");
+    let version = fs::read_dir(cached).unwrap().next().unwrap().unwrap().path();
+    write(&version.join("skills/sweep/SKILL.md"), "---\nname: sweep\ndescription: x\n---\n");
+    let read = peer.call("plugin/read", params.clone()).await["plugin"].take();
+    let changes = read["changes"].to_string();
+    assert!(changes.contains("changed after the installation: skills/sweep/SKILL.md"), "{changes}");
+    install(&mut peer).await;
+    let read = peer.call("plugin/read", params).await["plugin"].take();
+    assert_eq!(read["changes"], json!([]));
+}
+
 #[tokio::test]
 async fn what_needs_a_service_is_refused() {
     let bench = Bench::new(json!([says("1")])).await;

@@ -51,6 +51,13 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
             let params = MarketplaceRemoveParams { marketplace_name: name };
             let removed = server.call::<protocol::MarketplaceRemove>(&params, &mut Quiet).await?;
             print(format_args!("{} is removed", visible::text(&removed.marketplace_name)))?;
+            if !removed.installed_plugin_ids.is_empty() {
+                eprint(format_args!(
+                    "agentd: these plugins from it stay installed and in use: {}; `agentd plugins uninstall` \
+                     removes them",
+                    visible::text(&removed.installed_plugin_ids.join(", "))
+                ));
+            }
         }
         Command::Upgrade { name } => {
             let params = MarketplaceUpgradeParams { marketplace_name: name };
@@ -75,10 +82,11 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
                 print(format_args!("{:#}", json!(marketplaces)))?;
                 return Ok(ExitCode::SUCCESS);
             }
-            for marketplace in &marketplaces {
+            // Of those without a path, only installed plugins are left.
+            for marketplace in marketplaces.iter().filter(|one| one.path.is_some()) {
                 let name = visible::text(&marketplace.name);
                 let count = marketplace.plugins.len();
-                let path = marketplace.path.as_deref().unwrap_or("remote");
+                let path = marketplace.path.as_deref().unwrap_or_default();
                 print(format_args!("{name}  {count} plugins  {path}"))?;
             }
         }
