@@ -9,17 +9,25 @@ use crate::error::Error;
 /// nothing is counts as removed.
 ///
 /// # Errors
-/// `path` is the root or ends in `..`, the folder is not empty, or the system refuses. A folder may then
+/// `path` is the root or ends in `.` or `..`, the folder is not empty, or the system refuses. A folder may then
 /// be removed in part.
 pub fn remove(path: &Path, with_contents: bool, or_missing: bool) -> Result<(), Error> {
-    // `folder/..` would remove the parent of a folder that the caller named.
-    if !matches!(path.components().next_back(), Some(Component::Normal(_))) {
+    // `folder/..` would remove the parent of a folder that the caller named, and `link/.`, which is what a link
+    // leads to, the link.
+    let is_name = matches!(path.components().next_back(), Some(Component::Normal(_)));
+    if !is_name || ends_in_dot(path) {
         return Err(Error::refused(path, "this path is never removed; name a file or folder"));
     }
     match remove_existing(path, with_contents) {
         Err(error) if or_missing && error.is_not_found() => Ok(()),
         done => done,
     }
+}
+
+/// Whether the last part is `.`, which [`Path::components`] leaves out.
+fn ends_in_dot(path: &Path) -> bool {
+    let parts = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/');
+    parts.filter(|part| !part.is_empty()).next_back() == Some(b".")
 }
 
 fn remove_existing(path: &Path, with_contents: bool) -> Result<(), Error> {
@@ -57,10 +65,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("full/below")).unwrap();
-        for path in [Path::new("/"), &at("full/.."), Path::new("")] {
+        std::os::unix::fs::symlink(at("full"), at("link")).unwrap();
+        for path in [Path::new("/"), &at("full/.."), Path::new(""), &at("link/."), &at("link/.//")]
+        {
             let error = remove(path, true, true).unwrap_err().to_string();
             assert!(error.contains("never removed"), "{error}");
         }
+        assert!(at("link").is_symlink());
         assert!(remove(&at("full"), false, true).unwrap_err().to_string().contains("not empty"));
         remove(&at("full/below"), false, false).unwrap();
         assert!(remove(&at("missing"), true, false).unwrap_err().is_not_found());

@@ -40,6 +40,22 @@ pub fn detect(roots: &Roots, project: Option<&std::path::Path>) -> Detected {
     claude::detect(roots, project, &mut detected);
     codex::detect(roots, project, &mut detected);
     collisions::resolve(&mut detected.items);
-    detected.items.retain(|item| !item.parts.is_empty());
+    let (items, empty): (Vec<Item>, Vec<Item>) =
+        detected.items.into_iter().partition(|item| !item.parts.is_empty());
+    detected.items = items;
+    detected.problems.extend(empty.iter().filter_map(without_parts));
     detected
+}
+
+/// What is to be said of an item that is not shown.
+fn without_parts(item: &Item) -> Option<Error> {
+    const MAX: usize = 5;
+    let mut why: Vec<&str> = item.left_out.iter().take(MAX).map(String::as_str).collect();
+    let more = item.left_out.len().saturating_sub(MAX);
+    let more = format!("and {more} more");
+    if item.left_out.len() > MAX {
+        why.push(&more);
+    }
+    let what = format!("{} of {}", item.kind.noun(), item.agent.name());
+    (!why.is_empty()).then(|| Error::NoPart { what, why: why.join("; ") })
 }

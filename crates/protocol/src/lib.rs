@@ -25,6 +25,7 @@ pub mod common;
 pub mod config;
 pub mod connection;
 pub mod elicitation;
+mod encoded;
 pub mod error;
 pub mod external_agent;
 pub mod features;
@@ -63,6 +64,7 @@ pub mod windows;
 
 pub use dialect::{Dialect, Translator};
 pub use dispatch::{Handlers, Reply, dispatch, unimplemented};
+pub use encoded::Encoded;
 pub use gate::experimental_violation;
 pub use registry::{
     AllMethods, CLIENT_NOTIFICATIONS, METHODS, NOTIFICATIONS, Resource, SERVER_REQUESTS, lookup,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::common::{AbsolutePath, Empty};
+use crate::encoded::Encoded;
 use crate::table::{methods, notifications};
 use crate::wire;
 
@@ -60,7 +61,8 @@ pub struct SkillsListExtraUserRoots {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkillsListResponse {
-    pub data: Vec<SkillsListEntry>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<SkillsListEntry>"))]
+    pub data: Vec<Encoded<SkillsListEntry>>,
 }
 
 /// Skills of one folder.

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use config::Config;
 use files::Pool;
-use protocol::SkillsChanged;
 use protocol::common::Empty;
 use protocol::skills::SkillsListEntry;
+use protocol::{Encoded, SkillsChanged};
 use skills::{Found, Root, SKILL_FILE, Scope, Skill};
 
 use crate::config_source::Loaded;
@@ -58,7 +58,7 @@ pub(crate) struct SkillSet {
 pub(crate) struct Listed {
     pub(crate) loaded: Loaded,
     pub(crate) set: Arc<SkillSet>,
-    pub(crate) entry: SkillsListEntry,
+    pub(crate) entry: Encoded<SkillsListEntry>,
 }
 
 impl Skills {

@@ -10,8 +10,8 @@ use protocol::skills::{
     SkillToolDependency, SkillsListEntry,
 };
 use protocol::{
-    SkillsConfigWriteParams, SkillsConfigWriteResponse, SkillsListParams, SkillsListResponse,
-    SkillsMethods,
+    Encoded, SkillsConfigWriteParams, SkillsConfigWriteResponse, SkillsListParams,
+    SkillsListResponse, SkillsMethods,
 };
 use serde_json::{Value, json};
 use skills::{Problem, SKILL_FILE, Scope, Skill};
@@ -63,7 +63,7 @@ impl SkillsMethods<Caller> for Server {
                 Ok(entry) => entry,
                 Err(error) => {
                     let error = SkillErrorInfo { path: cwd.clone(), message: error.to_string() };
-                    SkillsListEntry { cwd, skills: Vec::new(), errors: vec![error] }
+                    Encoded::new(SkillsListEntry { cwd, skills: Vec::new(), errors: vec![error] })
                 }
             });
         }
@@ -96,7 +96,7 @@ impl SkillsMethods<Caller> for Server {
 }
 
 impl Server {
-    async fn skills_of(&self, cwd: &str, reload: bool) -> Result<SkillsListEntry, Error> {
+    async fn skills_of(&self, cwd: &str, reload: bool) -> Result<Encoded<SkillsListEntry>, Error> {
         let services = &self.services;
         let folder = absolute("cwds", cwd)?;
         if !reload && let Some(entry) = self.kept_skills(&folder).await? {
@@ -106,17 +106,17 @@ impl Server {
         let loaded = services.configurations.in_folder(&folder, None).await?;
         let config = &loaded.resolved.config;
         let set = services.skills.in_folder(&folder, config, reload).await?;
-        let entry = SkillsListEntry {
+        let entry = Encoded::new(SkillsListEntry {
             cwd: cwd.to_owned(),
             skills: wire_skills(&set, config),
             errors: set.found.problems.iter().map(wire_problem).collect(),
-        };
+        });
         services.skills.keep_list(folder, Listed { loaded, set, entry: entry.clone() });
         Ok(entry)
     }
 
     /// The last list of a folder, unless its configuration or its skills have changed.
-    async fn kept_skills(&self, folder: &Path) -> Result<Option<SkillsListEntry>, Error> {
+    async fn kept_skills(&self, folder: &Path) -> Result<Option<Encoded<SkillsListEntry>>, Error> {
         let services = &self.services;
         let Some(listed) = services.skills.listed(folder) else { return Ok(None) };
         let source = services.configurations.source().clone();

@@ -375,6 +375,22 @@ async fn a_member_that_is_there_twice_is_reported() {
     client.expect_where("configWarning", is_about).await;
 }
 
+#[tokio::test]
+async fn what_has_no_counterpart_at_all_is_reported() {
+    let env = env().await;
+    let user = user_home(&env);
+    let rules = json!({ "permissions": { "allow": ["Read(./x)"] } });
+    put(&user.join(".claude/settings.json"), &rules.to_string());
+    put(&user.join(".claude/CLAUDE.md"), "<!-- End of the import from X: y -->\n");
+    let server = env.start();
+    let mut client = server.connect().await;
+    assert_eq!(detect(&mut client, json!({ "includeHome": true })).await, [] as [Value; 0]);
+    for part in ["permissions of commands of Claude Code: nothing", "the markers of an import"] {
+        let is_about = |warning: &Value| warning.to_string().contains(part);
+        client.expect_where("configWarning", is_about).await;
+    }
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn links_fifos_and_broken_files_are_reported_and_hide_nothing() {

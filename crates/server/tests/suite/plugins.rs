@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use testkit::{Peer, TestEnvironment};
 
+use crate::reviews::git;
 use crate::says;
 
 const ID: &str = "tidy@shop";
@@ -234,6 +235,46 @@ async fn requirements_decide_where_plugins_come_from() {
     let upgraded = peer.call("marketplace/upgrade", json!({})).await;
     let error = upgraded["errors"][0]["message"].to_string();
     assert!(error.contains("plugins.allowed_marketplaces"), "{upgraded}");
+}
+
+// Effect of requirement `plugins.allowed_marketplaces.<index>.sha`.
+#[tokio::test]
+async fn a_pinned_commit_is_checked_before_an_upgrade() {
+    let bench = Bench::new(json!([says("1")])).await;
+    let commit = || {
+        git(&bench.shop, &["add", "-A"]);
+        git(&bench.shop, &["commit", "-qm", "c"]);
+        git(&bench.shop, &["rev-parse", "HEAD"])
+    };
+    git(&bench.shop, &["init", "-q"]);
+    let first = commit();
+    let url = format!("file://{}", bench.shop.display());
+    let pin = |sha: &str| {
+        let text =
+            format!("[plugins]\nallowed_marketplaces = [{{ url = {url:?}, sha = {sha:?} }}]\n");
+        fs::write(bench.env.home().join("requirements.toml"), text).unwrap();
+    };
+    pin(&"0".repeat(40));
+    {
+        let server = bench.env.start();
+        let mut peer = server.connect().await;
+        let error = peer.refused("marketplace/add", json!({ "source": url })).await;
+        assert!(error.message.contains("plugins.allowed_marketplaces"), "{error:?}");
+        assert_eq!(listed(&mut peer).await, Value::Null);
+    }
+    pin(&first);
+    let server = bench.env.start();
+    let mut peer = server.connect().await;
+    peer.call("marketplace/add", json!({ "source": url })).await;
+    install(&mut peer).await;
+    write(&bench.plugin_file("note.sh"), "echo other\n");
+    commit();
+    let before = listed(&mut peer).await["path"].clone();
+    let upgraded = peer.call("marketplace/upgrade", json!({})).await;
+    let error = upgraded["errors"][0]["message"].to_string();
+    assert!(error.contains("plugins.allowed_marketplaces"), "{upgraded}");
+    assert_eq!(listed(&mut peer).await["path"], before, "nothing was replaced");
+    assert_eq!(skills(&mut peer).await, ["tidy:sweep"]);
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use testkit::{TestEnvironment, assert_lines};
 
 use crate::says;
 
-fn git(folder: &Path, arguments: &[&str]) -> String {
+/// Runs git, and returns what it prints.
+pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=T", "-c", "user.email=t@example.com"])
         .args(arguments)
