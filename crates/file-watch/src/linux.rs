@@ -43,6 +43,8 @@ struct Running {
     /// Watches that ended.
     ended: Mutex<Vec<RootId>>,
     is_stopped: AtomicBool,
+    /// The thread has events to read as soon as it gets `tree`: a new watch lets it.
+    is_waiting: AtomicBool,
 }
 
 /// A watched path; dropped, it is watched no longer.
@@ -73,14 +75,16 @@ impl Engine {
         &self,
         changes: &Arc<Changes>,
         recursive: bool,
-        left_out: &[PathBuf],
+        left_out: Vec<PathBuf>,
     ) -> Result<WatchedRoot, Unwatchable> {
         let running = self.running()?;
-        let id = lock(&running.tree).insert(changes.clone(), recursive, left_out.to_vec());
+        let id = lock(&running.tree).insert(changes.clone(), recursive, left_out);
         let root = WatchedRoot { running: running.clone(), id };
         let mut open = lock(&running.tree).settle(id, false)?;
         while !lock(&running.tree).adopt(id, &mut open, false, FOLDERS_AT_ONCE)? {
-            thread::yield_now();
+            while running.is_waiting.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
         }
         Ok(root)
     }
@@ -99,6 +103,7 @@ impl Engine {
             wake,
             ended: Mutex::default(),
             is_stopped: AtomicBool::new(false),
+            is_waiting: AtomicBool::new(false),
         });
         let of_thread = started.clone();
         thread::Builder::new()
@@ -135,7 +140,9 @@ impl Running {
                 return;
             }
             let ended = std::mem::take(&mut *lock(&self.ended));
+            self.is_waiting.store(true, Ordering::Relaxed);
             let mut tree = lock(&self.tree);
+            self.is_waiting.store(false, Ordering::Relaxed);
             ended.into_iter().for_each(|id| tree.remove(id));
             if has_events && tree.read_events().is_err() {
                 drop(tree);

@@ -4,16 +4,30 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Types of file systems, as the kernel names them. A type that begins with `fuse.` belongs to them too.
-const UNREPORTED: &[&str] = &[
-    "9p", "afs", "autofs", "ceph", "cifs", "coda", "fuse", "gfs2", "lustre", "ncpfs", "nfs",
-    "nfs4", "ocfs2", "proc", "smb3", "smbfs", "sysfs", "vboxsf", "virtiofs",
+/// Types of file systems that change elsewhere, as the kernel names them. A type that begins with `fuse.` belongs
+/// to them too.
+const REMOTE: &[&str] = &[
+    "9p", "afs", "ceph", "cifs", "coda", "fuse", "gfs2", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2",
+    "smb3", "smbfs", "vboxsf", "virtiofs",
 ];
+/// Types whose entries are made when they are looked at.
+const VIRTUAL: &[&str] = &["autofs", "proc", "sysfs"];
 
-/// Where file systems are mounted, from the outermost to those on top, and whether inotify reports their
-/// changes.
+/// How changes of a file system are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// They are reported.
+    Local,
+    /// By examination.
+    Remote,
+    /// By examination, but only of a path that is named. Looking through all of it shows changes without
+    /// an end, or mounts what is not in use.
+    Virtual,
+}
+
+/// Where file systems are mounted, from the outermost to those on top.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mounts(Vec<(PathBuf, bool)>);
+pub(crate) struct Mounts(Vec<(PathBuf, Kind)>);
 
 impl Mounts {
     /// Those of this process. Asks no file system, so it does not wait for one. Without `/proc`, none.
@@ -25,24 +39,24 @@ impl Mounts {
         Self(table.split(|byte| *byte == b'\n').filter_map(parse_line).collect())
     }
 
-    /// Whether `path`, which has no links, is on a file system whose changes are not reported.
-    pub(crate) fn is_unreported(&self, path: &Path) -> bool {
+    /// The kind of file system that `path`, which has no links, is on.
+    pub(crate) fn kind(&self, path: &Path) -> Kind {
         // A later line of the same depth is mounted over an earlier one.
         let above = self.0.iter().filter(|(at, _)| path.starts_with(at));
-        above.max_by_key(|(at, _)| at.as_os_str().len()).is_some_and(|(_, reported)| !reported)
+        above.max_by_key(|(at, _)| at.as_os_str().len()).map_or(Kind::Local, |(_, kind)| *kind)
     }
 
     /// The outermost folders below `root` where a file system begins whose changes are not reported.
-    pub(crate) fn unreported_below(&self, root: &Path) -> Vec<PathBuf> {
-        let below = self.0.iter().filter(|(at, _)| at.starts_with(root) && at != root);
-        let mut found: Vec<_> =
-            below.map(|(at, _)| at).filter(|at| self.is_unreported(at)).collect();
-        found.sort_unstable();
-        found.dedup();
-        let mut outermost = Vec::<PathBuf>::new();
-        for at in found {
-            if outermost.last().is_none_or(|last| !at.starts_with(last)) {
-                outermost.push(at.clone());
+    pub(crate) fn unreported_below(&self, root: &Path) -> Vec<(PathBuf, Kind)> {
+        let below =
+            self.0.iter().map(|(at, _)| at).filter(|at| at.starts_with(root) && *at != root);
+        let mut found: Vec<_> = below.map(|at| (at.clone(), self.kind(at))).collect();
+        found.retain(|(_, kind)| *kind != Kind::Local);
+        found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        let mut outermost = Vec::<(PathBuf, Kind)>::new();
+        for (at, kind) in found {
+            if outermost.last().is_none_or(|(last, _)| !at.starts_with(last)) {
+                outermost.push((at, kind));
             }
         }
         outermost
@@ -51,13 +65,19 @@ impl Mounts {
 
 /// `36 35 98:0 /root /mount/point rw,noatime master:1 - ext3 /dev/root rw`: the fifth field is the place,
 /// the one after the hyphen the type.
-fn parse_line(line: &[u8]) -> Option<(PathBuf, bool)> {
+fn parse_line(line: &[u8]) -> Option<(PathBuf, Kind)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let at = unescaped(fields.nth(4)?);
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-    let unreported = kind.starts_with(b"fuse.")
-        || UNREPORTED.iter().any(|unreported| unreported.as_bytes() == kind);
-    Some((at, !unreported))
+    let name = fields.skip_while(|field| *field != b"-").nth(1)?;
+    let is_one_of = |names: &[&str]| names.iter().any(|one| one.as_bytes() == name);
+    let kind = if name.starts_with(b"fuse.") || is_one_of(REMOTE) {
+        Kind::Remote
+    } else if is_one_of(VIRTUAL) {
+        Kind::Virtual
+    } else {
+        Kind::Local
+    };
+    Some((at, kind))
 }
 
 /// The kernel writes white space and backslashes as three octal digits.
@@ -98,22 +118,27 @@ broken
     #[test]
     fn the_innermost_mount_decides() {
         let mounts = Mounts::parse(TABLE.as_bytes());
-        for (path, unreported) in [
-            ("/", false),
-            ("/proc/1", true),
-            ("/procession", false),
-            ("/home/me", false),
-            ("/home/me/far away", true),
-            ("/home/me/far away/x/y", true),
-            ("/home/me/far away/local/x", false),
-            ("/home/me/over/x", false),
+        for (path, kind) in [
+            ("/", Kind::Local),
+            ("/proc/1", Kind::Virtual),
+            ("/procession", Kind::Local),
+            ("/home/me", Kind::Local),
+            ("/home/me/far away", Kind::Remote),
+            ("/home/me/far away/x/y", Kind::Remote),
+            ("/home/me/far away/local/x", Kind::Local),
+            ("/home/me/over/x", Kind::Local),
         ] {
-            assert_eq!(mounts.is_unreported(Path::new(path)), unreported, "{path}");
+            assert_eq!(mounts.kind(Path::new(path)), kind, "{path}");
         }
         let far = PathBuf::from("/home/me/far away");
-        assert_eq!(mounts.unreported_below(Path::new("/home")), std::slice::from_ref(&far));
-        assert_eq!(mounts.unreported_below(Path::new("/")), [far.clone(), "/proc".into()]);
-        assert_eq!(mounts.unreported_below(&far), [far.join("nfs")]);
+        let (remote, proc) = ((far.clone(), Kind::Remote), ("/proc".into(), Kind::Virtual));
+        for (root, expected) in [
+            ("/home", vec![remote.clone()]),
+            ("/", vec![remote, proc]),
+            ("/home/me/far away", vec![(far.join("nfs"), Kind::Remote)]),
+        ] {
+            assert_eq!(mounts.unreported_below(Path::new(root)), expected, "{root}");
+        }
         assert!(Mounts::default().unreported_below(Path::new("/")).is_empty());
     }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::limits::Limits;
 #[cfg(target_os = "linux")]
 use crate::linux::{Engine, WatchedRoot};
-use crate::mounts::Mounts;
+use crate::mounts::{Kind, Mounts};
 use crate::poll::{Baseline, Poll, Polls};
 
 /// Watches files. Cheap to clone: all clones are the same watcher. Starts nothing before its first watch.
@@ -136,13 +136,14 @@ impl Shared {
         let path = changes.watched();
         let mounts = Mounts::read();
         let place = without_links(path);
-        if mounts.is_unreported(&place) {
+        if mounts.kind(&place) != Kind::Local {
             return self.poll(changes, (path, recursive), "its file system changes elsewhere");
         }
-        let unreported = if recursive { mounts.unreported_below(&place) } else { Vec::new() };
-        let below = |at: PathBuf| at.strip_prefix(&place).ok().map(|below| path.join(below));
-        let unreported: Vec<_> = unreported.into_iter().filter_map(below).collect();
-        self.watch(changes, recursive, &unreported)
+        let below = if recursive { mounts.unreported_below(&place) } else { Vec::new() };
+        let below = below
+            .into_iter()
+            .filter_map(|(at, kind)| Some((path.join(at.strip_prefix(&place).ok()?), kind)));
+        self.watch(changes, recursive, &below.collect::<Vec<_>>())
     }
 
     #[cfg(target_os = "linux")]
@@ -150,13 +151,15 @@ impl Shared {
         &self,
         changes: &Arc<Changes>,
         recursive: bool,
-        unreported: &[PathBuf],
+        unreported: &[(PathBuf, Kind)],
     ) -> Result<Source, Error> {
         let path = changes.watched();
-        match self.engine.watch(changes, recursive, unreported) {
+        let left_out = unreported.iter().map(|(folder, _)| folder.clone()).collect();
+        match self.engine.watch(changes, recursive, left_out) {
             Ok(root) => {
                 let mut source = Source { root: Some(root), polls: Vec::new() };
-                for folder in unreported {
+                let remote = unreported.iter().filter(|(_, kind)| *kind == Kind::Remote);
+                for (folder, _) in remote {
                     let reason = format!("{} changes elsewhere", folder.display());
                     source.polls.extend(self.poll(changes, (folder, true), &reason)?.polls);
                 }
@@ -174,7 +177,7 @@ impl Shared {
         &self,
         changes: &Arc<Changes>,
         recursive: bool,
-        _: &[PathBuf],
+        _: &[(PathBuf, Kind)],
     ) -> Result<Source, Error> {
         let reason = "changes of files are not reported on this system";
         self.poll(changes, (changes.watched(), recursive), reason)
