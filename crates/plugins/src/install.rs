@@ -67,12 +67,13 @@ pub(crate) fn write_record(
     sync_folder(parent)
 }
 
-/// Removes a record, if it exists.
+/// Removes a record, whatever has its place, if it exists.
 pub(crate) fn remove_record(path: &Path) -> Result<(), Error> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_at(path)(error)),
-        _ => sync_folder(path.parent().unwrap_or(path)),
+    match delete(path) {
+        Err(Error::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => {}
+        deleted => deleted?,
     }
+    sync_folder(path.parent().unwrap_or(path))
 }
 
 fn sync_folder(path: &Path) -> Result<(), Error> {

@@ -37,6 +37,8 @@ async fn a_damaged_record_hides_nothing_else() {
     ] {
         write(&place.join(damaged), contents);
     }
+    std::fs::create_dir(place.join("installed/xx@other.json")).unwrap();
+    std::os::unix::fs::symlink("aa@other.json", place.join("installed/yy@other.json")).unwrap();
     // Files that could be those of a damaged record stay.
     let kept = [place.join("cache/other/zz/1/file"), place.join("marketplaces/bad/1/file")];
     let lost = [place.join("cache/other/none/1/file"), place.join("marketplaces/none/1/file")];
@@ -50,16 +52,19 @@ async fn a_damaged_record_hides_nothing_else() {
         plugins.damaged.iter().chain(&markets.damaged).map(ToString::to_string).collect();
     for (said, parts) in said.iter().zip([
         ["aa@other.json", "about `one@market`", "install the plugin again"],
+        ["xx@other.json", "folder", "uninstall it"],
+        ["yy@other.json", "link", "uninstall it"],
         ["zz@other.json", "EOF", "install the plugin again"],
         ["bad.json", "EOF", "add it again"],
         ["null.json", "damaged", "add it again"],
     ]) {
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
-    assert_eq!(said.len(), 4);
+    assert_eq!(said.len(), 6);
     // What the messages recommend.
-    home.uninstall("zz@other").await.unwrap();
-    home.uninstall("aa@other").await.unwrap();
+    for id in ["aa@other", "xx@other", "yy@other", "zz@other"] {
+        home.uninstall(id).await.unwrap();
+    }
     home.remove_marketplace("bad").await.unwrap();
     home.remove_marketplace("null").await.unwrap();
     assert!(home.installed().unwrap().damaged.is_empty() && !kept[0].exists());
