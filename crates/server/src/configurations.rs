@@ -1,6 +1,8 @@
 //! Configurations for the rest of the server: read off the runtime's threads, with the models and the
 //! command rules that belong to them.
 
+mod edits;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 

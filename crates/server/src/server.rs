@@ -39,8 +39,8 @@ use crate::skills::{Skills, ThreadSkills};
 use crate::snapshots::ShellSnapshots;
 use crate::thread::{
     Actor, AgentCalls, Broadcast, Command, CommandServices, HookRuns, InspectionServices, Journal,
-    Mailbox, ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, ThreadConfiguration,
-    ThreadHandle, ToolInspector, TurnHooks,
+    Mailbox, ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
+    ThreadConfiguration, ThreadHandle, ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_hooks::HookRunner;
@@ -425,6 +425,7 @@ fn start_actor(
             mailbox,
             mcp,
             skills: ThreadSkills::new(services.skills.clone()),
+            skill_needs: SkillNeeds::default(),
             server_calls,
             hooks: hook_runs,
         };

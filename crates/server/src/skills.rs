@@ -2,6 +2,7 @@
 //! is kept until one of its folders changes.
 
 mod input;
+mod needs;
 mod scripts;
 mod thread;
 mod watch;
@@ -22,6 +23,7 @@ use crate::connections::Connections;
 use crate::error::Error;
 use crate::options::Options;
 pub(crate) use input::{SkillInputs, may_use_skills};
+pub(crate) use needs::{INSTALL, NeedKind, Needs};
 pub(crate) use thread::ThreadSkills;
 use watch::SkillWatch;
 

@@ -26,6 +26,7 @@ mod plan_mode;
 mod port;
 mod processes;
 mod sample;
+mod skill_needs;
 mod spending;
 mod terms;
 mod thread;
@@ -68,6 +69,7 @@ pub use port::settings::{
     Access, ApprovalPolicy, ApprovalsReviewer, Granular, Mode, Overrides, ReadAccess,
     SandboxPolicy, Settings,
 };
+pub use port::skill::UsedSkill;
 pub use port::thread::{Configured, Context, Ids, Limits, ProjectDocument, Restored};
 pub use port::tool::{
     Assessment, Attempted, ExecSpec, ImageData, JobOutput, PatchPlan, PatchTarget, Prepared,

@@ -150,6 +150,12 @@ impl Machine {
         self.turn.as_ref().map(Turn::id)
     }
 
+    /// Whether the running turn has not asked the model yet, because skills need something: what the
+    /// model is offered can still change.
+    pub fn awaits_skills_first(&self) -> bool {
+        self.turn.as_ref().is_some_and(Turn::awaits_skills_first)
+    }
+
     /// Whether nothing runs: no turn and no command.
     pub fn is_quiet(&self) -> bool {
         self.turn.is_none() && self.thread.processes.is_empty()

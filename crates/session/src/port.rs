@@ -18,6 +18,7 @@ pub(crate) mod prompt;
 pub(crate) mod question;
 pub(crate) mod server_tool;
 pub(crate) mod settings;
+pub(crate) mod skill;
 pub(crate) mod thread;
 pub(crate) mod tool;
 pub(crate) mod tool_content;

@@ -19,6 +19,7 @@ mod response;
 mod review;
 mod review_findings;
 mod server_tools;
+mod skills;
 mod steps;
 mod typing;
 pub(crate) mod user_command;
@@ -37,6 +38,7 @@ use crate::port::fragment::Fragment;
 use crate::port::item::{CommandItem, Item};
 use crate::sample::Sample;
 use crate::sample::retry::Attempts;
+use crate::skill_needs::SkillNeeds;
 use crate::thread::{Phase, Thread};
 pub(crate) use approval::Put;
 use compaction::Compaction;
@@ -74,6 +76,7 @@ pub(crate) struct Turn {
     pending: Vec<Fragment>,
     compaction: Option<Compaction>,
     hooks: HookRuns,
+    skill_needs: SkillNeeds,
     /// Length of the history after the last compaction in this turn.
     compacted_at: Option<usize>,
     /// Set once the turn is to end; its end may still wait for a patch that is being applied.
@@ -128,6 +131,7 @@ impl Turn {
             pending: Vec::new(),
             compaction: None,
             hooks: HookRuns::default(),
+            skill_needs: SkillNeeds::default(),
             compacted_at: None,
             ending: None,
         }
@@ -237,7 +241,7 @@ impl Turn {
     /// Continues when nothing is pending: asks the model again, or ends the turn.
     pub(crate) fn advance(&mut self, thread: &mut Thread) {
         let is_streaming = matches!(self.request, Request::Streaming(_));
-        let is_held = is_streaming || self.hooks.hold_turn();
+        let is_held = is_streaming || self.hooks.hold_turn() || self.skill_needs.hold_turn();
         if self.is_ending() || is_held || !self.calls.are_done() {
             return;
         }
@@ -272,7 +276,8 @@ impl Turn {
         self.again = false;
         self.hooks.admits_end = false;
         self.receive_pending(thread);
-        let context = self.hooks.take_context();
+        let mut context = self.hooks.take_context();
+        context.extend(self.skill_needs.take_notes());
         self.remember(context, thread);
         self.request_response(thread);
     }
@@ -295,7 +300,7 @@ impl Turn {
     /// Reports whether any approval or answer of the user is pending.
     pub(crate) fn show_waiting(&self, thread: &mut Thread) {
         let waiting_on_approval = self.calls.are_asked_about() || thread.approvals.has_prompts();
-        let waiting_on_user_input = self.calls.wait_for_user();
+        let waiting_on_user_input = self.calls.wait_for_user() || self.skill_needs.wait_for_user();
         thread.cx.set_status(Status::Active { waiting_on_approval, waiting_on_user_input });
     }
 }

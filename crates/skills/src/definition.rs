@@ -196,7 +196,11 @@ fn dependency(tool: &Value) -> Result<Dependency, String> {
             Err("an MCP server has either `url` or `command`".to_owned())
         }
         "env_var" | "mcp" => Ok(read),
-        // A skill cannot depend on itself or on another one.
+        "skill" => Err(format!(
+            "a skill cannot depend on a skill, here on `{}`, be it another one or itself; name it in the \
+             instructions instead",
+            visible::exact(&read.value)
+        )),
         other => Err(format!("`type` is `{}`, not `env_var` or `mcp`", visible::exact(other))),
     }
 }

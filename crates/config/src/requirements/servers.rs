@@ -44,6 +44,34 @@ impl Requirements {
         Ok(())
     }
 
+    /// Why an MCP server with this name and identity may not be used, if so.
+    pub fn refusal_of_server(
+        &self,
+        id: &str,
+        command: Option<&str>,
+        url: Option<&str>,
+    ) -> Option<String> {
+        let forbidding = self.forbidding(id, command, url)?;
+        let requirement = described("mcp_servers", &forbidding.origin);
+        Some(format!("{requirement} does not list this name and identity"))
+    }
+
+    fn forbidding(
+        &self,
+        id: &str,
+        command: Option<&str>,
+        url: Option<&str>,
+    ) -> Option<&AllowedServers> {
+        let is_allowed_by = |allowed: &&AllowedServers| {
+            allowed.by_id.get(id).is_some_and(|identity| match (&identity.command, &identity.url) {
+                (Some(_), _) => identity.command.as_deref() == command && url.is_none(),
+                (None, Some(_)) => identity.url.as_deref() == url && command.is_none(),
+                (None, None) => false,
+            })
+        };
+        self.servers.iter().find(|allowed| !is_allowed_by(allowed))
+    }
+
     pub(crate) fn constrain_servers(
         &self,
         root: &mut Table,
@@ -62,17 +90,7 @@ impl Requirements {
                 _ => None,
             };
             let (command, url) = (text("command"), text("url"));
-            let is_allowed_by = |allowed: &&AllowedServers| {
-                allowed.by_id.get(id).is_some_and(|identity| {
-                    match (&identity.command, &identity.url) {
-                        (Some(_), _) => identity.command == command && url.is_none(),
-                        (None, Some(_)) => identity.url == url && command.is_none(),
-                        (None, None) => false,
-                    }
-                })
-            };
-            let Some(forbidding) = self.servers.iter().find(|allowed| !is_allowed_by(allowed))
-            else {
+            let Some(forbidding) = self.forbidding(id, command.as_deref(), url.as_deref()) else {
                 continue;
             };
             let on = |key: &str, default: bool| match server.get(key).map(|node| &node.value) {

@@ -1,6 +1,5 @@
 //! The switches in `[features]`, and the stage of each.
 
-use super::parts::SKILLS;
 use crate::kind::Effect;
 use crate::kind::scope::{ANY, PINNABLE};
 use crate::options::options;
@@ -34,7 +33,7 @@ options! {
         /// The model can run commands.
         shell_tool: bool = true, ANY | PINNABLE, Effect::Active;
         /// MCP servers that a skill depends on can be installed.
-        skill_mcp_dependency_install: bool = true, ANY | PINNABLE, SKILLS;
+        skill_mcp_dependency_install: bool = true, ANY | PINNABLE, Effect::Active;
         /// A model reviews approvals in the user's place when `approvals_reviewer` is unset.
         /// Experimental.
         smart_approvals: bool = false, ANY | PINNABLE, Effect::Active;

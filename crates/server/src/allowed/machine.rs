@@ -10,7 +10,7 @@ use session::{
     Action, AgentOutcome, Author, Configured, Decision, Effect, Failure, Fragment, GoalChange,
     Grant, HookEvents, Id, Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared,
     ProcessEnd, ProjectDocument, ResponseUsage, Restored, ReviewResponse, ReviewedAction,
-    ServerOutcome, Settings, ToolAnswer, ToolError, UserAnswers, UserContent,
+    ServerOutcome, Settings, ToolAnswer, ToolError, UserAnswers, UserContent, UserQuestion,
 };
 
 use super::bound::{BoundedBy, ThreadAbove, ThreadBound, replacements};
@@ -70,6 +70,8 @@ machine_inputs! {
     AgentsAnswered { request: u64, outcome: Box<AgentOutcome> }
     ServerProgressed { request: u64, message: String }
     ServerAnswered { request: u64, outcome: Box<ServerOutcome> }
+    SkillNeedsFound { request: u64, questions: Vec<UserQuestion> }
+    SkillNeedsMet { request: u64, notes: Vec<String> }
     RootWords { words: Arc<str> }
     Hooks { events: HookEvents }
     HooksAnswered { run: u64, outcome: Box<hooks::Outcome>, usage: Vec<ResponseUsage> }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use config::edit::{Edit, Strategy, Written};
 use config::{LayerName, Origin, Resolved, StackLayer, WarningKind};
@@ -23,9 +22,6 @@ use crate::error::{ConfigWriteFault, Error, ErrorKind};
 use crate::folders::{self, absolute};
 use crate::server::Server;
 use crate::warnings;
-
-/// How long a write may take; it may wait for another writer.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl ConfigMethods<Caller> for Server {
     /// Without `cwd`, project configurations do not count. Values are as in the files; those that are
@@ -149,17 +145,8 @@ impl Server {
     ) -> Result<ConfigWriteResponse, Error> {
         let path = self.writable(file_path.as_deref()).await?;
         let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
-        let source = self.services.configurations.source().clone();
-        let made = edits.clone();
-        let place = path.clone();
-        let writing = self.services.files.run_within(WRITE_TIMEOUT, &place, move || {
-            let mut usable = |text: &str| source.check_text(text, &made);
-            config::edit::write(&path, expected_version.as_deref(), &made, &mut usable)
-        });
-        let written = writing.await.map_err(|error| {
-            Error::failed(format!("{error}. The change may still be made when it does"))
-        })?;
-        let written = written.map_err(refusal)?;
+        let configurations = &self.services.configurations;
+        let written = configurations.write(path, expected_version, edits.clone()).await?;
         let own = self.services.configurations.own_for(&caller.peer)?;
         let overridden = edits.iter().find_map(|edit| overridden(&own.resolved, edit));
         response(written, overridden)
@@ -193,25 +180,6 @@ fn edit(edit: ConfigEdit) -> Edit {
         MergeStrategy::Upsert => Strategy::Upsert,
     };
     Edit { key_path: edit.key_path, value: edit.value, strategy }
-}
-
-fn refusal(error: config::Error) -> Error {
-    let kind = match &error {
-        config::Error::Conflict { .. } => ErrorKind::ConfigWrite(ConfigWriteFault::VersionConflict),
-        config::Error::Write { cause, .. }
-            if matches!(
-                cause.kind(),
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-            ) =>
-        {
-            ErrorKind::ConfigWrite(ConfigWriteFault::ReadOnlyLayer)
-        }
-        config::Error::Busy { .. }
-        | config::Error::NotAFile { .. }
-        | config::Error::Write { .. } => ErrorKind::Failed,
-        _ => ErrorKind::ConfigWrite(ConfigWriteFault::Validation),
-    };
-    Error::new(kind, error.diagnostic())
 }
 
 fn response(

@@ -171,6 +171,7 @@ impl<'s> SkillInputs<'s> {
             name: skill.name.clone(),
             path: skill.path.display().to_string(),
             text: text((&skill.name, &skill.path.to_string_lossy()), None, &body).into(),
+            has_needs: skill.dependencies.is_some(),
         })
     }
 
@@ -182,7 +183,7 @@ impl<'s> SkillInputs<'s> {
         let body = servers.read(skill).await?;
         let (name, uri) = (skill.name(), skill.uri());
         let text = text((&name, uri), Some(skill.server()), &body).into();
-        Ok(UserContent::Skill { name, path: uri.to_owned(), text })
+        Ok(UserContent::Skill { name, path: uri.to_owned(), text, has_needs: false })
     }
 }
 

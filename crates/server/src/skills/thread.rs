@@ -32,6 +32,11 @@ impl ThreadSkills {
         Self { skills, offered: None }
     }
 
+    /// What reads skills.
+    pub(crate) fn shared(&self) -> Arc<Skills> {
+        self.skills.clone()
+    }
+
     /// The catalog with the skills of MCP servers, unless nothing of it can have changed since the last call.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod effects;
 mod hooks;
 mod preparation;
 mod requests;
+mod skill_needs;
 
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::thread::pausable_clock::PausableClock;
 use crate::thread::questions::Questions;
 use crate::thread::running_commands::RunningCommands;
 use crate::thread::server_calls::ServerCalls;
+use crate::thread::skill_needs::SkillNeeds;
 use crate::thread::step::{Step, append_steps};
 
 /// How long a thread without subscribers and without activity stays loaded (specification: States).
@@ -53,6 +55,7 @@ pub(crate) struct Actor {
     pub(crate) agents: AgentCalls,
     pub(crate) mcp: ThreadServers,
     pub(crate) skills: ThreadSkills,
+    pub(crate) skill_needs: SkillNeeds,
     pub(crate) server_calls: ServerCalls,
     pub(crate) hooks: HookRuns,
 }

@@ -56,6 +56,11 @@ impl ThreadConfiguration {
         &self.origin
     }
 
+    /// What reads and changes configurations.
+    pub(super) fn shared(&self) -> Arc<Configurations> {
+        self.configurations.clone()
+    }
+
     /// The documents that the thread's instructions came from.
     pub(super) fn instruction_sources(&self) -> &[PathBuf] {
         &self.instruction_sources

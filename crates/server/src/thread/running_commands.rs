@@ -22,6 +22,7 @@ use crate::snapshots::ShellSnapshots;
 use crate::thread::elicitations::Elicitations;
 use crate::thread::handle::Command;
 use crate::thread::pausable_clock::PausableClock;
+use crate::thread::skill_needs::SecretVariables;
 
 /// Writes to a command's input that may wait; one more fails.
 const TYPED: usize = 64;
@@ -61,6 +62,11 @@ impl RunningCommands {
         Self { services, sender, elicitations: Elicitations::new(), running, reaching }
     }
 
+    /// The environment of commands.
+    pub(super) fn environment(&self, config: &Config) -> Vec<(OsString, OsString)> {
+        command_environment(&self.services.options, config)
+    }
+
     /// The prompts that pause the clock.
     pub(super) fn elicitations(&mut self) -> &mut Elicitations {
         &mut self.elicitations
@@ -72,14 +78,14 @@ impl RunningCommands {
     }
 
     /// Starts a command of a thread in `cwd`. Its end is reported exactly once unless it is killed;
-    /// the end of one that cannot be started is returned. Its time limit is on `clock`; `span` is around
+    /// the end of one that cannot be started is returned. It gets the `variables` too. Its time limit is on `clock`; `span` is around
     /// what is logged of it.
     pub(super) fn start(
         &mut self,
         number: u64,
         spec: ExecSpec,
         cwd: &Path,
-        config: &Arc<Config>,
+        (config, variables): (&Arc<Config>, &SecretVariables),
         clock: PausableClock,
         span: Span,
     ) -> Option<MachineInput> {
@@ -119,9 +125,10 @@ impl RunningCommands {
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
         let limit = TimeLimit { timeout, clock };
-        let (services, config) = (self.services.clone(), config.clone());
+        let (services, config, variables) =
+            (self.services.clone(), config.clone(), variables.clone());
         let run = async move {
-            let command = match login {
+            let mut command = match login {
                 // Killed while the profile still runs, the command is never started.
                 Some(login) => tokio::select! {
                     biased;
@@ -130,6 +137,8 @@ impl RunningCommands {
                 },
                 None => command,
             };
+            // Not before: what a profile leaves behind is kept for all threads.
+            variables.add_to(&mut command.env);
             follow(services, command, texts, dropped, limit, reporter).await;
         };
         tokio::spawn(run.instrument(span));

@@ -165,6 +165,8 @@ impl UnstoredBatch {
             | Effect::CallAgents { .. }
             | Effect::CallServer { .. }
             | Effect::RunHooks { .. }
+            | Effect::FindSkillNeeds { .. }
+            | Effect::MeetSkillNeeds { .. }
             | Effect::CheckGrant { .. } => UnstoredStep::Withhold,
             // The machine waits for a patch that is being applied.
             Effect::Apply { call, .. } => {
@@ -178,6 +180,7 @@ impl UnstoredBatch {
             | Effect::CancelAgents { .. }
             | Effect::CancelServerCall { .. }
             | Effect::CancelHooks { .. }
+            | Effect::ForgetSkillNeeds { .. }
             | Effect::NetworkAnswer { .. }
             | Effect::Allow { .. }
             | Effect::TurnContinues { .. }

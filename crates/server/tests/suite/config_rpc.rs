@@ -207,7 +207,7 @@ async fn features_are_listed_and_switched() {
         }
     }
     assert_eq!(names.len(), 18, "{names:?}");
-    for name in ["codex_hooks", "skill_mcp_dependency_install", "undo"] {
+    for name in ["codex_hooks", "prevent_idle_sleep", "undo"] {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
     }
@@ -242,16 +242,16 @@ async fn pending_features_are_shown_as_off() {
     let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     env.write_config(&format!(
         "check_for_update_on_startup = true\n{file}\n\
-         [features]\nskill_mcp_dependency_install = true\nundo = false\ngoals = true\n"
+         [features]\nprevent_idle_sleep = true\nundo = false\ngoals = true\n"
     ));
     let server = env.start();
     let mut peer = server.connect().await;
-    let skills = "has no effect yet: it requires the installation of MCP servers that skills need";
+    let desktop = "has no effect yet: it requires desktop integration";
     let updates = "has no effect yet: it requires updates";
     for defaults in [false, true] {
         let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;
         for (key, value, layer, held_off) in [
-            ("features.skill_mcp_dependency_install", json!(false), "user", json!(skills)),
+            ("features.prevent_idle_sleep", json!(false), "user", json!(desktop)),
             ("features.undo", json!(false), "user", Value::Null),
             ("features.goals", json!(true), "user", Value::Null),
             ("check_for_update_on_startup", json!(true), "user", json!(updates)),
@@ -272,11 +272,8 @@ async fn pending_features_are_shown_as_off() {
         assert_eq!(feedback["heldOff"], expected);
     }
     let list = peer.call("experimentalFeature/list", json!({})).await;
-    let listed = list["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|one| one["name"] == "skill_mcp_dependency_install");
+    let listed =
+        list["data"].as_array().unwrap().iter().find(|one| one["name"] == "prevent_idle_sleep");
     assert_eq!(listed.unwrap()["enabled"], false);
     let written = peer.call("config/value/write", write("features.undo", json!(true))).await;
     assert_eq!(written["status"], "okOverridden", "{written}");
@@ -397,7 +394,7 @@ async fn effective_values_are_read_with_their_defaults() {
         ("features.shell_tool", json!(true), "default"),
         // Features that are not implemented are off, whatever the key says.
         ("features.multi_agent", json!(true), "default"),
-        ("features.skill_mcp_dependency_install", json!(false), "default"),
+        ("features.skill_mcp_dependency_install", json!(true), "default"),
         ("features.undo", json!(false), "sessionFlags"),
     ] {
         let found = key.split('.').fold(&read["config"], |table, part| &table[part]);

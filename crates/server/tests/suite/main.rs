@@ -78,6 +78,8 @@ mod requirements;
 mod reviews;
 mod rules;
 #[cfg(unix)]
+mod skill_needs;
+#[cfg(unix)]
 mod skills;
 mod special_files;
 mod steering;

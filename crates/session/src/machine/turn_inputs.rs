@@ -21,6 +21,10 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         Input::NotTyped { process } => running.not_typed(process, thread),
         Input::Granted { call, outcome } => running.granted(call, outcome, thread),
         Input::UserAnswered { request, outcome } => running.user_answered(request, outcome, thread),
+        Input::SkillNeedsFound { request, questions } => {
+            running.skill_needs_found(request, questions, thread);
+        }
+        Input::SkillNeedsMet { request, notes } => running.skill_needs_met(request, &notes, thread),
         Input::AgentsProgressed { request, message } => {
             running.agents_progressed(request, message, thread);
         }

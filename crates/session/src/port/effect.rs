@@ -19,9 +19,10 @@ use super::item::{DynamicCall, Item};
 use super::model::{Cost, ResponseUsage, Usage};
 use super::permission::Grant;
 use super::prompt::Prompt;
-use super::question::UserQuestion;
+use super::question::{UserAnswers, UserQuestion};
 use super::server_tool::ServerCall;
 use super::settings::Settings;
+use super::skill::UsedSkill;
 use super::tool::{ExecSpec, ToolRequest};
 use crate::{Id, Millis};
 
@@ -73,6 +74,13 @@ pub enum Effect {
     AskUser { request: u64, turn: Id, item: Id, questions: Arc<[UserQuestion]> },
     /// Check a grant against the files and the requirements; report `Input::Granted`.
     CheckGrant { call: u64, grant: Grant },
+    /// Look for what the skills of a message need and do not have; report `Input::SkillNeedsFound`.
+    FindSkillNeeds { request: u64, turn: Id, skills: Vec<UsedSkill> },
+    /// Make use of the user's answers, as far as there are any; `unanswered` is the reason for missing
+    /// ones. Report `Input::SkillNeedsMet`.
+    MeetSkillNeeds { request: u64, answers: UserAnswers, unanswered: Option<String> },
+    /// The needs of that request no longer matter.
+    ForgetSkillNeeds { request: u64 },
     /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
     CallTool { request: u64, turn: Id, call: DynamicCall },
     /// Carry out a call that concerns other agents; report `Input::AgentsAnswered`.

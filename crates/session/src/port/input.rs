@@ -13,7 +13,7 @@ use super::hook::HookEvents;
 use super::item::{Action, ToolAnswer, UserContent};
 use super::model::{Failure, ModelEvent, ResponseUsage};
 use super::permission::Grant;
-use super::question::UserAnswers;
+use super::question::{UserAnswers, UserQuestion};
 use super::server_tool::ServerAnswer;
 use super::settings::Overrides;
 use super::thread::{Configured, ProjectDocument};
@@ -119,6 +119,10 @@ pub enum Input {
     DropGrants,
     /// The user answered, or no client could, with the reason.
     UserAnswered { request: u64, outcome: Result<UserAnswers, ToolError> },
+    /// The driver has looked for what skills need: the questions that the user would have to answer.
+    SkillNeedsFound { request: u64, questions: Vec<UserQuestion> },
+    /// The driver has made use of the answers; the notes are for the model.
+    SkillNeedsMet { request: u64, notes: Vec<String> },
     /// How far a call that concerns other agents has come.
     AgentsProgressed { request: u64, message: String },
     /// What came of a call that concerns other agents.

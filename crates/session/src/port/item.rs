@@ -45,6 +45,8 @@ pub enum UserContent {
         path: String,
         /// What the model is sent of it, once a history.
         text: Arc<str>,
+        /// Whether it needs more than its text; the driver knows what.
+        has_needs: bool,
     },
 }
 

@@ -82,6 +82,7 @@ impl Turn {
             sample.close(&why, &mut thread.cx);
         }
         self.hooks.cancel(&mut thread.cx);
+        self.skill_needs.abandon(&mut thread.cx);
         self.drop_compaction(&why, thread);
         thread.approvals.close_prompts(&mut thread.cx);
         self.calls.abandon(&id, status, &why, &mut thread.cx);
@@ -107,6 +108,7 @@ impl Turn {
         let id = self.view.id.clone();
         let mut outputs = self.calls.take_outputs();
         outputs.extend(self.hooks.take_context());
+        outputs.extend(self.skill_needs.take_notes());
         match std::mem::replace(&mut self.kind, Kind::Compaction) {
             Kind::Review(review) => review.leave(&id, status, error.as_ref(), thread),
             Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {

@@ -13,6 +13,7 @@ use crate::port::fragment::Fragment;
 use crate::port::hook::ThreadStart;
 use crate::port::item::Item;
 use crate::port::model::{Failure, FailureKind};
+use crate::skill_needs::MessageSkills;
 use crate::terms::Terms;
 use crate::thread::Thread;
 use crate::tools;
@@ -36,9 +37,10 @@ impl Turn {
         &mut self,
         prompt: String,
         message: &[Fragment],
+        skills: MessageSkills,
         thread: &mut Thread,
     ) -> bool {
-        let wait = Wait::Prompt { message: message.to_vec() };
+        let wait = Wait::Prompt { message: message.to_vec(), skills };
         self.run_hooks(wait, HookEvent::UserPromptSubmit { prompt }, thread)
     }
 
@@ -162,7 +164,8 @@ impl Turn {
         }
         match wait {
             Wait::Start | Wait::Response | Wait::Compacted => {}
-            Wait::Prompt { message } if refused.is_none() => {
+            Wait::Prompt { message, skills } if refused.is_none() => {
+                self.find_skill_needs(skills, thread);
                 self.add_pending(message, thread);
                 self.renew_queued_request(thread);
             }

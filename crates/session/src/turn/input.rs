@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Kind, Turn, apps, new_view};
+use super::{Kind, Turn, apps, new_view, skills};
 use crate::Id;
 use crate::history;
 use crate::port::effect::{Answer, NotSteerable, Record, Refusal, RefusalCause};
@@ -22,13 +22,14 @@ impl Turn {
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
         let turn = self.view.id.clone();
+        let item = thread.cx.item_id();
         let message = fragments_of(author, &content, &[], thread);
-        match self.submit(author, &content, &message, thread) {
+        match self.submit(author, &content, (&message, &item), thread) {
             // The message comes with the answer of the hooks, and the request with it.
             true => self.again = false,
             false => thread.conversation.remember(Some(&turn), message, &mut thread.cx),
         }
-        show_user_message(&turn, content, thread);
+        show_user_message(&turn, item, content, thread);
     }
 
     /// A turn started while this one runs: its input joins this one, and it ends with this one. Its
@@ -104,22 +105,30 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
+        let item = thread.cx.item_id();
         let message = fragments_of(author, &content, &self.pending, thread);
-        if !self.submit(author, &content, &message, thread) {
+        if !self.submit(author, &content, (&message, &item), thread) {
             self.add_pending(message, thread);
         }
-        show_user_message(turn, content, thread);
+        show_user_message(turn, item, content, thread);
     }
 
-    /// Has hooks look at what the user wrote. Returns whether the message waits for them.
+    /// Has hooks look at what the user wrote, and then the driver at what its skills need. Returns whether
+    /// the message waits for the hooks.
     fn submit(
         &mut self,
         author: Author,
         content: &[UserContent],
-        message: &[Fragment],
+        (message, item): (&[Fragment], &Id),
         thread: &mut Thread,
     ) -> bool {
-        author == Author::User && self.run_prompt_hooks(prompt_of(content), message, thread)
+        let skills = skills::skills_of(author, content, item);
+        let waits = author == Author::User
+            && self.run_prompt_hooks(prompt_of(content), message, skills.clone(), thread);
+        if !waits {
+            self.find_skill_needs(skills, thread);
+        }
+        waits
     }
 
     /// Adds to the thread's history beside the running turn, stored at once. An ordinary turn sends
@@ -218,7 +227,6 @@ fn texts_of_skills(
     fragments
 }
 
-fn show_user_message(turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
-    let item = Item::UserMessage { id: thread.cx.item_id(), content };
-    thread.cx.whole_item(turn, item);
+fn show_user_message(turn: &Id, id: Id, content: Vec<UserContent>, thread: &mut Thread) {
+    thread.cx.whole_item(turn, Item::UserMessage { id, content });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Turn;
+use super::{Turn, skills};
 use crate::calls::AskedUser;
 use crate::history::CallOutput;
 use crate::port::effect::Effect;
@@ -47,6 +47,7 @@ impl Turn {
         outcome: Result<UserAnswers, ToolError>,
         thread: &mut Thread,
     ) {
+        let Err(outcome) = self.skill_question_answered(request, outcome, thread) else { return };
         let Some(asked) = self.calls.take_asked_user(request) else { return };
         self.close_questions(asked, outcome, thread);
         self.show_waiting(thread);
@@ -55,6 +56,7 @@ impl Turn {
 
     /// A turn that starts clears open questions: the user wrote something else.
     pub(super) fn withdraw_questions(&mut self, thread: &mut Thread) {
+        self.skill_needs.withdraw(skills::WITHDRAWN, &mut thread.cx);
         if !self.calls.wait_for_user() {
             return;
         }

@@ -235,6 +235,7 @@ impl Checker {
                 | Effect::CallAgents { .. }
                 | Effect::CallServer { .. }
                 | Effect::AskUser { .. }
+                | Effect::FindSkillNeeds { .. }
                 | Effect::CheckGrant { .. }
                 | Effect::RetryAfter { .. }
                 | Effect::RetryReviewAfter { .. }
@@ -256,7 +257,13 @@ impl Checker {
             | Effect::Wait { .. }
             | Effect::Discard { .. }
             | Effect::CheckGrant { .. }
+            | Effect::MeetSkillNeeds { .. }
+            | Effect::ForgetSkillNeeds { .. }
             | Effect::ReviewTimeout { .. } => {}
+            Effect::FindSkillNeeds { turn, skills, .. } => {
+                self.assert_running(turn);
+                assert!(!skills.is_empty(), "a search for nothing");
+            }
             Effect::Review { review, .. } => {
                 let is_again =
                     self.review_retries.remove(review) || self.answered_reviews.remove(review);

@@ -18,8 +18,8 @@ use session::{
     AgentJob, AgentOutcome, AgentRequest, AgentState, Assessment, Attempted, Change, ChangeKind,
     ExecSpec, Grant, ImageData, Input, JobOutput, Millis, NetworkProtocol, NetworkTarget,
     PatchPlan, PatchTarget, Permissions, Prepared, ProcessEnd, RuleDecision, ServerAnswer,
-    ServerCall, ServerOutcome, ServerResult, ToolContent, ToolError, ToolRequest, UserAnswers,
-    UserQuestion,
+    ServerCall, ServerOutcome, ServerResult, ToolContent, ToolError, ToolRequest, UsedSkill,
+    UserAnswers, UserQuestion,
 };
 
 /// What looking at a request reports.
@@ -189,6 +189,19 @@ pub(crate) fn answer(questions: &[UserQuestion]) -> Result<UserAnswers, ToolErro
     }
     let answered = questions.iter().filter(|question| question.id != "skipped");
     Ok(answered.map(|question| (question.id.clone(), vec![question.id.clone()])).collect())
+}
+
+/// What skills lack: a question for each, by its name.
+pub(crate) fn questions_about(skills: &[UsedSkill]) -> Vec<UserQuestion> {
+    let question = |skill: &UsedSkill| UserQuestion {
+        id: skill.name.clone(),
+        header: String::new(),
+        question: String::new(),
+        options: Vec::new(),
+        is_other: false,
+        is_secret: true,
+    };
+    skills.iter().filter(|skill| skill.name != "content").map(question).collect()
 }
 
 /// What the MCP server answers.

@@ -354,6 +354,17 @@ impl Simulation {
                     Input::UserAnswered { request, outcome },
                 );
             }
+            Effect::FindSkillNeeds { request, skills, .. } => {
+                let (request, questions) = (*request, outside::questions_about(skills));
+                let input = Input::SkillNeedsFound { request, questions };
+                self.later(Source::Approver(5, request), 2, input);
+            }
+            Effect::MeetSkillNeeds { request, answers, unanswered } => {
+                let notes = vec![format!("answers: {}, {unanswered:?}", answers.len())];
+                let request = *request;
+                let input = Input::SkillNeedsMet { request, notes };
+                self.later(Source::Approver(5, request), 2, input);
+            }
             Effect::CallServer { request, call, .. } => {
                 let (request, outcome) = (*request, Box::new(outside::server(call)));
                 let message = "half".to_owned();
@@ -379,6 +390,7 @@ impl Simulation {
             | Effect::CancelServerCall { .. }
             | Effect::CancelReview { .. }
             | Effect::CancelHooks { .. }
+            | Effect::ForgetSkillNeeds { .. }
             | Effect::TurnContinues { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }

@@ -87,6 +87,13 @@ impl Actor {
                     self.questions.ask_user(request, (&turn, &item), questions, &clients);
                 self.take_soon(unanswered);
             }
+            Effect::FindSkillNeeds { request, skills, .. } => {
+                self.find_skill_needs(request, skills)
+            }
+            Effect::MeetSkillNeeds { request, answers, unanswered } => {
+                self.meet_skill_needs(request, &answers, unanswered.as_deref());
+            }
+            Effect::ForgetSkillNeeds { request } => self.skill_needs.forget(request),
             Effect::CallAgents { request, turn, item, call } => {
                 self.agents.publish_words(true, || self.machine.user_words());
                 let (caller, place) = (self.agent_caller(), CallItem { turn, item });
@@ -190,7 +197,8 @@ impl Actor {
     fn run_command(&mut self, process: u64, spec: ExecSpec) {
         let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
         let span = self.broadcast.turn_span();
-        let failed = self.commands.start(process, spec, cwd, config, self.clock(), span);
+        let given = (config, self.skill_needs.variables());
+        let failed = self.commands.start(process, spec, cwd, given, self.clock(), span);
         self.take_soon(failed);
     }
 

@@ -60,7 +60,7 @@ impl Actor {
     }
 
     /// Takes over the tools of MCP servers as they are now; they stay so for the turn.
-    async fn offer_server_tools(&mut self, steps: &mut Vec<Step>) {
+    pub(super) async fn offer_server_tools(&mut self, steps: &mut Vec<Step>) {
         let Some(tools) = self.mcp.refreshed_tools(self.configuration.config()) else { return };
         let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
         let offered =
@@ -92,7 +92,7 @@ impl Actor {
         Ok(())
     }
 
-    fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {
+    pub(super) fn reconfigure(&mut self, changed: Option<Reconfigured>, steps: &mut Vec<Step>) {
         let Some(Reconfigured { configured, context_window }) = changed else { return };
         self.broadcast.set_context_window(context_window);
         self.warn_of_changes(self.machine.exceeding(&configured.settings));

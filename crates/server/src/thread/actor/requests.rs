@@ -30,6 +30,15 @@ impl Actor {
                 problems.iter().for_each(|problem| self.broadcast.warn_about_thread(problem));
                 self.step(MachineInput::ProjectDocuments { documents }, steps);
             }
+            Command::SkillNeedsFound { request, needs } => {
+                self.skill_needs_found(request, needs, steps);
+            }
+            Command::SkillServersAdded { request, notes, added } => {
+                self.skill_servers_added(request, notes, added, steps).await;
+            }
+            Command::SkillNeedsMet { request, notes } => {
+                self.skill_needs_met(request, notes, steps).await;
+            }
             Command::Planned { call, plan, patch } => {
                 self.tools.keep_patch(call, patch);
                 self.step(prepared_patch(call, plan), steps);

@@ -1,0 +1,138 @@
+//! What skills of a turn need: looked for, asked for by the session, and put to use.
+
+use session::{UsedSkill, UserAnswers};
+
+use crate::allowed::MachineInput;
+use crate::error::Error;
+use crate::skills::Needs;
+use crate::thread::actor::Actor;
+use crate::thread::handle::Command;
+use crate::thread::skill_needs::Met;
+use crate::thread::step::Step;
+
+impl Actor {
+    /// Looks for what skills need and the thread does not have.
+    pub(super) fn find_skill_needs(&mut self, request: u64, used: Vec<UsedSkill>) {
+        self.skill_needs.begin(request);
+        let (config, cwd) =
+            (self.configuration.config().clone(), self.machine.settings().cwd.clone());
+        let mut environment = self.commands.environment(&config);
+        self.skill_needs.variables().add_to(&mut environment);
+        let (skills, sender) = (self.skills.shared(), self.mailbox.sender());
+        tokio::spawn(async move {
+            let is_set = |name: &str| environment.iter().any(|(known, _)| known == name);
+            let found = skills.needs(&cwd, &config, &used, is_set).await;
+            let needs = found.unwrap_or_else(|error| Needs {
+                notes: vec![format!("What the skills need is not known: {error}.")],
+                ..Needs::default()
+            });
+            // A thread that has ended needs nothing.
+            let _ = sender.send(Command::SkillNeedsFound { request, needs }).await;
+        });
+    }
+
+    /// They were found: the session asks the user.
+    pub(super) fn skill_needs_found(&mut self, request: u64, needs: Needs, steps: &mut Vec<Step>) {
+        let questions = needs.needed.iter().map(|needed| needed.question.clone()).collect();
+        if self.skill_needs.found(request, needs) {
+            self.step(MachineInput::SkillNeedsFound { request, questions }, steps);
+        }
+    }
+
+    /// Uses the user's answers. Servers that the user consents to are added to the user's configuration.
+    pub(super) fn meet_skill_needs(
+        &mut self,
+        request: u64,
+        answers: &UserAnswers,
+        unanswered: Option<&str>,
+    ) {
+        let Met { mut notes, servers } = self.skill_needs.meet(request, answers, unanswered);
+        if servers.is_empty() {
+            return self.take_soon(Some(MachineInput::SkillNeedsMet { request, notes }));
+        }
+        let (configurations, sender) = (self.configuration.shared(), self.mailbox.sender());
+        tokio::spawn(async move {
+            let mut added = Vec::new();
+            for (name, entry) in servers {
+                match configurations.add_mcp_server(&name, entry).await {
+                    Ok(()) => added.push(name),
+                    Err(error) => {
+                        notes.push(format!("The MCP server `{name}` is not installed: {error}."));
+                    }
+                }
+            }
+            let _ = sender.send(Command::SkillServersAdded { request, notes, added }).await;
+        });
+    }
+
+    /// The configuration has new servers: waits until they have started, or cannot.
+    pub(super) async fn skill_servers_added(
+        &mut self,
+        request: u64,
+        mut notes: Vec<String>,
+        added: Vec<String>,
+        steps: &mut Vec<Step>,
+    ) {
+        let is_first = self.machine.awaits_skills_first();
+        if let Err(error) = self.take_over_servers(is_first, steps).await {
+            notes.push(format!("The configuration cannot be read again: {error}."));
+        }
+        let servers = self.mcp.servers();
+        let sender = self.mailbox.sender();
+        let since = if is_first { "from now on" } else { "from the next turn on" };
+        tokio::spawn(async move {
+            // They start at the same time; each has its own time limit.
+            for name in added {
+                let server = servers.iter().find(|server| server.name() == name);
+                notes.push(started(&name, server, since).await);
+            }
+            let _ = sender.send(Command::SkillNeedsMet { request, notes }).await;
+        });
+    }
+
+    /// The model can be asked.
+    pub(super) async fn skill_needs_met(
+        &mut self,
+        request: u64,
+        notes: Vec<String>,
+        steps: &mut Vec<Step>,
+    ) {
+        if self.machine.awaits_skills_first() {
+            self.offer_server_tools(steps).await;
+        }
+        self.step(MachineInput::SkillNeedsMet { request, notes }, steps);
+    }
+
+    /// Before the first request of a turn the whole configuration is taken over, as before the turn.
+    async fn take_over_servers(
+        &mut self,
+        is_first: bool,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), Error> {
+        if !is_first {
+            self.reload_servers().await;
+            return Ok(());
+        }
+        let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
+        let followed = self.configuration.follow(settings, true, extra, &self.broadcast).await?;
+        self.reconfigure(followed, steps);
+        Ok(())
+    }
+}
+
+/// What the model learns of a server that was added, when it is ready or has failed.
+async fn started(name: &str, server: Option<&mcp::Server>, since: &str) -> String {
+    let Some(server) = server else {
+        return format!(
+            "The MCP server `{name}` was installed, but another configuration keeps it off."
+        );
+    };
+    match server.ready().await {
+        Ok(_) => {
+            format!("The MCP server `{name}` was installed; its tools can be called {since}.")
+        }
+        Err(error) => {
+            format!("The MCP server `{name}` was installed, but does not start: {error}.")
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What skills of the turn's messages need: see [`crate::skill_needs`].
+
+use super::Turn;
+use crate::Id;
+use crate::port::input::Author;
+use crate::port::item::UserContent;
+use crate::port::question::{UserAnswers, UserQuestion};
+use crate::port::settings::ApprovalPolicy;
+use crate::port::skill::UsedSkill;
+use crate::port::tool::ToolError;
+use crate::skill_needs::MessageSkills;
+use crate::thread::Thread;
+
+/// Why no question is asked under the policy `never`.
+const NEVER: &str = "the approval policy is `never`, so the user is not asked";
+/// Why questions were withdrawn.
+pub(super) const WITHDRAWN: &str =
+    "the questions were withdrawn, because the user sent a new message; it follows";
+
+impl Turn {
+    /// Whether the model has not been asked in the turn, and waits for what skills need: what it is
+    /// offered can still change.
+    pub(crate) fn awaits_skills_first(&self) -> bool {
+        self.skill_needs.hold_turn()
+            && !self.hooks.has_response
+            && matches!(self.request, super::Request::None)
+            && self.calls.len() == 0
+    }
+
+    /// Has the driver look for what the skills of a message need.
+    pub(super) fn find_skill_needs(&mut self, used: MessageSkills, thread: &mut Thread) {
+        self.skill_needs.find(&self.view.id, used, &mut thread.cx);
+    }
+
+    /// The driver has looked.
+    pub(crate) fn skill_needs_found(
+        &mut self,
+        request: u64,
+        questions: Vec<UserQuestion>,
+        thread: &mut Thread,
+    ) {
+        let is_never = thread.configuration.settings().approval == ApprovalPolicy::Never;
+        let unasked = Some(NEVER).filter(|_| is_never);
+        self.skill_needs.found(&self.view.id, request, questions, unasked, &mut thread.cx);
+        self.show_waiting(thread);
+    }
+
+    /// The driver has done what is possible; `notes` are for the model.
+    pub(crate) fn skill_needs_met(&mut self, request: u64, notes: &[String], thread: &mut Thread) {
+        self.skill_needs.met(request, notes);
+        self.advance(thread);
+    }
+
+    /// The user answered questions about skills; other answers are returned.
+    pub(super) fn skill_question_answered(
+        &mut self,
+        request: u64,
+        outcome: Result<UserAnswers, ToolError>,
+        thread: &mut Thread,
+    ) -> Result<(), Result<UserAnswers, ToolError>> {
+        let outcome = outcome.map_err(ToolError::into_message);
+        let taken = self.skill_needs.answered(&self.view.id, request, outcome, &mut thread.cx);
+        match taken {
+            Ok(()) => {
+                self.show_waiting(thread);
+                Ok(())
+            }
+            Err(other) => Err(other.map_err(ToolError::new)),
+        }
+    }
+}
+
+/// The skills of a message that need something. Only the user's own messages use skills.
+pub(super) fn skills_of(author: Author, content: &[UserContent], item: &Id) -> MessageSkills {
+    let mut skills = Vec::new();
+    for part in content {
+        if let UserContent::Skill { name, path, has_needs: true, .. } = part
+            && author == Author::User
+        {
+            skills.push(UsedSkill { name: name.clone(), path: path.clone() });
+        }
+    }
+    MessageSkills { item: item.clone(), skills }
+}
