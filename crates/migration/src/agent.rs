@@ -7,11 +7,15 @@ pub enum Agent {
     ClaudeCode,
     /// Files in `.codex`.
     Codex,
+    /// Files in `.gemini` and `GEMINI.md`.
+    GeminiCli,
+    /// Files in `.cursor` and `.cursorrules`.
+    Cursor,
 }
 
 impl Agent {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::ClaudeCode, Self::Codex];
+    pub const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::GeminiCli, Self::Cursor];
 
     /// The name as users know it.
     #[must_use]
@@ -19,6 +23,8 @@ impl Agent {
         match self {
             Self::ClaudeCode => "Claude Code",
             Self::Codex => "Codex",
+            Self::GeminiCli => "Gemini CLI",
+            Self::Cursor => "Cursor",
         }
     }
 
@@ -28,6 +34,8 @@ impl Agent {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
+            Self::GeminiCli => "gemini-cli",
+            Self::Cursor => "cursor",
         }
     }
 }

@@ -7,7 +7,9 @@ use serde_json::Value;
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
-use crate::{hook_groups, instructions, markdown, mcp, permissions, skill_folders, source};
+use crate::{
+    hook_groups, instructions, markdown, mcp, permissions, plugins, skill_folders, source,
+};
 
 const AGENT: Agent = Agent::ClaudeCode;
 
@@ -52,6 +54,7 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
         let path = base.join(".claude").join(name);
         match source::json(base, &path) {
             Ok(Some(read)) => {
+                plugins::report(&read, &path, roots, detected);
                 are_hooks_off |= read["disableAllHooks"] == true;
                 if !read["hooks"].is_null() {
                     hook_groups::add(&read["hooks"], &path, &own.join("hooks.json"), &mut hooks);
@@ -74,19 +77,55 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
 }
 
 fn servers(roots: &Roots, project: Option<&Path>, item: &mut Item) -> Result<(), Error> {
-    let base = project.unwrap_or(&roots.user_home);
-    let file = base.join(if project.is_some() { ".mcp.json" } else { ".claude.json" });
-    let Some(read) = source::json(base, &file)? else { return Ok(()) };
-    match &read["mcpServers"] {
-        Value::Null => {}
-        Value::Object(servers) => mcp::add_json(servers, item),
-        _ => return Err(Error::contents(&file, "its member `mcpServers` must be an object")),
+    let own = roots.user_home.join(".claude.json");
+    let read = source::json(&roots.user_home, &own);
+    let Some(root) = project else { return servers_of_user(&own, read?, item) };
+    // A file that cannot be used does not hide the other; of two servers with one name, Claude Code uses
+    // that of its own file.
+    let of_user = read.and_then(|read| servers_of_project(&own, read, root, item));
+    let file = root.join(".mcp.json");
+    if let Some(read) = source::json(root, &file)? {
+        add_servers(&file, &read["mcpServers"], item)?;
     }
+    of_user
+}
+
+fn servers_of_user(file: &Path, read: Option<Value>, item: &mut Item) -> Result<(), Error> {
+    let Some(read) = read else { return Ok(()) };
     for (folder, entry) in read["projects"].as_object().into_iter().flatten() {
         for name in entry["mcpServers"].as_object().into_iter().flat_map(|servers| servers.keys()) {
-            let why = format!("it is for the project {} only", visible::exact(folder));
+            let folder = visible::exact(folder);
+            let why = format!("it is for the project {folder} only, whose import offers it");
             item.leave_out(name, &why);
         }
     }
-    Ok(())
+    add_servers(file, &read["mcpServers"], item)
+}
+
+/// The servers that the user has for a project, without sharing them with it.
+fn servers_of_project(
+    file: &Path,
+    read: Option<Value>,
+    root: &Path,
+    item: &mut Item,
+) -> Result<(), Error> {
+    let entry = read.as_ref().and_then(|read| read["projects"].get(root.to_str()?));
+    let Some(entry) = entry else { return Ok(()) };
+    let before = item.parts.len();
+    let added = add_servers(file, &entry["mcpServers"], item);
+    for part in &mut item.parts[before..] {
+        part.summary.push_str(" (only yours so far: it would be in a file of the project)");
+    }
+    added
+}
+
+fn add_servers(file: &Path, servers: &Value, item: &mut Item) -> Result<(), Error> {
+    match servers {
+        Value::Null => Ok(()),
+        Value::Object(servers) => {
+            mcp::add_json(servers, item);
+            Ok(())
+        }
+        _ => Err(Error::contents(file, "its member `mcpServers` must be an object")),
+    }
 }

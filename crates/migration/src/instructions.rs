@@ -34,24 +34,31 @@ pub(crate) fn detect(
         let why = format!("its {imports} lines `@file` stay as they are: files are not included");
         item.leave_out(&name, &why);
     }
-    if text.contains(BEGIN) || text.contains(END) {
-        item.leave_out(&name, "it contains the markers of an import; remove them first");
-    } else {
-        let lines = text.lines().count();
-        let change = match target {
-            Some(path) => Change::Block {
-                path: path.to_owned(),
-                origin: format!("{}: {name}", agent.name()),
-                text: text.to_owned(),
-            },
-            None => Change::Setting {
-                key_path: vec!["developer_instructions".to_owned()],
-                value: text.into(),
-            },
-        };
-        item.add(&name, format!("{lines} lines"), change);
-    }
+    add(&name, text, target, &mut item);
     detected.items.push(item);
+}
+
+/// Adds a text: to the file `target`, or as instructions of the user.
+pub(crate) fn add(name: &str, text: &str, target: Option<&Path>, item: &mut Item) {
+    if text.is_empty() {
+        return;
+    }
+    if text.contains(BEGIN) || text.contains(END) {
+        return item.leave_out(name, "it contains the markers of an import; remove them first");
+    }
+    let lines = text.lines().count();
+    let change = match target {
+        Some(path) => Change::Block {
+            path: path.to_owned(),
+            origin: format!("{}: {name}", item.agent.name()),
+            text: text.to_owned(),
+        },
+        None => Change::Setting {
+            key_path: vec!["developer_instructions".to_owned()],
+            value: text.into(),
+        },
+    };
+    item.add(name, format!("{lines} lines"), change);
 }
 
 const BEGIN: &str = "<!-- Imported from ";

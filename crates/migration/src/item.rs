@@ -145,6 +145,6 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Detected {
     pub items: Vec<Item>,
-    /// Files that cannot be used.
+    /// Files that cannot be used, and plugins, which are not taken over.
     pub problems: Vec<Error>,
 }

@@ -10,15 +10,19 @@ mod bounds;
 mod claude;
 mod codex;
 mod collisions;
+mod cursor;
 mod error;
 mod front_matter;
+mod gemini;
 mod hook_groups;
 mod instructions;
 mod item;
+mod leftovers;
 mod markdown;
 mod mcp;
 mod permissions;
 mod plan;
+mod plugins;
 pub mod sessions;
 mod skill_folders;
 mod source;
@@ -26,6 +30,7 @@ mod source;
 pub use agent::Agent;
 pub use error::Error;
 pub use item::{Change, Detected, Item, Kind, Part, Roots};
+pub use leftovers::leftovers;
 pub use plan::{
     FileWrite, IsChosen, Plan, Setting, configuration, configuration_text, plan, plan_together,
 };
@@ -39,6 +44,8 @@ pub fn detect(roots: &Roots, project: Option<&std::path::Path>) -> Detected {
     let mut detected = Detected::default();
     claude::detect(roots, project, &mut detected);
     codex::detect(roots, project, &mut detected);
+    gemini::detect(roots, project, &mut detected);
+    cursor::detect(roots, project, &mut detected);
     collisions::resolve(&mut detected.items);
     let (items, empty): (Vec<Item>, Vec<Item>) =
         detected.items.into_iter().partition(|item| !item.parts.is_empty());

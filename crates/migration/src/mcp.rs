@@ -10,8 +10,17 @@ const HARMLESS: [&str; 2] = ["type", "description"];
 
 /// Adds the servers of a member `mcpServers`.
 pub(crate) fn add_json(servers: &Map<String, Value>, item: &mut Item) {
+    add_adapted(servers, |server| Ok(server.clone()), item);
+}
+
+/// As [`add_json`], for servers that are first given the members that Claude Code has.
+pub(crate) fn add_adapted(
+    servers: &Map<String, Value>,
+    adapted: impl Fn(&Value) -> Result<Value, String>,
+    item: &mut Item,
+) {
     for (name, server) in servers {
-        match converted(server) {
+        match adapted(server).and_then(|server| converted(&server)) {
             Ok(value) => add(name, value, item),
             Err(why) => item.leave_out(name, &why),
         }
@@ -84,13 +93,15 @@ fn converted(server: &Value) -> Result<Value, String> {
     for (key, value) in server {
         let (key, value) = match key.as_str() {
             "command" | "url" | "cwd" => (key.as_str(), text(key, value)?),
-            "args" => ("args", texts(value)?),
+            "args" => ("args", texts(key, value)?),
             "env" => ("env", table(key, value)?),
             "headers" => ("http_headers", table(key, value)?),
             "disabled" => match value {
                 Value::Bool(disabled) => ("enabled", json!(!disabled)),
                 _ => return Err("`disabled` must be true or false".into()),
             },
+            "includeTools" => ("enabled_tools", texts(key, value)?),
+            "excludeTools" => ("disabled_tools", texts(key, value)?),
             "timeout" => continue,
             key if HARMLESS.contains(&key) => continue,
             other => {
@@ -113,10 +124,10 @@ fn text(key: &str, value: &Value) -> Result<Value, String> {
     Ok(value.clone())
 }
 
-fn texts(value: &Value) -> Result<Value, String> {
-    let wrong = || "`args` must be a list of texts".to_owned();
-    for argument in value.as_array().ok_or_else(wrong)? {
-        literal("args", argument.as_str().ok_or_else(wrong)?)?;
+fn texts(key: &str, value: &Value) -> Result<Value, String> {
+    let wrong = || format!("`{key}` must be a list of texts");
+    for text in value.as_array().ok_or_else(wrong)? {
+        literal(key, text.as_str().ok_or_else(wrong)?)?;
     }
     Ok(value.clone())
 }

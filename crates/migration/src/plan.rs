@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::bounds::{SETTINGS_BYTES, SKILL_BYTES};
 use crate::error::Error;
 use crate::item::{Change, Item, Kind, Part, Roots};
-use crate::{hook_groups, instructions, permissions, source};
+use crate::{hook_groups, instructions, leftovers, permissions, source};
 
 /// What an item changes. Nothing when all of it was taken over before.
 #[derive(Debug, Default, PartialEq)]
@@ -199,7 +199,8 @@ fn has_others(at: &Path, files: &[(PathBuf, Vec<u8>)]) -> bool {
     let Ok(entries) = std::fs::read_dir(at) else { return false };
     entries.flatten().any(|entry| {
         let name = entry.file_name();
-        !files.iter().any(|(path, _)| path.iter().next() == Some(&*name))
+        leftovers::writer(&name).is_none()
+            && !files.iter().any(|(path, _)| path.iter().next() == Some(&*name))
     })
 }
 

@@ -66,6 +66,8 @@ pub fn files(user_home: &Path) -> (Vec<SessionFile>, Vec<Error>) {
         let (folder, depth) = match agent {
             Agent::ClaudeCode => (user_home.join(".claude/projects"), 2),
             Agent::Codex => (user_home.join(".codex/sessions"), 4),
+            // Their formats are not read.
+            Agent::GeminiCli | Agent::Cursor => continue,
         };
         let mut left = MAX_ENTRIES;
         let searched = unlinked(user_home, &folder)
@@ -124,6 +126,7 @@ fn is_session(agent: Agent, path: &Path) -> bool {
         // Files of sub-agents begin with `agent-`.
         Agent::ClaudeCode => name.ends_with(".jsonl") && !name.starts_with("agent-"),
         Agent::Codex => name.ends_with(".jsonl") && name.starts_with("rollout-"),
+        Agent::GeminiCli | Agent::Cursor => false,
     }
 }
 
@@ -163,6 +166,7 @@ pub fn parse(agent: Agent, bytes: &[u8]) -> Session {
     let mut session = match agent {
         Agent::ClaudeCode => claude::parse(bytes),
         Agent::Codex => codex::parse(bytes),
+        Agent::GeminiCli | Agent::Cursor => Session::default(),
     };
     let first = session.turns.iter().flat_map(|turn| &turn.entries).find_map(|entry| match entry {
         Entry::User(text) => Some(text.clone()),

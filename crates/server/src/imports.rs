@@ -1,5 +1,6 @@
 //! Importing what other agents have: detecting it, and writing the plans of the crate `migration`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use config::edit::{Edit, Strategy};
@@ -113,6 +114,12 @@ pub(crate) fn prepared(
         .map(|file| written(file.path.clone(), file.contents.clone(), file.mode_of.clone()))
         .chain(project_settings(&plan, project.as_deref(), roots)?)
         .collect();
+    // A skill does not count before it is whole, also when the process is killed meanwhile.
+    changes.sort_by_key(|change| change.path.ends_with(skills::SKILL_FILE));
+    let folders: BTreeSet<&Path> = changes.iter().filter_map(|it| it.path.parent()).collect();
+    let left: Vec<PathBuf> =
+        folders.into_iter().flat_map(|folder| migration::leftovers(folder)).collect();
+    changes.extend(left.into_iter().map(|path| Change { path, action: Action::Remove }));
     for change in &mut changes {
         migration::unlinked(&root, &change.path).map_err(refused)?;
         let relative = change.path.strip_prefix(&root).map_err(|_| outside(&change.path))?;
@@ -130,8 +137,8 @@ pub(crate) fn write_files(writes: &Writes) -> Result<(), Error> {
     let approved: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
     sandbox::files::apply_approved(changes, &approved, None)
         .map_err(|error| Error::failed(error.to_string()))?;
-    for path in &approved {
-        sync(path, real_root)?;
+    for change in changes.iter().filter(|change| change.action != Action::Remove) {
+        sync(&change.path, real_root)?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::cx::Cx;
 use crate::history;
 use crate::port::effect::Effect;
 use crate::port::fragment::Fragment;
-use crate::skill_needs::MessageSkills;
+use crate::port::skill::UsedSkill;
 
 /// Times that hooks have one turn go on, one after the other, before it ends nevertheless.
 const MAX_CONTINUED: u32 = 16;
@@ -38,7 +38,7 @@ pub(crate) enum Wait {
     /// The thread's first turn, or the first after a compaction.
     Start,
     /// A message of the user, which the model gets unless it is refused.
-    Prompt { message: Vec<Fragment>, skills: MessageSkills },
+    Prompt { message: Vec<Fragment>, skills: Vec<UsedSkill> },
     /// A call, before it begins.
     Call { number: u64 },
     /// A call that the user would be asked about.

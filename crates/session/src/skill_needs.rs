@@ -7,26 +7,21 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::Id;
 use crate::cx::Cx;
 use crate::history;
 use crate::port::effect::Effect;
 use crate::port::event::Event;
 use crate::port::fragment::Fragment;
+use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::question::{UserAnswers, UserQuestion};
 use crate::port::skill::UsedSkill;
+use crate::tools::started_call;
+use crate::{Id, Millis};
 
 /// Questions of one request to the clients (specification: Limits).
 const QUESTIONS: usize = 3;
-
-/// The skills of a message that need something.
-#[derive(Clone)]
-pub(crate) struct MessageSkills {
-    /// The item of the message.
-    pub(crate) item: Id,
-    /// Empty when there are none.
-    pub(crate) skills: Vec<UsedSkill>,
-}
+/// What items call the questions.
+const TOOL: &str = "skill_needs";
 
 /// See the module.
 #[derive(Default)]
@@ -39,17 +34,24 @@ pub(crate) struct SkillNeeds {
 /// The needs of one message.
 struct OpenNeeds {
     request: u64,
-    item: Id,
     stage: Stage,
 }
 
 enum Stage {
     /// The driver looks for them.
     Finding,
-    /// The user is asked with the request `asked`, and about the `rest` later.
-    Asking { asked: u64, rest: VecDeque<UserQuestion>, answers: UserAnswers },
+    /// The user is asked, and about the `rest` later.
+    Asking { asked: Asked, rest: VecDeque<UserQuestion>, answers: UserAnswers },
     /// The driver makes use of the answers.
     Meeting,
+}
+
+/// Questions that the user is asked.
+struct Asked {
+    request: u64,
+    since: Millis,
+    /// The item that shows them.
+    item: DynamicCall,
 }
 
 impl SkillNeeds {
@@ -64,13 +66,21 @@ impl SkillNeeds {
     }
 
     /// Has the driver look for what skills need.
-    pub(crate) fn find(&mut self, turn: &Id, used: MessageSkills, cx: &mut Cx) {
-        if used.skills.is_empty() {
+    pub(crate) fn find(&mut self, turn: &Id, skills: Vec<UsedSkill>, cx: &mut Cx) {
+        if skills.is_empty() {
             return;
         }
         let request = cx.number();
-        self.open.push(OpenNeeds { request, item: used.item, stage: Stage::Finding });
-        cx.push(Effect::FindSkillNeeds { request, turn: turn.clone(), skills: used.skills });
+        self.open.push(OpenNeeds { request, stage: Stage::Finding });
+        cx.push(Effect::FindSkillNeeds { request, turn: turn.clone(), skills });
+    }
+
+    /// The items that are not final.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item> + '_ {
+        self.open.iter().filter_map(|open| match &open.stage {
+            Stage::Asking { asked, .. } => Some(Item::DynamicCall(asked.item.clone())),
+            Stage::Finding | Stage::Meeting => None,
+        })
     }
 
     /// The driver has looked: asks the questions. `unasked`: why none may be asked.
@@ -91,7 +101,10 @@ impl SkillNeeds {
         }
     }
 
-    /// The user answered, or could not, with the reason. Returns whether the request was one of these.
+    /// The user answered, or could not, with the reason.
+    ///
+    /// # Errors
+    /// The request was not one of these; the outcome is returned.
     pub(crate) fn answered(
         &mut self,
         turn: &Id,
@@ -99,22 +112,23 @@ impl SkillNeeds {
         outcome: Result<UserAnswers, String>,
         cx: &mut Cx,
     ) -> Result<(), Result<UserAnswers, String>> {
-        let is_it = |open: &&mut OpenNeeds| matches!(open.stage, Stage::Asking { asked, .. } if asked == request);
-        let Some(open) = self.open.iter_mut().find(is_it) else { return Err(outcome) };
-        cx.emit(Event::RequestResolved { request });
-        let Stage::Asking { rest, mut answers, .. } =
-            std::mem::replace(&mut open.stage, Stage::Finding)
-        else {
-            return Ok(());
-        };
-        match outcome {
-            Ok(given) => {
-                answers.extend(given);
-                open.ask(turn, rest, answers, cx);
+        for open in &mut self.open {
+            let Stage::Asking { asked, rest, answers } = &mut open.stage else { continue };
+            if asked.request != request {
+                continue;
             }
-            Err(why) => open.meet(answers, Some(why), cx),
+            asked.close(turn, outcome.as_ref().map_err(String::as_str), cx);
+            let (rest, mut answers) = (std::mem::take(rest), std::mem::take(answers));
+            match outcome {
+                Ok(given) => {
+                    answers.extend(given);
+                    open.ask(turn, rest, answers, cx);
+                }
+                Err(why) => open.meet(answers, Some(why), cx),
+            }
+            return Ok(());
         }
-        Ok(())
+        Err(outcome)
     }
 
     /// The driver has made use of the answers.
@@ -129,20 +143,20 @@ impl SkillNeeds {
     }
 
     /// The user wrote something else: the questions are withdrawn.
-    pub(crate) fn withdraw(&mut self, why: &str, cx: &mut Cx) {
+    pub(crate) fn withdraw(&mut self, turn: &Id, why: &str, cx: &mut Cx) {
         for open in &mut self.open {
             let Stage::Asking { asked, answers, .. } = &mut open.stage else { continue };
-            cx.emit(Event::RequestResolved { request: *asked });
+            asked.close(turn, Err(why), cx);
             let answers = std::mem::take(answers);
             open.meet(answers, Some(why.to_owned()), cx);
         }
     }
 
     /// The turn ends: nothing is waited for.
-    pub(crate) fn abandon(&mut self, cx: &mut Cx) {
+    pub(crate) fn abandon(&mut self, turn: &Id, why: &str, cx: &mut Cx) {
         for open in std::mem::take(&mut self.open) {
-            if let Stage::Asking { asked, .. } = open.stage {
-                cx.emit(Event::RequestResolved { request: asked });
+            if let Stage::Asking { asked, .. } = &open.stage {
+                asked.close(turn, Err(why), cx);
             }
             if !matches!(open.stage, Stage::Meeting) {
                 cx.push(Effect::ForgetSkillNeeds { request: open.request });
@@ -170,14 +184,40 @@ impl OpenNeeds {
         }
         let rest = left.split_off(left.len().min(QUESTIONS));
         let questions: Arc<[UserQuestion]> = left.into_iter().collect();
-        let asked = cx.number();
-        self.stage = Stage::Asking { asked, rest, answers };
-        let (turn, item) = (turn.clone(), self.item.clone());
-        cx.push(Effect::AskUser { request: asked, turn, item, questions });
+        let request = cx.number();
+        let ids: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+        let arguments = serde_json::json!({ "questions": ids }).to_string();
+        let item = started_call(cx.item_id(), None, TOOL.to_owned(), arguments);
+        cx.stored_item_started(turn, Item::DynamicCall(item.clone()));
+        let (turn, id, since) = (turn.clone(), item.id.clone(), cx.now);
+        self.stage = Stage::Asking { asked: Asked { request, since, item }, rest, answers };
+        cx.push(Effect::AskUser { request, turn, item: id, questions });
     }
 
     fn meet(&mut self, answers: UserAnswers, unanswered: Option<String>, cx: &mut Cx) {
         self.stage = Stage::Meeting;
         cx.push(Effect::MeetSkillNeeds { request: self.request, answers, unanswered });
+    }
+}
+
+impl Asked {
+    /// Resolves the request, and completes the item: with the answered questions, not their answers.
+    fn close(&self, turn: &Id, outcome: Result<&UserAnswers, &str>, cx: &mut Cx) {
+        cx.emit(Event::RequestResolved { request: self.request });
+        let duration_ms = Some((cx.now - self.since).max(0));
+        let item = DynamicCall { duration_ms, ..self.item.clone() };
+        let item = match outcome {
+            Ok(answers) => {
+                let ids: Vec<&str> = answers.keys().map(String::as_str).collect();
+                let text = serde_json::json!({ "answered": ids }).to_string();
+                let content = vec![ToolContent::Text(text)];
+                let answer = Some(ToolAnswer { content, success: true });
+                DynamicCall { status: ItemStatus::Completed, answer, ..item }
+            }
+            Err(why) => {
+                DynamicCall { status: ItemStatus::Failed, reason: Some(why.to_owned()), ..item }
+            }
+        };
+        cx.item_completed(turn, Item::DynamicCall(item));
     }
 }

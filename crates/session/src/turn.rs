@@ -149,7 +149,7 @@ impl Turn {
     /// The items that are not final, but for those of running commands: calls, then what the model
     /// is writing.
     pub(crate) fn call_items(&self) -> impl Iterator<Item = Item> + '_ {
-        self.calls.items()
+        self.calls.items().chain(self.skill_needs.items())
     }
 
     /// The item of a compaction, and what the model is writing.

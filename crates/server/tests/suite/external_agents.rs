@@ -435,3 +435,112 @@ async fn links_fifos_and_broken_files_are_reported_and_hide_nothing() {
         std::fs::read_dir(&outside).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["CLAUDE.md"]);
 }
+
+#[tokio::test]
+async fn servers_of_one_project_are_offered_with_the_project() {
+    let env = env().await;
+    let user = user_home(&env);
+    let project = env.workspace().canonicalize().unwrap();
+    let server = |command: &str| json!({ "command": command });
+    let own = json!({ "mcpServers": { "mine": server("all") }, "projects": {
+        project.to_str().unwrap(): { "mcpServers": { "here": server("local"), "shared": server("x") } },
+        "/elsewhere": { "mcpServers": { "there": server("other") } },
+    }});
+    put(&user.join(".claude.json"), &own.to_string());
+    let shared = json!({ "mcpServers": { "shared": server("team"), "more": server("more") } });
+    put(&project.join(".mcp.json"), &shared.to_string());
+    let server = env.start();
+    let mut client = server.connect().await;
+    let items = detect(&mut client, json!({ "includeHome": true, "cwds": [project] })).await;
+    let of = |is_home: bool| {
+        let fits = |item: &&Value| item["cwd"].is_null() == is_home;
+        items.iter().find(fits).unwrap()["description"].as_str().unwrap().to_owned()
+    };
+    let (mine, here) = (of(true), of(false));
+    assert!(mine.contains("- mine: runs") && mine.contains("whose import offers it"), "{mine}");
+    assert!(here.contains("- here: runs \"local\" (only yours so far"), "{here}");
+    assert!(
+        here.contains("- shared: runs \"x\" (only yours") && here.contains("- more:"),
+        "{here}"
+    );
+    assert!(!here.contains("\"other\"") && !here.contains("\"team\""), "{here}");
+    import(&mut client, &items).await;
+    let written = read(&project.join(".agent/config.toml"));
+    for name in ["here", "shared", "more"] {
+        assert!(written.contains(&format!("[mcp_servers.{name}]")), "{written}");
+    }
+    let left = detect(&mut client, json!({ "includeHome": true, "cwds": [project] })).await;
+    assert_eq!(left, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn gemini_and_cursor_are_imported() {
+    let env = env().await;
+    let user = user_home(&env);
+    let project = env.workspace().canonicalize().unwrap();
+    let gemini = json!({ "theme": "x", "mcpServers": {
+        "web": { "httpUrl": "https://a.example/mcp", "headers": { "K": "s3cret" }, "trust": true,
+            "includeTools": ["one"], "timeout": 1000 },
+        "old": { "url": "https://a.example/sse" },
+        "var": { "command": "x", "env": { "K": "$KEY" } },
+    }});
+    put(&user.join(".gemini/settings.json"), &gemini.to_string());
+    put(&user.join(".gemini/GEMINI.md"), "Be brief.\n");
+    put(&project.join("GEMINI.md"), "Build with make.\n");
+    let cursor = json!({ "mcpServers": { "db": { "command": "db", "args": ["-x"] },
+        "file": { "command": "y", "envFile": ".env" } } });
+    put(&project.join(".cursor/mcp.json"), &cursor.to_string());
+    put(&project.join(".cursorrules"), "Old rule.\n");
+    let always = "---\ndescription: d\nglobs:\nalwaysApply: true\n---\nUse tabs.\n";
+    put(&project.join(".cursor/rules/style.mdc"), always);
+    let sometimes = "---\nglobs: *.py\nalwaysApply: false\n---\nUse spaces.\n";
+    put(&project.join(".cursor/rules/sub/python.mdc"), sometimes);
+    let server = env.start();
+    let mut client = server.connect().await;
+    let places = json!({ "includeHome": true, "cwds": [project] });
+    let items = detect(&mut client, places.clone()).await;
+    let shown = json!(items).to_string();
+    assert!(!shown.contains("s3cret"), "{shown}");
+    for part in [
+        "MCP servers of Gemini CLI into",
+        "`old`: its `url` is reached by the transport `sse`",
+        "`var`: `env` refers to a variable with `$`",
+        "instructions of Gemini CLI into",
+        "MCP servers of Cursor into",
+        "`file`: `envFile` has no counterpart here",
+        "instructions of Cursor into",
+        "`.cursor/rules/sub/python.mdc`: it does not always apply",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    import(&mut client, &items).await;
+    let own = read(&env.home().join("config.toml"));
+    for part in
+        ["developer_instructions", "Be brief.", "[mcp_servers.web", "enabled_tools = [\"one\"]"]
+    {
+        assert!(own.contains(part), "{part} in {own}");
+    }
+    assert!(!own.contains("trust"), "{own}");
+    let agents = read(&project.join("AGENTS.md"));
+    for part in ["Build with make.", "Old rule.", "Use tabs."] {
+        assert_eq!(agents.matches(part).count(), 1, "{part} in {agents}");
+    }
+    assert!(!agents.contains("Use spaces."), "{agents}");
+    assert!(read(&project.join(".agent/config.toml")).contains("[mcp_servers.db]"));
+    assert_eq!(detect(&mut client, places).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn plugins_of_another_agent_are_reported() {
+    let env = env().await;
+    let settings = json!({ "enabledPlugins": { "fmt@tools": true },
+        "extraKnownMarketplaces": { "tools": { "source": { "source": "github", "repo": "o/tools" } } } });
+    put(&user_home(&env).join(".claude/settings.json"), &settings.to_string());
+    let server = env.start();
+    let mut client = server.connect().await;
+    assert_eq!(detect(&mut client, json!({ "includeHome": true })).await, Vec::<Value>::new());
+    let about = |notice: &Value| notice["summary"].as_str().unwrap().contains("fmt@tools");
+    let notice = client.expect_where("configWarning", about).await;
+    let summary = notice["summary"].as_str().unwrap();
+    assert!(summary.contains("`agentd plugins marketplace add o/tools`"), "{summary}");
+}

@@ -36,6 +36,7 @@ mod fs;
 mod fs_watch;
 mod fuzz;
 mod fuzzy_file_search;
+mod git_marketplaces;
 mod goals;
 mod handshake;
 mod history;

@@ -82,7 +82,7 @@ impl Turn {
             sample.close(&why, &mut thread.cx);
         }
         self.hooks.cancel(&mut thread.cx);
-        self.skill_needs.abandon(&mut thread.cx);
+        self.skill_needs.abandon(&id, &why, &mut thread.cx);
         self.drop_compaction(&why, thread);
         thread.approvals.close_prompts(&mut thread.cx);
         self.calls.abandon(&id, status, &why, &mut thread.cx);

@@ -13,7 +13,7 @@ use crate::port::fragment::Fragment;
 use crate::port::hook::ThreadStart;
 use crate::port::item::Item;
 use crate::port::model::{Failure, FailureKind};
-use crate::skill_needs::MessageSkills;
+use crate::port::skill::UsedSkill;
 use crate::terms::Terms;
 use crate::thread::Thread;
 use crate::tools;
@@ -37,7 +37,7 @@ impl Turn {
         &mut self,
         prompt: String,
         message: &[Fragment],
-        skills: MessageSkills,
+        skills: Vec<UsedSkill>,
         thread: &mut Thread,
     ) -> bool {
         let wait = Wait::Prompt { message: message.to_vec(), skills };

@@ -22,14 +22,13 @@ impl Turn {
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
         let turn = self.view.id.clone();
-        let item = thread.cx.item_id();
         let message = fragments_of(author, &content, &[], thread);
-        match self.submit(author, &content, (&message, &item), thread) {
+        match self.submit(author, &content, &message, thread) {
             // The message comes with the answer of the hooks, and the request with it.
             true => self.again = false,
             false => thread.conversation.remember(Some(&turn), message, &mut thread.cx),
         }
-        show_user_message(&turn, item, content, thread);
+        show_user_message(&turn, content, thread);
     }
 
     /// A turn started while this one runs: its input joins this one, and it ends with this one. Its
@@ -105,12 +104,11 @@ impl Turn {
         thread: &mut Thread,
     ) {
         thread.conversation.preview(&content, &mut thread.cx);
-        let item = thread.cx.item_id();
         let message = fragments_of(author, &content, &self.pending, thread);
-        if !self.submit(author, &content, (&message, &item), thread) {
+        if !self.submit(author, &content, &message, thread) {
             self.add_pending(message, thread);
         }
-        show_user_message(turn, item, content, thread);
+        show_user_message(turn, content, thread);
     }
 
     /// Has hooks look at what the user wrote, and then the driver at what its skills need. Returns whether
@@ -119,10 +117,10 @@ impl Turn {
         &mut self,
         author: Author,
         content: &[UserContent],
-        (message, item): (&[Fragment], &Id),
+        message: &[Fragment],
         thread: &mut Thread,
     ) -> bool {
-        let skills = skills::skills_of(author, content, item);
+        let skills = skills::skills_of(author, content);
         let waits = author == Author::User
             && self.run_prompt_hooks(prompt_of(content), message, skills.clone(), thread);
         if !waits {
@@ -227,6 +225,7 @@ fn texts_of_skills(
     fragments
 }
 
-fn show_user_message(turn: &Id, id: Id, content: Vec<UserContent>, thread: &mut Thread) {
-    thread.cx.whole_item(turn, Item::UserMessage { id, content });
+fn show_user_message(turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
+    let item = Item::UserMessage { id: thread.cx.item_id(), content };
+    thread.cx.whole_item(turn, item);
 }

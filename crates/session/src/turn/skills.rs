@@ -1,14 +1,12 @@
 //! What skills of the turn's messages need: see [`crate::skill_needs`].
 
 use super::Turn;
-use crate::Id;
 use crate::port::input::Author;
 use crate::port::item::UserContent;
 use crate::port::question::{UserAnswers, UserQuestion};
 use crate::port::settings::ApprovalPolicy;
 use crate::port::skill::UsedSkill;
 use crate::port::tool::ToolError;
-use crate::skill_needs::MessageSkills;
 use crate::thread::Thread;
 
 /// Why no question is asked under the policy `never`.
@@ -28,7 +26,7 @@ impl Turn {
     }
 
     /// Has the driver look for what the skills of a message need.
-    pub(super) fn find_skill_needs(&mut self, used: MessageSkills, thread: &mut Thread) {
+    pub(super) fn find_skill_needs(&mut self, used: Vec<UsedSkill>, thread: &mut Thread) {
         self.skill_needs.find(&self.view.id, used, &mut thread.cx);
     }
 
@@ -71,14 +69,12 @@ impl Turn {
 }
 
 /// The skills of a message that need something. Only the user's own messages use skills.
-pub(super) fn skills_of(author: Author, content: &[UserContent], item: &Id) -> MessageSkills {
-    let mut skills = Vec::new();
-    for part in content {
-        if let UserContent::Skill { name, path, has_needs: true, .. } = part
-            && author == Author::User
-        {
-            skills.push(UsedSkill { name: name.clone(), path: path.clone() });
+pub(super) fn skills_of(author: Author, content: &[UserContent]) -> Vec<UsedSkill> {
+    let used = |part: &UserContent| match part {
+        UserContent::Skill { name, path, has_needs: true, .. } if author == Author::User => {
+            Some(UsedSkill { name: name.clone(), path: path.clone() })
         }
-    }
-    MessageSkills { item: item.clone(), skills }
+        _ => None,
+    };
+    content.iter().filter_map(used).collect()
 }

@@ -21,6 +21,7 @@ mod scenarios;
 mod script;
 mod server_stories;
 mod simulation;
+mod skill_stories;
 mod stories;
 mod sweeps;
 mod typing_stories;
