@@ -20,12 +20,12 @@ use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::Error;
 use crate::project_doc::nested::NestedDocs;
-use crate::skills::Needs;
 use crate::thread::elicitations::ElicitationChange;
 use crate::thread::event_log::{EventPosition, ReplayGap};
 use crate::thread::model_stream::TurnBudget;
 use crate::thread::patches::PlannedPatch;
 use crate::thread::server_question::{QuestionKey, ServerQuestion};
+use crate::thread::skill_needs::SkillReport;
 use crate::thread_hooks::HookReport;
 
 /// Where the answer to a command goes.
@@ -58,12 +58,8 @@ pub(crate) enum Command {
     Shell { script: String, answer: AnswerSender, gate: Gate },
     /// A call works in folders below the working folder, which have these documents.
     ProjectDocuments { found: NestedDocs },
-    /// What skills need was looked for.
-    SkillNeedsFound { request: u64, needs: Needs },
-    /// Servers that skills need were added to the configuration; `notes` are for the model.
-    SkillServersAdded { request: u64, notes: Vec<String>, added: Vec<String> },
-    /// What skills need was met, as far as possible.
-    SkillNeedsMet { request: u64, notes: Vec<String> },
+    /// How far the search for what skills need, or its use, has come.
+    SkillNeeds(SkillReport),
     /// A patch applies to the files as they are.
     Planned { call: u64, plan: PatchPlan, patch: PlannedPatch },
     /// A patch was written, or could not be.

@@ -56,7 +56,10 @@ impl Turn {
 
     /// A turn that starts clears open questions: the user wrote something else.
     pub(super) fn withdraw_questions(&mut self, thread: &mut Thread) {
-        self.skill_needs.withdraw(&self.view.id, skills::WITHDRAWN, &mut thread.cx);
+        if self.skill_needs.wait_for_user() {
+            self.skill_needs.withdraw(&self.view.id, skills::WITHDRAWN, &mut thread.cx);
+            self.show_waiting(thread);
+        }
         if !self.calls.wait_for_user() {
             return;
         }

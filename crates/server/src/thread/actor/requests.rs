@@ -26,19 +26,8 @@ impl Actor {
             Command::Shell { script, answer, gate } => {
                 self.start_user_shell(script, answer, gate, steps).await;
             }
-            Command::ProjectDocuments { found: NestedDocs { documents, problems } } => {
-                problems.iter().for_each(|problem| self.broadcast.warn_about_thread(problem));
-                self.step(MachineInput::ProjectDocuments { documents }, steps);
-            }
-            Command::SkillNeedsFound { request, needs } => {
-                self.skill_needs_found(request, needs, steps);
-            }
-            Command::SkillServersAdded { request, notes, added } => {
-                self.skill_servers_added(request, notes, added, steps).await;
-            }
-            Command::SkillNeedsMet { request, notes } => {
-                self.skill_needs_met(request, notes, steps).await;
-            }
+            Command::ProjectDocuments { found } => self.documents_found(found, steps),
+            Command::SkillNeeds(report) => self.skills_reported(report, steps).await,
             Command::Planned { call, plan, patch } => {
                 self.tools.keep_patch(call, patch);
                 self.step(prepared_patch(call, plan), steps);
@@ -116,6 +105,13 @@ impl Actor {
                 self.mailbox.close(reason);
             }
         }
+    }
+
+    /// A call works in folders with project documents.
+    fn documents_found(&mut self, found: NestedDocs, steps: &mut Vec<Step>) {
+        let NestedDocs { documents, problems } = found;
+        problems.iter().for_each(|problem| self.broadcast.warn_about_thread(problem));
+        self.step(MachineInput::ProjectDocuments { documents }, steps);
     }
 
     async fn start_turn(&mut self, start: TurnStart, steps: &mut Vec<Step>) {

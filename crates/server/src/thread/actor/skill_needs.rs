@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::skills::Needs;
 use crate::thread::actor::Actor;
 use crate::thread::handle::Command;
-use crate::thread::skill_needs::Met;
+use crate::thread::skill_needs::{Met, SkillReport};
 use crate::thread::step::Step;
 
 impl Actor {
@@ -27,12 +27,25 @@ impl Actor {
                 ..Needs::default()
             });
             // A thread that has ended needs nothing.
-            let _ = sender.send(Command::SkillNeedsFound { request, needs }).await;
+            let _ = sender.send(Command::SkillNeeds(SkillReport::Found { request, needs })).await;
         });
     }
 
+    /// What tasks have found or done.
+    pub(super) async fn skills_reported(&mut self, report: SkillReport, steps: &mut Vec<Step>) {
+        match report {
+            SkillReport::Found { request, needs } => self.skill_needs_found(request, needs, steps),
+            SkillReport::ServersAdded { request, notes, added } => {
+                self.skill_servers_added(request, notes, added, steps).await;
+            }
+            SkillReport::Met { request, notes } => {
+                self.skill_needs_met(request, notes, steps).await;
+            }
+        }
+    }
+
     /// They were found: the session asks the user.
-    pub(super) fn skill_needs_found(&mut self, request: u64, needs: Needs, steps: &mut Vec<Step>) {
+    fn skill_needs_found(&mut self, request: u64, needs: Needs, steps: &mut Vec<Step>) {
         let questions = needs.needed.iter().map(|needed| needed.question.clone()).collect();
         if self.skill_needs.found(request, needs) {
             self.step(MachineInput::SkillNeedsFound { request, questions }, steps);
@@ -61,12 +74,14 @@ impl Actor {
                     }
                 }
             }
-            let _ = sender.send(Command::SkillServersAdded { request, notes, added }).await;
+            let _ = sender
+                .send(Command::SkillNeeds(SkillReport::ServersAdded { request, notes, added }))
+                .await;
         });
     }
 
     /// The configuration has new servers: waits until they have started, or cannot.
-    pub(super) async fn skill_servers_added(
+    async fn skill_servers_added(
         &mut self,
         request: u64,
         mut notes: Vec<String>,
@@ -86,17 +101,12 @@ impl Actor {
                 let server = servers.iter().find(|server| server.name() == name);
                 notes.push(started(&name, server, since).await);
             }
-            let _ = sender.send(Command::SkillNeedsMet { request, notes }).await;
+            let _ = sender.send(Command::SkillNeeds(SkillReport::Met { request, notes })).await;
         });
     }
 
     /// The model can be asked.
-    pub(super) async fn skill_needs_met(
-        &mut self,
-        request: u64,
-        notes: Vec<String>,
-        steps: &mut Vec<Step>,
-    ) {
+    async fn skill_needs_met(&mut self, request: u64, notes: Vec<String>, steps: &mut Vec<Step>) {
         if self.machine.awaits_skills_first() {
             self.offer_server_tools(steps).await;
         }
