@@ -52,6 +52,7 @@ const OWN_TARGETS: &[&str] = &[
     "store",
     "testkit",
     "transport",
+    "undo",
     "visible",
 ];
 

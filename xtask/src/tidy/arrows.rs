@@ -22,6 +22,8 @@ use May::{EverythingBut, Only};
 const TABLE: &[(&str, May)] = &[
     ("files", Only(&[])),
     ("filesystem", Only(&["files"])),
+    ("undo", Only(&[])),
+    ("redact", Only(&[])),
     ("file-watch", Only(&[])),
     ("file-search", Only(&["files"])),
     ("visible", Only(&[])),
@@ -50,6 +52,8 @@ const TABLE: &[(&str, May)] = &[
         Only(&[
             "files",
             "filesystem",
+            "undo",
+            "redact",
             "file-watch",
             "file-search",
             "visible",

@@ -1,0 +1,118 @@
+//! Secrets that are known by their form, and the names of values that are secret.
+
+use crate::Range;
+
+/// Beginnings of keys and tokens of well-known services, with the fewest characters that follow.
+const PREFIXES: &[(&str, usize)] = &[
+    ("sk-", 16),
+    ("sk_live_", 8),
+    ("sk_test_", 8),
+    ("rk_live_", 8),
+    ("pk_live_", 8),
+    ("ghp_", 20),
+    ("gho_", 20),
+    ("ghu_", 20),
+    ("ghs_", 20),
+    ("ghr_", 20),
+    ("github_pat_", 20),
+    ("glpat-", 16),
+    ("xoxa-", 10),
+    ("xoxb-", 10),
+    ("xoxp-", 10),
+    ("xoxr-", 10),
+    ("xoxs-", 10),
+    ("xapp-", 10),
+    ("AKIA", 16),
+    ("ASIA", 16),
+    ("AIza", 30),
+    ("ya29.", 10),
+    ("npm_", 20),
+    ("pypi-", 20),
+    ("hf_", 20),
+    ("SG.", 20),
+    ("dop_v1_", 20),
+    ("shpat_", 16),
+    ("whsec_", 16),
+];
+
+/// Parts of names whose values are secret.
+const NAMES: &[&str] = &[
+    "apikey",
+    "accesskey",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "privatekey",
+    "credential",
+    "authorization",
+    "cookie",
+    "session",
+    "signature",
+    "bearer",
+];
+
+/// Whether a word is a key or token by its form.
+pub(crate) fn is_secret(word: &str) -> bool {
+    PREFIXES
+        .iter()
+        .any(|(prefix, fewest)| word.strip_prefix(prefix).is_some_and(|rest| rest.len() >= *fewest))
+        || is_web_token(word)
+}
+
+/// Whether a word is a JSON Web Token: three parts, of which the first is an object in base64.
+fn is_web_token(word: &str) -> bool {
+    word.starts_with("eyJ") && word.split('.').filter(|part| !part.is_empty()).count() == 3
+}
+
+/// Whether the value of this name is secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    // `token` alone, since `tokens` and `token_count` are numbers.
+    NAMES.iter().any(|part| plain.contains(part)) || plain.ends_with("token") || plain == "key"
+}
+
+/// Whether this text ends with the scheme of an `Authorization` header.
+pub(crate) fn is_scheme(text: &str) -> bool {
+    let last = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+    ["bearer", "basic"].iter().any(|scheme| last.eq_ignore_ascii_case(scheme))
+}
+
+/// Whether something that has a secret's name can be one: not a number, a flag or nothing, and not a
+/// scheme, whose secret follows.
+pub(crate) fn may_be_value(value: &str) -> bool {
+    const PLAIN: [&str; 8] = ["null", "none", "true", "false", "=", ":", "==", "!="];
+    !PLAIN.iter().any(|plain| value.eq_ignore_ascii_case(plain))
+        && !is_scheme(value)
+        && !value.ends_with(':')
+        && !(value.len() < 12 && value.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// The user's part of a URL, without the `@`.
+pub(crate) fn user_info(word: &str) -> Option<Range> {
+    let start = word.find("://")? + 3;
+    let authority = word[start..].find(['/', '?', '#']).map_or(word.len(), |end| start + end);
+    let at = word[start..authority].rfind('@')?;
+    (at > 0).then_some((start, start + at))
+}
+
+/// Private keys in PEM form, also those whose end is missing.
+pub(crate) fn private_keys(text: &str) -> Vec<Range> {
+    const BEGIN: &str = "-----BEGIN ";
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(start) = text[from..].find(BEGIN).map(|at| from + at) {
+        let label = &text[start + BEGIN.len()..];
+        let label = label.split("-----").next().unwrap_or_default();
+        if !label.contains("PRIVATE KEY") || label.contains('\n') {
+            from = start + BEGIN.len();
+            continue;
+        }
+        let end = format!("-----END {label}-----");
+        let to = text[start..].find(&end).map_or(text.len(), |at| start + at + end.len());
+        found.push((start, to));
+        from = to;
+    }
+    found
+}

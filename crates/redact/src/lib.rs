@@ -1,0 +1,211 @@
+//! Removes secrets from text before it leaves the machine: those in well-known forms, values whose name
+//! says that they are secret, and words that are too random to be anything else.
+//!
+//! It errs on the side of removing: a digest may go, an identifier in the form of a UUID stays.
+
+mod entropy;
+mod known;
+
+use std::borrow::Cow;
+
+/// What stands in place of a secret.
+pub const REDACTED: &str = "[redacted]";
+
+/// Text without its secrets, and how many were removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redacted<'t> {
+    pub text: Cow<'t, str>,
+    pub removed: usize,
+}
+
+/// Removes the secrets of a text.
+#[must_use]
+pub fn redact(text: &str) -> Redacted<'_> {
+    let mut found = known::private_keys(text);
+    for word in words(text) {
+        if let Some(part) = secret_in(text, word) {
+            found.push(part);
+        }
+    }
+    found.sort_unstable();
+    let mut result = String::new();
+    let (mut end, mut removed) = (0, 0);
+    for (from, to) in found {
+        if from < end {
+            continue;
+        }
+        result.push_str(&text[end..from]);
+        result.push_str(REDACTED);
+        (end, removed) = (to, removed + 1);
+    }
+    if removed == 0 {
+        return Redacted { text: Cow::Borrowed(text), removed };
+    }
+    result.push_str(&text[end..]);
+    Redacted { text: Cow::Owned(result), removed }
+}
+
+/// A range of bytes of the text, on character boundaries.
+type Range = (usize, usize);
+
+/// Whether a character separates words. `=` and `:` are looked at afterwards.
+fn is_separator(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(
+            c,
+            '"' | '\''
+                | '`'
+                | ','
+                | ';'
+                | '('
+                | ')'
+                | '<'
+                | '>'
+                | '{'
+                | '}'
+                | '['
+                | ']'
+                | '|'
+                | '&'
+                | '\\'
+        )
+}
+
+fn words(text: &str) -> impl Iterator<Item = Range> {
+    let mut rest = text.char_indices().peekable();
+    std::iter::from_fn(move || {
+        while rest.next_if(|(_, c)| is_separator(*c)).is_some() {}
+        let (from, first) = rest.next()?;
+        let mut to = from + first.len_utf8();
+        while let Some((at, c)) = rest.next_if(|(_, c)| !is_separator(*c)) {
+            to = at + c.len_utf8();
+        }
+        Some((from, to))
+    })
+}
+
+/// The secret part of a word: of `NAME=VALUE` only the value, of a URL only the user's part.
+fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
+    let word = &text[from..to];
+    if let Some((start, end)) = known::user_info(word) {
+        return Some((from + start, from + end));
+    }
+    let value = value_start(word);
+    if let Some((start, end)) = known_part(word) {
+        return Some((from + start.max(value), from + end));
+    }
+    let (name, secret) = (&word[..value], &word[value..]);
+    if secret.is_empty() {
+        return None;
+    }
+    let is_named = if name.is_empty() {
+        known::is_secret_name(name_before(text, from))
+    } else {
+        known::is_secret_name(name)
+    };
+    let is_secret = is_named && known::may_be_value(secret) || entropy::is_random(secret);
+    is_secret.then_some((from + value, to))
+}
+
+/// The part of a word that is a secret by its form, to the end of the word.
+fn known_part(word: &str) -> Option<Range> {
+    let after = word.match_indices(['=', ':', '/', '@']).map(|(at, sign)| at + sign.len());
+    let start = std::iter::once(0).chain(after).find(|at| known::is_secret(&word[*at..]))?;
+    Some((start, word.len()))
+}
+
+/// Where the value of `NAME=VALUE` or `NAME:VALUE` begins; 0 for a word without a name.
+fn value_start(word: &str) -> usize {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let Some(at) = word.find(|c| !is_name(c)) else { return 0 };
+    match word.as_bytes()[at] {
+        b'=' | b':' if at > 0 => at + 1,
+        _ => 0,
+    }
+}
+
+/// The text on the same line right before a value: a name with `:` or `=`, or a scheme such as `Bearer`.
+fn name_before(text: &str, at: usize) -> &str {
+    const LONGEST: usize = 64;
+    let before =
+        text[..at].trim_end_matches(|c| is_separator(c) && c != '\n' && c != ',' && c != ';');
+    let line = before.rfind(['\n', ',', ';', '{', '(']).map_or(0, |at| at + 1);
+    let mut start = before.len().saturating_sub(LONGEST).max(line);
+    while !before.is_char_boundary(start) {
+        start += 1;
+    }
+    let near = &before[start..];
+    let named = near.ends_with([':', '=']) || known::is_scheme(near);
+    // The last word only.
+    let near = near.trim_end_matches([':', '=', '"', '\'', ' ']);
+    let last = near.rfind(is_separator).map_or(0, |at| at + 1);
+    match named {
+        true if near.is_char_boundary(last) => &near[last..],
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn secrets_go_and_the_rest_stays() {
+        let cases = [
+            ("plain words stay", "plain words stay"),
+            ("export OPENAI_API_KEY=sk-proj-abcdefgh12345678", "export OPENAI_API_KEY=[redacted]"),
+            ("Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted]"),
+            (
+                "{\"api_key\": \"hunter22\", \"model\": \"gpt\"}",
+                "{\"api_key\": \"[redacted]\", \"model\": \"gpt\"}",
+            ),
+            ("password = 'correct horse'", "password = '[redacted] horse'"),
+            ("https://user:pass@example.com/x", "https://[redacted]@example.com/x"),
+            ("token ghp_0123456789abcdefghijABCDEFGHIJ012345", "token [redacted]"),
+            ("AKIAIOSFODNN7EXAMPLE is a key", "[redacted] is a key"),
+            ("eyJhbGciOi.eyJzdWIiOiIx.c2lnbmF0dXJl", "[redacted]"),
+            ("tokens: 12345, max_tokens=4096", "tokens: 12345, max_tokens=4096"),
+            ("token_count: 17", "token_count: 17"),
+            (
+                "thread 01a208fd-30be-77a8-9e37-77c5b7904c95",
+                "thread 01a208fd-30be-77a8-9e37-77c5b7904c95",
+            ),
+            (
+                "/home/someone/project/src/main_window_controller.rs",
+                "/home/someone/project/src/main_window_controller.rs",
+            ),
+            ("seed 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", "seed [redacted]"),
+            ("x=Zm9vYmFyMTIzNDU2Nzg5MEFCQ0RFRkdI", "x=[redacted]"),
+            ("secret: null, password: true", "secret: null, password: true"),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nafter",
+                "[redacted]\nafter",
+            ),
+            ("-----BEGIN PRIVATE KEY-----\ncut off", "[redacted]"),
+            ("Cookie: session=abcdef", "Cookie: session=[redacted]"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(redact(text).text, expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_taken(text: String) {
+            let once = redact(&text);
+            prop_assert!(once.removed > 0 || once.text == text);
+        }
+
+        #[test]
+        fn keys_go_wherever_they_stand(
+            before in "([a-z ,:=\"'{}\n]{0,20}[ ,:=\"'{}\n])?",
+            key in "sk-[A-Za-z0-9]{24,48}",
+            after in "[ ,\"'}\n][a-z ]{0,10}",
+        ) {
+            let text = format!("{before}{key}{after}");
+            prop_assert!(!redact(&text).text.contains(&key), "{text}");
+        }
+    }
+}

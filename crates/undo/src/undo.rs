@@ -1,0 +1,295 @@
+//! The handle: windows of tool calls, and the way back.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::database::{ContentKeeper, Database, Scope, Writer};
+use crate::error::Error;
+use crate::folder::Folder;
+use crate::index::Change;
+use crate::plan::Plan;
+use crate::restore::{Outcome, restore};
+use crate::state::Digest;
+
+/// A turn of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The thread at the root of the agents that work together; `thread` where it works alone.
+    pub tree: String,
+    pub thread: String,
+    pub turn: String,
+}
+
+/// A tool call that runs in a folder. It must be given back to [`Undo::end`].
+#[derive(Debug)]
+pub struct Window {
+    root: PathBuf,
+    number: i64,
+}
+
+/// See the module. Its functions wait for the file system and for each other.
+#[derive(Debug)]
+pub struct Undo {
+    path: PathBuf,
+    database: Mutex<Database>,
+    folders: Mutex<HashMap<PathBuf, Arc<Mutex<Tracked>>>>,
+}
+
+/// A folder, its open windows, and what is known of it. Locked before the database.
+#[derive(Debug, Default)]
+struct Tracked {
+    /// `None` before the first use, and after an error.
+    known: Option<(i64, Folder)>,
+    windows: Vec<OpenWindow>,
+}
+
+#[derive(Debug)]
+struct OpenWindow {
+    number: i64,
+    turn: Turn,
+}
+
+impl Undo {
+    /// Opens the database at `path`, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is one of a newer program.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let mut database = Database::open(path)?;
+        database.write(|writer| writer.close_all_windows())?;
+        let path = path.canonicalize().map_err(Error::io(path, "resolving"))?;
+        Ok(Self { path, database: Mutex::new(database), folders: Mutex::default() })
+    }
+
+    /// Marks the beginning of a turn, from which the changes of agents that it starts count, too.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn begin_turn(&self, turn: &Turn) -> Result<(), Error> {
+        self.database().write(|writer| writer.begin_turn(turn))
+    }
+
+    /// Begins a tool call of a turn in the folder at `root`, an absolute real path: what has changed
+    /// since the last one comes from elsewhere.
+    ///
+    /// # Errors
+    /// The folder cannot be read or is too large, or the database cannot be written.
+    pub fn begin(&self, root: &Path, turn: &Turn) -> Result<Window, Error> {
+        let tracked = self.tracked(root);
+        let mut tracked = lock(&tracked);
+        let number = self.look(root, &mut tracked, None, |writer, folder| {
+            writer.begin_turn(turn)?;
+            writer.open_window(folder, turn)
+        })?;
+        tracked.windows.push(OpenWindow { number, turn: turn.clone() });
+        Ok(Window { root: root.to_owned(), number })
+    }
+
+    /// Ends a tool call: what has changed meanwhile is its turn's.
+    ///
+    /// # Errors
+    /// As [`Undo::begin`]. What the call has changed then counts as coming from elsewhere.
+    pub fn end(&self, window: Window) -> Result<(), Error> {
+        let tracked = self.tracked(&window.root);
+        let mut tracked = lock(&tracked);
+        let number = window.number;
+        let ended = self.look(&window.root, &mut tracked, Some(number), |writer, _| {
+            writer.close_window(number)
+        });
+        tracked.windows.retain(|open| open.number != number);
+        ended
+    }
+
+    /// What it takes to go back to the beginning of `since`, undoing what its thread has changed
+    /// from then on; where that is the root of a tree of agents, what all of them have changed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTurn`], and as [`Undo::begin`].
+    pub fn plan(&self, since: &Turn) -> Result<Plan, Error> {
+        let (seq, scope) = (self.begin_of(since)?, Scope::of(since));
+        let mut plan = Plan::default();
+        let folders = self.database().folders_of(&scope, seq)?;
+        for folder in folders {
+            let (root, tracked) = self.by_number(folder)?;
+            let mut tracked = lock(&tracked);
+            self.add_folder(&mut plan, &root, &mut tracked, (scope, seq))?;
+        }
+        Ok(plan)
+    }
+
+    /// Goes back to the beginning of `since`, as [`Undo::plan`] says. What something else has changed
+    /// is overwritten only with `overwrite`; otherwise nothing is written where the plan has
+    /// conflicts, and the plan is returned as the error. The changes are forgotten if all are undone.
+    ///
+    /// # Errors
+    /// As [`Undo::plan`]; the outer error is one of reading, after which nothing was written.
+    pub fn restore(&self, since: &Turn, overwrite: bool) -> Result<Result<Outcome, Plan>, Error> {
+        let plan = self.plan(since)?;
+        if !plan.conflicts.is_empty() && !overwrite {
+            return Ok(Err(plan));
+        }
+        let (seq, scope) = (self.begin_of(since)?, Scope::of(since));
+        let folders = self.database().folders_of(&scope, seq)?;
+        let mut outcome = Outcome::default();
+        for folder in folders {
+            let (root, tracked) = self.by_number(folder)?;
+            let mut tracked = lock(&tracked);
+            // Once more, under the folder's lock.
+            let mut plan = Plan::default();
+            self.add_folder(&mut plan, &root, &mut tracked, (scope, seq))?;
+            if !overwrite {
+                for conflict in &plan.conflicts {
+                    plan.steps.retain(|step| step.path != conflict.path);
+                    outcome.failed.push((conflict.path.clone(), conflict.why.to_owned()));
+                }
+            }
+            let done = restore(&root, &plan.steps, &|digest| self.contents(digest))?;
+            outcome.restored.extend(done.restored);
+            outcome.failed.extend(done.failed);
+            self.absorb(&root, &mut tracked)?;
+        }
+        if outcome.failed.is_empty() {
+            self.database().write(|writer| writer.forget(&scope, seq))?;
+        }
+        Ok(Ok(outcome))
+    }
+
+    /// Forgets all changes of a deleted thread, and of the agents below it.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn forget(&self, thread: &str) -> Result<(), Error> {
+        self.database().write(|writer| writer.forget_thread(thread))
+    }
+
+    /// Kept contents; `None` if they are not there any more.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn contents(&self, digest: Digest) -> Result<Option<Vec<u8>>, Error> {
+        self.database().contents(digest)
+    }
+
+    /// Whether no tool call runs whose changes [`Undo::plan`] would contain.
+    #[must_use]
+    pub fn is_quiet(&self, since: &Turn) -> bool {
+        let scope = Scope::of(since);
+        let folders: Vec<_> = self.folders().values().cloned().collect();
+        folders
+            .iter()
+            .all(|tracked| lock(tracked).windows.iter().all(|open| !scope.contains(&open.turn)))
+    }
+
+    /// Brings a folder's index up to date, and records the changes as those of the turn of `ending`,
+    /// or of whatever runs. `also` runs in the same transaction.
+    fn look<T>(
+        &self,
+        root: &Path,
+        tracked: &mut Tracked,
+        ending: Option<i64>,
+        also: impl FnOnce(&Writer<'_>, i64) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut database = self.database();
+        let (id, mut folder) = match tracked.known.take() {
+            Some(known) => known,
+            None => {
+                let (id, index) = database.load(root)?;
+                (id, Folder::new(root.to_owned(), index, self.path.clone()))
+            }
+        };
+        let windows = &tracked.windows;
+        // After an error the index may be ahead of the database, so it is not put back.
+        let done = database.write(|writer| {
+            let (changes, rows) = folder.scan(&mut ContentKeeper(writer))?;
+            writer.store_rows(id, &rows)?;
+            attribute(writer, id, &changes, windows, ending)?;
+            also(writer, id)
+        })?;
+        tracked.known = Some((id, folder));
+        Ok(done)
+    }
+
+    /// Brings a folder's index up to date after a restoration, whose changes are no turn's.
+    fn absorb(&self, root: &Path, tracked: &mut Tracked) -> Result<(), Error> {
+        let windows = std::mem::take(&mut tracked.windows);
+        let done = self.look(root, tracked, None, |_, _| Ok(()));
+        tracked.windows = windows;
+        done
+    }
+
+    /// Where the record of `since` begins.
+    fn begin_of(&self, since: &Turn) -> Result<i64, Error> {
+        let begin = self.database().begin_of(since)?;
+        begin.ok_or_else(|| Error::UnknownTurn { turn: since.turn.clone() })
+    }
+
+    fn by_number(&self, folder: i64) -> Result<(PathBuf, Arc<Mutex<Tracked>>), Error> {
+        let root = self.database().root_of(folder)?;
+        let tracked = self.tracked(&root);
+        Ok((root, tracked))
+    }
+
+    /// Adds what was changed in a folder since `seq` to a plan.
+    fn add_folder(
+        &self,
+        plan: &mut Plan,
+        root: &Path,
+        tracked: &mut Tracked,
+        (scope, seq): (Scope<'_>, i64),
+    ) -> Result<(), Error> {
+        self.look(root, tracked, None, |_, _| Ok(()))?;
+        let Some((number, folder)) = &tracked.known else { return Ok(()) };
+        // After the look, which may have found changes of a process that died.
+        let events = self.database().events(*number, &scope, seq)?;
+        plan.add(root, &events, |path| folder.state(path));
+        Ok(())
+    }
+
+    fn tracked(&self, root: &Path) -> Arc<Mutex<Tracked>> {
+        self.folders().entry(root.to_owned()).or_default().clone()
+    }
+
+    fn folders(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Mutex<Tracked>>>> {
+        lock(&self.folders)
+    }
+
+    fn database(&self) -> MutexGuard<'_, Database> {
+        lock(&self.database)
+    }
+}
+
+/// Records changes as those of the turn whose calls ran meanwhile.
+fn attribute(
+    writer: &Writer<'_>,
+    folder: i64,
+    changes: &[Change],
+    windows: &[OpenWindow],
+    ending: Option<i64>,
+) -> Result<(), Error> {
+    let elsewhere = writer.windows_elsewhere(folder)?;
+    let (running, dead): (Vec<_>, Vec<_>) =
+        elsewhere.into_iter().partition(|(_, process, _)| is_running(*process));
+    let owner = windows.iter().find(|open| Some(open.number) == ending).or(windows.last());
+    if let Some(owner) = owner {
+        let is_shared = windows.iter().any(|open| open.turn.tree != owner.turn.tree);
+        let is_uncertain = is_shared || !running.is_empty() || !dead.is_empty();
+        writer.record(&owner.turn, folder, changes, is_uncertain)?;
+    } else {
+        // A process died while its calls ran: the changes are theirs, or later ones.
+        for (_, _, turn) in &dead {
+            writer.record(turn, folder, changes, true)?;
+        }
+    }
+    dead.iter().try_for_each(|(window, ..)| writer.close_window(*window))
+}
+
+fn is_running(process: u32) -> bool {
+    let pid = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+/// A panic while it was locked left either what was known or nothing, see [`Undo::look`].
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,433 @@
+//! Undo against real folders: a copy of the folder, taken before the turns, says what must come back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test of a process that has ended needs one"
+)]
+
+mod common;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use common::{Picture, picture};
+use proptest::prelude::*;
+use undo::{Outcome, Plan, Reason, Turn, Undo};
+
+struct Place {
+    folder: tempfile::TempDir,
+    undo: Undo,
+    turns: usize,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("work")).unwrap();
+        let undo = Undo::open(&folder.path().join("undo.sqlite")).unwrap();
+        Self { folder, undo, turns: 0 }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    fn write(&self, name: &str, contents: &[u8]) {
+        std::fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+        std::fs::write(self.at(name), contents).unwrap();
+    }
+
+    /// Runs a tool call in a turn of its own.
+    fn turn(&mut self, call: impl FnOnce(&Path)) -> Turn {
+        self.turns += 1;
+        let turn = turn("thread", self.turns);
+        self.call(&turn, call);
+        turn
+    }
+
+    fn call(&self, turn: &Turn, call: impl FnOnce(&Path)) {
+        let window = self.undo.begin(&self.root(), turn).unwrap();
+        call(&self.root());
+        self.undo.end(window).unwrap();
+    }
+
+    fn plan(&self, since: &Turn) -> Plan {
+        self.undo.plan(since).unwrap()
+    }
+
+    fn restore(&self, since: &Turn, overwrite: bool) -> Result<Outcome, Plan> {
+        self.undo.restore(since, overwrite).unwrap()
+    }
+
+    /// Goes back and checks that all is as it was.
+    fn restore_to(&self, since: &Turn, before: &Picture) {
+        let outcome = self.restore(since, false).unwrap();
+        assert!(outcome.failed.is_empty(), "{outcome:?}");
+        assert_eq!(&picture(&self.root()), before);
+    }
+}
+
+fn turn(thread: &str, number: usize) -> Turn {
+    Turn { tree: thread.to_owned(), thread: thread.to_owned(), turn: number.to_string() }
+}
+
+#[test]
+fn a_turn_is_undone_with_bytes_modes_and_links() {
+    let mut place = Place::new();
+    place.write("src/main.rs", b"fn main() {}\n");
+    place.write("script", b"#!/bin/sh\n");
+    std::fs::set_permissions(place.at("script"), PermissionsExt::from_mode(0o4751)).unwrap();
+    place.write("gone/deep/file", &[0, 255, 10]);
+    std::fs::create_dir(place.at("empty")).unwrap();
+    symlink("src/main.rs", place.at("link")).unwrap();
+    let odd = OsString::from_vec(b"odd \xff\n name".to_vec());
+    std::fs::write(place.root().join(&odd), "odd").unwrap();
+    let before = picture(&place.root());
+
+    let turn = place.turn(|root| {
+        std::fs::write(root.join("src/main.rs"), "fn other() {}\n").unwrap();
+        std::fs::set_permissions(root.join("script"), PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::remove_dir_all(root.join("gone")).unwrap();
+        std::fs::write(root.join("gone"), "a file in its place").unwrap();
+        std::fs::remove_dir(root.join("empty")).unwrap();
+        std::fs::remove_file(root.join("link")).unwrap();
+        std::fs::create_dir_all(root.join("link/is/a/folder")).unwrap();
+        std::fs::write(root.join("link/is/a/folder/now"), "").unwrap();
+        std::fs::remove_file(root.join(&odd)).unwrap();
+        std::fs::create_dir(root.join("closed")).unwrap();
+        std::fs::write(root.join("closed/file"), "").unwrap();
+        std::fs::set_permissions(root.join("closed"), PermissionsExt::from_mode(0o500)).unwrap();
+        std::fs::set_permissions(root.join("src"), PermissionsExt::from_mode(0o500)).unwrap();
+    });
+    let plan = place.plan(&turn);
+    assert!(plan.conflicts.is_empty() && plan.unkept.is_empty(), "{plan:?}");
+    place.restore_to(&turn, &before);
+    // Its changes are forgotten.
+    assert!(place.undo.plan(&turn).is_err());
+}
+
+#[test]
+fn several_turns_are_undone_together_and_one_after_the_other() {
+    for together in [true, false] {
+        let mut place = Place::new();
+        place.write("a", b"1");
+        let first = picture(&place.root());
+        let one = place.turn(|root| std::fs::write(root.join("a"), "2").unwrap());
+        let second = picture(&place.root());
+        let two = place.turn(|root| {
+            std::fs::write(root.join("a"), "3").unwrap();
+            std::fs::write(root.join("b"), "new").unwrap();
+        });
+        if !together {
+            place.restore_to(&two, &second);
+        }
+        place.restore_to(&one, &first);
+    }
+}
+
+#[test]
+fn changes_from_elsewhere_are_kept_and_said() {
+    type Elsewhere = fn(&Path);
+    let cases: [(&str, Elsewhere); 3] = [
+        ("after the turn", |root| std::fs::write(root.join("a"), "mine").unwrap()),
+        ("after the turn", |root| std::fs::remove_file(root.join("a")).unwrap()),
+        ("after the turn", |root| {
+            std::fs::set_permissions(root.join("a"), PermissionsExt::from_mode(0o600)).unwrap();
+        }),
+    ];
+    for (when, elsewhere) in cases {
+        let mut place = Place::new();
+        place.write("a", b"before");
+        place.write("b", b"before");
+        let before = picture(&place.root());
+        let turn = place.turn(|root| {
+            std::fs::write(root.join("a"), "after").unwrap();
+            std::fs::write(root.join("b"), "after").unwrap();
+        });
+        elsewhere(&place.root());
+        let changed = picture(&place.root());
+
+        let plan = place.restore(&turn, false).unwrap_err();
+        assert_eq!(plan.conflicts.len(), 1);
+        assert_eq!(plan.conflicts[0].path, place.at("a"));
+        assert!(plan.conflicts[0].why.contains(when), "{}", plan.conflicts[0].why);
+        assert_eq!(picture(&place.root()), changed, "nothing is written");
+
+        place.restore(&turn, true).unwrap();
+        assert_eq!(picture(&place.root()), before);
+    }
+}
+
+#[test]
+fn a_change_between_two_calls_of_a_turn_is_a_conflict_also_if_the_turn_went_over_it() {
+    let place = Place::new();
+    place.write("a", b"0");
+    let turn = turn("thread", 1);
+    place.call(&turn, |root| std::fs::write(root.join("a"), "1").unwrap());
+    place.write("a", b"by the user");
+    place.write("other", b"by the user");
+    place.call(&turn, |root| std::fs::write(root.join("a"), "2").unwrap());
+    let plan = place.plan(&turn);
+    assert_eq!(plan.conflicts.len(), 1, "{plan:?}");
+    assert!(plan.conflicts[0].why.contains("between the turn's steps"));
+    assert_eq!(plan.steps.len(), 1, "the other file is not the turn's");
+}
+
+#[test]
+fn a_folder_of_the_turn_with_files_from_elsewhere_stays() {
+    let mut place = Place::new();
+    let turn = place.turn(|root| std::fs::create_dir(root.join("made")).unwrap());
+    place.write("made/mine", b"");
+    let outcome = place.restore(&turn, false).unwrap();
+    assert_eq!(outcome.failed.len(), 1);
+    assert!(outcome.failed[0].1.contains("not the turn's"), "{outcome:?}");
+    assert!(place.at("made/mine").exists());
+}
+
+#[test]
+fn agents_below_count_and_strangers_at_the_same_time_are_uncertain() {
+    let place = Place::new();
+    place.write("a", b"0");
+    let root = place.root();
+    let parent = turn("parent", 1);
+    let child = Turn { tree: "parent".to_owned(), ..turn("child", 7) };
+    place.undo.begin_turn(&parent).unwrap();
+    let window = place.undo.begin(&root, &child).unwrap();
+    place.write("a", b"1");
+    place.undo.end(window).unwrap();
+    let plan = place.undo.plan(&parent).unwrap();
+    assert_eq!((plan.steps.len(), plan.conflicts.len()), (1, 0));
+
+    // Another tree's call runs meanwhile: who changed it is not known.
+    let stranger = place.undo.begin(&root, &turn("stranger", 1)).unwrap();
+    let window = place.undo.begin(&root, &parent).unwrap();
+    place.write("b", b"whose?");
+    assert!(!place.undo.is_quiet(&parent));
+    place.undo.end(window).unwrap();
+    assert!(place.undo.is_quiet(&parent));
+    place.undo.end(stranger).unwrap();
+    let plan = place.undo.plan(&parent).unwrap();
+    assert_eq!((plan.steps.len(), plan.conflicts.len()), (2, 1));
+    assert!(plan.conflicts[0].why.contains("other threads"));
+}
+
+#[test]
+fn what_is_not_kept_is_named() {
+    let mut place = Place::new();
+    place.write(".gitignore", b"target/\n*.log\n!kept.log\n");
+    let huge = place.at("huge");
+    std::fs::File::create(&huge).unwrap().set_len(undo::MAX_FILE_BYTES + 1).unwrap();
+    for number in 0..=undo::MAX_IGNORED_ENTRIES {
+        place.write(&format!("target/{number}"), b"object");
+    }
+    let large = vec![0; usize::try_from(undo::MAX_IGNORED_FILE_BYTES).unwrap() + 1];
+    place.write("large.log", &large);
+    place.write("small.log", b"small");
+    place.write("kept.log", &large);
+    place.write(".git/index", b"git's own");
+
+    let turn = place.turn(|root| {
+        for name in ["huge", "large.log", "small.log", "kept.log"] {
+            std::fs::write(root.join(name), "other").unwrap();
+        }
+        std::fs::remove_dir_all(root.join("target")).unwrap();
+        std::fs::write(root.join(".git/index"), "changed").unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, root.join("fifo"), kind, mode, 0).unwrap();
+    });
+    let plan = place.plan(&turn);
+    let unkept: Vec<_> = plan
+        .unkept
+        .iter()
+        .map(|unkept| (unkept.path.file_name().unwrap().to_str().unwrap(), unkept.reason))
+        .collect();
+    let expected =
+        [("huge", Reason::TooLarge), ("large.log", Reason::Ignored), ("target", Reason::Ignored)];
+    assert_eq!(unkept, expected);
+    let outcome = place.restore(&turn, false).unwrap();
+    assert!(outcome.failed.is_empty(), "{outcome:?}");
+    assert_eq!(std::fs::read(place.at("small.log")).unwrap(), b"small");
+    assert_eq!(std::fs::read(place.at("kept.log")).unwrap(), large);
+    assert_eq!(std::fs::read(place.at(".git/index")).unwrap(), b"changed");
+    assert!(!place.at("fifo").exists());
+}
+
+#[test]
+fn another_process_goes_on_where_one_died() {
+    let mut place = Place::new();
+    place.write("a", b"0");
+    let turn = place.turn(|root| std::fs::write(root.join("a"), "1").unwrap());
+    // A call begins, and its process is killed.
+    let path = place.folder.path().join("undo.sqlite");
+    let window = place.undo.begin(&place.root(), &turn).unwrap();
+    drop(window);
+    let process = dead_process();
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute("UPDATE window SET process = ?", [process]).unwrap();
+    place.write("b", b"of the killed call, or later");
+    place.undo = Undo::open(&path).unwrap();
+    let plan = place.plan(&turn);
+    assert_eq!(plan.steps.len(), 2, "{plan:?}");
+    assert_eq!(plan.conflicts.len(), 1);
+    assert_eq!(plan.conflicts[0].path, place.at("b"));
+}
+
+/// The number of a process that has ended.
+fn dead_process() -> u32 {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+#[test]
+fn nothing_is_written_or_read_through_a_link_that_took_a_folders_place() {
+    let mut place = Place::new();
+    place.write("dir/file", b"inside");
+    let outside = place.folder.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("file"), "outside").unwrap();
+    let before = picture(&place.root());
+    let turn = place.turn(|root| {
+        std::fs::remove_dir_all(root.join("dir")).unwrap();
+        symlink(&outside, root.join("dir")).unwrap();
+    });
+    place.restore_to(&turn, &before);
+    assert_eq!(std::fs::read(outside.join("file")).unwrap(), b"outside");
+}
+
+#[test]
+fn a_root_that_is_removed_comes_back() {
+    let mut place = Place::new();
+    place.write("a/b", b"1");
+    let before = picture(&place.root());
+    let turn = place.turn(|root| std::fs::remove_dir_all(root).unwrap());
+    place.restore_to(&turn, &before);
+}
+
+#[test]
+fn files_with_several_names_keep_them() {
+    let mut place = Place::new();
+    place.write("one", b"1");
+    std::fs::hard_link(place.at("one"), place.at("two")).unwrap();
+    let before = picture(&place.root());
+    let turn = place.turn(|root| std::fs::write(root.join("one"), "longer").unwrap());
+    place.restore_to(&turn, &before);
+    assert_eq!(place.at("one").metadata().unwrap().nlink(), 2);
+}
+
+#[test]
+fn the_database_may_be_in_the_folder() {
+    let mut place = Place::new();
+    std::fs::create_dir(place.at(".agent")).unwrap();
+    place.undo = Undo::open(&place.at(".agent/undo.sqlite")).unwrap();
+    place.write("a", b"0");
+    let turn = place.turn(|root| std::fs::write(root.join("a"), "1").unwrap());
+    let plan = place.plan(&turn);
+    assert_eq!(plan.steps.len(), 1, "{plan:?}");
+}
+
+#[test]
+fn damaged_contents_are_not_written() {
+    let mut place = Place::new();
+    place.write("a", b"before");
+    let turn = place.turn(|root| std::fs::write(root.join("a"), "after").unwrap());
+    let conn = rusqlite::Connection::open(place.folder.path().join("undo.sqlite")).unwrap();
+    conn.execute("UPDATE content SET data = x'00'", []).unwrap();
+    let outcome = place.restore(&turn, false).unwrap();
+    assert_eq!(outcome.failed.len(), 1);
+    assert!(outcome.failed[0].1.contains("damaged"), "{outcome:?}");
+    assert_eq!(std::fs::read(place.at("a")).unwrap(), b"after");
+}
+
+#[test]
+fn a_database_of_a_newer_program_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("undo.sqlite");
+    drop(Undo::open(&path).unwrap());
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.pragma_update(None, "user_version", 99).unwrap();
+    assert!(matches!(Undo::open(&path), Err(undo::Error::NewerDatabase { .. })));
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+}
+
+/// What a call does: names are taken from a small set, so that calls meet.
+#[derive(Clone, Debug)]
+enum Action {
+    Write(usize, Vec<u8>),
+    Mode(usize, u32),
+    Remove(usize),
+    Link(usize, Vec<u8>),
+    Rename(usize, usize),
+    Folder(usize),
+}
+
+const NAMES: [&str; 8] = ["a", "b", "dir", "dir/a", "dir/deep", "dir/deep/a", "other/a", "other"];
+
+impl Action {
+    /// What fails does nothing, as for a program.
+    fn run(&self, root: &Path) {
+        let at = |name: &usize| root.join(NAMES[*name]);
+        let _ = match self {
+            Action::Write(name, contents) => {
+                let _ = std::fs::create_dir_all(at(name).parent().unwrap());
+                // Not through a link: what it leads to may be outside.
+                if at(name).is_symlink() {
+                    return;
+                }
+                std::fs::write(at(name), contents)
+            }
+            Action::Mode(name, _) if at(name).is_symlink() => return,
+            Action::Mode(name, mode) => {
+                std::fs::set_permissions(at(name), PermissionsExt::from_mode(*mode))
+            }
+            Action::Remove(name) => match at(name).symlink_metadata() {
+                Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(at(name)),
+                _ => std::fs::remove_file(at(name)),
+            },
+            Action::Link(name, target) => symlink(std::ffi::OsStr::from_bytes(target), at(name)),
+            Action::Rename(from, to) => std::fs::rename(at(from), at(to)),
+            Action::Folder(name) => std::fs::create_dir(at(name)),
+        };
+    }
+}
+
+fn actions() -> impl Strategy<Value = Vec<Vec<Action>>> {
+    let name = 0..NAMES.len();
+    let action = prop_oneof![
+        4 => (name.clone(), prop::collection::vec(any::<u8>(), 0..20))
+            .prop_map(|(name, contents)| Action::Write(name, contents)),
+        1 => (name.clone(), prop::sample::select(vec![0o700u32, 0o755, 0o744]))
+            .prop_map(|(name, mode)| Action::Mode(name, mode)),
+        2 => name.clone().prop_map(Action::Remove),
+        1 => (name.clone(), "[a-z/.]{1,10}")
+            .prop_map(|(name, target)| Action::Link(name, target.into_bytes())),
+        2 => (name.clone(), name.clone()).prop_map(|(from, to)| Action::Rename(from, to)),
+        1 => name.prop_map(Action::Folder),
+    ];
+    prop::collection::vec(prop::collection::vec(action, 0..6), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+
+    /// Any turns, undone from any of them on, leave what was there before it.
+    #[test]
+    fn any_turns_are_undone(calls in actions(), from in 0usize..6) {
+        let mut place = Place::new();
+        let mut turns = Vec::new();
+        for call in &calls {
+            let before = picture(&place.root());
+            let turn = place.turn(|root| call.iter().for_each(|action| action.run(root)));
+            turns.push((turn, before));
+        }
+        let (turn, before) = &turns[from % turns.len()];
+        place.restore_to(turn, before);
+    }
+}
