@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::common::AbsolutePath;
 use crate::table::methods;
+use crate::wire;
 
 methods! {
     Feedback, FeedbackMethods;
 
-    /// Sends a report.
+    /// Writes a report, without secrets, into a file of the agent's home.
     FeedbackUpload = "feedback/upload",
         feedback_upload(FeedbackUploadParams) -> FeedbackUploadResponse,
-        Stable, Unimplemented, [];
+        Stable, Concurrent, ["dryRun"];
 }
 
 /// Parameters of `feedback/upload`.
@@ -30,6 +33,14 @@ pub struct FeedbackUploadParams {
     pub extra_log_files: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<BTreeMap<String, String>>,
+    /// Write nothing, and answer with what the report would hold.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub dry_run: bool,
 }
 
 /// Result of `feedback/upload`.
@@ -37,6 +48,14 @@ pub struct FeedbackUploadParams {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FeedbackUploadResponse {
-    /// Id to quote in further communication.
+    /// Id to quote in further communication: that of the thread, or of the report.
     pub thread_id: String,
+    /// The file that was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub path: Option<AbsolutePath>,
+    /// With `dryRun`: what would be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub report: Option<Value>,
 }

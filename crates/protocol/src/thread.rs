@@ -8,7 +8,8 @@ use crate::table::{methods, notifications};
 use crate::thread_edit::{
     ThreadApproveGuardianDeniedActionParams, ThreadElicitationResponse, ThreadInjectItemsParams,
     ThreadMemoryModeSetParams, ThreadMetadataUpdateParams, ThreadNameSetParams,
-    ThreadRollbackParams, ThreadShellCommandParams, ThreadUnsubscribeResponse,
+    ThreadRollbackParams, ThreadRollbackResponse, ThreadShellCommandParams,
+    ThreadUnsubscribeResponse,
 };
 use crate::thread_list::{
     ThreadItemsListParams, ThreadItemsListResponse, ThreadListParams, ThreadListResponse,
@@ -140,8 +141,8 @@ methods! {
 
     /// Removes the last turns from the context.
     ThreadRollback = "thread/rollback",
-        thread_rollback(ThreadRollbackParams) -> ThreadReadResponse,
-        Stable, Ordered, [];
+        thread_rollback(ThreadRollbackParams) -> ThreadRollbackResponse,
+        Stable, Ordered, ["restoreFiles", "dryRun", "overwriteChanges"];
 
     /// Adds raw model-API items to the history.
     ThreadInjectItems = "thread/inject_items",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::wire;
+use crate::{Thread, wire};
 
 /// Result of `thread/unsubscribe`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,68 @@ pub struct ThreadShellCommandParams {
 pub struct ThreadRollbackParams {
     pub thread_id: String,
     pub num_turns: u32,
+    /// Undo what the turns changed in files, too; agents below count. Needs `features.undo` from
+    /// before the turns on.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub restore_files: bool,
+    /// With `restoreFiles`: change nothing, and answer with what would be done.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub dry_run: bool,
+    /// With `restoreFiles`: also restore what something else has changed since.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub overwrite_changes: bool,
+}
+
+/// Result of `thread/rollback`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ThreadRollbackResponse {
+    pub thread: Thread,
+    /// What was done to files; present with `restoreFiles`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub files: Option<RestoredFiles>,
+}
+
+/// What going back does to files, or would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RestoredFiles {
+    /// From the files as they were before the call to the restored ones, in git's format.
+    pub diff: String,
+    /// Whether `diff` lacks its end, since it is too long.
+    pub diff_truncated: bool,
+    /// Absolute paths.
+    pub restored: Vec<String>,
+    /// Files that something else than the turns has changed, too.
+    pub conflicts: Vec<NotedPath>,
+    /// Changed files that cannot be restored.
+    pub not_restored: Vec<NotedPath>,
+}
+
+/// A path with a remark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NotedPath {
+    /// Absolute.
+    pub path: String,
+    pub reason: String,
 }
 
 /// Parameters of `thread/inject_items`.

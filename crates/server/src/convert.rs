@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod auto_review;
 pub(crate) mod event;
+pub(crate) mod files;
 pub(crate) mod item;
 pub(crate) mod model;
 pub(crate) mod policies;

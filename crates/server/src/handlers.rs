@@ -9,6 +9,7 @@ mod config;
 mod connection;
 mod external_agent;
 mod features;
+mod feedback;
 mod fs;
 mod fuzzy_file_search;
 mod goal;
@@ -44,7 +45,7 @@ macro_rules! without_handlers {
 }
 
 without_handlers! {
-    FeedbackMethods MemoryMethods RealtimeMethods
+    MemoryMethods RealtimeMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

@@ -22,6 +22,7 @@ mod convert;
 mod direct_requests;
 mod egress;
 mod error;
+mod feedback;
 mod file_searches;
 mod folders;
 mod git;
@@ -56,6 +57,7 @@ mod thread_defaults;
 mod thread_hooks;
 mod thread_loader;
 mod thread_store;
+mod undo;
 mod warm_up;
 mod warnings;
 

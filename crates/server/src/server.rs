@@ -40,12 +40,13 @@ use crate::snapshots::ShellSnapshots;
 use crate::thread::{
     Actor, AgentCalls, Broadcast, Command, CommandServices, HookRuns, InspectionServices, Journal,
     Mailbox, ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
-    ThreadConfiguration, ThreadHandle, ToolInspector, TurnHooks,
+    ThreadConfiguration, ThreadHandle, ThreadUndo, ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_hooks::HookRunner;
 use crate::thread_loader::{LoadedThread, ThreadLoader};
 use crate::thread_store::ThreadStore;
+use crate::undo::UndoRecords;
 use crate::warm_up::WarmUp;
 
 /// The application server. Cheap to clone: all clones are the same server.
@@ -62,6 +63,7 @@ pub(crate) struct Services {
     pub(crate) files: Pool,
     /// For copies and removals, which may take minutes: others do not wait behind them.
     pub(crate) long_files: Pool,
+    pub(crate) undo: Arc<UndoRecords>,
     pub(crate) images: Arc<ImageReader>,
     pub(crate) configurations: Arc<Configurations>,
     pub(crate) defaults: Arc<ThreadDefaults>,
@@ -240,6 +242,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let skills = Skills::shared(options.clone(), files.clone(), connections.clone());
     let plugins = Plugins::new(installed, files.clone(), configurations.clone(), skills.clone());
     let inspection = inspection_services(&options, &files, (&images, &models, &rules, &skills));
+    let undo = Arc::new(UndoRecords::default());
     let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
     let actor_services = ActorServices {
         client,
@@ -255,6 +258,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         agents: agents.clone(),
         mcp: mcp.clone(),
         skills: skills.clone(),
+        undo: undo.clone(),
         hooks: Arc::new(HookRunner::new(runner.clone(), options.clone(), files.clone())),
     };
     let loader = Arc::new(ThreadLoader {
@@ -295,6 +299,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         unanswered: InFlight::default(),
         long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
         long_files: Pool::default(),
+        undo,
         watches: ClientWatches::new(Watcher::default()),
     }
 }
@@ -342,6 +347,7 @@ struct ActorServices {
     agents: Arc<Agents>,
     mcp: Arc<McpServers>,
     skills: Arc<Skills>,
+    undo: Arc<UndoRecords>,
     hooks: Arc<HookRunner>,
 }
 
@@ -424,6 +430,7 @@ fn start_actor(
             ),
             mailbox,
             mcp,
+            undo: ThreadUndo::new(services.undo.clone()),
             skills: ThreadSkills::new(services.skills.clone()),
             skill_needs: SkillNeeds::default(),
             server_calls,

@@ -33,7 +33,7 @@ mod subscribers;
 mod turn_hooks;
 mod unstored;
 
-pub(crate) use actor::Actor;
+pub(crate) use actor::{Actor, ThreadUndo};
 pub(crate) use agent_calls::AgentCalls;
 pub(crate) use broadcast::Broadcast;
 pub(crate) use configuration::ThreadConfiguration;

@@ -976,6 +976,8 @@ export type ExternalAgentConfigMigrationItemType = "AGENTS_MD" | "CONFIG" | "SKI
 /** Parameters of `feedback/upload`. */
 export interface FeedbackUploadParams {
   classification: string;
+  /** Write nothing, and answer with what the report would hold. */
+  dryRun?: boolean;
   extraLogFiles?: Array<string> | null;
   includeLogs: boolean;
   reason?: string | null;
@@ -985,7 +987,11 @@ export interface FeedbackUploadParams {
 
 /** Result of `feedback/upload`. */
 export interface FeedbackUploadResponse {
-  /** Id to quote in further communication. */
+  /** The file that was written. */
+  path?: string | null;
+  /** With `dryRun`: what would be written. */
+  report?: unknown;
+  /** Id to quote in further communication: that of the thread, or of the report. */
   threadId: string;
 }
 
@@ -2338,6 +2344,13 @@ export type NetworkUnixSocketPermission = "allow" | "none";
 /** Kind of a turn that accepts no further input. */
 export type NonSteerableTurnKind = "review" | "compact";
 
+/** A path with a remark. */
+export interface NotedPath {
+  /** Absolute. */
+  path: string;
+  reason: string;
+}
+
 /** Which output a chunk belongs to. */
 export type OutputStream = "stdout" | "stderr";
 
@@ -3006,6 +3019,20 @@ export type ResponseWebSearchAction =
   | {
     type: "other";
   };
+
+/** What going back does to files, or would do. */
+export interface RestoredFiles {
+  /** Files that something else than the turns has changed, too. */
+  conflicts: Array<NotedPath>;
+  /** From the files as they were before the call to the restored ones, in git's format. */
+  diff: string;
+  /** Whether `diff` lacks its end, since it is too long. */
+  diffTruncated: boolean;
+  /** Changed files that cannot be restored. */
+  notRestored: Array<NotedPath>;
+  /** Absolute paths. */
+  restored: Array<string>;
+}
 
 /** Decision in the older form. */
 export type ReviewDecision =
@@ -3744,8 +3771,24 @@ export interface ThreadResumeParams {
 
 /** Parameters of `thread/rollback`. */
 export interface ThreadRollbackParams {
+  /** With `restoreFiles`: change nothing, and answer with what would be done. */
+  dryRun?: boolean;
   numTurns: number;
+  /** With `restoreFiles`: also restore what something else has changed since. */
+  overwriteChanges?: boolean;
+  /**
+   * Undo what the turns changed in files, too; agents below count. Needs `features.undo` from
+   * before the turns on.
+   */
+  restoreFiles?: boolean;
   threadId: string;
+}
+
+/** Result of `thread/rollback`. */
+export interface ThreadRollbackResponse {
+  /** What was done to files; present with `restoreFiles`. */
+  files?: RestoredFiles | null;
+  thread: Thread;
 }
 
 /** Parameters of `thread/shellCommand`. */
@@ -4296,7 +4339,7 @@ export interface ClientRequests {
   "externalAgentConfig/detect": { params?: ExternalAgentConfigDetectParams; result: ExternalAgentConfigDetectResponse };
   /** Imports it. */
   "externalAgentConfig/import": { params: ExternalAgentConfigImportParams; result: Empty };
-  /** Sends a report. */
+  /** Writes a report, without secrets, into a file of the agent's home. */
   "feedback/upload": { params: FeedbackUploadParams; result: FeedbackUploadResponse };
   /** Copies a file, a folder or a symbolic link. */
   "fs/copy": { params: FsCopyParams; result: Empty };
@@ -4437,7 +4480,7 @@ export interface ClientRequests {
   /** Loads a stored thread and subscribes the connection to it. */
   "thread/resume": { params: ThreadResumeParams; result: ThreadStartResponse };
   /** Removes the last turns from the context. */
-  "thread/rollback": { params: ThreadRollbackParams; result: ThreadReadResponse };
+  "thread/rollback": { params: ThreadRollbackParams; result: ThreadRollbackResponse };
   /** Runs a command of the user, outside the sandbox. */
   "thread/shellCommand": { params: ThreadShellCommandParams; result: Empty };
   /** Starts a thread and subscribes the connection to it. */

@@ -859,7 +859,7 @@ export interface FeedbackUploadParams {
 
 /** Result of `feedback/upload`. */
 export interface FeedbackUploadResponse {
-  /** Id to quote in further communication. */
+  /** Id to quote in further communication: that of the thread, or of the report. */
   threadId: string;
 }
 
@@ -2983,6 +2983,11 @@ export interface ThreadRollbackParams {
   threadId: string;
 }
 
+/** Result of `thread/rollback`. */
+export interface ThreadRollbackResponse {
+  thread: Thread;
+}
+
 /** Parameters of `thread/shellCommand`. */
 export interface ThreadShellCommandParams {
   command: string;
@@ -3444,7 +3449,7 @@ export interface ClientRequests {
   "externalAgentConfig/detect": { params?: ExternalAgentConfigDetectParams; result: ExternalAgentConfigDetectResponse };
   /** Imports it. */
   "externalAgentConfig/import": { params: ExternalAgentConfigImportParams; result: Empty };
-  /** Sends a report. */
+  /** Writes a report, without secrets, into a file of the agent's home. */
   "feedback/upload": { params: FeedbackUploadParams; result: FeedbackUploadResponse };
   /** Copies a file, a folder or a symbolic link. */
   "fs/copy": { params: FsCopyParams; result: Empty };
@@ -3533,7 +3538,7 @@ export interface ClientRequests {
   /** Loads a stored thread and subscribes the connection to it. */
   "thread/resume": { params: ThreadResumeParams; result: ThreadStartResponse };
   /** Removes the last turns from the context. */
-  "thread/rollback": { params: ThreadRollbackParams; result: ThreadReadResponse };
+  "thread/rollback": { params: ThreadRollbackParams; result: ThreadRollbackResponse };
   /** Runs a command of the user, outside the sandbox. */
   "thread/shellCommand": { params: ThreadShellCommandParams; result: Empty };
   /** Starts a thread and subscribes the connection to it. */

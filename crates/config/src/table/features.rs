@@ -37,8 +37,8 @@ options! {
         /// A model reviews approvals in the user's place when `approvals_reviewer` is unset.
         /// Experimental.
         smart_approvals: bool = false, ANY | PINNABLE, Effect::Active;
-        /// The changes of a turn can be undone.
-        undo: bool = false, ANY | PINNABLE, Effect::Pending("undo");
+        /// What a turn changes in files is recorded, so that `thread/rollback` can undo it.
+        undo: bool = false, ANY | PINNABLE, Effect::Active;
         /// Commands run in terminals that outlive a call (`exec_command`, `write_stdin`); otherwise
         /// the model is offered the one-shot tool `shell`.
         unified_exec: bool = cfg!(not(windows)), ANY | PINNABLE, Effect::Active;

@@ -66,7 +66,7 @@ options! {
     /// `feedback`.
     pub struct Feedback {
         /// The user can submit feedback.
-        enabled: bool = true, ANY, Effect::Pending("`feedback/upload`");
+        enabled: bool = true, ANY, Effect::Active;
     }
 }
 options! {

@@ -26,6 +26,7 @@ use crate::server::Server;
 use crate::thread::EventPosition;
 use crate::thread::{Command, ElicitationChange, Extra, Snapshot, ThreadHandle};
 use crate::thread_loader::{ClientOverrides, Fork};
+use crate::undo::FileRollback;
 use crate::{convert, folders, image_reader};
 
 /// Longest name of a client's own in `threadSource`, in characters.
@@ -261,17 +262,19 @@ impl ThreadMethods<Caller> for Server {
         &self,
         _caller: Caller,
         params: ThreadRollbackParams,
-    ) -> Result<ThreadReadResponse, Error> {
+    ) -> Result<ThreadRollbackResponse, Error> {
         if params.num_turns == 0 {
             return Err(Error::invalid_params("`numTurns` must be at least 1"));
         }
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let turns = params.num_turns;
-        let done = command(&handle, |answer| Command::RollBack { turns, answer }).await;
-        done.map_err(|error| error.with_info(AgentErrorInfo::ThreadRollbackFailed))?;
+        let (turns, files) = (params.num_turns, file_rollback(&params)?);
+        let done = command(&handle, |answer| Command::RollBack { turns, files, answer }).await;
+        let restored =
+            done.map_err(|error| error.with_info(AgentErrorInfo::ThreadRollbackFailed))?;
         let turns = self.all_turns(&params.thread_id).await?;
         let snapshot = handle.snapshot().await.ok_or_else(Error::unloaded)?;
-        Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) })
+        let thread = convert::thread::loaded(&snapshot, turns);
+        Ok(ThreadRollbackResponse { thread, files: restored.map(convert::files::restored) })
     }
 
     async fn thread_inject_items(
@@ -437,10 +440,10 @@ pub(crate) struct Attaching {
 }
 
 /// Sends a command and waits for its result.
-pub(crate) async fn command(
+pub(crate) async fn command<T>(
     handle: &ThreadHandle,
-    make: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Command,
-) -> Result<(), Error> {
+    make: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Command,
+) -> Result<T, Error> {
     let (sender, answer) = oneshot::channel();
     handle.send(make(sender)).await;
     answer.await.map_err(|_| Error::unloaded())?
@@ -492,4 +495,17 @@ fn active_profile(snapshot: &Snapshot) -> Option<ActivePermissionProfile> {
         extends: None,
         modifications: modifications.collect(),
     })
+}
+
+/// Whether and how `thread/rollback` restores files.
+fn file_rollback(params: &ThreadRollbackParams) -> Result<Option<FileRollback>, Error> {
+    match (params.restore_files, params.dry_run, params.overwrite_changes) {
+        (true, true, _) => Ok(Some(FileRollback::Preview)),
+        (true, false, true) => Ok(Some(FileRollback::Overwrite)),
+        (true, false, false) => Ok(Some(FileRollback::Restore)),
+        (false, false, false) => Ok(None),
+        (false, ..) => Err(Error::invalid_params(
+            "`dryRun` and `overwriteChanges` are about files: give `restoreFiles`, too",
+        )),
+    }
 }

@@ -8,6 +8,7 @@ mod hooks;
 mod preparation;
 mod requests;
 mod skill_needs;
+mod undo;
 
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ use crate::thread::running_commands::RunningCommands;
 use crate::thread::server_calls::ServerCalls;
 use crate::thread::skill_needs::SkillNeeds;
 use crate::thread::step::{Step, append_steps};
+
+pub(crate) use undo::ThreadUndo;
 
 /// How long a thread without subscribers and without activity stays loaded (specification: States).
 const UNLOAD_AFTER: Duration = Duration::from_secs(30 * 60);
@@ -58,6 +61,7 @@ pub(crate) struct Actor {
     pub(crate) skill_needs: SkillNeeds,
     pub(crate) server_calls: ServerCalls,
     pub(crate) hooks: HookRuns,
+    pub(crate) undo: ThreadUndo,
 }
 
 /// What the actor takes next.

@@ -63,6 +63,11 @@ impl AgentCalls {
         }
     }
 
+    /// The root of the tree, when the thread is an agent.
+    pub(super) fn root(&self) -> Option<&str> {
+        self.root.as_deref()
+    }
+
     /// Carries a call out. Reports of a job's result take place in the order of the calls: the first
     /// is the one that counts.
     pub(super) fn call(

@@ -27,6 +27,7 @@ use crate::thread::patches::PlannedPatch;
 use crate::thread::server_question::{QuestionKey, ServerQuestion};
 use crate::thread::skill_needs::SkillReport;
 use crate::thread_hooks::HookReport;
+use crate::undo::{FileRollback, RestoredFiles};
 
 /// Where the answer to a command goes.
 pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;
@@ -68,8 +69,14 @@ pub(crate) enum Command {
     GrantChecked { call: u64, outcome: Result<Grant, Error> },
     /// A command of the thread wants to reach a host; `answer` gets the answer to the question `key`.
     Reach { key: u64, input: MachineInput, answer: oneshot::Sender<bool> },
-    /// `thread/rollback`.
-    RollBack { turns: u32, answer: oneshot::Sender<Result<(), Error>> },
+    /// `thread/rollback`, with the files where they are asked for.
+    RollBack {
+        turns: u32,
+        files: Option<FileRollback>,
+        answer: oneshot::Sender<Result<Option<RestoredFiles>, Error>>,
+    },
+    /// The clients are sent a warning.
+    Warn { message: String },
     /// Facts about the thread change; answered when they are stored.
     Change { changes: Box<ThreadChanges>, answer: oneshot::Sender<Result<(), Error>> },
     /// A connection subscribes. With `announce` it is sent `thread/started` too, with a position the

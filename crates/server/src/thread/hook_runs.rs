@@ -22,6 +22,7 @@ use crate::thread_hooks::{
     EndedHook, HookPlace, HookReport, HookRunner, LoadedHook, LoadedHooks, ModelRequest, UsageLog,
     prompt_with,
 };
+use crate::undo::{self, CallRecorder};
 
 /// Hooks of a thread that no event waits for, at once; a further one is left out with a warning.
 const MAX_DETACHED: usize = 16;
@@ -97,7 +98,7 @@ impl HookRuns {
         &mut self,
         run: u64,
         event: Event,
-        place: HookPlace,
+        (place, recorder): (HookPlace, Option<CallRecorder>),
         settings: &Settings,
         asker: &Asker,
     ) -> Option<MachineInput> {
@@ -144,7 +145,10 @@ impl HookRuns {
         let (cancel, cancelled) = oneshot::channel();
         self.running.insert(run, cancel);
         let (runner, sender) = (self.runner.clone(), self.sender.clone());
-        tokio::spawn(started.run(run, runner, sender, cancelled));
+        tokio::spawn(async move {
+            let _recorded = undo::begin_call(recorder).await;
+            started.run(run, runner, sender, cancelled).await;
+        });
         None
     }
 

@@ -29,6 +29,7 @@ use crate::skills::Skills;
 use crate::thread::handle::Command;
 use crate::thread::patches::{self, Patches, Planned, PlannedPatch};
 use crate::thread::permissions::PermissionChecks;
+use crate::undo::{self, CallRecorder};
 use crate::{command_checks, warnings};
 use documents::Inspected;
 pub(in crate::thread) use images::AnswerImages;
@@ -121,6 +122,7 @@ impl ToolInspector {
         call: u64,
         turn: Id,
         context: ToolContext,
+        recorder: Option<CallRecorder>,
     ) -> Option<MachineInput> {
         let Some(patch) = self.patches.take(call) else {
             let outcome = Err(ToolError::new("the patch was dropped; send it again"));
@@ -138,7 +140,7 @@ impl ToolInspector {
             Command::Applied { call, turn, patch, outcome }
         };
         let inspection = self.inspection(context);
-        self.inspect(inspection, work, unanswered);
+        self.inspect_recorded(inspection, recorder, work, unanswered);
         None
     }
 
@@ -228,9 +230,21 @@ impl ToolInspector {
         work: impl FnOnce(&Inspection) -> T + Send + 'static,
         unanswered: impl FnOnce(String) -> Command + Send + 'static,
     ) {
+        self.inspect_recorded(inspection, None, work, unanswered);
+    }
+
+    /// As [`ToolInspector::inspect`], for work that changes files.
+    fn inspect_recorded<T: Into<Inspected> + Send + 'static>(
+        &mut self,
+        inspection: Inspection,
+        recorder: Option<CallRecorder>,
+        work: impl FnOnce(&Inspection) -> T + Send + 'static,
+        unanswered: impl FnOnce(String) -> Command + Send + 'static,
+    ) {
         let place = inspection.settings.cwd.clone();
         let InspectionServices { files, images, .. } = inspection.services.clone();
         self.in_order(async move {
+            let _recorded = undo::begin_call(recorder).await;
             let Inspected { documents, found } =
                 match files.run(&place, move || work(&inspection).into()).await {
                     Ok(inspected) => inspected,

@@ -7,7 +7,7 @@ mod writes;
 use std::sync::Arc;
 
 use session::{Effect, Fragment, Id, Millis, Record, TurnError, TurnView};
-use store::{ThreadChanges, ThreadRecord, Write};
+use store::{ThreadChanges, ThreadRecord, TurnsQuery, Write};
 
 use crate::convert;
 use crate::convert::event;
@@ -157,6 +157,14 @@ impl Journal {
         }
         let turn = self.store.get().await.ok()?.last_turn(&self.id).await.ok()??;
         Some(turn.id.as_str().into())
+    }
+
+    /// The turn `turns` turns before the end: the oldest of the last ones, or of all if there are fewer.
+    pub(super) async fn turn_from_end(&self, turns: u32) -> Result<Option<String>, Error> {
+        let store = self.store.get().await?;
+        let query = TurnsQuery { limit: turns, ..TurnsQuery::default() };
+        let page = store.turns(&self.id, query).await?;
+        Ok(page.rows.into_iter().last().map(|row| row.id))
     }
 
     /// Drops the last turns, and the record of which settings the model was informed of.

@@ -23,6 +23,7 @@ use crate::thread::elicitations::Elicitations;
 use crate::thread::handle::Command;
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::skill_needs::SecretVariables;
+use crate::undo::{self, CallRecorder};
 
 /// Writes to a command's input that may wait; one more fails.
 const TYPED: usize = 64;
@@ -48,6 +49,18 @@ pub(crate) struct RunningCommands {
     running: HashMap<u64, RunningCommand>,
     /// Commands that wait to learn whether they may reach a host, by the key of the question.
     reaching: HashMap<u64, oneshot::Sender<bool>>,
+}
+
+/// What surrounds a command.
+pub(super) struct CommandPlace {
+    /// That of its time limit.
+    pub(super) clock: PausableClock,
+    /// Around what is logged of it.
+    pub(super) span: Span,
+    /// It gets these, too.
+    pub(super) variables: SecretVariables,
+    /// Records what it changes.
+    pub(super) recorder: Option<CallRecorder>,
 }
 
 /// A command that runs. Dropping it kills the command and all that it started.
@@ -78,17 +91,17 @@ impl RunningCommands {
     }
 
     /// Starts a command of a thread in `cwd`. Its end is reported exactly once unless it is killed;
-    /// the end of one that cannot be started is returned. It gets the `variables` too. Its time limit is on `clock`; `span` is around
-    /// what is logged of it.
+    /// the end of one that cannot be started is returned. The end of its record comes after the report
+    /// of its end.
     pub(super) fn start(
         &mut self,
         number: u64,
         spec: ExecSpec,
         cwd: &Path,
-        (config, variables): (&Arc<Config>, &SecretVariables),
-        clock: PausableClock,
-        span: Span,
+        config: &Arc<Config>,
+        place: CommandPlace,
     ) -> Option<MachineInput> {
+        let CommandPlace { clock, span, variables, recorder } = place;
         let options = &self.services.options;
         let policy = Allowed::of_spec(&spec);
         let confinement = policy.confinement(cwd);
@@ -125,9 +138,13 @@ impl RunningCommands {
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
         let limit = TimeLimit { timeout, clock };
-        let (services, config, variables) =
-            (self.services.clone(), config.clone(), variables.clone());
+        let (services, config) = (self.services.clone(), config.clone());
         let run = async move {
+            let _recorded = tokio::select! {
+                biased;
+                _ = &mut dropped => return,
+                call = undo::begin_call(recorder) => call,
+            };
             let mut command = match login {
                 // Killed while the profile still runs, the command is never started.
                 Some(login) => tokio::select! {

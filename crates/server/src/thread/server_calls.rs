@@ -14,6 +14,7 @@ use crate::mcp_servers::{read_skill_file, reads_skill_file};
 use crate::thread::handle::Command;
 use crate::thread::inspect::AnswerImages;
 use crate::thread::panics::{self, Panic};
+use crate::undo::{self, CallRecorder};
 
 /// See the module.
 pub(crate) struct ServerCalls {
@@ -33,7 +34,8 @@ impl ServerCalls {
     pub(super) fn start(
         &mut self,
         request: u64,
-        (turn, call): (&str, ServerCall),
+        call: ServerCall,
+        (turn, recorder): (&str, Option<CallRecorder>),
         server: Result<mcp::Server, String>,
         images: AnswerImages,
     ) {
@@ -45,6 +47,7 @@ impl ServerCalls {
         let in_use = server.as_ref().ok().map(mcp::Server::in_use);
         tokio::spawn(async move {
             let _in_use = in_use;
+            let _recorded = undo::begin_call(recorder).await;
             let (progress, reports) = mcp::reports();
             let wanted = Call {
                 holder: Some(holder),

@@ -8,7 +8,6 @@ use crate::says;
 
 /// Methods that answer `notImplemented`. An implemented method is removed from this list.
 const NOT_IMPLEMENTED: &[&str] = &[
-    "feedback/upload",
     "memory/reset",
     "thread/memoryMode/set",
     "thread/realtime/appendAudio",

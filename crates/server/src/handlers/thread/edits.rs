@@ -38,6 +38,9 @@ impl Server {
         let was_loaded = self.services.threads.end(id, EndReason::Archived).await;
         self.services.agents.close_children(id).await;
         let written = self.write_unloaded(id, archived(id, true)).await;
+        if written.is_ok() {
+            self.forget_changes(id).await;
+        }
         let (params, done) = (named(id), written.is_ok());
         self.after_response(caller, move |threads, connections| {
             if was_loaded {
@@ -90,6 +93,9 @@ impl Server {
             Some(_) => self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await,
             None => Ok(()),
         };
+        if written.is_ok() {
+            self.forget_changes(id).await;
+        }
         let (params, done) = (named(id), written.is_ok());
         self.after_response(caller, move |threads, connections| {
             if was_loaded {
@@ -100,6 +106,18 @@ impl Server {
             }
         });
         written.map(|()| Empty {})
+    }
+
+    /// The thread was deleted, so that what it changed cannot be undone any more.
+    async fn forget_changes(&self, id: &str) {
+        let home = match self.services.configurations.own() {
+            Ok(loaded) => loaded.resolved.config.sqlite_home,
+            Err(_) => self.services.options.home.clone(),
+        };
+        if let Err(error) = self.services.undo.forget(&home, id).await {
+            let message = "the contents of files that the deleted thread changed are kept for undo";
+            tracing::warn!(target: "server::undo", "{message}: {error}");
+        }
     }
 
     pub(super) async fn set_name(

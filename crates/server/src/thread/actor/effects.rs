@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::thread::actor::Actor;
 use crate::thread::budget::BudgetLimits;
 use crate::thread::panics::Panic;
+use crate::thread::running_commands::CommandPlace;
 use crate::thread::step::{Step, append_steps};
 use crate::thread::unstored::{UnstoredBatch, UnstoredStep};
 
@@ -60,8 +61,8 @@ impl Actor {
             }
             Effect::Kill { process } => self.commands.kill(process),
             Effect::Apply { call, turn } => {
-                let context = self.tool_context();
-                let failed = self.tools.apply(call, turn, context);
+                let (context, recorder) = (self.tool_context(), self.recorder());
+                let failed = self.tools.apply(call, turn, context, recorder);
                 self.take_soon(failed);
             }
             Effect::Discard { call } => self.tools.discard_patch(call),
@@ -95,6 +96,7 @@ impl Actor {
             }
             Effect::ForgetSkillNeeds { request } => self.skill_needs.forget(request),
             Effect::CallAgents { request, turn, item, call } => {
+                self.turn_marked().await;
                 self.agents.publish_words(true, || self.machine.user_words());
                 let (caller, place) = (self.agent_caller(), CallItem { turn, item });
                 self.agents.call(request, *call, caller, place);
@@ -102,7 +104,8 @@ impl Actor {
             Effect::CallServer { request, turn, call } => {
                 let images = self.tools.answer_images(self.tool_context());
                 let server = self.mcp.of_turn(&call.target.server);
-                self.server_calls.start(request, (&turn, *call), server, images);
+                let place = (&*turn, self.recorder());
+                self.server_calls.start(request, *call, place, server, images);
             }
             Effect::CancelServerCall { request } => self.server_calls.cancel(request),
             Effect::CancelAgents { request } => self.agents.cancel(request),
@@ -129,6 +132,7 @@ impl Actor {
                 let agents = &self.configuration.config().agents;
                 let (limits, clock) = (BudgetLimits::new(agents), self.clock());
                 self.model.turn_started(&view.id, limits, clock);
+                self.mark_turn(&view.id);
             }
             Event::TokenUsage { .. } => {
                 self.broadcast.set_tokens_with_agents(self.model.used_with_agents());
@@ -196,9 +200,13 @@ impl Actor {
 
     fn run_command(&mut self, process: u64, spec: ExecSpec) {
         let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
-        let span = self.broadcast.turn_span();
-        let given = (config, self.skill_needs.variables());
-        let failed = self.commands.start(process, spec, cwd, given, self.clock(), span);
+        let place = CommandPlace {
+            clock: self.clock(),
+            span: self.broadcast.turn_span(),
+            variables: self.skill_needs.variables().clone(),
+            recorder: self.recorder(),
+        };
+        let failed = self.commands.start(process, spec, cwd, config, place);
         self.take_soon(failed);
     }
 

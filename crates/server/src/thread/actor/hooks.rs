@@ -39,7 +39,8 @@ impl Actor {
         let place = self.hook_place(Some(turn));
         let (config, user_agent) = (self.configuration.config(), self.broadcast.user_agent());
         let asker = self.model.asker(config, user_agent);
-        let answered = self.hooks.start(run, event, place, self.machine.settings(), &asker);
+        let (settings, recorder) = (self.machine.settings(), self.recorder());
+        let answered = self.hooks.start(run, event, (place, recorder), settings, &asker);
         self.take_soon(answered);
     }
 

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::thread::actor::Actor;
 use crate::thread::configuration::Reconfigured;
 use crate::thread::step::{Step, append_steps};
+use crate::undo::{FileRollback, RestoredFiles};
 use crate::warnings;
 
 impl Actor {
@@ -136,11 +137,23 @@ impl Actor {
         Ok(())
     }
 
-    /// Drops the last turns.
-    pub(super) async fn roll_back(&mut self, turns: u32) -> Result<(), Error> {
+    /// Drops the last turns, after their changes of files are undone where that is asked for. Only
+    /// describes these changes for [`FileRollback::Preview`].
+    pub(super) async fn roll_back(
+        &mut self,
+        turns: u32,
+        files: Option<FileRollback>,
+    ) -> Result<Option<RestoredFiles>, Error> {
         if self.machine.active_turn().is_some() && !self.journal.is_ephemeral() {
             return Err(Error::wrong_state("a turn is running")
                 .next_step("wait for its end, or interrupt it, then roll back"));
+        }
+        let restored = match files {
+            Some(how) => Some(self.restore_files(turns, how).await?),
+            None => None,
+        };
+        if matches!(files, Some(FileRollback::Preview)) {
+            return Ok(restored);
         }
         let (introduced, introductions) =
             (self.machine.introduced().cloned(), self.machine.introductions());
@@ -157,6 +170,6 @@ impl Actor {
                 self.machine.keep_introduced(introduced);
             }
         }
-        Ok(())
+        Ok(restored)
     }
 }

@@ -43,10 +43,11 @@ impl Actor {
                 self.commands.wait_for_host(key, answer);
                 self.step(input, steps);
             }
-            Command::RollBack { turns, answer } => {
+            Command::RollBack { turns, files, answer } => {
                 self.execute(std::mem::take(steps)).await;
-                let _ = answer.send(self.roll_back(turns).await);
+                let _ = answer.send(self.roll_back(turns, files).await);
             }
+            Command::Warn { message } => self.broadcast.warn_about_thread(&message),
             Command::Change { changes, answer } => {
                 self.execute(std::mem::take(steps)).await;
                 let _ = answer.send(self.journal.change(*changes).await);
