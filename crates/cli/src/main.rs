@@ -10,15 +10,15 @@ mod log;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
-    Invalid, app_server, demo, doctor, exec, gateway as gateway_command, hooks as hooks_command,
-    import as import_command, login, mcp as mcp_command, mcp_server, model_server,
-    plugins as plugins_command, rules, sandbox as sandbox_command, skills as skills_command,
-    threads,
+    Invalid, app_server, completions, demo, doctor, exec, gateway as gateway_command,
+    hooks as hooks_command, import as import_command, login, mcp as mcp_command, mcp_server,
+    model_server, plugins as plugins_command, rules, sandbox as sandbox_command,
+    skills as skills_command, threads,
 };
 use crate::environment::Environment;
 
@@ -93,6 +93,8 @@ impl ConfigArguments {
 enum Command {
     /// Serve the protocol to a client, or write its schemas
     AppServer(app_server::Arguments),
+    /// Print the completions of a shell
+    Completions(completions::Arguments),
     /// Check, show and change the configuration
     Config(config_command::Arguments),
     /// Run one turn with a scripted model, without key and network
@@ -107,6 +109,8 @@ enum Command {
     Login(login::Arguments),
     /// Log out and delete the credentials
     Logout(login::LogoutArguments),
+    /// Print the manual page, in roff
+    Manual,
     /// List, change and test MCP servers, and log in at them
     Mcp(mcp_command::Arguments),
     /// Serve the agent to MCP clients, as tools
@@ -125,7 +129,7 @@ enum Command {
     Plugins(plugins_command::Arguments),
     /// List, check and make skills
     Skills(skills_command::Arguments),
-    /// Export and import threads
+    /// List, show, change, undo, export and import threads
     Threads(threads::Arguments),
 }
 
@@ -190,6 +194,10 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::AppServer(arguments) => {
             runtime.block_on(app_server::run(arguments, dialect, environment, given))
         }
+        Command::Completions(arguments) => {
+            completions::completions(&arguments, Arguments::command())
+        }
+        Command::Manual => completions::manual(Arguments::command()),
         Command::Config(arguments) => config_command::run(arguments, environment()?),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, environment()?)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(&arguments, &environment()?)),

@@ -8,10 +8,10 @@ use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Method,
 use protocol::{
     AdditionalPermissionProfile, ClientInfo, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalResponse, Empty, FileChangeApprovalDecision,
-    FileChangeRequestApprovalResponse, InitializeParams, InitializeResponse,
-    McpServerElicitationAction, McpServerElicitationRequestResponse, PermissionGrantScope,
-    PermissionsRequestApprovalResponse, ThreadResumeParams, Turn, TurnCompletedNotification,
-    TurnInterruptParams, TurnStartParams, UserInput,
+    FileChangeRequestApprovalResponse, InitializeCapabilities, InitializeParams,
+    InitializeResponse, McpServerElicitationAction, McpServerElicitationRequestResponse,
+    PermissionGrantScope, PermissionsRequestApprovalResponse, ThreadResumeParams, Turn,
+    TurnCompletedNotification, TurnInterruptParams, TurnStartParams, UserInput,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -79,6 +79,27 @@ impl LocalServer {
     /// # Errors
     /// When the agent's home cannot be used.
     pub(crate) async fn start(environment: Environment, source: &str) -> anyhow::Result<Self> {
+        Self::start_with(environment, source, None).await
+    }
+
+    /// As [`LocalServer::start`], with the experimental part of the protocol.
+    ///
+    /// # Errors
+    /// As for [`LocalServer::start`].
+    pub(crate) async fn start_experimental(
+        environment: Environment,
+        source: &str,
+    ) -> anyhow::Result<Self> {
+        let experimental =
+            InitializeCapabilities { experimental_api: true, ..InitializeCapabilities::default() };
+        Self::start_with(environment, source, Some(experimental)).await
+    }
+
+    async fn start_with(
+        environment: Environment,
+        source: &str,
+        capabilities: Option<InitializeCapabilities>,
+    ) -> anyhow::Result<Self> {
         let sandbox = environment.sandbox();
         let log_file = log::to_file(&environment)?;
         let options = Options { log_file, ..environment.options(source) };
@@ -93,7 +114,7 @@ impl LocalServer {
                 title: None,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
-            capabilities: None,
+            capabilities,
         };
         let opened = client.request::<protocol::Initialize>(&hello).await?;
         client.notify::<protocol::Initialized>(&Empty {})?;

@@ -1,9 +1,14 @@
-//! `agentd threads`: writes threads out, reads them in, and reports what they cost.
+//! `agentd threads`: lists, shows and changes stored threads, undoes their turns, writes them out, reads
+//! them in, and reports what they cost.
 
+mod change;
 mod cost;
+mod list;
+mod show;
+mod undo;
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +17,8 @@ use clap::Subcommand;
 use server::{Clock, Ids};
 use store::{OpenOptions, Store, transfer};
 
+use crate::commands::local::LocalServer;
+use crate::commands::transcript::Palette;
 use crate::commands::{checked, eprint, print};
 use crate::environment::{Environment, time_zone};
 
@@ -23,6 +30,36 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    OfServer(ServerCommand),
+    #[command(flatten)]
+    OfStore(StoreCommand),
+}
+
+/// What the server does for any client.
+#[derive(Subcommand)]
+enum ServerCommand {
+    /// List threads, the last used first
+    List(list::Arguments),
+    /// List the threads whose title or first message has a text
+    Search(list::SearchArguments),
+    /// Show what a thread holds
+    Show(show::Arguments),
+    /// Put threads away: they are not listed
+    Archive(change::Arguments),
+    /// Take threads out of the archive
+    Unarchive(change::Arguments),
+    /// Give a thread a title
+    Rename(change::RenameArguments),
+    /// Delete threads for good
+    Delete(change::DeleteArguments),
+    /// Undo what the last turns changed in files, and drop these turns
+    Undo(undo::Arguments),
+}
+
+/// What needs the stored rows themselves.
+#[derive(Subcommand)]
+enum StoreCommand {
     /// Export a thread as lines of JSON
     Export {
         /// Id of the thread
@@ -48,14 +85,39 @@ pub(crate) async fn run(
     arguments: Arguments,
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
+    match arguments.command {
+        Command::OfServer(command) => on_server(&command, environment).await,
+        Command::OfStore(command) => on_store(command, environment).await,
+    }
+}
+
+async fn on_server(command: &ServerCommand, environment: Environment) -> anyhow::Result<ExitCode> {
+    let cwd = environment.clone().options("cli").cwd;
+    let palette = Palette::for_terminal(&environment, io::stdout().is_terminal());
+    let mut server = LocalServer::start_experimental(environment, "cli").await?;
+    let done = match command {
+        ServerCommand::List(arguments) => list::list(&mut server, arguments, &cwd).await,
+        ServerCommand::Search(arguments) => list::search(&mut server, arguments, &cwd).await,
+        ServerCommand::Show(arguments) => show::show(&mut server, arguments, palette).await,
+        ServerCommand::Archive(arguments) => change::archive(&mut server, arguments).await,
+        ServerCommand::Unarchive(arguments) => change::unarchive(&mut server, arguments).await,
+        ServerCommand::Rename(arguments) => change::rename(&mut server, arguments).await,
+        ServerCommand::Delete(arguments) => change::delete(&mut server, arguments).await,
+        ServerCommand::Undo(arguments) => undo::undo(&mut server, arguments).await,
+    };
+    server.close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn on_store(command: StoreCommand, environment: Environment) -> anyhow::Result<ExitCode> {
     let config = checked(&environment, false)?;
     let dir = config.sqlite_home.clone();
     let options = environment.options("cli");
     let store = open(&dir, &*options.clock, &*options.ids)?;
-    let outcome = match arguments.command {
-        Command::Export { thread, output } => export(&store, &thread, output.as_deref()).await,
-        Command::Cost(arguments) => cost::report(&store, &arguments, &time_zone()).await,
-        Command::Import { file, new_id } => {
+    let outcome = match command {
+        StoreCommand::Export { thread, output } => export(&store, &thread, output.as_deref()).await,
+        StoreCommand::Cost(arguments) => cost::report(&store, &arguments, &time_zone()).await,
+        StoreCommand::Import { file, new_id } => {
             let new_id = new_id.then(|| options.ids.next());
             import(&store, file.as_deref(), new_id).await
         }
