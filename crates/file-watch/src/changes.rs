@@ -25,7 +25,7 @@ pub struct Change {
     /// Paths that were created, removed, renamed, or whose contents or metadata changed, in order. Of an
     /// overflow, the watched path.
     ///
-    /// A path that does not exist takes all below it along. A folder can have taken the place of another, so
+    /// A path that does not exist, or is not a folder, takes all below it along. A folder can have taken the place of another, so
     /// whatever was in it and is not listed in it now is gone; everything in it that is new to it is named
     /// too, at all depths of a recursive watch.
     pub paths: Vec<PathBuf>,

@@ -40,6 +40,10 @@ impl Picture {
         let size = if found.is_dir() { 0 } else { found.size() };
         let times = (file(found.ctime()), file(found.ctime_nsec()));
         let entry = (found.ino(), found.mode(), size, times.0, times.1);
+        if !found.is_dir() {
+            // It can have taken the place of a folder.
+            self.forget(|below| below.starts_with(path), path);
+        }
         self.entries.insert(path.to_owned(), entry);
         found.is_dir()
     }
