@@ -41,7 +41,7 @@ enum Stage {
     /// The driver looks for them.
     Finding,
     /// The user is asked, and about the `rest` later.
-    Asking { asked: Asked, rest: VecDeque<UserQuestion>, answers: UserAnswers },
+    Asking { asked: Box<Asked>, rest: VecDeque<UserQuestion>, answers: UserAnswers },
     /// The driver makes use of the answers.
     Meeting,
 }
@@ -190,7 +190,8 @@ impl OpenNeeds {
         let item = started_call(cx.item_id(), None, TOOL.to_owned(), arguments);
         cx.stored_item_started(turn, Item::DynamicCall(item.clone()));
         let (turn, id, since) = (turn.clone(), item.id.clone(), cx.now);
-        self.stage = Stage::Asking { asked: Asked { request, since, item }, rest, answers };
+        self.stage =
+            Stage::Asking { asked: Box::new(Asked { request, since, item }), rest, answers };
         cx.push(Effect::AskUser { request, turn, item: id, questions });
     }
 
