@@ -23,6 +23,9 @@ pub(crate) trait Letter: Copy + Eq + Send + Sync + 'static {
 
     fn class(self) -> Class;
 
+    /// The number of its bit in a [`mask`].
+    fn bit_number(self) -> usize;
+
     /// Whether an extension begins here.
     fn is_dot(self) -> bool;
 }
@@ -40,13 +43,12 @@ impl Letter for u8 {
 
     #[inline]
     fn class(self) -> Class {
-        match self {
-            b'/' => Class::Slash,
-            b'a'..=b'z' | 0x80.. => Class::Lower,
-            b'A'..=b'Z' => Class::Upper,
-            b'0'..=b'9' => Class::Digit,
-            _ => Class::Separator,
-        }
+        CLASSES[usize::from(self)]
+    }
+
+    #[inline]
+    fn bit_number(self) -> usize {
+        usize::from(BIT_NUMBERS[usize::from(self)])
     }
 
     fn is_dot(self) -> bool {
@@ -82,6 +84,13 @@ impl Letter for char {
         }
     }
 
+    fn bit_number(self) -> usize {
+        match u8::try_from(self) {
+            Ok(byte) if byte.is_ascii() => byte.bit_number(),
+            _ => NOT_ASCII.trailing_zeros() as usize,
+        }
+    }
+
     fn is_dot(self) -> bool {
         self == '.'
     }
@@ -94,17 +103,46 @@ pub(crate) fn mask(name: &[u8]) -> u32 {
 }
 
 /// The bit of a byte in a [`mask`].
+#[inline]
 pub(crate) fn bit(byte: u8) -> u32 {
-    match byte.to_ascii_lowercase() {
-        letter @ b'a'..=b'z' => 1 << (letter - b'a'),
-        b'0'..=b'9' => 1 << 26,
-        b'.' => 1 << 27,
-        b'_' => 1 << 28,
-        b'-' => 1 << 29,
-        0x80.. => NOT_ASCII,
-        _ => 1 << 30,
-    }
+    1 << BIT_NUMBERS[usize::from(byte)]
 }
+
+/// The class of each byte.
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Separator; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'/' => Class::Slash,
+            b'a'..=b'z' | 0x80.. => Class::Lower,
+            b'A'..=b'Z' => Class::Upper,
+            b'0'..=b'9' => Class::Digit,
+            _ => Class::Separator,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// The number of each byte's bit.
+const BIT_NUMBERS: [u8; 256] = {
+    let mut numbers = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        numbers[byte] = match (byte as u8).to_ascii_lowercase() {
+            letter @ b'a'..=b'z' => letter - b'a',
+            b'0'..=b'9' => 26,
+            b'.' => 27,
+            b'_' => 28,
+            b'-' => 29,
+            0x80.. => 31,
+            _ => 30,
+        };
+        byte += 1;
+    }
+    numbers
+};
 
 #[cfg(test)]
 mod tests {

@@ -10,9 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::letter::mask;
 use crate::rules::{GIT, RuleFiles, Rules};
+use crate::score::starts;
 
-/// Bytes before each name: its mask (4), its length (2), whether it is a folder (1).
-const HEADER: usize = 7;
+/// Bytes before each name: its masks (4 each), its length (2), whether it is a folder (1).
+const HEADER: usize = 11;
 /// A folder that changed this shortly before it was listed may have changed again within the same tick
 /// of the file system's clock.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
@@ -26,6 +27,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) offset: u32,
     /// See [`mask`].
     pub(crate) mask: u32,
+    /// The mask of the letters whose place counts: see [`starts`].
+    pub(crate) starts: u32,
     pub(crate) is_folder: bool,
     pub(crate) name: &'a [u8],
 }
@@ -56,11 +59,12 @@ impl Entries {
     #[inline]
     fn entry(&self, at: usize) -> Option<(Entry<'_>, usize)> {
         let (header, rest) = self.0.get(at..)?.split_first_chunk::<HEADER>()?;
-        let [m0, m1, m2, m3, l0, l1, is_folder] = *header;
+        let [m0, m1, m2, m3, s0, s1, s2, s3, l0, l1, is_folder] = *header;
         let name = rest.get(..usize::from(u16::from_le_bytes([l0, l1])))?;
         let mask = u32::from_le_bytes([m0, m1, m2, m3]);
         let offset = u32::try_from(at).ok()?;
-        let entry = Entry { offset, mask, is_folder: is_folder != 0, name };
+        let starts = u32::from_le_bytes([s0, s1, s2, s3]);
+        let entry = Entry { offset, mask, starts, is_folder: is_folder != 0, name };
         Some((entry, at + HEADER + name.len()))
     }
 }
@@ -72,6 +76,7 @@ fn pack(packed: &mut Vec<u8>, name: &[u8], is_folder: bool) -> bool {
         return false;
     };
     packed.extend_from_slice(&mask(name).to_le_bytes());
+    packed.extend_from_slice(&starts(name).to_le_bytes());
     packed.extend_from_slice(&length.to_le_bytes());
     packed.push(u8::from(is_folder));
     packed.extend_from_slice(name);

@@ -10,6 +10,9 @@ pub const MAX_QUERY_CHARS: usize = 256;
 /// Most words of a query.
 pub const MAX_QUERY_WORDS: usize = 16;
 
+/// Letters of a word whose places are known by bits.
+pub(crate) const MAX_PLACES: usize = 64;
+
 /// A query that is within the bounds.
 #[derive(Clone, Debug)]
 pub struct Query {
@@ -30,6 +33,10 @@ pub(crate) struct Word<L> {
     minds_case: bool,
     /// The mask of the letters from each one to the end; the last is 0.
     masks: Vec<u32>,
+    /// The bit of the first letter.
+    first: u32,
+    /// For each bit of a mask, which of the first 64 letters have it.
+    places: [u64; 32],
     has_slash: bool,
 }
 
@@ -65,18 +72,24 @@ impl<L: Letter> Word<L> {
         let minds_case = word.chars().any(char::is_uppercase);
         let letters = L::letters(word.as_bytes());
         let letters = letters.map(|letter| if minds_case { letter } else { letter.fold() });
-        let bits = word.chars().rev().map(|char| match u8::try_from(char) {
+        let bit = |char: char| match u8::try_from(char) {
             Ok(byte) if byte.is_ascii() => bit(byte),
             _ => NOT_ASCII,
-        });
+        };
+        let first = word.chars().next().map_or(0, bit);
         let mut masks: Vec<u32> = std::iter::once(0)
-            .chain(bits.scan(0, |mask, bit| {
+            .chain(word.chars().rev().map(bit).scan(0, |mask, bit| {
                 *mask |= bit;
                 Some(*mask)
             }))
             .collect();
         masks.reverse();
-        Self { letters: letters.collect(), minds_case, masks, has_slash: word.contains('/') }
+        let letters: Vec<L> = letters.collect();
+        let mut places = [0; 32];
+        for (at, letter) in letters.iter().enumerate().take(MAX_PLACES) {
+            places[letter.bit_number()] |= 1 << at;
+        }
+        Self { letters, minds_case, masks, first, places, has_slash: word.contains('/') }
     }
 
     /// Number of letters, at least 1.
@@ -92,6 +105,38 @@ impl<L: Letter> Word<L> {
     #[inline]
     pub(crate) fn is_at(&self, at: usize, letter: L) -> bool {
         self.letters[at] == if self.minds_case { letter } else { letter.fold() }
+    }
+
+    /// Which letters may be `letter`, as bits; all of them when the word has at most [`MAX_PLACES`].
+    #[inline]
+    pub(crate) fn places_of(&self, letter: L) -> u64 {
+        self.places[letter.bit_number()]
+    }
+
+    /// Whether `name` contains the word without gaps.
+    #[inline]
+    pub(crate) fn is_run_in(&self, name: &[u8]) -> bool {
+        if self.letters.len() == 1 {
+            return self.advance(0, name) == 1;
+        }
+        let mut rest = name;
+        while rest.len() >= self.letters.len() {
+            let mut letters = L::letters(rest);
+            if (0..self.letters.len())
+                .all(|at| letters.next().is_some_and(|letter| self.is_at(at, letter)))
+            {
+                return true;
+            }
+            // A byte within a character begins no match: its letter would be U+FFFD.
+            rest = &rest[1..];
+        }
+        false
+    }
+
+    /// Whether a text with letters of this mask at the starts of words may have the letter `at` there.
+    #[inline]
+    pub(crate) fn may_start(&self, at: usize, starts: u32) -> bool {
+        starts & (1 << self.letters[at].bit_number()) != 0
     }
 
     /// Finds the letters from `at` on in `text`, in order. Returns which letter comes next: the number
@@ -112,6 +157,11 @@ impl<L: Letter> Word<L> {
     #[inline]
     pub(crate) fn may_be_in(&self, at: usize, mask: u32) -> bool {
         self.masks[at] & !mask == 0
+    }
+
+    /// Whether a text with this mask may contain the first letter.
+    pub(crate) fn may_begin_in(&self, mask: u32) -> bool {
+        self.first & mask != 0
     }
 
     /// Whether a text with this mask may contain the last letter.

@@ -4,8 +4,9 @@
 //! once for all of its entries, and a match is scored only when it can be among the best.
 
 use crate::letter::Letter;
+use crate::listing::Entry;
 use crate::query::{Query, Word, Words};
-use crate::score::{Scratch, Text, most};
+use crate::score::{Scratch, Text, most_in_name, most_in_path};
 use crate::stop::Stop;
 use crate::top::{Match, Rank, Top};
 use crate::tree::{Folder, Place, Tree};
@@ -83,15 +84,28 @@ fn scan_words<L: Letter>(
 struct InFolder {
     /// The word's letters that the path contains, in order.
     letters: usize,
+    /// Whether the path contains the word without gaps, once it was needed.
+    is_run: Option<bool>,
     /// Its score there, once it was needed.
-    score: Option<(i32, bool)>,
+    score: Option<i32>,
+}
+
+/// What is known of a word in an entry's name.
+#[derive(Clone, Copy, Default)]
+struct InName {
+    /// The name contains the word.
+    is_there: bool,
+    /// The path contains it without gaps, as far as that is known.
+    is_run: bool,
+    /// The most that the word can score.
+    most: i32,
 }
 
 struct Scanner<'a, L> {
     tree: &'a Tree,
     words: &'a [Word<L>],
     in_folder: Vec<InFolder>,
-    in_name: Vec<bool>,
+    in_name: Vec<InName>,
     text: Text<L>,
     /// The text is that of this folder.
     text_of: Option<usize>,
@@ -105,7 +119,7 @@ impl<'a, L: Letter> Scanner<'a, L> {
             tree,
             words,
             in_folder: vec![InFolder::default(); words.len()],
-            in_name: vec![false; words.len()],
+            in_name: vec![InName::default(); words.len()],
             text: Text::of_folder(b""),
             text_of: None,
             scratch: Scratch::default(),
@@ -120,8 +134,11 @@ impl<'a, L: Letter> Scanner<'a, L> {
         }
         let slash: &[u8] = if folder.path.is_empty() { b"" } else { b"/" };
         for (word, known) in self.words.iter().zip(&mut self.in_folder) {
-            let letters = word.advance(word.advance(0, &folder.path), slash);
-            *known = InFolder { letters, score: None };
+            let letters = match word.may_begin_in(folder.mask) {
+                true => word.advance(word.advance(0, &folder.path), slash),
+                false => 0,
+            };
+            *known = InFolder { letters, ..InFolder::default() };
         }
         let above = folder.path.len() + slash.len();
         for (count, entry) in folder.entries.iter().enumerate() {
@@ -136,11 +153,13 @@ impl<'a, L: Letter> Scanner<'a, L> {
             let Ok(length) = u32::try_from(above + entry.name.len()) else { continue };
             let mut rank = Rank { score: 0, is_folder: entry.is_folder, length };
             let cost = if entry.is_folder { FOLDER_COST } else { 0 };
-            rank.score = self.most(entry.mask, entry.name) - cost;
+            rank.score = self.most(folder, &entry) - cost;
             if !top.takes(rank) {
                 continue;
             }
-            rank.score = self.score(id, folder, entry.mask, entry.name) - cost;
+            let needed = top.least_score().map_or(i32::MIN, |least| least + cost);
+            let Some(score) = self.score(id, folder, &entry, needed) else { continue };
+            rank.score = score - cost;
             if let Ok(folder) = u32::try_from(id) {
                 let place = Place { folder, offset: entry.offset };
                 top.add(self.tree, Match { rank, place });
@@ -159,40 +178,60 @@ impl<'a, L: Letter> Scanner<'a, L> {
     }
 
     /// The most that an entry can score. Notes which words are in its name.
-    fn most(&mut self, mask: u32, name: &[u8]) -> i32 {
+    fn most(&mut self, folder: &Folder, entry: &Entry<'_>) -> i32 {
         let mut sum = 0;
-        let known = self.in_folder.iter().zip(&mut self.in_name);
+        let known = self.in_folder.iter_mut().zip(&mut self.in_name);
         for (word, (known, in_name)) in self.words.iter().zip(known) {
-            *in_name = known.letters == 0
-                || word.may_be_in(0, mask) && word.advance(0, name) == word.len();
-            sum += most(word, *in_name);
+            let is_there = known.letters == 0
+                || word.may_be_in(0, entry.mask) && word.advance(0, entry.name) == word.len();
+            let is_run = match is_there {
+                true => word.is_run_in(entry.name),
+                // Only a word with a slash can be in both without a gap.
+                false if word.has_slash() => true,
+                false if known.letters < word.len() => false,
+                false => *known.is_run.get_or_insert_with(|| word.is_run_in(&folder.path)),
+            };
+            let most = match is_there {
+                true => most_in_name(word, entry.name, entry.starts, is_run),
+                false => most_in_path(word, !is_run),
+            };
+            *in_name = InName { is_there, is_run, most };
+            sum += most;
         }
         sum
     }
 
-    fn score(&mut self, id: usize, folder: &Folder, mask: u32, name: &[u8]) -> i32 {
+    /// The score of an entry; `None` when it is less than `needed`, as far as that is known early.
+    fn score(&mut self, id: usize, folder: &Folder, entry: &Entry<'_>, needed: i32) -> Option<i32> {
         if self.text_of != Some(id) {
             self.text.set_folder(&folder.path);
             self.text_of = Some(id);
         }
-        self.text.set_name(name);
-        let mut sum = 0;
+        self.text.set_name(entry.name);
+        // The words' scores, as far as they are known, and otherwise the most that they can be.
+        let mut sum: i32 = self.in_name.iter().map(|in_name| in_name.most).sum();
         for (at, word) in self.words.iter().enumerate() {
             let (in_name, known) = (self.in_name[at], &mut self.in_folder[at]);
-            let ends_above = known.letters == word.len() && !in_name && !word.has_slash();
-            if !ends_above {
-                sum += self.text.score(word, in_name, &mut self.scratch).0;
+            sum -= in_name.most;
+            let is_above = known.letters == word.len() && !in_name.is_there && !word.has_slash();
+            if is_above && (in_name.is_run || !word.may_end_in(entry.mask)) {
+                sum += *known
+                    .score
+                    .get_or_insert_with(|| self.text.score_in_folders(word, &mut self.scratch).0);
                 continue;
             }
-            let (score, is_run) = *known.score.get_or_insert_with(|| {
-                let (score, fit) = self.text.score_in_folders(word, &mut self.scratch);
-                (score, matches!(fit, crate::score::Fit::Run(_)))
-            });
-            sum += match is_run || !word.may_end_in(mask) {
-                true => score,
-                false => self.text.score(word, false, &mut self.scratch).0,
+            let run = match in_name.is_run {
+                true => self.text.run_score(word, in_name.is_there),
+                false => None,
+            };
+            sum += match run {
+                Some((score, _)) => score,
+                None if !in_name.is_there && sum + most_in_path(word, true) < needed => {
+                    return None;
+                }
+                None => self.text.gapped_score(word, in_name.is_there, &mut self.scratch),
             };
         }
-        sum
+        Some(sum)
     }
 }

@@ -4,8 +4,8 @@
 //! letter before; gaps cost. A word within the file's name counts more than one that needs the folders,
 //! and a word that stands in the path as it is more than one with gaps.
 
-use crate::letter::{Class, Letter};
-use crate::query::Word;
+use crate::letter::{Class, Letter, bit};
+use crate::query::{MAX_PLACES, Word};
 
 const LETTER: i32 = 16;
 /// For a letter in the name of the file.
@@ -16,6 +16,8 @@ const GAP_START: i32 = 3;
 const GAP: i32 = 1;
 /// The most that a letter's place counts.
 const MAX_PLACE: i32 = 10;
+/// The most that it counts after the start of a name.
+const MAX_PART_PLACE: i32 = 8;
 /// For a word within the name.
 const WITHIN_NAME: i32 = 30;
 /// For a word without gaps.
@@ -38,8 +40,64 @@ pub(crate) struct Text<L> {
 /// Scratch space of [`Text::gapped`], kept between calls.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    adjacent: Vec<i32>,
-    apart: Vec<i32>,
+    rows: Vec<Row>,
+}
+
+/// The best scores with a letter of a word at the places so far.
+#[derive(Clone, Copy)]
+struct Row {
+    /// The last place, and the best score with the letter there.
+    last: usize,
+    score: i32,
+    /// The best score with the letter at an earlier place, plus [`GAP`] for each place up to that.
+    earlier: i32,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self { last: 0, score: NONE, earlier: NONE }
+    }
+}
+
+impl Row {
+    /// The best scores before the next letter at `at`: with this letter next to it, and earlier.
+    #[inline]
+    fn before(&mut self, at: usize) -> (i32, i32) {
+        let mut next = NONE;
+        if self.score != NONE {
+            if self.last + 1 == at {
+                next = self.score;
+            } else {
+                self.pass();
+            }
+        }
+        (next, self.earlier.saturating_sub(GAP * distance(at)))
+    }
+
+    #[inline]
+    fn set(&mut self, at: usize, score: i32) {
+        if self.score != NONE {
+            self.pass();
+        }
+        (self.last, self.score) = (at, score);
+    }
+
+    /// Counts the last place among the earlier ones: the next letter comes after a gap.
+    #[inline]
+    fn pass(&mut self) {
+        let score = self.score - GAP_START + GAP * distance(self.last + 2);
+        self.earlier = self.earlier.max(score);
+        self.score = NONE;
+    }
+}
+
+fn distance(at: usize) -> i32 {
+    i32::try_from(at).unwrap_or(i32::MAX / 4)
+}
+
+/// Whether the best of all ways to find `word` in so many letters takes too long.
+fn is_long<L: Letter>(word: &Word<L>, letters: usize) -> bool {
+    word.len() > MAX_PLACES || letters * word.len() > MAX_CELLS
 }
 
 /// How a word stands in a path.
@@ -96,16 +154,27 @@ impl<L: Letter> Text<L> {
 
     /// The score of `word` in the path, which contains it; `in_name`: its name contains it.
     pub(crate) fn score(&self, word: &Word<L>, in_name: bool, scratch: &mut Scratch) -> (i32, Fit) {
-        let end = self.letters.len();
-        if in_name {
-            let (score, fit) = match self.run(word, self.name, end) {
-                Some((score, fit)) => (score + self.whole_name(word, fit), fit),
-                None => (self.gapped(word, self.name, end, scratch), Fit::Gapped(self.name)),
-            };
-            return (score + WITHIN_NAME, fit);
+        let from = if in_name { self.name } else { 0 };
+        self.run_score(word, in_name)
+            .unwrap_or_else(|| (self.gapped_score(word, in_name, scratch), Fit::Gapped(from)))
+    }
+
+    /// As [`Text::score`], if the word is there without gaps.
+    pub(crate) fn run_score(&self, word: &Word<L>, in_name: bool) -> Option<(i32, Fit)> {
+        if !in_name {
+            return self.run(word, 0, self.letters.len());
         }
-        self.run(word, 0, end)
-            .unwrap_or_else(|| (self.gapped(word, 0, end, scratch), Fit::Gapped(0)))
+        let (score, fit) = self.run(word, self.name, self.letters.len())?;
+        Some((score + self.whole_name(word, fit) + WITHIN_NAME, fit))
+    }
+
+    /// As [`Text::score`], for a word that is not there without gaps.
+    pub(crate) fn gapped_score(&self, word: &Word<L>, in_name: bool, scratch: &mut Scratch) -> i32 {
+        let end = self.letters.len();
+        match in_name {
+            true => self.gapped(word, self.name, end, scratch) + WITHIN_NAME,
+            false => self.gapped(word, 0, end, scratch),
+        }
     }
 
     /// The best place of `word` without gaps, the last one among equals.
@@ -147,34 +216,37 @@ impl<L: Letter> Text<L> {
     /// The best score of `word` in the letters from `from` to `to`, with gaps. The letters contain it.
     fn gapped(&self, word: &Word<L>, from: usize, to: usize, scratch: &mut Scratch) -> i32 {
         let count = word.len();
-        if (to - from) * count > MAX_CELLS {
+        if is_long(word, to - from) {
             return self.score_of(&self.last_letters(word, from, to));
         }
-        // The best scores of the letters so far: with the last one at the place before, or earlier.
-        let Scratch { adjacent, apart } = scratch;
-        for scores in [&mut *adjacent, &mut *apart] {
-            scores.clear();
-            scores.resize(count, NONE);
-        }
+        scratch.rows.clear();
+        scratch.rows.resize(count, Row::default());
+        let rows = &mut scratch.rows[..];
         let mut best = NONE;
-        let mut reached = 0;
         for at in from..to {
             let letter = self.letters[at];
-            let (value, place) = (self.value(at), i32::from(self.places[at]));
-            let next = place.max(i32::from(NEXT));
-            for j in (0..=reached).rev() {
-                let here = match j {
-                    _ if !word.is_at(j, letter) => NONE,
-                    0 => value + 2 * place,
-                    _ => value + (apart[j - 1] + place).max(adjacent[j - 1] + next),
+            let mut places = word.places_of(letter);
+            // Later letters first: they read the rows of earlier letters as they were before this place.
+            while places != 0 {
+                let j = 63 - places.leading_zeros() as usize;
+                places &= !(1 << j);
+                if !word.is_at(j, letter) {
+                    continue;
+                }
+                let (value, place) = (self.value(at), i32::from(self.places[at]));
+                let score = match j.checked_sub(1) {
+                    None => value + 2 * place,
+                    Some(before) => {
+                        let (next, apart) = rows[before].before(at);
+                        value + (apart + place).max(next + place.max(i32::from(NEXT)))
+                    }
                 };
-                // Row `j` is read by row `j + 1` only, which is done for this place.
-                apart[j] = (apart[j] - GAP).max(adjacent[j] - GAP_START);
-                adjacent[j] = here;
-            }
-            best = best.max(adjacent[count - 1]);
-            if adjacent[reached] > NONE && reached + 1 < count {
-                reached += 1;
+                if score > NONE / 2 {
+                    rows[j].set(at, score);
+                    if j + 1 == count {
+                        best = best.max(score);
+                    }
+                }
             }
         }
         best
@@ -187,7 +259,7 @@ impl<L: Letter> Text<L> {
             Fit::Gapped(from) => from,
         };
         let to = self.letters.len();
-        if (to - from) * word.len() > MAX_CELLS {
+        if is_long(word, to - from) {
             return self.last_letters(word, from, to);
         }
         self.traced(word, from, to)
@@ -287,17 +359,65 @@ impl<L: Letter> Text<L> {
     }
 }
 
-/// The most that `word` can score in a path whose name contains it, or does not.
-pub(crate) fn most<L: Letter>(word: &Word<L>, in_name: bool) -> i32 {
-    let count = length(word);
-    let places = 2 * MAX_PLACE + (count - 1) * MAX_PLACE;
-    match in_name {
-        true => count * (LETTER + IN_NAME + RUN_LETTER) + places + RUN + WITHIN_NAME + IS_NAME,
-        // Without gaps, it is outside of the name: only a word with a slash reaches into it.
-        false if !word.has_slash() => {
-            (count * (LETTER + RUN_LETTER) + RUN).max(count * (LETTER + IN_NAME)) + places
+/// The mask of the letters of a name whose places count: a word's letters that are not among them count
+/// less.
+pub(crate) fn starts(name: &[u8]) -> u32 {
+    let mut before = Class::Slash;
+    let mut starts = 0;
+    for &byte in name {
+        let class = byte.class();
+        if place(before, class) > 0 || byte >= 0x80 {
+            starts |= bit(byte);
         }
-        false => count * (LETTER + IN_NAME + RUN_LETTER) + places + RUN,
+        before = class;
+    }
+    starts
+}
+
+/// The most that `word` can score in a name that contains it, whose letters at places that count are
+/// `starts`; `is_run`: without gaps.
+pub(crate) fn most_in_name<L: Letter>(
+    word: &Word<L>,
+    name: &[u8],
+    starts: u32,
+    is_run: bool,
+) -> i32 {
+    let count = length(word);
+    let mut letters = L::letters(name);
+    let is_start = letters.next().is_some_and(|letter| word.is_at(0, letter));
+    let first = match (is_start, word.may_start(0, starts)) {
+        (true, _) => MAX_PLACE,
+        (false, true) => MAX_PART_PLACE,
+        (false, false) => 0,
+    };
+    let most = count * (LETTER + IN_NAME) + 2 * first + WITHIN_NAME;
+    if is_run {
+        let whole = match letters.nth(word.len() - 1).map(Letter::class) {
+            _ if !is_start => 0,
+            None => IS_NAME,
+            Some(Class::Separator) => IS_STEM,
+            Some(_) => 0,
+        };
+        return most + (count - 1) * MAX_PART_PLACE + RUN + RUN_LETTER * count + whole;
+    }
+    // The second letter of two is not next to the first.
+    let others = match count {
+        2 if !word.may_start(1, starts) => 0,
+        _ => (count - 1) * MAX_PART_PLACE,
+    };
+    most + others - GAP_START
+}
+
+/// The most that `word` can score in a path whose name does not contain it; `is_gapped`: with gaps.
+pub(crate) fn most_in_path<L: Letter>(word: &Word<L>, is_gapped: bool) -> i32 {
+    let count = length(word);
+    let places = (count + 1) * MAX_PLACE;
+    let gapped = count * (LETTER + IN_NAME) + places - GAP_START;
+    // Without gaps, it is outside of the name: only a word with a slash reaches into it.
+    let letter = if word.has_slash() { LETTER + IN_NAME } else { LETTER };
+    match is_gapped {
+        true => gapped,
+        false => (count * (letter + RUN_LETTER) + RUN + places).max(gapped),
     }
 }
 
@@ -377,7 +497,15 @@ mod tests {
             prop_assume!(!every_way(&text, &word, 0, 0).is_empty());
             let in_name = word.advance(0, name.as_bytes()) == word.len();
             let (score, fit) = text.score(&word, in_name, &mut Scratch::default());
-            prop_assert!(score <= most(&word, in_name));
+            let is_gapped = matches!(fit, Fit::Gapped(_));
+            let most = match in_name {
+                true => {
+                    prop_assert_eq!(word.is_run_in(name.as_bytes()), !is_gapped);
+                    most_in_name(&word, name.as_bytes(), starts(name.as_bytes()), !is_gapped)
+                }
+                false => most_in_path(&word, is_gapped).min(most_in_path(&word, false)),
+            };
+            prop_assert!(score <= most, "{} > {}", score, most);
             prop_assert_eq!(text.positions(&word, fit).len(), word.len());
         }
     }

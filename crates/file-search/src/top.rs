@@ -53,6 +53,11 @@ impl Top {
         self.matches.len() < KEPT || self.matches.last().is_none_or(|last| rank <= last.rank)
     }
 
+    /// The score that a match needs at least to be among the best, once there are enough.
+    pub(crate) fn least_score(&self) -> Option<i32> {
+        (self.matches.len() == KEPT).then(|| self.matches.last().map(|last| last.rank.score))?
+    }
+
     /// Adds a match, if it is among the best.
     pub(crate) fn add(&mut self, tree: &Tree, new: Match) {
         if !self.takes(new.rank) {

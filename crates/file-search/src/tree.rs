@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::letter::{bit, mask};
 use crate::listing::{Entries, Entry, Listing};
 use crate::rules::Rules;
 
@@ -13,6 +14,8 @@ use crate::rules::Rules;
 pub(crate) struct Folder {
     /// Relative to the root; empty for the root.
     pub(crate) path: Box<[u8]>,
+    /// Of the path and the slash after it: see [`crate::letter::mask`].
+    pub(crate) mask: u32,
     pub(crate) entries: Entries,
     count: u32,
     /// The rules for its entries; `None` when the folder is gone.
@@ -62,6 +65,7 @@ impl Tree {
         let id = u32::try_from(self.folders.len()).unwrap_or(u32::MAX);
         self.folders.push(Folder {
             path: path.into(),
+            mask: mask(path) | bit(b'/'),
             entries: Entries::default(),
             count: 0,
             rules: None,
@@ -105,6 +109,7 @@ impl Tree {
                 // Its place stays, so that those of others stay valid.
                 *folder = Folder {
                     path: Box::default(),
+                    mask: 0,
                     entries: Entries::default(),
                     count: 0,
                     rules: None,
