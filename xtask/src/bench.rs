@@ -24,6 +24,8 @@ mod process;
 mod report;
 mod requests;
 mod scenario;
+mod search;
+mod search_tree;
 mod skills;
 mod slow_readers;
 mod socket;
@@ -57,6 +59,7 @@ const SCENARIOS: &[Scenario] = &[
     mcp::SCENARIO,
     hooks::SCENARIO,
     skills::SCENARIO,
+    search::SCENARIO,
     exec::SCENARIO,
     exec::SOAK,
     streams::SCENARIO,

@@ -1,12 +1,14 @@
 //! The index of a root: the walk that built it, and what keeps it up to date.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::refresh::{Outcome, refresh, refresh_folders};
+use crate::rules::{GIT, GIT_EXCLUDE, GIT_IGNORE, IGNORE};
 use crate::walk::{Identity, State, Walk, spawn};
 
 /// The index of a root, which all searches in it share. Dropping it ends its walk.
@@ -135,41 +137,67 @@ impl Index {
         done(self.lock());
     }
 
-    /// Has these folders examined. `changed` are absolute paths: a folder whose entries changed, or an
-    /// entry that was added, removed or replaced.
-    pub fn refresh_paths(self: &Arc<Self>, changed: &[PathBuf]) {
+    /// Has the folders examined that these changes are in: absolute paths of entries that were added,
+    /// removed, replaced or written, or of folders whose entries were. Returns `false` when that, or what
+    /// an earlier call left, has to wait: call it again, with or without paths.
+    pub fn refresh_paths(self: &Arc<Self>, changed: &[PathBuf]) -> bool {
         let root = self.root();
         let mut state = self.lock();
-        if let Some(wanted) = &mut state.wanted {
-            for path in changed {
-                let Ok(relative) = path.strip_prefix(&root) else { continue };
-                let folders = [Some(relative), relative.parent()].into_iter().flatten();
-                wanted.extend(folders.map(|folder| folder.as_os_str().as_encoded_bytes().to_vec()));
+        for path in changed {
+            let Ok(relative) = path.strip_prefix(&root) else { continue };
+            let Some(wanted) = &mut state.wanted else { break };
+            if may_be_rules(relative) {
+                state.wanted = None;
+                break;
             }
+            if relative.components().any(|part| part.as_os_str() == GIT) {
+                continue;
+            }
+            let folders = [Some(relative), relative.parent()].into_iter().flatten();
+            wanted.extend(folders.map(|folder| folder.as_os_str().as_encoded_bytes().to_vec()));
             if wanted.len() > MAX_WANTED {
                 state.wanted = None;
             }
         }
         drop(state);
-        self.begin_refresh();
+        self.begin_refresh()
     }
 
-    fn begin_refresh(self: &Arc<Self>) {
+    /// As [`Index::refresh_paths`], when anything may have changed.
+    pub fn refresh_all(self: &Arc<Self>) -> bool {
+        self.lock().wanted = None;
+        self.begin_refresh()
+    }
+
+    /// Whether the walk has ended.
+    #[must_use]
+    pub fn is_walked(&self) -> bool {
+        self.walk().state() != State::Walking
+    }
+
+    /// Returns whether there is nothing to do, or it has begun.
+    fn begin_refresh(self: &Arc<Self>) -> bool {
         let mut state = self.lock();
-        let has_nothing = state.wanted.as_ref().is_some_and(HashSet::is_empty);
-        if state.is_running || has_nothing || Instant::now() < state.not_before {
-            return;
+        if state.wanted.as_ref().is_some_and(HashSet::is_empty) {
+            return true;
         }
-        if self.walk().state() != State::Complete {
-            return;
+        if state.is_running || Instant::now() < state.not_before {
+            return false;
+        }
+        match self.walk().state() {
+            State::Complete => {}
+            State::Walking => return false,
+            // The next search walks the root again.
+            State::TooLarge | State::Failed(..) => return true,
         }
         state.is_running = true;
         drop(state);
         let index = self.clone();
-        // Without a thread the index stays as it is until the next search.
-        if spawn("file-search-refresh", move || index.run_refresh()).is_err() {
+        let begun = spawn("file-search-refresh", move || index.run_refresh()).is_ok();
+        if !begun {
             self.lock().is_running = false;
         }
+        begun
     }
 
     fn run_refresh(self: Arc<Self>) {
@@ -177,10 +205,8 @@ impl Index {
         let wanted = self.lock().wanted.replace(HashSet::new());
         let walk = self.walk();
         let outcome = match &wanted {
-            Some(folders) if !folders.iter().any(|path| may_hold_rules(path)) => {
-                refresh_folders(&walk, folders)
-            }
-            _ => refresh(&walk),
+            Some(folders) => refresh_folders(&walk, folders),
+            None => refresh(&walk),
         };
         match outcome {
             Outcome::Unchanged => {}
@@ -220,8 +246,8 @@ impl Index {
 }
 
 /// Whether a change at `path` may be one of ignore rules.
-fn may_hold_rules(path: &[u8]) -> bool {
-    let names = [".gitignore", ".ignore", ".git"];
-    let path = Path::new(std::ffi::OsStr::new(std::str::from_utf8(path).unwrap_or_default()));
-    path.components().any(|part| names.iter().any(|name| part.as_os_str() == *name))
+fn may_be_rules(path: &Path) -> bool {
+    let named = path.file_name().and_then(OsStr::to_str);
+    named.is_some_and(|name| [IGNORE, GIT_IGNORE, GIT].contains(&name))
+        || path.ends_with(GIT_EXCLUDE)
 }

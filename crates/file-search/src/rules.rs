@@ -16,8 +16,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 const MAX_RULE_BYTES: u64 = 1 << 20;
 /// Folder of a repository's own files. It is left out of every search.
 pub(crate) const GIT: &str = ".git";
-const GIT_IGNORE: &str = ".gitignore";
-const IGNORE: &str = ".ignore";
+pub(crate) const GIT_IGNORE: &str = ".gitignore";
+pub(crate) const IGNORE: &str = ".ignore";
+/// Rules of a repository that are not part of it.
+pub(crate) const GIT_EXCLUDE: &str = ".git/info/exclude";
 
 /// The rules of a folder, linked to those of the folders above it. Folders without rules of their own
 /// share those of their parent.

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use file_search::{Hit, Index, Indexes, Query, Report, Session, Stop, search_once};
+use file_watch::Watcher;
 use files::Pool;
+use tokio::task::JoinSet;
 
 use crate::connection::ConnectionId;
 use crate::connections::Connections;
@@ -21,6 +23,11 @@ const WALK_LIMIT: Duration = Duration::from_secs(60);
 /// How long it may take with all that it waits for.
 const SEARCH_LIMIT: Duration = Duration::from_secs(75);
 
+/// How long it may take to begin the watch of a root.
+const WATCH_LIMIT: Duration = Duration::from_secs(600);
+/// How often a walk, or a refresh that has to wait, is looked at.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
+
 type SessionKey = (ConnectionId, String);
 
 /// All searches of files.
@@ -30,6 +37,7 @@ pub(crate) struct FileSearches {
     pool: Pool,
     clock: Arc<dyn Clock>,
     connections: Arc<Connections>,
+    watcher: Watcher,
     running: Mutex<Running>,
 }
 
@@ -46,7 +54,14 @@ struct Running {
 enum SessionState {
     /// The roots of the session with this number are being opened; a query that came meanwhile waits.
     Starting(u64, Option<(u64, Query)>),
-    Running(Session),
+    Running(FollowingSession),
+}
+
+/// A session, and the tasks that keep its indexes up to date and end with it.
+pub(crate) struct FollowingSession {
+    session: Session,
+    #[expect(dead_code, reason = "ends the tasks when it is dropped")]
+    followers: JoinSet<()>,
 }
 
 /// A registered one-shot search; dropping it ends the search.
@@ -97,12 +112,13 @@ impl Running {
 }
 
 impl FileSearches {
-    pub(crate) fn new(options: &Options, connections: Arc<Connections>) -> Self {
+    pub(crate) fn new(options: &Options, connections: Arc<Connections>, watcher: Watcher) -> Self {
         Self {
             indexes: Indexes::new(global_ignore(options)),
             pool: Pool::default(),
             clock: options.clock.clone(),
             connections,
+            watcher,
             running: Mutex::default(),
         }
     }
@@ -181,20 +197,26 @@ impl FileSearches {
         &self,
         roots: Vec<PathBuf>,
         report: impl FnMut(Report<'_>) + Send + 'static,
-    ) -> Result<Session, Error> {
+    ) -> Result<FollowingSession, Error> {
         let (indexes, for_pool) =
             (self.indexes.clone(), roots.first().cloned().unwrap_or_default());
         let clock = self.clock.clone();
         let start = move || {
             let roots = open(&indexes, &roots)?;
-            Session::start(&indexes, roots, move || now(&clock), report)
+            let session = Session::start(&indexes, roots.clone(), move || now(&clock), report)?;
+            Ok::<_, file_search::Error>((session, roots))
         };
-        Ok(self.pool.run(&for_pool, start).await??)
+        let (session, roots) = self.pool.run(&for_pool, start).await??;
+        let mut followers = JoinSet::new();
+        for index in roots {
+            followers.spawn(follow(index, self.watcher.clone(), self.pool.clone()));
+        }
+        Ok(FollowingSession { session, followers })
     }
 
     /// Lets a session run, with the query that has come meanwhile. One that was stopped or whose
     /// connection is gone ends.
-    pub(crate) fn run(&self, starting: &StartingSession, session: Session) {
+    pub(crate) fn run(&self, starting: &StartingSession, session: FollowingSession) {
         let key = &starting.key;
         let mut running = self.lock();
         if !running.is_starting(key, starting.number) || !self.connections.contains(key.0) {
@@ -202,7 +224,7 @@ impl FileSearches {
         }
         let state = running.sessions.remove(key);
         if let Some(SessionState::Starting(_, Some((order, query)))) = state {
-            session.update(order, query);
+            session.session.update(order, query);
         }
         running.sessions.insert(key.clone(), SessionState::Running(session));
     }
@@ -222,7 +244,7 @@ impl FileSearches {
     /// Changes the query of a session, if it was not stopped meanwhile.
     pub(crate) fn update(&self, connection: ConnectionId, id: String, order: u64, query: Query) {
         match self.lock().sessions.get_mut(&(connection, id)) {
-            Some(SessionState::Running(session)) => session.update(order, query),
+            Some(SessionState::Running(running)) => running.session.update(order, query),
             Some(SessionState::Starting(_, waiting))
                 if waiting.as_ref().is_none_or(|(known, _)| *known < order) =>
             {
@@ -256,6 +278,36 @@ impl FileSearches {
 
     fn lock(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps an index up to date while a session has it.
+async fn follow(index: Arc<Index>, watcher: Watcher, pool: Pool) {
+    // The watch reads all folders, and the walk is more urgent.
+    while !index.is_walked() {
+        tokio::time::sleep(FOLLOW_INTERVAL).await;
+    }
+    let root = index.root();
+    let (watched, path) = (root.clone(), root.display().to_string());
+    let watch = pool.run_within(WATCH_LIMIT, &root, move || watcher.watch(&watched, true)).await;
+    let watch = match watch.map_err(Error::from).and_then(|watch| watch.map_err(Error::from)) {
+        Ok(watch) => watch,
+        Err(error) => {
+            return tracing::warn!("{path}: changes are found when a query comes: {error}");
+        }
+    };
+    // What changed between the walk and the watch.
+    let mut has_begun = index.refresh_all();
+    loop {
+        while !has_begun {
+            tokio::time::sleep(FOLLOW_INTERVAL).await;
+            has_begun = index.refresh_paths(&[]);
+        }
+        let change = watch.next().await;
+        has_begun = match change.overflow {
+            true => index.refresh_all(),
+            false => index.refresh_paths(&change.paths),
+        };
     }
 }
 

@@ -273,10 +273,11 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         start: Box::new(start_actor(actor_services, commands, inspection)),
     });
     agents.set_loader(Arc::downgrade(&loader));
+    let watcher = Watcher::default();
     Services {
         spool: spool(options.home.clone()),
         processes: Arc::new(ClientProcesses::new(runner.clone(), connections.clone())),
-        searches: Arc::new(FileSearches::new(&options, connections.clone())),
+        searches: Arc::new(FileSearches::new(&options, connections.clone(), watcher.clone())),
         options,
         files,
         images,
@@ -300,7 +301,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
         long_files: Pool::default(),
         undo,
-        watches: ClientWatches::new(Watcher::default()),
+        watches: ClientWatches::new(watcher),
     }
 }
 

@@ -50,8 +50,14 @@ impl Client {
 
     /// Performs the handshake; returns the time of the response to `initialize`.
     pub(crate) fn initialize(&mut self) -> Result<Instant> {
+        self.initialize_with(json!({}))
+    }
+
+    /// As [`Client::initialize`], with these capabilities.
+    pub(crate) fn initialize_with(&mut self, capabilities: Value) -> Result<Instant> {
         let params = json!({
             "clientInfo": {"name": "bench", "title": "Benchmark", "version": "1"},
+            "capabilities": capabilities,
         });
         let (_, at) = self.request("initialize", params)?;
         self.send(&json!({"method": "initialized", "params": {}}))?;
@@ -126,6 +132,17 @@ impl Client {
                 if left == 0 {
                     return Ok(arrived.at.duration_since(first));
                 }
+            }
+            self.keep(arrived);
+        }
+    }
+
+    /// Waits for the next notification of this method; returns its parameters, and when it was read.
+    pub(crate) fn notification(&mut self, method: &str) -> Result<(Value, Instant)> {
+        loop {
+            let mut arrived = self.next(method)?;
+            if arrived.message["method"] == method {
+                return Ok((arrived.message["params"].take(), arrived.at));
             }
             self.keep(arrived);
         }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::client::Client;
@@ -116,6 +117,15 @@ impl Run<'_> {
     /// Starts the server and completes the handshake; also returns how long that took.
     pub(crate) fn start_initialized(&self) -> Result<(Server, Duration)> {
         Self::initialized(self.start()?)
+    }
+
+    /// As [`Run::start_initialized`], with experimental methods.
+    pub(crate) fn start_experimental(&self) -> Result<Server> {
+        let mut server = self.start()?;
+        let capabilities = json!({ "experimentalApi": true });
+        let answered = server.client.initialize_with(capabilities);
+        answered.map_err(|error| error.context(server.last_words()))?;
+        Ok(server)
     }
 
     fn initialized(mut server: Server) -> Result<(Server, Duration)> {

@@ -60,7 +60,7 @@ fn named_changes_are_found() {
     let index = Indexes::new(None).open(tree.path()).unwrap();
     assert_eq!(sorted(&index), ["a", "a/one", "c", "c/three"]);
     add(tree.path(), Path::new("c/x/four"));
-    index.refresh_paths(&[tree.path().join("c/x"), tree.path().join("c/x/four")]);
+    assert!(index.refresh_paths(&[tree.path().join("c/x"), tree.path().join("c/x/four")]));
     assert_eq!(sorted(&index), ["a", "a/one", "c", "c/three", "c/x", "c/x/four"]);
 }
 

@@ -163,6 +163,12 @@ async fn a_session_reports_each_query_and_later_changes() {
         assert_eq!(answer, json!({}));
         assert_eq!(paths(&complete(&mut peer, "s", query).await), expected, "{query}");
     }
+    add(&env.workspace(), "src/maiden.rs");
+    let is_new = |params: &Value| paths(params).contains(&"src/maiden.rs");
+    peer.expect_where("fuzzyFileSearch/sessionUpdated", is_new).await;
+    std::fs::remove_file(env.workspace().join("src/main.rs")).unwrap();
+    let is_gone = |params: &Value| !paths(params).contains(&"src/main.rs");
+    peer.expect_where("fuzzyFileSearch/sessionUpdated", is_gone).await;
     let stop = json!({ "sessionId": "s" });
     assert_eq!(peer.call("fuzzyFileSearch/sessionStop", stop.clone()).await, json!({}));
     let error = peer.refused("fuzzyFileSearch/sessionStop", stop).await;
