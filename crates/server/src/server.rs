@@ -230,8 +230,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         connections.clone(),
     ));
     let defaults = Arc::new(ThreadDefaults::new(options.clone(), models.clone(), files.clone()));
-    let store = ThreadStore::new(options.clone(), source, connections.clone());
-    let store = Arc::new(store);
+    let store = Arc::new(ThreadStore::new(options.clone(), source, connections.clone()));
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
     let runner = CommandRunner::new(sandbox);
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
