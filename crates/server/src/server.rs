@@ -205,10 +205,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let files = Pool::default();
     let connections = Arc::new(Connections::default());
     let sandbox = Arc::new(sandbox);
-    let git = plugins::Git::new(sandbox.clone(), options.environment.clone());
-    let folder = options.home.join(PLUGINS_FOLDER);
-    let home = plugins::Home::new(folder.clone(), git);
-    let installed = Arc::new(InstalledPlugins::new(folder, home));
+    let installed = installed_plugins(&options, &sandbox);
     let source = Arc::new(ConfigSource::with_plugins(options.clone(), installed.clone()));
     let logging = (Arc::downgrade(&source), options.home.clone());
     options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
@@ -302,6 +299,13 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         undo,
         watches: ClientWatches::new(watcher),
     }
+}
+
+fn installed_plugins(options: &Options, sandbox: &Arc<Sandbox>) -> Arc<InstalledPlugins> {
+    let git = plugins::Git::new(sandbox.clone(), options.environment.clone());
+    let folder = options.home.join(PLUGINS_FOLDER);
+    let home = plugins::Home::new(folder.clone(), git);
+    Arc::new(InstalledPlugins::new(folder, home))
 }
 
 fn command_services(options: &Arc<Options>, runner: &CommandRunner) -> CommandServices {
