@@ -26,8 +26,8 @@ pub fn remove(path: &Path, with_contents: bool, or_missing: bool) -> Result<(), 
 
 /// Whether the last part is `.`, which [`Path::components`] leaves out.
 fn ends_in_dot(path: &Path) -> bool {
-    let parts = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/');
-    parts.filter(|part| !part.is_empty()).next_back() == Some(b".")
+    let mut parts = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/');
+    parts.rfind(|part| !part.is_empty()) == Some(b".")
 }
 
 fn remove_existing(path: &Path, with_contents: bool) -> Result<(), Error> {

@@ -70,7 +70,7 @@ mod tests {
         }
         let again: Encoded<serde_json::Map<String, serde_json::Value>> =
             serde_json::from_str(text).unwrap();
-        assert_eq!(again, kept.clone());
+        assert_eq!(again, kept);
         assert_eq!(again.len(), 1);
     }
 }

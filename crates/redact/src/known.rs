@@ -83,10 +83,9 @@ pub(crate) fn is_scheme(text: &str) -> bool {
 /// scheme, whose secret follows.
 pub(crate) fn may_be_value(value: &str) -> bool {
     const PLAIN: [&str; 8] = ["null", "none", "true", "false", "=", ":", "==", "!="];
-    !PLAIN.iter().any(|plain| value.eq_ignore_ascii_case(plain))
-        && !is_scheme(value)
-        && !value.ends_with(':')
-        && !(value.len() < 12 && value.chars().all(|c| c.is_ascii_digit() || c == '.'))
+    let is_number = value.len() < 12 && value.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let is_plain = PLAIN.iter().any(|plain| value.eq_ignore_ascii_case(plain));
+    !is_number && !is_plain && !is_scheme(value) && !value.ends_with(':')
 }
 
 /// The user's part of a URL, without the `@`.

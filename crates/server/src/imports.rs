@@ -117,8 +117,7 @@ pub(crate) fn prepared(
     // A skill does not count before it is whole, also when the process is killed meanwhile.
     changes.sort_by_key(|change| change.path.ends_with(skills::SKILL_FILE));
     let folders: BTreeSet<&Path> = changes.iter().filter_map(|it| it.path.parent()).collect();
-    let left: Vec<PathBuf> =
-        folders.into_iter().flat_map(|folder| migration::leftovers(folder)).collect();
+    let left: Vec<PathBuf> = folders.into_iter().flat_map(migration::leftovers).collect();
     changes.extend(left.into_iter().map(|path| Change { path, action: Action::Remove }));
     for change in &mut changes {
         migration::unlinked(&root, &change.path).map_err(refused)?;

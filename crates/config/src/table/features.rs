@@ -175,7 +175,8 @@ mod tests {
         assert_eq!(stage("goals"), Stage::Experimental);
         assert_eq!(stage("shell_tool"), Stage::Stable);
         assert_eq!(stage("multi_agent"), Stage::Stable);
-        assert_eq!(stage("undo"), Stage::UnderDevelopment);
+        assert_eq!(stage("undo"), Stage::Stable);
+        assert_eq!(stage("prevent_idle_sleep"), Stage::UnderDevelopment);
         assert_eq!(stage("web_search"), Stage::Deprecated);
     }
 

@@ -207,19 +207,19 @@ async fn features_are_listed_and_switched() {
         }
     }
     assert_eq!(names.len(), 18, "{names:?}");
-    for name in ["codex_hooks", "prevent_idle_sleep", "undo"] {
+    for name in ["codex_hooks", "prevent_idle_sleep"] {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
     }
     // A missing feature cannot be enabled, and a request that contains one enables no other
     // feature.
-    let set = json!({ "enablement": { "goals": true, "undo": true } });
+    let set = json!({ "enablement": { "goals": true, "prevent_idle_sleep": true } });
     let fault = peer.refused("experimentalFeature/enablement/set", set).await;
     assert_eq!(fault.code, -32602);
-    assert!(fault.message.contains("`undo` cannot be switched on"), "{fault:?}");
-    let set = json!({ "enablement": { "fast_mode": true, "undo": false } });
+    assert!(fault.message.contains("`prevent_idle_sleep` cannot be switched on"), "{fault:?}");
+    let set = json!({ "enablement": { "fast_mode": true, "prevent_idle_sleep": false } });
     let now = peer.call("experimentalFeature/enablement/set", set).await;
-    assert_eq!(now["enablement"], json!({ "fast_mode": true, "undo": false }));
+    assert_eq!(now["enablement"], json!({ "fast_mode": true, "prevent_idle_sleep": false }));
     let read = peer.call("config/read", json!({})).await;
     assert_eq!(read["config"]["features"]["goals"], Value::Null, "{read}");
     let set = json!({ "enablement": { "goals": true } });
@@ -266,20 +266,24 @@ async fn pending_features_are_shown_as_off() {
             );
         }
         // A default is `heldOff` too.
-        let feedback = &read["origins"]["feedback.enabled"];
-        let reason = json!("has no effect yet: it requires `feedback/upload`");
+        let environment = &read["origins"]["otel.environment"];
+        let reason = json!("has no effect yet: it requires telemetry");
         let expected = if defaults { reason } else { Value::Null };
-        assert_eq!(feedback["heldOff"], expected);
+        assert_eq!(environment["heldOff"], expected);
     }
     let list = peer.call("experimentalFeature/list", json!({})).await;
     let listed =
         list["data"].as_array().unwrap().iter().find(|one| one["name"] == "prevent_idle_sleep");
     assert_eq!(listed.unwrap()["enabled"], false);
-    let written = peer.call("config/value/write", write("features.undo", json!(true))).await;
+    let written =
+        peer.call("config/value/write", write("features.prevent_idle_sleep", json!(true))).await;
     assert_eq!(written["status"], "okOverridden", "{written}");
     let overridden = &written["overriddenMetadata"];
     assert_eq!(overridden["effectiveValue"], false);
-    assert!(overridden["message"].as_str().unwrap().contains("it requires undo"), "{written}");
+    assert!(
+        overridden["message"].as_str().unwrap().contains("it requires desktop integration"),
+        "{written}"
+    );
 }
 
 #[tokio::test]
@@ -373,7 +377,7 @@ async fn a_thread_that_moves_follows_the_project_there() {
 async fn effective_values_are_read_with_their_defaults() {
     let mut env = env().await;
     env.config_overrides.push("sandbox_workspace_write.network_access=true".to_owned());
-    env.config_overrides.push("features.undo=true".to_owned());
+    env.config_overrides.push("features.prevent_idle_sleep=true".to_owned());
     let server = env.start();
     let mut peer = server.connect().await;
     let set = peer.call("config/read", json!({ "includeDefaults": null })).await;
@@ -395,7 +399,7 @@ async fn effective_values_are_read_with_their_defaults() {
         // Features that are not implemented are off, whatever the key says.
         ("features.multi_agent", json!(true), "default"),
         ("features.skill_mcp_dependency_install", json!(true), "default"),
-        ("features.undo", json!(false), "sessionFlags"),
+        ("features.prevent_idle_sleep", json!(false), "sessionFlags"),
     ] {
         let found = key.split('.').fold(&read["config"], |table, part| &table[part]);
         assert_eq!(*found, value, "{key}");

@@ -67,8 +67,8 @@ fn asked_count(peer: &Peer) -> usize {
 fn note(env: &TestEnvironment) -> String {
     let request = env.model().requests().pop().unwrap();
     let items = request["input"].as_array().unwrap().clone();
-    let texts = items.iter().filter_map(|item| item["content"][0]["text"].as_str());
-    texts.filter(|text| text.starts_with("<skill_needs>")).last().unwrap_or_default().to_owned()
+    let mut texts = items.iter().filter_map(|item| item["content"][0]["text"].as_str());
+    texts.rfind(|text| text.starts_with("<skill_needs>")).unwrap_or_default().to_owned()
 }
 
 /// Whether a file below the folder contains the text.

@@ -178,7 +178,7 @@ mod tests {
             "01\t1970-01-02 00:00\t/a/very/long/path/of/a/project\tfirst\\u{1b}[31m line"
         );
         let cut = row(&thread, &zone, Some((60, 24)));
-        assert_eq!(cut, "01  1970-01-02 00:00  …y/long/path/of/a/project  first\\u{1b…");
+        assert_eq!(cut, "01  1970-01-02 00:00  …/long/path/of/a/project  first\\u{1b}…");
         assert_eq!(cut.chars().count(), 60);
     }
 }

@@ -89,7 +89,7 @@ impl Actor {
                 self.take_soon(unanswered);
             }
             Effect::FindSkillNeeds { request, skills, .. } => {
-                self.find_skill_needs(request, skills)
+                self.find_skill_needs(request, skills);
             }
             Effect::MeetSkillNeeds { request, answers, unanswered } => {
                 self.meet_skill_needs(request, &answers, unanswered.as_deref());
