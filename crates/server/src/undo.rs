@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use ::undo::{self as record, Plan, Turn, Undo, Window};
 use files::Pool;
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::OnceCell;
 
 use crate::error::Error;
-use crate::thread::Command;
 
 pub(crate) use shown::{NotedPath, RestoredFiles};
 
@@ -124,8 +123,8 @@ pub(crate) struct CallRecorder {
     /// The folders whose changes are recorded.
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) turn: Turn,
-    /// Where warnings go.
-    pub(crate) thread: mpsc::Sender<Command>,
+    /// Sends the clients of the thread a warning.
+    pub(crate) warn: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 /// A call that runs. Dropping it ends the record of its changes.
@@ -148,7 +147,7 @@ impl CallRecorder {
         let undo = match self.records.open(&self.home).await {
             Ok(undo) => undo,
             Err(error) => {
-                self.warn(&error).await;
+                self.warn(&error);
                 return OpenCall::default();
             }
         };
@@ -162,7 +161,7 @@ impl CallRecorder {
                 Err(error) => {
                     let until = Instant::now() + REFUSED_FOR;
                     self.records.refused().insert(root.clone(), until);
-                    self.warn(&error).await;
+                    self.warn(&error);
                 }
             }
         }
@@ -175,7 +174,7 @@ impl CallRecorder {
             let turn = self.turn.clone();
             let marked = self.records.pool.run(&self.home, move || undo.begin_turn(&turn)).await;
             if let Err(error) = marked.map_err(Error::from).and_then(|done| done.map_err(failed)) {
-                self.warn(&error).await;
+                self.warn(&error);
             }
         }
     }
@@ -191,11 +190,10 @@ impl CallRecorder {
         self.records.pool.run_within(BEGIN_LIMIT, root, begin).await?
     }
 
-    async fn warn(&self, error: &Error) {
+    fn warn(&self, error: &Error) {
         let message = format!("changes of files are not recorded for undo: {error}");
         tracing::warn!(target: "server::undo", "{message}");
-        // A thread that has ended needs no warning.
-        let _ = self.thread.send(Command::Warn { message }).await;
+        (self.warn)(message);
     }
 }
 

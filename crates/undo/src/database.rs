@@ -12,7 +12,7 @@ use crate::folder::Keeper;
 use crate::index::{Change, Index, Row, StoredEntry};
 use crate::kernel::Stamp;
 use crate::state::{Digest, State, path_from_bytes};
-use crate::undo::Turn;
+use crate::turn::Turn;
 
 /// The version of the tables.
 const VERSION: u32 = 1;

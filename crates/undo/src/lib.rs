@@ -23,6 +23,7 @@ mod plan;
 mod restore;
 mod rules;
 mod state;
+mod turn;
 mod undo;
 
 pub use error::Error;
@@ -32,4 +33,5 @@ pub use folder::{
 pub use plan::{Conflict, Plan, Step, Unkept};
 pub use restore::Outcome;
 pub use state::{Digest, Reason, State};
-pub use undo::{Turn, Undo, Window};
+pub use turn::Turn;
+pub use undo::{Undo, Window};

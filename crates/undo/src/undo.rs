@@ -11,15 +11,7 @@ use crate::index::Change;
 use crate::plan::Plan;
 use crate::restore::{Outcome, restore};
 use crate::state::Digest;
-
-/// A turn of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// The thread at the root of the agents that work together; `thread` where it works alone.
-    pub tree: String,
-    pub thread: String,
-    pub turn: String,
-}
+use crate::turn::Turn;
 
 /// A tool call that runs in a folder. It must be given back to [`Undo::end`].
 #[derive(Debug)]

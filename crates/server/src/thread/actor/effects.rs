@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use http_client::retry::Wait;
 use serde_json::value::RawValue;
-use session::{Effect, Event, ExecSpec, FailureKind, Item, Prompt, Status, TurnError};
+use session::{
+    AgentRequest, Effect, Event, ExecSpec, FailureKind, Item, Prompt, Status, TurnError,
+};
 
 use crate::agents::{AgentCaller, CallItem};
 use crate::allowed::MachineInput;
@@ -96,10 +98,7 @@ impl Actor {
             }
             Effect::ForgetSkillNeeds { request } => self.skill_needs.forget(request),
             Effect::CallAgents { request, turn, item, call } => {
-                self.turn_marked().await;
-                self.agents.publish_words(true, || self.machine.user_words());
-                let (caller, place) = (self.agent_caller(), CallItem { turn, item });
-                self.agents.call(request, *call, caller, place);
+                self.call_agents(request, CallItem { turn, item }, *call).await;
             }
             Effect::CallServer { request, turn, call } => {
                 let images = self.tools.answer_images(self.tool_context());
@@ -196,6 +195,13 @@ impl Actor {
             }
         }
         clients
+    }
+
+    async fn call_agents(&mut self, request: u64, place: CallItem, call: AgentRequest) {
+        self.turn_marked().await;
+        self.agents.publish_words(true, || self.machine.user_words());
+        let caller = self.agent_caller();
+        self.agents.call(request, call, caller, place);
     }
 
     fn run_command(&mut self, process: u64, spec: ExecSpec) {

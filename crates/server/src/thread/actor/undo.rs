@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::Error;
 use crate::thread::actor::Actor;
+use crate::thread::handle::Command;
 use crate::undo::{CallRecorder, FileRollback, RestoredFiles, UndoRecords};
 
 /// The thread's part of the records.
@@ -40,7 +41,17 @@ impl Actor {
             home: config.sqlite_home.clone(),
             roots: self.recorded_folders(),
             turn: self.recorded_turn(turn.to_string()),
-            thread: self.mailbox.sender(),
+            warn: self.warner(),
+        })
+    }
+
+    /// Sends the clients a warning, from wherever it is called.
+    fn warner(&self) -> Arc<dyn Fn(String) + Send + Sync> {
+        let thread = self.mailbox.sender();
+        Arc::new(move |message| {
+            let thread = thread.clone();
+            // A thread that has ended needs no warning.
+            tokio::spawn(async move { drop(thread.send(Command::Warn { message }).await) });
         })
     }
 
