@@ -45,6 +45,7 @@ const OWN_TARGETS: &[&str] = &[
     "plugins",
     "protocol",
     "ratelimit",
+    "redact",
     "sandbox",
     "server",
     "session",
