@@ -49,7 +49,10 @@ fn what_cannot_be_used_is_left_out_with_a_reason() {
         );
     };
     check(r#"{"value": "x"}"#, "missing field `type`");
-    check(r#"{"type": "skill", "value": "me"}"#, "`type` is `skill`, not `env_var` or `mcp`");
+    check(
+        r#"{"type": "skill", "value": "me"}"#,
+        "a skill cannot depend on a skill, here on `me`, be it another one or itself; name it in the instructions instead",
+    );
     let variable = "`A=B` is not the name of an environment variable";
     check(r#"{"type": "env_var", "value": "A=B"}"#, variable);
     check(r#"{"type": "mcp", "value": "s"}"#, "an MCP server has either `url` or `command`");
