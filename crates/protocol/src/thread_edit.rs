@@ -78,7 +78,7 @@ pub struct ThreadShellCommandParams {
 /// Parameters of `thread/rollback`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadRollbackParams {
     pub thread_id: String,
     pub num_turns: u32,

@@ -60,6 +60,23 @@ pub(crate) fn is_secret(word: &str) -> bool {
         || is_web_token(word)
 }
 
+/// Whether a word has the form of an access key of a large cloud: 40 characters of base64.
+pub(crate) fn is_access_key(word: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| word.as_bytes().iter().any(test);
+    word.len() == 40
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_uppercase)
+}
+
+/// Whether a word is an address that is secret itself: whoever has it can write to it.
+pub(crate) fn is_secret_address(word: &str) -> bool {
+    ["hooks.slack.com/services/", "discord.com/api/webhooks/"]
+        .iter()
+        .any(|part| word.contains(part))
+}
+
 /// Whether a word is a JSON Web Token: three parts, of which the first is an object in base64.
 fn is_web_token(word: &str) -> bool {
     word.starts_with("eyJ") && word.split('.').filter(|part| !part.is_empty()).count() == 3
@@ -70,7 +87,17 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     // `token` alone, since `tokens` and `token_count` are numbers.
-    NAMES.iter().any(|part| plain.contains(part)) || plain.ends_with("token") || plain == "key"
+    NAMES.iter().any(|part| plain.contains(part))
+        || ["token", "pass", "pwd"].iter().any(|end| plain.ends_with(end))
+        || ["key", "sig", "sid", "basic"].contains(&&*plain)
+}
+
+/// Whether a word is an option whose value is secret, as in `--password X` and `-u NAME:PASSWORD`.
+pub(crate) fn is_secret_option(word: &str) -> bool {
+    match word.strip_prefix("--") {
+        Some(name) => name == "user" || is_secret_name(name),
+        None => word == "-u",
+    }
 }
 
 /// Whether this text ends with the scheme of an `Authorization` header.

@@ -90,6 +90,9 @@ fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
     if let Some((start, end)) = known::user_info(word) {
         return Some((from + start, from + end));
     }
+    if known::is_secret_address(word) {
+        return Some((from, to));
+    }
     let value = value_start(word);
     if let Some((start, end)) = known_part(word) {
         return Some((from + start.max(value), from + end));
@@ -98,12 +101,11 @@ fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
     if secret.is_empty() {
         return None;
     }
-    let is_named = if name.is_empty() {
-        known::is_secret_name(name_before(text, from))
-    } else {
-        known::is_secret_name(name)
-    };
-    let is_secret = is_named && known::may_be_value(secret) || entropy::is_random(secret);
+    let is_named = is_after_option(text, from)
+        || known::is_secret_name(if name.is_empty() { name_before(text, from) } else { name });
+    let is_secret = is_named && known::may_be_value(secret)
+        || known::is_access_key(secret)
+        || entropy::is_random(secret);
     is_secret.then_some((from + value, to))
 }
 
@@ -124,6 +126,13 @@ fn value_start(word: &str) -> usize {
     }
 }
 
+/// Whether the word before is an option whose value is secret.
+fn is_after_option(text: &str, at: usize) -> bool {
+    let before = text[..at].trim_end_matches([' ', '"', '\'']);
+    let last = before.rfind(is_separator).map_or(0, |at| at + 1);
+    before.len() < at && before.is_char_boundary(last) && known::is_secret_option(&before[last..])
+}
+
 /// The text on the same line right before a value: a name with `:` or `=`, or a scheme such as `Bearer`.
 fn name_before(text: &str, at: usize) -> &str {
     const LONGEST: usize = 64;
@@ -135,7 +144,9 @@ fn name_before(text: &str, at: usize) -> &str {
         start += 1;
     }
     let near = &before[start..];
-    let named = near.ends_with([':', '=']) || known::is_scheme(near);
+    // A tag, as in `<password>X</password>`, or `password "X"` of a configuration file.
+    let is_tag = text[..at].ends_with('>') && !near.ends_with('/');
+    let named = near.ends_with([':', '=']) || known::is_scheme(near) || is_tag;
     // The last word only.
     let near = near.trim_end_matches([':', '=', '"', '\'', ' ']);
     let last = near.rfind(is_separator).map_or(0, |at| at + 1);
@@ -184,6 +195,14 @@ mod tests {
                 "[redacted]\nafter",
             ),
             ("-----BEGIN PRIVATE KEY-----\ncut off", "[redacted]"),
+            ("DB_PASS=hunter2", "DB_PASS=[redacted]"),
+            ("Authorization: Basic dXNlcjpw", "Authorization: Basic [redacted]"),
+            ("mysql --password hunter2 -h db", "mysql --password [redacted] -h db"),
+            ("curl -u name:word https://x", "curl -u name:[redacted] https://x"),
+            ("https://hooks.slack.com/services/T0/B0/abc", "[redacted]"),
+            ("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK12", "[redacted]"),
+            ("<password>hunter2</password>", "<password>[redacted]</password>"),
+            ("<name>value</name>", "<name>value</name>"),
             ("Cookie: session=abcdef", "Cookie: session=[redacted]"),
         ];
         for (text, expected) in cases {

@@ -69,6 +69,11 @@ pub(crate) fn write(folder: &Path, id: &str, report: &Value) -> Result<PathBuf, 
     builder.create(folder).map_err(|error| failed(&error))?;
     let path = folder.join(format!("{id}.json"));
     filesystem::write(&path, &text).map_err(|error| failed(&error))?;
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).map_err(|error| failed(&error))?;
+    }
     Ok(path)
 }
 

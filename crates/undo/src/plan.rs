@@ -91,7 +91,9 @@ impl Plan {
         } else if chain.is_broken {
             Some("was changed between the turn's steps, by something else")
         } else if chain.is_uncertain {
-            Some("was changed while other threads or programs worked in the folder")
+            Some(
+                "may be something else's: other calls ran in the folder, or the server was ended meanwhile",
+            )
         } else {
             None
         };

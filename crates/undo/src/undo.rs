@@ -251,7 +251,8 @@ impl Undo {
     }
 }
 
-/// Records changes as those of the turn whose calls ran meanwhile.
+/// Records changes as those of the turns whose calls ran meanwhile: of every tree that had one, since it
+/// cannot be known whose they are.
 fn attribute(
     writer: &Writer<'_>,
     folder: i64,
@@ -262,16 +263,18 @@ fn attribute(
     let elsewhere = writer.windows_elsewhere(folder)?;
     let (running, dead): (Vec<_>, Vec<_>) =
         elsewhere.into_iter().partition(|(_, process, _)| is_running(*process));
-    let owner = windows.iter().find(|open| Some(open.number) == ending).or(windows.last());
-    if let Some(owner) = owner {
-        let is_shared = windows.iter().any(|open| open.turn.tree != owner.turn.tree);
-        let is_uncertain = is_shared || !running.is_empty() || !dead.is_empty();
-        writer.record(&owner.turn, folder, changes, is_uncertain)?;
-    } else {
-        // A process died while its calls ran: the changes are theirs, or later ones.
-        for (_, _, turn) in &dead {
-            writer.record(turn, folder, changes, true)?;
+    let ended = windows.iter().find(|open| Some(open.number) == ending);
+    let open = ended.into_iter().chain(windows.iter().rev()).map(|open| &open.turn);
+    let mut owners: Vec<&Turn> = Vec::new();
+    // The calls of a process that died count like those that run: the changes are theirs, or later ones.
+    for turn in open.chain(dead.iter().map(|(_, _, turn)| turn)) {
+        if owners.iter().all(|owner| owner.tree != turn.tree) {
+            owners.push(turn);
         }
+    }
+    let is_uncertain = owners.len() > 1 || !running.is_empty() || !dead.is_empty();
+    for owner in owners {
+        writer.record(owner, folder, changes, is_uncertain)?;
     }
     dead.iter().try_for_each(|(window, ..)| writer.close_window(*window))
 }

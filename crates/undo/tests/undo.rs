@@ -214,7 +214,26 @@ fn agents_below_count_and_strangers_at_the_same_time_are_uncertain() {
     place.undo.end(stranger).unwrap();
     let plan = place.undo.plan(&parent).unwrap();
     assert_eq!((plan.steps.len(), plan.conflicts.len()), (2, 1));
-    assert!(plan.conflicts[0].why.contains("other threads"));
+    assert!(plan.conflicts[0].why.contains("other calls"));
+}
+
+#[test]
+fn a_change_while_two_trees_work_is_recorded_for_both() {
+    let place = Place::new();
+    let root = place.root();
+    let (one, other) = (turn("one", 1), turn("other", 1));
+    let first = place.undo.begin(&root, &one).unwrap();
+    let second = place.undo.begin(&root, &other).unwrap();
+    place.write("a", b"whose?");
+    place.undo.end(second).unwrap();
+    place.undo.end(first).unwrap();
+    for turn in [&one, &other] {
+        let plan = place.plan(turn);
+        assert_eq!((plan.steps.len(), plan.conflicts.len()), (1, 1), "{plan:?}");
+    }
+    place.restore(&one, true).unwrap();
+    assert!(!place.at("a").exists());
+    assert!(place.plan(&other).steps.is_empty(), "it is undone already");
 }
 
 #[test]

@@ -45,6 +45,8 @@ async fn a_report_is_shown_and_written_without_secrets() {
     let answer = peer.call("feedback/upload", params).await;
     assert_eq!(answer["threadId"], thread);
     let path = answer["path"].as_str().unwrap();
+    let mode = std::fs::metadata(path).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
     let written: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(written["thread"]["id"], thread);
     assert!(!written.to_string().contains(SECRET));

@@ -168,6 +168,7 @@ async fn requests_that_cannot_be_carried_out_say_why() {
         (back(&thread, 1, json!({})), "before undo was switched on"),
         (back(&thread, 1, json!({ "restoreFiles": false, "dryRun": true })), "`restoreFiles`"),
         (back(&thread, 0, json!({})), "`numTurns`"),
+        (back(&thread, 1, json!({ "dryrunn": true })), "dryrunn"),
     ];
     for (params, part) in cases {
         let fault = peer.refused("thread/rollback", params).await;
