@@ -208,7 +208,10 @@ impl Server {
             };
             return Err(not_offered(&format!("there is no such item now{why}")));
         };
-        let names = item.details.as_ref().and_then(|details| names(offer.item.kind, details));
+        let names = match &item.details {
+            Some(details) => chosen_names(offer.item.kind, details)?,
+            None => None,
+        };
         let is_known = |name: &&String| offer.item.parts.iter().any(|part| part.name == **name);
         if let Some(unknown) = names.iter().flatten().find(|name| !is_known(name)) {
             return Err(not_offered(&format!("it has no part `{}`", visible::exact(unknown))));
@@ -401,16 +404,30 @@ fn item_type(kind: Kind) -> ItemType {
     }
 }
 
-/// The names of parts in the details of a client; `None` for all parts.
-fn names(kind: Kind, details: &MigrationDetails) -> Option<BTreeSet<String>> {
-    let named = match kind {
-        Kind::McpServers => &details.mcp_servers,
-        Kind::Subagents => &details.subagents,
-        Kind::Hooks => &details.hooks,
-        Kind::Commands => &details.commands,
-        Kind::Instructions | Kind::Permissions | Kind::Skills => return None,
+/// The names of parts in the details of a client; `None` for an item without parts to choose from.
+///
+/// # Errors
+/// The details name no part, or parts of another kind: neither means all.
+fn chosen_names(kind: Kind, details: &MigrationDetails) -> Result<Option<BTreeSet<String>>, Error> {
+    let mut others = details.clone();
+    let (member, named) = match kind {
+        Kind::McpServers => ("mcpServers", std::mem::take(&mut others.mcp_servers)),
+        Kind::Subagents => ("subagents", std::mem::take(&mut others.subagents)),
+        Kind::Hooks => ("hooks", std::mem::take(&mut others.hooks)),
+        Kind::Commands => ("commands", std::mem::take(&mut others.commands)),
+        Kind::Instructions | Kind::Permissions | Kind::Skills => ("", Vec::new()),
     };
-    (!named.is_empty()).then(|| named.iter().map(|part| part.name.clone()).collect())
+    if others != MigrationDetails::default() {
+        return Err(not_offered("its `details` name parts of another kind of item"));
+    }
+    if member.is_empty() {
+        return Ok(None);
+    }
+    if named.is_empty() {
+        return Err(Error::invalid_params(format!("`details.{member}` names no part to import"))
+            .next_step("leave the item out to import nothing of it, or `details` to import all"));
+    }
+    Ok(Some(named.into_iter().map(|part| part.name).collect()))
 }
 
 fn wire_item(offer: &Offer, roots: &Roots) -> WireItem {

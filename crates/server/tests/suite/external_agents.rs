@@ -245,6 +245,12 @@ async fn what_was_not_offered_is_refused_and_nothing_changes() {
             changed("COMMANDS", &|item| item["details"]["commands"][0]["name"] = json!("../../x")),
             "no part",
         ),
+        // No part chosen does not mean all of them.
+        (changed("HOOKS", &|item| item["details"]["hooks"] = json!([])), "names no part"),
+        (
+            changed("HOOKS", &|item| item["details"] = json!({ "commands": [{ "name": "x" }] })),
+            "another kind",
+        ),
         (session(env.root().join("elsewhere/s1.jsonl")), "no session"),
         (session(user.join(".claude/projects/-w/../../../../elsewhere/s1.jsonl")), "no session"),
         (changed("SESSIONS", &|item| item["details"] = Value::Null), "must name 1 to"),
