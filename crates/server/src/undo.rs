@@ -29,7 +29,6 @@ const RESTORE_LIMIT: Duration = Duration::from_secs(300);
 const REFUSED_FOR: Duration = Duration::from_secs(600);
 /// How long going back waits for calls that are ending.
 const QUIET_LIMIT: Duration = Duration::from_secs(2);
-const QUIET_CHECKS: Duration = Duration::from_millis(20);
 
 /// The records of a home. See the module.
 #[derive(Default)]
@@ -79,16 +78,12 @@ impl UndoRecords {
         how: FileRollback,
     ) -> Result<RestoredFiles, Error> {
         let undo = self.open(folder).await?;
-        let deadline = Instant::now() + QUIET_LIMIT;
-        while !undo.is_quiet(&since) {
-            if Instant::now() > deadline {
+        let work = move || {
+            if !undo.wait_until_quiet(&since, QUIET_LIMIT) {
                 return Err(Error::wrong_state("commands of the turns still run").next_step(
                     "wait for them, or end them with thread/backgroundTerminals/clean",
                 ));
             }
-            tokio::time::sleep(QUIET_CHECKS).await;
-        }
-        let work = move || {
             let plan = undo.plan(&since).map_err(failed)?;
             let shown = RestoredFiles::planned(&undo, &plan).map_err(failed)?;
             let overwrite = match how {
@@ -154,6 +149,7 @@ impl CallRecorder {
         let mut windows = Vec::with_capacity(self.roots.len());
         for root in &self.roots {
             if self.records.is_refused(root) {
+                self.note_unrecorded(&undo).await;
                 continue;
             }
             match self.begin_in(&undo, root).await {
@@ -162,6 +158,7 @@ impl CallRecorder {
                     let until = Instant::now() + REFUSED_FOR;
                     self.records.refused().insert(root.clone(), until);
                     self.warn(&error);
+                    self.note_unrecorded(&undo).await;
                 }
             }
         }
@@ -181,13 +178,23 @@ impl CallRecorder {
 
     async fn begin_in(&self, undo: &Arc<Undo>, root: &Path) -> Result<OpenWindow, Error> {
         let (undo, turn, path) = (undo.clone(), self.turn.clone(), root.to_owned());
+        let warn = self.warn.clone();
         let begin = move || {
             let path = path.canonicalize().unwrap_or(path);
             let window = undo.begin(&path, &turn).map_err(failed)?;
             // Given back also when this takes too long and is not waited for.
-            Ok(OpenWindow { undo, window: Some(window) })
+            Ok(OpenWindow { undo, window: Some(window), warn })
         };
         self.records.pool.run_within(BEGIN_LIMIT, root, begin).await?
+    }
+
+    /// A call of the turn goes on without a record: the turn is not undone by halves later.
+    async fn note_unrecorded(&self, undo: &Arc<Undo>) {
+        let (undo, turn) = (undo.clone(), self.turn.clone());
+        let noting = self.records.pool.run(&self.home, move || undo.note_unrecorded(&turn)).await;
+        if let Err(error) = noting {
+            self.warn(&error.into());
+        }
     }
 
     fn warn(&self, error: &Error) {
@@ -200,16 +207,21 @@ impl CallRecorder {
 struct OpenWindow {
     undo: Arc<Undo>,
     window: Option<Window>,
+    /// Sends the clients of the thread a warning.
+    warn: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 impl Drop for OpenWindow {
     fn drop(&mut self) {
         let Some(window) = self.window.take() else { return };
-        let undo = self.undo.clone();
+        let (undo, warn) = (self.undo.clone(), self.warn.clone());
         let end = move || {
             if let Err(error) = undo.end(window) {
-                let message = "what a call changed is not recorded for undo";
-                tracing::warn!(target: "server::undo", "{message}: {error}");
+                let message = format!(
+                    "what a call changed is not recorded, so that its turn cannot be undone: {error}"
+                );
+                tracing::warn!(target: "server::undo", "{message}");
+                warn(message);
             }
         };
         match Handle::try_current() {
@@ -222,6 +234,9 @@ impl Drop for OpenWindow {
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn failed(error: record::Error) -> Error {
     match error {
+        record::Error::Unrecorded => {
+            Error::wrong_state(error.to_string()).next_step("roll back without `restoreFiles`")
+        }
         record::Error::UnknownTurn { .. } => Error::wrong_state(error.to_string())
             .next_step("roll back without `restoreFiles`, or set `features.undo` for later turns"),
         _ => Error::failed(error.to_string()),

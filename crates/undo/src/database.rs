@@ -39,13 +39,17 @@ const TABLES: &str = "
     CREATE TABLE event (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, tree TEXT NOT NULL, thread TEXT NOT NULL,
         turn TEXT NOT NULL, at INTEGER NOT NULL, folder INTEGER, path BLOB, before BLOB, after BLOB,
-        is_uncertain INTEGER NOT NULL DEFAULT 0
+        is_uncertain INTEGER NOT NULL DEFAULT 0,
+        -- Without a path: a call of the turn whose changes were not recorded.
+        is_unrecorded INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE INDEX event_of_tree ON event (tree, thread, seq);
     -- Tool calls that run, to know after a crash whose changes are found.
     CREATE TABLE window (
         id INTEGER PRIMARY KEY AUTOINCREMENT, folder INTEGER NOT NULL, process INTEGER NOT NULL,
-        tree TEXT NOT NULL, thread TEXT NOT NULL, turn TEXT NOT NULL
+        tree TEXT NOT NULL, thread TEXT NOT NULL, turn TEXT NOT NULL,
+        -- Whether a call of another process ran at any time meanwhile.
+        has_met_others INTEGER NOT NULL DEFAULT 0
     ) STRICT;
 ";
 
@@ -175,6 +179,14 @@ impl Database {
         self.conn
             .query_row(query, [&turn.tree, &turn.thread, &turn.turn], |row| row.get(0))
             .map_err(self.failed())
+    }
+
+    /// Whether a call within `scope` from `seq` on was not recorded.
+    pub(crate) fn has_unrecorded(&self, scope: &Scope<'_>, seq: i64) -> Result<bool, Error> {
+        let query = "SELECT EXISTS (SELECT 1 FROM event WHERE tree = ? AND
+                         ifnull(?, thread) = thread AND seq >= ? AND is_unrecorded)";
+        let values = params![scope.tree, scope.thread, seq];
+        self.conn.query_row(query, values, |row| row.get(0)).map_err(self.failed())
     }
 
     /// The folders that were changed within `scope` from `seq` on, or that its calls run in.
@@ -331,11 +343,34 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Notes that a call of a turn is not recorded.
+    pub(crate) fn note_unrecorded(&self, turn: &Turn) -> Result<(), Error> {
+        self.run(
+            "INSERT INTO event (tree, thread, turn, at, is_unrecorded) VALUES (?, ?, ?, ?, 1)",
+            params![turn.tree, turn.thread, turn.turn, seconds()],
+        )
+        .map(drop)
+    }
+
+    /// Whether calls of other processes ran in `folder` while those of this one that still run did.
+    pub(crate) fn has_met_others(&self, folder: i64) -> Result<bool, Error> {
+        let query = "SELECT coalesce(max(has_met_others), 0) FROM window
+                     WHERE folder = ? AND process = ?";
+        self.transaction
+            .query_row(query, params![folder, std::process::id()], |row| row.get(0))
+            .map_err(|error| self.failed(error))
+    }
+
     /// Notes that a tool call runs in `folder`; returns its number.
     pub(crate) fn open_window(&self, folder: i64, turn: &Turn) -> Result<i64, Error> {
+        let met = self.run(
+            "UPDATE window SET has_met_others = 1 WHERE folder = ? AND process != ?",
+            params![folder, std::process::id()],
+        )?;
         self.run(
-            "INSERT INTO window (folder, process, tree, thread, turn) VALUES (?, ?, ?, ?, ?)",
-            params![folder, std::process::id(), turn.tree, turn.thread, turn.turn],
+            "INSERT INTO window (folder, process, tree, thread, turn, has_met_others)
+             VALUES (?, ?, ?, ?, ?, ?)",
+            params![folder, std::process::id(), turn.tree, turn.thread, turn.turn, met > 0],
         )?;
         Ok(self.transaction.last_insert_rowid())
     }

@@ -31,6 +31,11 @@ pub enum Error {
     #[error("the undo database {} was written by a newer version of this program", path.display())]
     NewerDatabase { path: PathBuf },
     #[error(
+        "some of what the turns changed could not be recorded (a warning said why), so that undoing \
+         them would be incomplete"
+    )]
+    Unrecorded,
+    #[error(
         "no changes of turn {turn} are on record: it ended before undo was switched on, or too long ago"
     )]
     UnknownTurn { turn: String },

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::database::{ContentKeeper, Database, Scope, Writer};
 use crate::error::Error;
@@ -20,12 +21,20 @@ pub struct Window {
     number: i64,
 }
 
+/// Turns with unrecorded calls that are remembered outside of the database; further ones are not.
+const MAX_UNRECORDED: usize = 10_000;
+
 /// See the module. Its functions wait for the file system and for each other.
 #[derive(Debug)]
 pub struct Undo {
     path: PathBuf,
     database: Mutex<Database>,
     folders: Mutex<HashMap<PathBuf, Arc<Mutex<Tracked>>>>,
+    /// Turns with calls that are not recorded, where the database could not be written either.
+    unrecorded: Mutex<Vec<Turn>>,
+    /// Number of calls that have ended.
+    ends: Mutex<u64>,
+    ended: Condvar,
 }
 
 /// A folder, its open windows, and what is known of it. Locked before the database.
@@ -51,7 +60,14 @@ impl Undo {
         let mut database = Database::open(path)?;
         database.write(|writer| writer.close_all_windows())?;
         let path = path.canonicalize().map_err(Error::io(path, "resolving"))?;
-        Ok(Self { path, database: Mutex::new(database), folders: Mutex::default() })
+        Ok(Self {
+            path,
+            database: Mutex::new(database),
+            folders: Mutex::default(),
+            unrecorded: Mutex::default(),
+            ends: Mutex::default(),
+            ended: Condvar::new(),
+        })
     }
 
     /// Marks the beginning of a turn, from which the changes of agents that it starts count, too.
@@ -81,25 +97,52 @@ impl Undo {
     /// Ends a tool call: what has changed meanwhile is its turn's.
     ///
     /// # Errors
-    /// As [`Undo::begin`]. What the call has changed then counts as coming from elsewhere.
+    /// As [`Undo::begin`]. The turn then counts as one with a call that is not recorded.
     pub fn end(&self, window: Window) -> Result<(), Error> {
-        let tracked = self.tracked(&window.root);
-        let mut tracked = lock(&tracked);
+        let shared = self.tracked(&window.root);
+        let mut tracked = lock(&shared);
         let number = window.number;
         let ended = self.look(&window.root, &mut tracked, Some(number), |writer, _| {
             writer.close_window(number)
         });
+        let lost = tracked.windows.iter().find(|open| ended.is_err() && open.number == number);
+        let lost = lost.map(|open| open.turn.clone());
         tracked.windows.retain(|open| open.number != number);
+        // Those that wait for the end look at the folder.
+        drop(tracked);
+        if let Some(turn) = lost {
+            self.note_unrecorded(&turn);
+        }
+        *lock(&self.ends) += 1;
+        self.ended.notify_all();
         ended
+    }
+
+    /// Notes that a call of a turn is not recorded, so that the turn is not undone by halves.
+    pub fn note_unrecorded(&self, turn: &Turn) {
+        let noted = self.database().write(|writer| {
+            writer.begin_turn(turn)?;
+            writer.note_unrecorded(turn)
+        });
+        let mut unrecorded = lock(&self.unrecorded);
+        // On a full disk this process remembers.
+        if noted.is_err() && !unrecorded.contains(turn) && unrecorded.len() < MAX_UNRECORDED {
+            unrecorded.push(turn.clone());
+        }
     }
 
     /// What it takes to go back to the beginning of `since`, undoing what its thread has changed
     /// from then on; where that is the root of a tree of agents, what all of them have changed.
     ///
     /// # Errors
-    /// [`Error::UnknownTurn`], and as [`Undo::begin`].
+    /// [`Error::UnknownTurn`], [`Error::Unrecorded`], and as [`Undo::begin`].
     pub fn plan(&self, since: &Turn) -> Result<Plan, Error> {
         let (seq, scope) = (self.begin_of(since)?, Scope::of(since));
+        let is_unrecorded = self.database().has_unrecorded(&scope, seq)?
+            || lock(&self.unrecorded).iter().any(|turn| scope.contains(turn));
+        if is_unrecorded {
+            return Err(Error::Unrecorded);
+        }
         let mut plan = Plan::default();
         let folders = self.database().folders_of(&scope, seq)?;
         for folder in folders {
@@ -161,6 +204,25 @@ impl Undo {
     /// The database cannot be read.
     pub fn contents(&self, digest: Digest) -> Result<Option<Vec<u8>>, Error> {
         self.database().contents(digest)
+    }
+
+    /// Waits until [`Undo::is_quiet`], for `limit` at most; returns whether it is.
+    #[must_use]
+    pub fn wait_until_quiet(&self, since: &Turn, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        loop {
+            let seen = *lock(&self.ends);
+            if self.is_quiet(since) {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            // Whether it was the last call is looked at again.
+            let ends = lock(&self.ends);
+            drop(self.ended.wait_timeout_while(ends, left, |ends| *ends == seen));
+        }
     }
 
     /// Whether no tool call runs whose changes [`Undo::plan`] would contain.
@@ -272,7 +334,10 @@ fn attribute(
             owners.push(turn);
         }
     }
-    let is_uncertain = owners.len() > 1 || !running.is_empty() || !dead.is_empty();
+    let is_uncertain = owners.len() > 1
+        || !running.is_empty()
+        || !dead.is_empty()
+        || writer.has_met_others(folder)?;
     for owner in owners {
         writer.record(owner, folder, changes, is_uncertain)?;
     }

@@ -279,6 +279,55 @@ fn what_is_not_kept_is_named() {
 }
 
 #[test]
+fn a_call_of_another_process_that_came_and_went_makes_changes_uncertain() {
+    let place = Place::new();
+    let turn = turn("thread", 1);
+    let window = place.undo.begin(&place.root(), &turn).unwrap();
+    place.write("a", b"whose?");
+    // What another process does to the database when a call of its begins.
+    let conn = rusqlite::Connection::open(place.folder.path().join("undo.sqlite")).unwrap();
+    conn.execute("UPDATE window SET has_met_others = 1 WHERE process != 1", []).unwrap();
+    place.undo.end(window).unwrap();
+    let plan = place.plan(&turn);
+    assert_eq!((plan.steps.len(), plan.conflicts.len()), (1, 1), "{plan:?}");
+}
+
+#[test]
+fn a_turn_with_a_call_that_is_not_recorded_is_not_undone_by_halves() {
+    let mut place = Place::new();
+    place.write("a", b"0");
+    let turn = place.turn(|root| std::fs::write(root.join("a"), "1").unwrap());
+    // The end of the next call cannot be written.
+    let window = place.undo.begin(&place.root(), &turn).unwrap();
+    place.write("a", b"2");
+    let conn = rusqlite::Connection::open(place.folder.path().join("undo.sqlite")).unwrap();
+    let refuse = "CREATE TRIGGER full BEFORE INSERT ON event BEGIN
+                      SELECT raise(ABORT, 'disk full'); END";
+    conn.execute_batch(refuse).unwrap();
+    assert!(place.undo.end(window).is_err());
+    conn.execute_batch("DROP TRIGGER full").unwrap();
+    assert!(matches!(place.undo.plan(&turn), Err(undo::Error::Unrecorded)));
+    // Where it can be noted, other processes know it, too.
+    place.undo.note_unrecorded(&turn);
+    let later = Undo::open(&place.folder.path().join("undo.sqlite")).unwrap();
+    assert!(matches!(later.plan(&turn), Err(undo::Error::Unrecorded)));
+}
+
+#[test]
+fn the_wait_for_calls_ends_with_the_last_one() {
+    let place = Place::new();
+    let turn = turn("thread", 1);
+    let window = place.undo.begin(&place.root(), &turn).unwrap();
+    assert!(!place.undo.wait_until_quiet(&turn, std::time::Duration::ZERO));
+    let limit = std::time::Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| place.undo.wait_until_quiet(&turn, limit));
+        place.undo.end(window).unwrap();
+        assert!(waiting.join().unwrap());
+    });
+}
+
+#[test]
 fn another_process_goes_on_where_one_died() {
     let mut place = Place::new();
     place.write("a", b"0");

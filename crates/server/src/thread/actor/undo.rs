@@ -50,8 +50,10 @@ impl Actor {
         let thread = self.mailbox.sender();
         Arc::new(move |message| {
             let thread = thread.clone();
-            // A thread that has ended needs no warning.
-            tokio::spawn(async move { drop(thread.send(Command::Warn { message }).await) });
+            // A thread that has ended needs no warning, and a runtime that ends has no clients.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move { drop(thread.send(Command::Warn { message }).await) });
+            }
         })
     }
 
