@@ -14,6 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let roots = Roots {
         user_home: folder.clone(),
         agent_home: folder.join(".agent"),
+        machine_settings: folder.join("etc"),
         project_folder: ".agent",
     };
     for name in [".claude", ".codex", ".agent"] {

@@ -16,3 +16,5 @@ pub(crate) const PARTS: usize = 500;
 pub(crate) const DEPTH: usize = 6;
 /// Characters of a name.
 pub(crate) const NAME_CHARS: usize = 64;
+/// Entries of a list of permissions.
+pub(crate) const PERMISSIONS: usize = 2_000;

@@ -1,12 +1,13 @@
 //! Where Claude Code keeps its configuration.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
+use crate::permissions::Permissions;
 use crate::{
     hook_groups, instructions, markdown, mcp, permissions, plugins, skill_folders, source,
 };
@@ -49,9 +50,9 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
     let own = roots.own_folder(project);
     let mut hooks = Item::new(Kind::Hooks, AGENT, project);
     let mut rules = Item::new(Kind::Permissions, AGENT, project);
+    let mut permissions = Permissions::default();
     let mut are_hooks_off = false;
-    for name in ["settings.json", "settings.local.json"] {
-        let path = base.join(".claude").join(name);
+    for path in settings_files(base) {
         match source::json(base, &path) {
             Ok(Some(read)) => {
                 plugins::report(&read, &path, roots, detected);
@@ -59,13 +60,13 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
                 if !read["hooks"].is_null() {
                     hook_groups::add(&read["hooks"], &path, &own.join("hooks.json"), &mut hooks);
                 }
-                if !read["permissions"].is_null() {
-                    let file = own.join("rules").join(format!("{}.rules", AGENT.id()));
-                    permissions::add(&read["permissions"], &file, &mut rules);
-                }
+                permissions.read(&read, &path);
             }
             Ok(None) => {}
-            Err(error) => detected.problems.push(error),
+            Err(error) => {
+                permissions.does_not_know(visible::exact(&error.to_string()));
+                detected.problems.push(error);
+            }
         }
     }
     // Hooks that the user switched off must not run here.
@@ -73,7 +74,35 @@ fn settings(roots: &Roots, project: Option<&Path>, detected: &mut Detected) {
         hooks.parts.clear();
         hooks.leave_out("hooks", "`disableAllHooks` is set; remove it to import them");
     }
+    let file = own.join("rules").join(format!("{}.rules", AGENT.id()));
+    permissions::add(&permissions, &permissions_above(roots, project), &file, &mut rules);
     detected.items.extend([hooks, rules]);
+}
+
+fn settings_files(base: &Path) -> [PathBuf; 2] {
+    ["settings.json", "settings.local.json"].map(|name| base.join(".claude").join(name))
+}
+
+/// The permissions that hold there as well: those of an administrator and, for a project, of the user.
+fn permissions_above(roots: &Roots, project: Option<&Path>) -> Permissions {
+    let machine = roots.machine_settings.join("claude-code");
+    let mut above = Permissions::default();
+    let mut files = vec![(&roots.machine_settings, machine.join("managed-settings.json"))];
+    match source::entries(&roots.machine_settings, &machine.join("managed-settings.d")) {
+        Ok(more) => files.extend(more.into_iter().map(|path| (&roots.machine_settings, path))),
+        Err(error) => above.does_not_know(visible::exact(&error.to_string())),
+    }
+    if project.is_some() {
+        files.extend(settings_files(&roots.user_home).map(|path| (&roots.user_home, path)));
+    }
+    for (root, path) in files {
+        match source::json(root, &path) {
+            Ok(Some(read)) => above.read(&read, &path),
+            Ok(None) => {}
+            Err(error) => above.does_not_know(visible::exact(&error.to_string())),
+        }
+    }
+    above
 }
 
 fn servers(roots: &Roots, project: Option<&Path>, item: &mut Item) -> Result<(), Error> {

@@ -16,6 +16,8 @@ pub struct Roots {
     pub user_home: PathBuf,
     /// This agent's home.
     pub agent_home: PathBuf,
+    /// The folder of the machine's settings, such as `/etc`.
+    pub machine_settings: PathBuf,
     /// Name of the folder of this agent in a project, such as `.agent`.
     pub project_folder: &'static str,
 }

@@ -10,6 +10,7 @@ mod bounds;
 mod claude;
 mod codex;
 mod collisions;
+mod command_scope;
 mod cursor;
 mod error;
 mod front_matter;

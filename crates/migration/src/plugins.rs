@@ -71,6 +71,7 @@ mod tests {
         let roots = Roots {
             user_home: home.to_owned(),
             agent_home: home.join(".agent"),
+            machine_settings: home.join("etc"),
             project_folder: ".agent",
         };
         std::fs::create_dir_all(home.join(".agent/plugins/cache/m/there")).unwrap();

@@ -12,6 +12,7 @@ fn roots(base: &Path) -> Roots {
     let roots = Roots {
         user_home: base.join("user"),
         agent_home: base.join("user/.agent"),
+        machine_settings: base.join("etc"),
         project_folder: ".agent",
     };
     std::fs::create_dir_all(&roots.agent_home).unwrap();

@@ -30,6 +30,8 @@ pub(crate) fn roots(options: &Options) -> Result<Roots, Error> {
     Ok(Roots {
         user_home,
         agent_home: options.home.clone(),
+        // Beside this agent's own, as `/etc` is for `/etc/agent`.
+        machine_settings: options.system_dir.parent().unwrap_or(&options.system_dir).to_owned(),
         project_folder: config::PROJECT_FOLDER,
     })
 }
