@@ -31,7 +31,10 @@ fn fill(env: &TestEnvironment) {
     write(&user.join(".claude.json"), &servers.to_string());
     let handler = json!({ "type": "command", "command": "check" });
     let settings = json!({
-        "permissions": { "allow": ["Bash(npm run test:*)"] },
+        "permissions": {
+            "allow": ["Bash(npm run test:*)", "Bash(docker:*)"],
+            "deny": ["Bash(docker run *--privileged*)"],
+        },
         "hooks": { "PreToolUse": [{ "matcher": "Bash", "hooks": [handler] }] },
     });
     let claude = user.join(".claude");
@@ -86,6 +89,12 @@ fn everything_is_shown_and_imported_on_consent_only() {
         assert!(config.contains(part), "{part} in {config}");
     }
     assert!(run(&[], 0).1.contains("nothing that is still to be imported"));
+    for (command, decision) in [("docker run --privileged x", "forbidden"), ("docker ps", "allow")]
+    {
+        let checked = env.run(&["rules", "check", "--json", command]);
+        let checked: Value = serde_json::from_str(&stdout(&checked)).unwrap();
+        assert_eq!(checked["decision"], decision, "{command}: {checked}");
+    }
 
     // What a project has comes with `--project` only.
     write(&env.work().join("CLAUDE.md"), "Build with make.\n");

@@ -124,7 +124,8 @@ fn servers_of_user(file: &Path, read: Option<Value>, item: &mut Item) -> Result<
     for (folder, entry) in read["projects"].as_object().into_iter().flatten() {
         for name in entry["mcpServers"].as_object().into_iter().flat_map(|servers| servers.keys()) {
             let folder = visible::exact(folder);
-            let why = format!("it is for the project {folder} only, whose import offers it");
+            let why =
+                format!("it is for the project {folder} only, and is imported with that project");
             item.leave_out(name, &why);
         }
     }
@@ -140,12 +141,14 @@ fn servers_of_project(
 ) -> Result<(), Error> {
     let entry = read.as_ref().and_then(|read| read["projects"].get(root.to_str()?));
     let Some(entry) = entry else { return Ok(()) };
-    let before = item.parts.len();
-    let added = add_servers(file, &entry["mcpServers"], item);
-    for part in &mut item.parts[before..] {
-        part.summary.push_str(" (only yours so far: it would be in a file of the project)");
+    match &entry["mcpServers"] {
+        Value::Null => Ok(()),
+        Value::Object(servers) => {
+            mcp::add_private(servers, item);
+            Ok(())
+        }
+        _ => Err(Error::contents(file, "`mcpServers` of a project must be an object")),
     }
-    added
 }
 
 fn add_servers(file: &Path, servers: &Value, item: &mut Item) -> Result<(), Error> {

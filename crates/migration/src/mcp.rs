@@ -8,6 +8,10 @@ use crate::item::{Change, Item};
 /// Members of Claude Code that say nothing that this agent must know.
 const HARMLESS: [&str; 2] = ["type", "description"];
 
+/// Parts of words of a command line that announce a secret.
+const SECRET_WORDS: [&str; 8] =
+    ["key", "token", "secret", "passw", "auth", "credential", "bearer", "cookie"];
+
 /// Adds the servers of a member `mcpServers`.
 pub(crate) fn add_json(servers: &Map<String, Value>, item: &mut Item) {
     add_adapted(servers, |server| Ok(server.clone()), item);
@@ -25,6 +29,77 @@ pub(crate) fn add_adapted(
             Err(why) => item.leave_out(name, &why),
         }
     }
+}
+
+/// As [`add_json`], for servers of a private file that would be in a file of a project, which others may see:
+/// values of variables and headers become references to variables of the environment.
+pub(crate) fn add_private(servers: &Map<String, Value>, item: &mut Item) {
+    for (name, server) in servers {
+        let shared = converted(server).and_then(|value| without_values(name, value));
+        match shared {
+            Ok((value, variables)) => {
+                let before = item.parts.len();
+                add(name, value, item);
+                let variables = match variables.is_empty() {
+                    true => String::new(),
+                    false => {
+                        let names = visible::exact(&variables.join(", "));
+                        format!(", without the values of {names}: set these in your environment")
+                    }
+                };
+                for part in item.parts.iter_mut().skip(before) {
+                    part.summary.push_str(&format!(
+                        " (only yours so far: it would be in a file of the project{variables})"
+                    ));
+                }
+            }
+            Err(why) => item.leave_out(name, &why),
+        }
+    }
+}
+
+/// A server whose variables and headers have their values from the environment, and the names that these have
+/// there.
+///
+/// # Errors
+/// Another member looks as if it had a secret.
+fn without_values(name: &str, mut value: Value) -> Result<(Value, Vec<String>), String> {
+    const INSTEAD: &str =
+        "which would be in a file of the project; give it to the server in another way";
+    let url = value["url"].as_str().unwrap_or_default();
+    if without_secrets(url) != url || redact::redact(url).removed > 0 {
+        return Err(format!("its `url` looks as if it had a secret, {INSTEAD}"));
+    }
+    let texts =
+        std::iter::once(&value["command"]).chain(value["args"].as_array().into_iter().flatten());
+    let words: Vec<&str> = texts.filter_map(Value::as_str).collect();
+    let names_secret = |word: &&str| {
+        let word = word.to_ascii_lowercase();
+        SECRET_WORDS.iter().any(|secret| word.contains(secret))
+    };
+    if words.iter().any(names_secret) || redact::redact(&words.join(" ")).removed > 0 {
+        return Err(format!("its command line looks as if it had a secret, {INSTEAD}"));
+    }
+    let mut variables = Vec::new();
+    let Some(members) = value.as_object_mut() else { return Ok((value, variables)) };
+    if let Some(Value::Object(env)) = members.remove("env") {
+        variables.extend(env.into_iter().map(|(name, _)| name));
+        if !variables.is_empty() {
+            members.insert("env_vars".to_owned(), json!(variables));
+        }
+    }
+    if let Some(Value::Object(headers)) = members.remove("http_headers") {
+        let variable = |header: &str| -> String {
+            let plain =
+                |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+            format!("{name}_{header}").chars().map(plain).collect()
+        };
+        let named: Map<String, Value> =
+            headers.keys().map(|header| (header.clone(), json!(variable(header)))).collect();
+        variables.extend(headers.keys().map(|header| variable(header)));
+        members.insert("env_http_headers".to_owned(), Value::Object(named));
+    }
+    Ok((value, variables))
 }
 
 /// Adds a server whose value is one of this agent's configuration.
@@ -177,6 +252,40 @@ mod tests {
         check(json!({"command": "x", "url": "y"}), Err("both"));
         check(json!({"headersHelper": "x", "url": "y"}), Err("no counterpart"));
         check(json!([]), Err("object"));
+    }
+
+    #[test]
+    fn private_values_become_references_or_the_server_is_left_out() {
+        let check = |given: Value, expected: Result<(Value, &[&str]), &str>| {
+            let read = converted(&given).and_then(|value| without_values("a-b", value));
+            match (read, expected) {
+                (Ok((value, names)), Ok((expected, expected_names))) => {
+                    assert_eq!(value, expected, "{given}");
+                    assert_eq!(names, expected_names, "{given}");
+                }
+                (Err(why), Err(part)) if why.contains(part) => {}
+                (read, expected) => panic!("{given}: {read:?}, not {expected:?}"),
+            }
+        };
+        check(
+            json!({"command": "x", "args": ["-v"], "env": {"B": "s3cret", "A": ""}}),
+            Ok((json!({"command": "x", "args": ["-v"], "env_vars": ["A", "B"]}), &["A", "B"])),
+        );
+        check(
+            json!({"url": "https://a/mcp", "headers": {"X-Key": "s3cret"}}),
+            Ok((
+                json!({"url": "https://a/mcp", "env_http_headers": {"X-Key": "A_B_X_KEY"}}),
+                &["A_B_X_KEY"],
+            )),
+        );
+        check(json!({"url": "https://a/mcp"}), Ok((json!({"url": "https://a/mcp"}), &[])));
+        check(json!({"url": "https://a/mcp?k=s3cret"}), Err("`url` looks as if"));
+        check(json!({"url": "https://u:s3cret@a/mcp"}), Err("`url` looks as if"));
+        let key = "sk-ant-api03-0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T";
+        check(json!({"url": format!("https://a/{key}/mcp")}), Err("`url` looks as if"));
+        check(json!({"command": "x", "args": [key]}), Err("command line looks as if"));
+        check(json!({"command": "x", "args": ["--api-key", "s"]}), Err("command line looks as if"));
+        check(json!({"command": "x", "args": ["--Token=s"]}), Err("command line looks as if"));
     }
 
     #[test]

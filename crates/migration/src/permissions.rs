@@ -97,7 +97,7 @@ impl Permissions {
             }
             match (CommandScope::parse(entry), decision) {
                 (None, _) => {
-                    let why = "only permissions of commands have a counterpart";
+                    let why = "only rules about commands have a counterpart";
                     self.left_out.push((name, why.to_owned()));
                 }
                 (Some(scope), Decision::Allow) => {

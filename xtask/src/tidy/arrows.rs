@@ -46,7 +46,7 @@ const TABLE: &[(&str, May)] = &[
     ("extensions", Only(&[])),
     ("skills", Only(&["files", "visible"])),
     ("plugins", Only(&["files", "visible", "sandbox"])),
-    ("migration", Only(&["files", "hooks", "skills", "visible"])),
+    ("migration", Only(&["files", "hooks", "redact", "skills", "visible"])),
     (
         "server",
         Only(&[

@@ -134,8 +134,8 @@ async fn everything_of_the_user_is_imported_once() {
     assert!(read(&home.join("hooks.json")).contains("\"command\": \"check\""));
     assert_eq!(
         read(&home.join("rules/claude-code.rules")),
-        "prefix_rule(pattern = [\"npm\", \"run\", \"test\"], decision = \"allow\")\n\
-         prefix_rule(pattern = [\"rm\"], decision = \"forbidden\")\n"
+        "prefix_rule(pattern = [\"rm\"], decision = \"forbidden\")\n\
+         prefix_rule(pattern = [\"npm\", \"run\", \"test\"], decision = \"allow\")\n"
     );
 
     assert_eq!(detect(&mut client, json!({ "includeHome": true })).await, [] as [Value; 0]);
@@ -449,7 +449,12 @@ async fn servers_of_one_project_are_offered_with_the_project() {
     let project = env.workspace().canonicalize().unwrap();
     let server = |command: &str| json!({ "command": command });
     let own = json!({ "mcpServers": { "mine": server("all") }, "projects": {
-        project.to_str().unwrap(): { "mcpServers": { "here": server("local"), "shared": server("x") } },
+        project.to_str().unwrap(): { "mcpServers": {
+            "here": { "command": "local", "env": { "KEY": "s3cret" } },
+            "web": { "url": "https://a.example/mcp", "headers": { "X-Key": "s3cret" } },
+            "open": { "command": "x", "args": ["--token", "s3cret"] },
+            "shared": server("x"),
+        } },
         "/elsewhere": { "mcpServers": { "there": server("other") } },
     }});
     put(&user.join(".claude.json"), &own.to_string());
@@ -463,8 +468,18 @@ async fn servers_of_one_project_are_offered_with_the_project() {
         items.iter().find(fits).unwrap()["description"].as_str().unwrap().to_owned()
     };
     let (mine, here) = (of(true), of(false));
-    assert!(mine.contains("- mine: runs") && mine.contains("whose import offers it"), "{mine}");
-    assert!(here.contains("- here: runs \"local\" (only yours so far"), "{here}");
+    assert!(
+        mine.contains("- mine: runs") && mine.contains("is imported with that project"),
+        "{mine}"
+    );
+    assert!(
+        here.contains(
+            "- here: runs \"local\", with KEY (only yours so far: it would be in a file of the project, without \
+             the values of KEY: set these in your environment)"
+        ),
+        "{here}"
+    );
+    assert!(here.contains("- `open`: its command line looks as if it had a secret"), "{here}");
     assert!(
         here.contains("- shared: runs \"x\" (only yours") && here.contains("- more:"),
         "{here}"
@@ -472,9 +487,11 @@ async fn servers_of_one_project_are_offered_with_the_project() {
     assert!(!here.contains("\"other\"") && !here.contains("\"team\""), "{here}");
     import(&mut client, &items).await;
     let written = read(&project.join(".agent/config.toml"));
-    for name in ["here", "shared", "more"] {
-        assert!(written.contains(&format!("[mcp_servers.{name}]")), "{written}");
+    for name in ["here", "shared", "more", "web"] {
+        assert!(written.contains(&format!("[mcp_servers.{name}")), "{written}");
     }
+    assert!(!written.contains("s3cret"), "{written}");
+    assert!(written.contains("env_vars = [\"KEY\"]") && written.contains("WEB_X_KEY"), "{written}");
     let left = detect(&mut client, json!({ "includeHome": true, "cwds": [project] })).await;
     assert_eq!(left, Vec::<Value>::new());
 }
