@@ -69,6 +69,14 @@ impl Folder {
         self.index.entry(path).map(|entry| &entry.state)
     }
 
+    /// The names in a folder below the root, those that are never tracked among them; `None` if it
+    /// cannot be listed.
+    pub(crate) fn names_on_disk(&self, path: &Path) -> Option<Vec<OsString>> {
+        let below = path.strip_prefix(&self.root).ok()?;
+        let folder = OpenFolder::root(&self.root).and_then(|root| root.below(below));
+        folder.and_then(|folder| folder.names(MAX_ENTRIES)).ok().map(|(names, _)| names)
+    }
+
     /// Brings the index up to date; contents that are new go to `keeper`. Returns what differs from
     /// the last scan, and the rows to store.
     ///

@@ -30,7 +30,7 @@ pub use error::Error;
 pub use folder::{
     MAX_ENTRIES, MAX_FILE_BYTES, MAX_IGNORED_ENTRIES, MAX_IGNORED_FILE_BYTES, MAX_TOTAL_BYTES,
 };
-pub use plan::{Conflict, Plan, Step, Unkept};
+pub use plan::{Conflict, Obstacle, Plan, Step, Unkept};
 pub use restore::Outcome;
 pub use state::{Digest, Reason, State};
 pub use turn::Turn;

@@ -1,9 +1,11 @@
 //! What going back to the beginning of a turn would do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::database::Event;
+use crate::rules::is_version_control;
 use crate::state::{Reason, State};
 
 /// What an entry is, and what it becomes again.
@@ -31,7 +33,35 @@ pub struct Conflict {
 pub struct Unkept {
     /// Absolute.
     pub path: PathBuf,
-    pub reason: Reason,
+    pub obstacle: Obstacle,
+}
+
+/// Why an entry cannot become what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its contents, now or then, are not kept.
+    NotKept(Reason),
+    /// A folder that would be removed, if it did not hold a version control folder.
+    HoldsVersionControl,
+    /// A folder that would be removed, if it did not hold an entry that is not kept.
+    HoldsUnkept,
+    /// A folder that would be removed, if it did not hold entries that are not the turns'.
+    HoldsOthers,
+}
+
+impl Obstacle {
+    /// The obstacle in a message: "… is not restored: {}".
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Obstacle::NotKept(reason) => reason.text(),
+            Obstacle::HoldsVersionControl => {
+                "it holds a version control folder, such as .git, which is not recorded"
+            }
+            Obstacle::HoldsUnkept => "it holds entries that are not recorded",
+            Obstacle::HoldsOthers => "it holds files that are not the turn's",
+        }
+    }
 }
 
 /// See the module. Paths are in order within each list.
@@ -83,7 +113,7 @@ impl Plan {
             return;
         }
         if let Some(reason) = obstacle(now, to) {
-            self.unkept.push(Unkept { path, reason });
+            self.unkept.push(Unkept { path, obstacle: Obstacle::NotKept(reason) });
             return;
         }
         let why = if now != chain.last.after.as_ref() {
@@ -101,6 +131,44 @@ impl Plan {
             self.conflicts.push(Conflict { path: path.clone(), why });
         }
         self.steps.push(Step { path, from: now.cloned(), to: to.cloned() });
+    }
+
+    /// Moves the folders that would be removed, but hold what stays, from the steps to what is not
+    /// restored. `names` lists a folder by its absolute path; `None` where it cannot be listed.
+    pub(crate) fn keep_filled_folders(&mut self, names: impl Fn(&Path) -> Option<Vec<OsString>>) {
+        let mut removed: HashSet<PathBuf> = HashSet::new();
+        let mut kept: HashSet<PathBuf> = HashSet::new();
+        // Entries come before their folders.
+        for step in self.steps.iter().rev() {
+            let is_folder = step.from.as_ref().is_some_and(State::is_folder);
+            if is_folder && !step.to.as_ref().is_some_and(State::is_folder) {
+                let stays = |name: &OsString| !removed.contains(&step.path.join(name));
+                let left: Vec<_> =
+                    names(&step.path).unwrap_or_default().into_iter().filter(stays).collect();
+                if !left.is_empty() {
+                    let unkept = |name: &OsString| {
+                        let path = step.path.join(name);
+                        self.unkept.iter().any(|unkept| unkept.path == path)
+                    };
+                    let obstacle = if left.iter().any(|name| is_version_control(name)) {
+                        Obstacle::HoldsVersionControl
+                    } else if left.iter().any(unkept) {
+                        Obstacle::HoldsUnkept
+                    } else {
+                        Obstacle::HoldsOthers
+                    };
+                    self.unkept.push(Unkept { path: step.path.clone(), obstacle });
+                    kept.insert(step.path.clone());
+                    continue;
+                }
+            }
+            if step.from.is_some() && step.to.is_none() {
+                removed.insert(step.path.clone());
+            }
+        }
+        self.steps.retain(|step| !kept.contains(&step.path));
+        self.conflicts.retain(|conflict| !kept.contains(&conflict.path));
+        self.unkept.sort_by(|one, other| one.path.cmp(&other.path));
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::kernel::{OpenFolder, permissions};
-use crate::plan::Step;
+use crate::plan::{Obstacle, Step, Unkept};
 use crate::state::{Digest, State};
 
 /// What was restored.
@@ -22,7 +22,9 @@ use crate::state::{Digest, State};
 pub struct Outcome {
     /// Absolute paths that are what they were.
     pub restored: Vec<PathBuf>,
-    /// Absolute paths that stay as they are, and why.
+    /// Entries that cannot be what they were, as the plan says.
+    pub unkept: Vec<Unkept>,
+    /// Absolute paths that stay as they are because something failed, and what.
     pub failed: Vec<(PathBuf, String)>,
 }
 
@@ -72,15 +74,22 @@ impl Restorer<'_> {
         work: fn(&mut Self, &Place, &Step) -> Result<(), Error>,
         is_last: bool,
     ) {
-        if self.outcome.failed.iter().any(|(path, _)| *path == step.path) {
+        if self.is_given_up(step) {
             return;
         }
         let done = self.place(&step.path).and_then(|place| work(self, &place, step));
         match done {
-            Ok(()) if is_last => self.outcome.restored.push(step.path.clone()),
+            Ok(()) if is_last && !self.is_given_up(step) => {
+                self.outcome.restored.push(step.path.clone());
+            }
             Ok(()) => {}
             Err(error) => self.outcome.failed.push((step.path.clone(), error.to_string())),
         }
+    }
+
+    fn is_given_up(&self, step: &Step) -> bool {
+        self.outcome.failed.iter().any(|(path, _)| *path == step.path)
+            || self.outcome.unkept.iter().any(|unkept| unkept.path == step.path)
     }
 
     /// The folder of an entry, writable for this user.
@@ -111,9 +120,11 @@ impl Restorer<'_> {
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         match rustix::fs::unlinkat(&place.folder, &place.name, flags) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
+            // Something came into it since the plan was made, or it could not be listed.
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                let why = "the folder holds files that are not the turn's";
-                Err(place.failed(io::Error::new(io::ErrorKind::DirectoryNotEmpty, why)))
+                let path = place.path.clone();
+                self.outcome.unkept.push(Unkept { path, obstacle: Obstacle::HoldsOthers });
+                Ok(())
             }
             Err(error) => Err(place.failed(error.into())),
         }

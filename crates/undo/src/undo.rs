@@ -180,6 +180,8 @@ impl Undo {
                 }
             }
             let done = restore(&root, &plan.steps, &|digest| self.contents(digest))?;
+            outcome.unkept.extend(plan.unkept);
+            outcome.unkept.extend(done.unkept);
             outcome.restored.extend(done.restored);
             outcome.failed.extend(done.failed);
             self.absorb(&root, &mut tracked)?;
@@ -297,6 +299,7 @@ impl Undo {
         // After the look, which may have found changes of a process that died.
         let events = self.database().events(*number, &scope, seq)?;
         plan.add(root, &events, |path| folder.state(path));
+        plan.keep_filled_folders(|path| folder.names_on_disk(path));
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Picture, picture};
 use proptest::prelude::*;
-use undo::{Outcome, Plan, Reason, Turn, Undo};
+use undo::{Obstacle, Outcome, Plan, Reason, Turn, Undo, Unkept};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -180,14 +180,62 @@ fn a_change_between_two_calls_of_a_turn_is_a_conflict_also_if_the_turn_went_over
 }
 
 #[test]
-fn a_folder_of_the_turn_with_files_from_elsewhere_stays() {
-    let mut place = Place::new();
-    let turn = place.turn(|root| std::fs::create_dir(root.join("made")).unwrap());
-    place.write("made/mine", b"");
-    let outcome = place.restore(&turn, false).unwrap();
-    assert_eq!(outcome.failed.len(), 1);
-    assert!(outcome.failed[0].1.contains("not the turn's"), "{outcome:?}");
-    assert!(place.at("made/mine").exists());
+fn a_folder_of_the_turn_that_holds_what_stays_is_named_and_the_rest_is_restored() {
+    type Filling = fn(&Path);
+    let git: Filling = |root| std::fs::create_dir(root.join("made/.git")).unwrap();
+    let ignored: Filling = |root| {
+        let modules = root.join("made/node_modules");
+        std::fs::create_dir(&modules).unwrap();
+        for number in 0..=undo::MAX_IGNORED_ENTRIES {
+            std::fs::write(modules.join(number.to_string()), "").unwrap();
+        }
+    };
+    let deep: Filling = |root| std::fs::create_dir_all(root.join("made/deep/.git")).unwrap();
+    let nothing: Filling = |_| {};
+    let mine: Filling = |root| std::fs::write(root.join("made/mine"), "").unwrap();
+    let cases: [(Filling, Filling, &[(&str, Obstacle)]); 4] = [
+        (git, nothing, &[("made", Obstacle::HoldsVersionControl)]),
+        (
+            ignored,
+            nothing,
+            &[
+                ("made", Obstacle::HoldsUnkept),
+                ("made/node_modules", Obstacle::NotKept(Reason::Ignored)),
+            ],
+        ),
+        (
+            deep,
+            nothing,
+            &[("made", Obstacle::HoldsUnkept), ("made/deep", Obstacle::HoldsVersionControl)],
+        ),
+        (nothing, mine, &[("made", Obstacle::HoldsOthers)]),
+    ];
+    for (of_the_turn, of_others, expected) in cases {
+        let mut place = Place::new();
+        place.write(".gitignore", b"node_modules/");
+        place.write("a", b"before");
+        let turn = place.turn(|root| {
+            std::fs::create_dir(root.join("made")).unwrap();
+            std::fs::write(root.join("made/file"), "").unwrap();
+            std::fs::write(root.join("a"), "after").unwrap();
+            of_the_turn(root);
+        });
+        of_others(&place.root());
+        let expected: Vec<_> =
+            expected.iter().map(|(path, why)| (place.at(path), *why)).collect();
+        let named = |unkept: &[Unkept]| -> Vec<_> {
+            unkept.iter().map(|unkept| (unkept.path.clone(), unkept.obstacle)).collect()
+        };
+        let plan = place.plan(&turn);
+        assert_eq!(named(&plan.unkept), expected);
+        assert!(plan.steps.iter().all(|step| step.path != place.at("made")), "{plan:?}");
+        let outcome = place.restore(&turn, false).unwrap();
+        assert!(outcome.failed.is_empty(), "{outcome:?}");
+        assert_eq!(named(&outcome.unkept), expected);
+        assert_eq!(std::fs::read(place.at("a")).unwrap(), b"before");
+        assert!(place.at("made").exists() && !place.at("made/file").exists());
+        assert!(place.undo.plan(&turn).is_err(), "its changes are forgotten");
+    }
 }
 
 #[test]
@@ -265,10 +313,11 @@ fn what_is_not_kept_is_named() {
     let unkept: Vec<_> = plan
         .unkept
         .iter()
-        .map(|unkept| (unkept.path.file_name().unwrap().to_str().unwrap(), unkept.reason))
+        .map(|unkept| (unkept.path.file_name().unwrap().to_str().unwrap(), unkept.obstacle))
         .collect();
     let expected =
-        [("huge", Reason::TooLarge), ("large.log", Reason::Ignored), ("target", Reason::Ignored)];
+        [("huge", Reason::TooLarge), ("large.log", Reason::Ignored), ("target", Reason::Ignored)]
+            .map(|(name, reason)| (name, Obstacle::NotKept(reason)));
     assert_eq!(unkept, expected);
     let outcome = place.restore(&turn, false).unwrap();
     assert!(outcome.failed.is_empty(), "{outcome:?}");

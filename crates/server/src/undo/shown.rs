@@ -1,8 +1,9 @@
 //! What going back does, as clients see it: a diff in git's format, and lists of paths.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use ::undo::{Error, Outcome, Plan, State, Step, Undo};
+use ::undo::{Error, Outcome, Plan, State, Step, Undo, Unkept};
 
 /// Bytes of a diff, at most.
 const MAX_DIFF: usize = 1 << 20;
@@ -37,24 +38,31 @@ impl RestoredFiles {
             diff.push_str(&part);
         }
         let restored = plan.steps.iter().map(|step| shown(&step.path)).collect();
-        let noted = |path, why: &str| NotedPath { path: shown(path), why: why.to_owned() };
         Ok(Self {
             diff,
             is_diff_cut,
             restored,
             conflicts: plan.conflicts.iter().map(|it| noted(&it.path, it.why)).collect(),
-            unkept: plan.unkept.iter().map(|it| noted(&it.path, it.reason.text())).collect(),
+            unkept: not_restored(&plan.unkept),
         })
     }
 
     /// What was done.
     pub(super) fn restored(self, outcome: &Outcome) -> Self {
         let restored = outcome.restored.iter().map(|path| shown(path)).collect();
-        Self { restored, ..self }
+        Self { restored, unkept: not_restored(&outcome.unkept), ..self }
     }
 }
 
-fn shown(path: &std::path::Path) -> String {
+fn not_restored(unkept: &[Unkept]) -> Vec<NotedPath> {
+    unkept.iter().map(|unkept| noted(&unkept.path, unkept.obstacle.text())).collect()
+}
+
+fn noted(path: &Path, why: &str) -> NotedPath {
+    NotedPath { path: shown(path), why: why.to_owned() }
+}
+
+fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -111,7 +119,7 @@ fn text(undo: &Undo, state: Option<&State>) -> Result<Shown, Error> {
         None => Shown::Text(None),
         Some(State::Folder { .. }) => Shown::Other("a folder".to_owned()),
         Some(State::Link { target }) => {
-            Shown::Other(format!("a link to {}", std::path::Path::new(target).display()))
+            Shown::Other(format!("a link to {}", Path::new(target).display()))
         }
         Some(State::Unkept { reason, .. }) => {
             Shown::Other(format!("an entry without kept contents ({})", reason.text()))
