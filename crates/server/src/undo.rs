@@ -14,6 +14,7 @@ use ::undo::{self as record, Plan, Turn, Undo, Window};
 use files::Pool;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
 
 use crate::error::Error;
 
@@ -27,6 +28,8 @@ const BEGIN_LIMIT: Duration = Duration::from_secs(60);
 const RESTORE_LIMIT: Duration = Duration::from_secs(300);
 /// How long a folder that cannot be recorded is left alone before it is tried again.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
+/// How often it is noted that the server runs, while calls do.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// How long going back waits for calls that are ending.
 const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
@@ -126,6 +129,16 @@ pub(crate) struct CallRecorder {
 #[derive(Default)]
 pub(crate) struct OpenCall {
     _windows: Vec<OpenWindow>,
+    /// Notes that the server runs.
+    alive: Option<JoinHandle<()>>,
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if let Some(alive) = &self.alive {
+            alive.abort();
+        }
+    }
 }
 
 /// Begins a call where its changes are recorded.
@@ -162,7 +175,21 @@ impl CallRecorder {
                 }
             }
         }
-        OpenCall { _windows: windows }
+        let alive = (!windows.is_empty()).then(|| tokio::spawn(self.clone().note_alive(undo)));
+        OpenCall { _windows: windows, alive }
+    }
+
+    /// Notes from time to time that the server runs, so that after a crash the changes of its calls are
+    /// told from later ones. What cannot be noted is uncertain then.
+    async fn note_alive(self, undo: Arc<Undo>) {
+        loop {
+            tokio::time::sleep(ALIVE_EVERY).await;
+            let undo = undo.clone();
+            let noted = self.records.pool.run(&self.home, move || undo.note_alive()).await;
+            if let Err(error) = noted.map_err(Error::from).and_then(|done| done.map_err(failed)) {
+                tracing::debug!(target: "server::undo", "noting that calls run: {error}");
+            }
+        }
     }
 
     /// Marks the beginning of the turn and reads the folders, so that the first call need not wait.

@@ -3,23 +3,21 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::error::Error;
-use crate::folder::Keeper;
-use crate::index::{Change, Index, Row, StoredEntry};
+use crate::index::{Index, StoredEntry};
 use crate::kernel::Stamp;
 use crate::state::{Digest, State, path_from_bytes};
 use crate::turn::Turn;
+use crate::writer::{Writer, seconds};
 
 /// The version of the tables.
 const VERSION: u32 = 1;
 /// How long a write waits for one of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Level of compression: contents are written once, and rarely read.
-const COMPRESSION: i32 = 1;
 /// How long changes, and the index of a folder that is not used, are kept.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Bytes of contents at which the oldest changes are forgotten.
@@ -49,7 +47,14 @@ const TABLES: &str = "
         id INTEGER PRIMARY KEY AUTOINCREMENT, folder INTEGER NOT NULL, process INTEGER NOT NULL,
         tree TEXT NOT NULL, thread TEXT NOT NULL, turn TEXT NOT NULL,
         -- Whether a call of another process ran at any time meanwhile.
-        has_met_others INTEGER NOT NULL DEFAULT 0
+        has_met_others INTEGER NOT NULL DEFAULT 0,
+        -- When the process was last known to run, in nanoseconds since 1970.
+        alive_at INTEGER NOT NULL
+    ) STRICT;
+    -- Folders that a restoration works in, to clean up after a crash: modes NULL where they stay.
+    CREATE TABLE restoring (
+        folder INTEGER NOT NULL, process INTEGER NOT NULL, path BLOB NOT NULL,
+        mode_before INTEGER, mode_after INTEGER
     ) STRICT;
 ";
 
@@ -249,213 +254,6 @@ impl Database {
     }
 }
 
-/// A transaction.
-pub(crate) struct Writer<'d> {
-    path: &'d Path,
-    transaction: Transaction<'d>,
-}
-
-impl Writer<'_> {
-    fn failed(&self, cause: rusqlite::Error) -> Error {
-        Error::Database { path: self.path.to_owned(), cause }
-    }
-
-    fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<usize, Error> {
-        let statement = self.transaction.prepare_cached(sql);
-        statement.and_then(|mut statement| statement.execute(values)).map_err(|e| self.failed(e))
-    }
-
-    fn folder(&self, root: &Path) -> Result<i64, Error> {
-        let path = bytes_of(root);
-        self.run(
-            "INSERT INTO folder (path, used_at) VALUES (?, ?)
-             ON CONFLICT (path) DO UPDATE SET used_at = excluded.used_at",
-            params![path, seconds()],
-        )?;
-        let query = "SELECT id FROM folder WHERE path = ?";
-        self.transaction
-            .query_row(query, [path], |row| row.get(0))
-            .map_err(|error| self.failed(error))
-    }
-
-    /// Stores what has changed in the index of a folder.
-    pub(crate) fn store_rows(&self, folder: i64, rows: &[Row]) -> Result<(), Error> {
-        for (path, stored) in rows {
-            let path = bytes_of(path);
-            match stored {
-                Some(entry) => self.run(
-                    "INSERT OR REPLACE INTO entry (folder, path, stamp, state, is_ignored)
-                     VALUES (?, ?, ?, ?, ?)",
-                    params![
-                        folder,
-                        path,
-                        &entry.stamp.to_bytes()[..],
-                        entry.state.to_bytes(),
-                        entry.is_ignored
-                    ],
-                )?,
-                None => self.run(
-                    "DELETE FROM entry WHERE folder = ? AND path = ?",
-                    params![folder, path],
-                )?,
-            };
-        }
-        Ok(())
-    }
-
-    /// Marks the beginning of a turn, unless it is marked.
-    pub(crate) fn begin_turn(&self, turn: &Turn) -> Result<(), Error> {
-        self.run(
-            "INSERT INTO event (tree, thread, turn, at) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS
-                 (SELECT 1 FROM event WHERE tree = ?1 AND thread = ?2 AND turn = ?3)",
-            params![turn.tree, turn.thread, turn.turn, seconds()],
-        )
-        .map(drop)
-    }
-
-    /// Records what a turn changed.
-    pub(crate) fn record(
-        &self,
-        turn: &Turn,
-        folder: i64,
-        changes: &[Change],
-        is_uncertain: bool,
-    ) -> Result<(), Error> {
-        for change in changes {
-            let state = |state: &Option<State>| state.as_ref().map(State::to_bytes);
-            self.run(
-                "INSERT INTO event
-                     (tree, thread, turn, at, folder, path, before, after, is_uncertain)
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                params![
-                    turn.tree,
-                    turn.thread,
-                    turn.turn,
-                    seconds(),
-                    folder,
-                    bytes_of(&change.path),
-                    state(&change.before),
-                    state(&change.after),
-                    is_uncertain
-                ],
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Notes that a call of a turn is not recorded.
-    pub(crate) fn note_unrecorded(&self, turn: &Turn) -> Result<(), Error> {
-        self.run(
-            "INSERT INTO event (tree, thread, turn, at, is_unrecorded) VALUES (?, ?, ?, ?, 1)",
-            params![turn.tree, turn.thread, turn.turn, seconds()],
-        )
-        .map(drop)
-    }
-
-    /// Whether calls of other processes ran in `folder` while those of this one that still run did.
-    pub(crate) fn has_met_others(&self, folder: i64) -> Result<bool, Error> {
-        let query = "SELECT coalesce(max(has_met_others), 0) FROM window
-                     WHERE folder = ? AND process = ?";
-        self.transaction
-            .query_row(query, params![folder, std::process::id()], |row| row.get(0))
-            .map_err(|error| self.failed(error))
-    }
-
-    /// Notes that a tool call runs in `folder`; returns its number.
-    pub(crate) fn open_window(&self, folder: i64, turn: &Turn) -> Result<i64, Error> {
-        let met = self.run(
-            "UPDATE window SET has_met_others = 1 WHERE folder = ? AND process != ?",
-            params![folder, std::process::id()],
-        )?;
-        self.run(
-            "INSERT INTO window (folder, process, tree, thread, turn, has_met_others)
-             VALUES (?, ?, ?, ?, ?, ?)",
-            params![folder, std::process::id(), turn.tree, turn.thread, turn.turn, met > 0],
-        )?;
-        Ok(self.transaction.last_insert_rowid())
-    }
-
-    pub(crate) fn close_window(&self, window: i64) -> Result<(), Error> {
-        self.run("DELETE FROM window WHERE id = ?", [window]).map(drop)
-    }
-
-    /// The turns whose calls run in `folder` in other processes, with the process and the window.
-    pub(crate) fn windows_elsewhere(&self, folder: i64) -> Result<Vec<(i64, u32, Turn)>, Error> {
-        let query = "SELECT id, process, tree, thread, turn FROM window
-             WHERE folder = ? AND process != ?";
-        let mut statement =
-            self.transaction.prepare_cached(query).map_err(|error| self.failed(error))?;
-        let rows = statement.query_map(params![folder, std::process::id()], |row| {
-            let turn = Turn { tree: row.get(2)?, thread: row.get(3)?, turn: row.get(4)? };
-            Ok((row.get(0)?, row.get(1)?, turn))
-        });
-        rows.and_then(Iterator::collect).map_err(|error| self.failed(error))
-    }
-
-    /// Forgets the windows of an earlier process with this process's number.
-    pub(crate) fn close_all_windows(&self) -> Result<(), Error> {
-        self.run("DELETE FROM window WHERE process = ?", [std::process::id()]).map(drop)
-    }
-
-    /// Forgets the changes within `scope` from `seq` on.
-    pub(crate) fn forget(&self, scope: &Scope<'_>, seq: i64) -> Result<(), Error> {
-        self.run(
-            "DELETE FROM event WHERE tree = ? AND ifnull(?, thread) = thread AND seq >= ?",
-            params![scope.tree, scope.thread, seq],
-        )
-        .map(drop)
-    }
-
-    /// Forgets all changes of a thread, and of the agents below it where it is the root of a tree.
-    pub(crate) fn forget_thread(&self, thread: &str) -> Result<(), Error> {
-        self.run("DELETE FROM event WHERE tree = ?1 OR thread = ?1", [thread])?;
-        self.remove_unused()
-    }
-
-    fn stored_bytes(&self) -> Result<i64, Error> {
-        let query = "SELECT coalesce(sum(length(data)), 0) FROM content";
-        self.transaction.query_row(query, [], |row| row.get(0)).map_err(|error| self.failed(error))
-    }
-
-    /// Removes the contents that no state refers to.
-    pub(crate) fn remove_unused(&self) -> Result<(), Error> {
-        self.run("DELETE FROM entry WHERE folder NOT IN (SELECT id FROM folder)", [])?;
-        self.run(
-            "DELETE FROM content WHERE digest NOT IN (
-                SELECT substr(state, 14) FROM entry WHERE substr(state, 1, 1) = x'01'
-                UNION SELECT substr(before, 14) FROM event WHERE substr(before, 1, 1) = x'01'
-                UNION SELECT substr(after, 14) FROM event WHERE substr(after, 1, 1) = x'01')",
-            [],
-        )
-        .map(drop)
-    }
-}
-
-/// Keeps contents in a transaction.
-pub(crate) struct ContentKeeper<'w>(pub(crate) &'w Writer<'w>);
-
-impl Keeper for ContentKeeper<'_> {
-    fn keep(&mut self, contents: &[u8]) -> Result<Digest, Error> {
-        let digest = Digest::of(contents);
-        let Self(writer) = self;
-        let query = "SELECT 1 FROM content WHERE digest = ?";
-        let is_known = writer
-            .transaction
-            .prepare_cached(query)
-            .and_then(|mut statement| statement.exists([&digest.0[..]]))
-            .map_err(|error| writer.failed(error))?;
-        if !is_known {
-            let data = zstd::bulk::compress(contents, COMPRESSION)
-                .map_err(Error::io(writer.path, "compressing contents for"))?;
-            writer.run(
-                "INSERT INTO content (digest, data) VALUES (?, ?)",
-                params![&digest.0[..], data],
-            )?;
-        }
-        Ok(digest)
-    }
-}
-
 fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     let state = |column: usize| -> rusqlite::Result<Option<State>> {
         let Some(bytes) = row.get::<_, Option<Vec<u8>>>(column)? else { return Ok(None) };
@@ -499,14 +297,4 @@ fn restrict(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))
         .map_err(Error::io(path, "making private"))
-}
-
-fn bytes_of(path: &Path) -> &[u8] {
-    path.as_os_str().as_encoded_bytes()
-}
-
-/// Seconds since 1970.
-fn seconds() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }

@@ -12,6 +12,7 @@ use rustix::fs::{FileType, Stat};
 use crate::error::Error;
 use crate::index::{Change, Entry, Index, Listing, Row};
 use crate::kernel::{OpenFolder, Stamp, permissions};
+use crate::recovery::{Mark, clean_up};
 use crate::rules::{Rules, is_version_control};
 use crate::state::{Digest, Reason, State};
 
@@ -69,6 +70,38 @@ impl Folder {
         self.index.entry(path).map(|entry| &entry.state)
     }
 
+    /// The mode of a folder, the root among them.
+    pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
+        match self.state(path) {
+            Some(State::Folder { mode }) => Some(*mode),
+            None if path.as_os_str().is_empty() => OpenFolder::root(&self.root)
+                .and_then(|root| root.stat())
+                .ok()
+                .as_ref()
+                .map(permissions),
+            _ => None,
+        }
+    }
+
+    /// Whether a change that the last scan found happened before `limit`, in nanoseconds since 1970,
+    /// for sure: neither the entry nor a folder that it is in was touched since.
+    pub(crate) fn is_before(&self, change: &Change, limit: i64) -> bool {
+        let stamp = |path: &Path| match self.index.listing(path) {
+            Some(listing) => Some(listing.stamp),
+            None => self.index.entry(path).map(|entry| entry.stamp),
+        };
+        let is_replaced = change.before.is_some() && change.after.is_some();
+        // What is new or gone was touched when the folder was that holds it, or held it.
+        let mut is_decided = is_replaced;
+        change.path.ancestors().all(|path| {
+            let is_root = path.as_os_str().is_empty();
+            let Some(stamp) = stamp(path) else { return !is_root };
+            let is_needed = !is_root || !is_decided;
+            is_decided |= path != change.path;
+            !is_needed || stamp.is_before(limit)
+        })
+    }
+
     /// The names in a folder below the root, those that are never tracked among them; `None` if it
     /// cannot be listed.
     pub(crate) fn names_on_disk(&self, path: &Path) -> Option<Vec<OsString>> {
@@ -78,16 +111,21 @@ impl Folder {
     }
 
     /// Brings the index up to date; contents that are new go to `keeper`. Returns what differs from
-    /// the last scan, and the rows to store.
+    /// the last scan, and the rows to store. What restorations of dead processes have left behind is
+    /// cleaned up before.
     ///
     /// # Errors
     /// The root cannot be read or is too large, or `keeper` fails. The index is then worthless.
     pub(crate) fn scan(
         &mut self,
         keeper: &mut dyn Keeper,
+        left_behind: &[(u32, Mark)],
     ) -> Result<(Vec<Change>, Vec<Row>), Error> {
         match OpenFolder::root(&self.root) {
-            Ok(root) => self.scan_open(&root, keeper)?,
+            Ok(root) => {
+                left_behind.iter().for_each(|(process, mark)| clean_up(&root, *process, mark));
+                self.scan_open(&root, keeper)?;
+            }
             Err(error) if is_gone(&error) => {
                 let names: Vec<_> = self.names_of(Path::new("")).into_iter().collect();
                 names.iter().for_each(|name| self.index.remove(Path::new(name)));

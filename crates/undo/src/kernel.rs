@@ -54,6 +54,12 @@ impl Stamp {
         }
     }
 
+    /// Whether the last change was earlier than `limit`, in nanoseconds since 1970, for sure.
+    pub(crate) fn is_before(self, limit: i64) -> bool {
+        let grain = i64::try_from(STAMP_GRAIN.as_nanos()).unwrap_or(i64::MAX);
+        self.changed != 0 && self.changed < limit.saturating_sub(grain)
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.inode.to_le_bytes());

@@ -20,11 +20,13 @@ mod folder;
 mod index;
 mod kernel;
 mod plan;
+mod recovery;
 mod restore;
 mod rules;
 mod state;
 mod turn;
 mod undo;
+mod writer;
 
 pub use error::Error;
 pub use folder::{

@@ -17,6 +17,11 @@ use crate::kernel::{OpenFolder, permissions};
 use crate::plan::{Obstacle, Step, Unkept};
 use crate::state::{Digest, State};
 
+/// The mode of a folder that is made, until its entries are there.
+pub(crate) const MODE_MEANWHILE: Mode = Mode::RWXU;
+/// The bits that a folder needs while its entries are changed.
+pub(crate) const OPENED_UP: u32 = 0o300;
+
 /// What was restored.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -106,9 +111,9 @@ impl Restorer<'_> {
             folder => folder.map_err(failed)?,
         };
         let mode = permissions(&folder.stat().map_err(failed)?);
-        if mode & 0o300 != 0o300 {
+        if mode & OPENED_UP != OPENED_UP {
             // Another owner's folder stays closed; the step then says so.
-            if rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode | 0o300)).is_ok() {
+            if rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode | OPENED_UP)).is_ok() {
                 self.opened_up.entry(self.root.join(parent)).or_insert(mode);
             }
         }
@@ -134,7 +139,7 @@ impl Restorer<'_> {
         match &step.to {
             Some(State::Folder { mode }) => {
                 // Entries of it may follow; its own mode is set at the end.
-                match rustix::fs::mkdirat(&place.folder, &place.name, Mode::from_raw_mode(0o700)) {
+                match rustix::fs::mkdirat(&place.folder, &place.name, MODE_MEANWHILE) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(error) => return Err(place.failed(error.into())),
                 }
@@ -242,7 +247,16 @@ impl Place {
 fn aside() -> OsString {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!(".agentd-undo-{}-{count}.tmp", std::process::id()).into()
+    format!("{}{count}.tmp", aside_prefix(std::process::id())).into()
+}
+
+/// Whether the restoration of a process has given this name to a file that is not in its place yet.
+pub(crate) fn is_aside(name: &OsStr, process: u32) -> bool {
+    name.as_encoded_bytes().starts_with(aside_prefix(process).as_bytes())
+}
+
+fn aside_prefix(process: u32) -> String {
+    format!(".agentd-undo-{process}-")
 }
 
 #[cfg(target_os = "linux")]

@@ -1,18 +1,20 @@
 //! The handle: windows of tool calls, and the way back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::database::{ContentKeeper, Database, Scope, Writer};
+use crate::database::{Database, Scope};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::index::Change;
 use crate::plan::Plan;
+use crate::recovery::{Mark, marks};
 use crate::restore::{Outcome, restore};
 use crate::state::Digest;
 use crate::turn::Turn;
+use crate::writer::{ContentKeeper, Writer};
 
 /// A tool call that runs in a folder. It must be given back to [`Undo::end`].
 #[derive(Debug)]
@@ -58,7 +60,7 @@ impl Undo {
     /// It cannot be opened, or is one of a newer program.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut database = Database::open(path)?;
-        database.write(|writer| writer.close_all_windows())?;
+        database.write(|writer| writer.disown_windows())?;
         let path = path.canonicalize().map_err(Error::io(path, "resolving"))?;
         Ok(Self {
             path,
@@ -179,7 +181,7 @@ impl Undo {
                     outcome.failed.push((conflict.path.clone(), conflict.why.to_owned()));
                 }
             }
-            let done = restore(&root, &plan.steps, &|digest| self.contents(digest))?;
+            let done = self.carry_out(&root, &tracked, &plan)?;
             outcome.unkept.extend(plan.unkept);
             outcome.unkept.extend(done.unkept);
             outcome.restored.extend(done.restored);
@@ -190,6 +192,26 @@ impl Undo {
             self.database().write(|writer| writer.forget(&scope, seq))?;
         }
         Ok(Ok(outcome))
+    }
+
+    /// Carries out the steps of a plan that concerns one folder, so that a crash can be cleaned up after.
+    fn carry_out(&self, root: &Path, tracked: &Tracked, plan: &Plan) -> Result<Outcome, Error> {
+        let Some((number, folder)) = &tracked.known else { return Ok(Outcome::default()) };
+        let marks = marks(root, &plan.steps, |path| folder.mode(path));
+        self.database().write(|writer| writer.begin_restoring(*number, &marks))?;
+        let done = restore(root, &plan.steps, &|digest| self.contents(digest))?;
+        let process = std::process::id();
+        self.database().write(|writer| writer.end_restoring(*number, process))?;
+        Ok(done)
+    }
+
+    /// Notes that this process still runs, while calls do: if it is killed, what they have changed until
+    /// then is known to be theirs.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn note_alive(&self) -> Result<(), Error> {
+        self.database().write(|writer| writer.note_alive())
     }
 
     /// Forgets all changes of a deleted thread, and of the agents below it.
@@ -257,9 +279,14 @@ impl Undo {
         let windows = &tracked.windows;
         // After an error the index may be ahead of the database, so it is not put back.
         let done = database.write(|writer| {
-            let (changes, rows) = folder.scan(&mut ContentKeeper(writer))?;
+            let left_behind = left_behind(writer, id)?;
+            let (changes, rows) = folder.scan(&mut ContentKeeper(writer), &left_behind)?;
+            for process in left_behind.iter().map(|(process, _)| *process).collect::<BTreeSet<_>>()
+            {
+                writer.end_restoring(id, process)?;
+            }
             writer.store_rows(id, &rows)?;
-            attribute(writer, id, &changes, windows, ending)?;
+            attribute(writer, (id, &folder), &changes, windows, ending)?;
             also(writer, id)
         })?;
         tracked.known = Some((id, folder));
@@ -320,31 +347,44 @@ impl Undo {
 /// cannot be known whose they are.
 fn attribute(
     writer: &Writer<'_>,
-    folder: i64,
+    (number, folder): (i64, &Folder),
     changes: &[Change],
     windows: &[OpenWindow],
     ending: Option<i64>,
 ) -> Result<(), Error> {
-    let elsewhere = writer.windows_elsewhere(folder)?;
+    let elsewhere = writer.windows_elsewhere(number)?;
     let (running, dead): (Vec<_>, Vec<_>) =
-        elsewhere.into_iter().partition(|(_, process, _)| is_running(*process));
+        elsewhere.into_iter().partition(|window| is_running(window.process));
     let ended = windows.iter().find(|open| Some(open.number) == ending);
     let open = ended.into_iter().chain(windows.iter().rev()).map(|open| &open.turn);
     let mut owners: Vec<&Turn> = Vec::new();
     // The calls of a process that died count like those that run: the changes are theirs, or later ones.
-    for turn in open.chain(dead.iter().map(|(_, _, turn)| turn)) {
+    for turn in open.chain(dead.iter().map(|window| &window.turn)) {
         if owners.iter().all(|owner| owner.tree != turn.tree) {
             owners.push(turn);
         }
     }
     let is_uncertain = owners.len() > 1
         || !running.is_empty()
-        || !dead.is_empty()
-        || writer.has_met_others(folder)?;
-    for owner in owners {
-        writer.record(owner, folder, changes, is_uncertain)?;
+        || dead.iter().any(|window| window.has_met_others)
+        || writer.has_met_others(number)?;
+    // What happened after its death may be anyone's.
+    let death = dead.iter().map(|window| window.alive_at).min();
+    for change in changes {
+        let is_later = death.is_some_and(|death| !folder.is_before(change, death));
+        for owner in &owners {
+            writer.record(owner, number, change, is_uncertain || is_later)?;
+        }
     }
-    dead.iter().try_for_each(|(window, ..)| writer.close_window(*window))
+    dead.iter().try_for_each(|window| writer.close_window(window.number))
+}
+
+/// What restorations of `folder` have noted whose processes died. One of this process has ended, since
+/// the folder is locked.
+fn left_behind(writer: &Writer<'_>, folder: i64) -> Result<Vec<(u32, Mark)>, Error> {
+    let mut marks = writer.restoring(folder)?;
+    marks.retain(|(process, _)| *process == std::process::id() || !is_running(*process));
+    Ok(marks)
 }
 
 fn is_running(process: u32) -> bool {

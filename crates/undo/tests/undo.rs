@@ -1,81 +1,16 @@
 //! Undo against real folders: a copy of the folder, taken before the turns, says what must come back.
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test of a process that has ended needs one"
-)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::{Picture, picture};
+use common::{Place, picture, turn};
 use proptest::prelude::*;
-use undo::{Obstacle, Outcome, Plan, Reason, Turn, Undo, Unkept};
-
-struct Place {
-    folder: tempfile::TempDir,
-    undo: Undo,
-    turns: usize,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("work")).unwrap();
-        let undo = Undo::open(&folder.path().join("undo.sqlite")).unwrap();
-        Self { folder, undo, turns: 0 }
-    }
-
-    fn root(&self) -> PathBuf {
-        self.folder.path().join("work")
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.root().join(name)
-    }
-
-    fn write(&self, name: &str, contents: &[u8]) {
-        std::fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
-        std::fs::write(self.at(name), contents).unwrap();
-    }
-
-    /// Runs a tool call in a turn of its own.
-    fn turn(&mut self, call: impl FnOnce(&Path)) -> Turn {
-        self.turns += 1;
-        let turn = turn("thread", self.turns);
-        self.call(&turn, call);
-        turn
-    }
-
-    fn call(&self, turn: &Turn, call: impl FnOnce(&Path)) {
-        let window = self.undo.begin(&self.root(), turn).unwrap();
-        call(&self.root());
-        self.undo.end(window).unwrap();
-    }
-
-    fn plan(&self, since: &Turn) -> Plan {
-        self.undo.plan(since).unwrap()
-    }
-
-    fn restore(&self, since: &Turn, overwrite: bool) -> Result<Outcome, Plan> {
-        self.undo.restore(since, overwrite).unwrap()
-    }
-
-    /// Goes back and checks that all is as it was.
-    fn restore_to(&self, since: &Turn, before: &Picture) {
-        let outcome = self.restore(since, false).unwrap();
-        assert!(outcome.failed.is_empty(), "{outcome:?}");
-        assert_eq!(&picture(&self.root()), before);
-    }
-}
-
-fn turn(thread: &str, number: usize) -> Turn {
-    Turn { tree: thread.to_owned(), thread: thread.to_owned(), turn: number.to_string() }
-}
+use undo::{Obstacle, Reason, Turn, Undo, Unkept};
 
 #[test]
 fn a_turn_is_undone_with_bytes_modes_and_links() {
@@ -193,7 +128,8 @@ fn a_folder_of_the_turn_that_holds_what_stays_is_named_and_the_rest_is_restored(
     let deep: Filling = |root| std::fs::create_dir_all(root.join("made/deep/.git")).unwrap();
     let nothing: Filling = |_| {};
     let mine: Filling = |root| std::fs::write(root.join("made/mine"), "").unwrap();
-    let cases: [(Filling, Filling, &[(&str, Obstacle)]); 4] = [
+    type Named = &'static [(&'static str, Obstacle)];
+    let cases: [(Filling, Filling, Named); 4] = [
         (git, nothing, &[("made", Obstacle::HoldsVersionControl)]),
         (
             ignored,
@@ -221,8 +157,7 @@ fn a_folder_of_the_turn_that_holds_what_stays_is_named_and_the_rest_is_restored(
             of_the_turn(root);
         });
         of_others(&place.root());
-        let expected: Vec<_> =
-            expected.iter().map(|(path, why)| (place.at(path), *why)).collect();
+        let expected: Vec<_> = expected.iter().map(|(path, why)| (place.at(path), *why)).collect();
         let named = |unkept: &[Unkept]| -> Vec<_> {
             unkept.iter().map(|unkept| (unkept.path.clone(), unkept.obstacle)).collect()
         };
@@ -374,33 +309,6 @@ fn the_wait_for_calls_ends_with_the_last_one() {
         place.undo.end(window).unwrap();
         assert!(waiting.join().unwrap());
     });
-}
-
-#[test]
-fn another_process_goes_on_where_one_died() {
-    let mut place = Place::new();
-    place.write("a", b"0");
-    let turn = place.turn(|root| std::fs::write(root.join("a"), "1").unwrap());
-    // A call begins, and its process is killed.
-    let path = place.folder.path().join("undo.sqlite");
-    let window = place.undo.begin(&place.root(), &turn).unwrap();
-    drop(window);
-    let process = dead_process();
-    let conn = rusqlite::Connection::open(&path).unwrap();
-    conn.execute("UPDATE window SET process = ?", [process]).unwrap();
-    place.write("b", b"of the killed call, or later");
-    place.undo = Undo::open(&path).unwrap();
-    let plan = place.plan(&turn);
-    assert_eq!(plan.steps.len(), 2, "{plan:?}");
-    assert_eq!(plan.conflicts.len(), 1);
-    assert_eq!(plan.conflicts[0].path, place.at("b"));
-}
-
-/// The number of a process that has ended.
-fn dead_process() -> u32 {
-    let mut child = std::process::Command::new("true").spawn().unwrap();
-    child.wait().unwrap();
-    child.id()
 }
 
 #[test]
