@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::refresh::{Outcome, refresh, refresh_folders};
 use crate::rules::{GIT, GIT_EXCLUDE, GIT_IGNORE, IGNORE};
+use crate::signal::Signal;
 use crate::walk::{Identity, State, Walk, spawn};
 
 /// The index of a root, which all searches in it share. Dropping it ends its walk.
@@ -17,7 +19,20 @@ pub struct Index {
     walk: Mutex<Arc<Walk>>,
     refreshing: Mutex<Refreshing>,
     refreshed: Condvar,
+    /// Raised with `refreshed`, for tasks.
+    refresh_ended: Signal,
     used: Mutex<Instant>,
+}
+
+/// What became of a wish to examine folders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// It has begun, or there is nothing to examine.
+    Begun,
+    /// The walk or another refresh runs: ask again after [`Index::rested`].
+    Busy,
+    /// One has just been made, and took long: ask again after this time.
+    Later(Duration),
 }
 
 #[derive(Debug)]
@@ -31,6 +46,8 @@ struct Refreshing {
 
 /// What is shorter is done for every search.
 const SHORT_REFRESH: Duration = Duration::from_millis(10);
+/// When to try again where no thread can be started.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Most folders that are examined one by one.
 const MAX_WANTED: usize = 4096;
 
@@ -54,6 +71,7 @@ impl Index {
             walk: Mutex::new(walk),
             refreshing: Mutex::new(refreshing),
             refreshed: Condvar::new(),
+            refresh_ended: Signal::default(),
             used: Mutex::new(now),
         }))
     }
@@ -133,14 +151,15 @@ impl Index {
         state.wanted = None;
         // One that is running may have passed what changed since.
         done(state);
-        self.begin_refresh();
+        // One that has to wait is made later: the walk, or what was examined just now, is new enough.
+        let _ = self.begin_refresh();
         done(self.lock());
     }
 
     /// Has the folders examined that these changes are in: absolute paths of entries that were added,
-    /// removed, replaced or written, or of folders whose entries were. Returns `false` when that, or what
-    /// an earlier call left, has to wait: call it again, with or without paths.
-    pub fn refresh_paths(self: &Arc<Self>, changed: &[PathBuf]) -> bool {
+    /// removed, replaced or written, or of folders whose entries were. When that, or what an earlier call
+    /// left, has to wait, call it again, with or without paths.
+    pub fn refresh_paths(self: &Arc<Self>, changed: &[PathBuf]) -> Refresh {
         let root = self.root();
         let mut state = self.lock();
         for path in changed {
@@ -164,7 +183,7 @@ impl Index {
     }
 
     /// As [`Index::refresh_paths`], when anything may have changed.
-    pub fn refresh_all(self: &Arc<Self>) -> bool {
+    pub fn refresh_all(self: &Arc<Self>) -> Refresh {
         self.lock().wanted = None;
         self.begin_refresh()
     }
@@ -175,38 +194,61 @@ impl Index {
         self.walk().state() != State::Walking
     }
 
-    /// Returns whether there is nothing to do, or it has begun.
-    fn begin_refresh(self: &Arc<Self>) -> bool {
+    /// Waits until neither the walk nor a refresh runs.
+    pub async fn rested(&self) {
+        loop {
+            let walk = self.walk();
+            let walks = &walk.settings().signal;
+            let seen = (walks.count(), self.refresh_ended.count());
+            if !self.lock().is_running && self.is_walked() {
+                return;
+            }
+            let changed = |task: &mut Context<'_>| match walks.poll(seen.0, task) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => self.refresh_ended.poll(seen.1, task),
+            };
+            std::future::poll_fn(changed).await;
+        }
+    }
+
+    fn begin_refresh(self: &Arc<Self>) -> Refresh {
         let mut state = self.lock();
         if state.wanted.as_ref().is_some_and(HashSet::is_empty) {
-            return true;
+            return Refresh::Begun;
         }
-        if state.is_running || Instant::now() < state.not_before {
-            return false;
+        if state.is_running || !self.is_walked() {
+            return Refresh::Busy;
         }
-        match self.walk().state() {
-            State::Complete => {}
-            State::Walking => return false,
-            // The next search walks the root again.
-            State::TooLarge | State::Failed(..) => return true,
+        let left = state.not_before.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return Refresh::Later(left);
+        }
+        // The next search walks such a root again.
+        if self.walk().state() == State::TooLarge {
+            return Refresh::Begun;
         }
         state.is_running = true;
         drop(state);
         let index = self.clone();
-        let begun = spawn("file-search-refresh", move || index.run_refresh()).is_ok();
-        if !begun {
-            self.lock().is_running = false;
+        match spawn("file-search-refresh", move || index.run_refresh()) {
+            Ok(()) => Refresh::Begun,
+            Err(_) => {
+                self.lock().is_running = false;
+                Refresh::Later(RETRY_AFTER)
+            }
         }
-        begun
     }
 
     fn run_refresh(self: Arc<Self>) {
         let began = Instant::now();
         let wanted = self.lock().wanted.replace(HashSet::new());
         let walk = self.walk();
-        let outcome = match &wanted {
-            Some(folders) => refresh_folders(&walk, folders),
-            None => refresh(&walk),
+        let outcome = match (walk.state(), &wanted) {
+            // A root that was gone may be there again.
+            (State::Failed(..), _) if Identity::of(walk.root()).is_ok() => Outcome::Outdated,
+            (State::Failed(..), _) => Outcome::Unchanged,
+            (_, Some(folders)) => refresh_folders(&walk, folders),
+            (_, None) => refresh(&walk),
         };
         match outcome {
             Outcome::Unchanged => {}
@@ -220,6 +262,7 @@ impl Index {
         state.not_before = Instant::now() + pause;
         drop(state);
         self.refreshed.notify_all();
+        self.refresh_ended.raise();
     }
 
     /// Walks the root anew and takes the new tree once it is complete. Where another folder took the

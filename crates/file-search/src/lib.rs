@@ -29,7 +29,7 @@ mod tree;
 mod walk;
 
 pub use error::Error;
-pub use index::Index;
+pub use index::{Index, Refresh};
 pub use indexes::{IDLE, Indexes};
 pub use query::{MAX_QUERY_CHARS, MAX_QUERY_WORDS, Query};
 pub use search::{Hit, MAX_RESULTS, Search, search_once};

@@ -42,6 +42,8 @@ pub struct Search {
 
 #[derive(Debug)]
 struct RootSearch {
+    /// Which of the search's roots it is.
+    number: usize,
     index: Arc<Index>,
     walk: Arc<Walk>,
     revision: u64,
@@ -53,6 +55,7 @@ struct RootSearch {
 
 /// A match with its path.
 struct Found {
+    /// Its place among the roots that are searched.
     root: usize,
     rank: Rank,
     path: Vec<u8>,
@@ -61,10 +64,14 @@ struct Found {
 }
 
 impl Search {
-    /// A search that has not begun.
+    /// A search that has not begun. A root that is there twice is searched once.
     #[must_use]
     pub fn new(indexes: &[Arc<Index>], query: Query) -> Self {
-        let roots = indexes.iter().map(|index| RootSearch {
+        let is_new = |(at, index): &(usize, &Arc<Index>)| {
+            !indexes[..*at].iter().any(|known| Arc::ptr_eq(known, index))
+        };
+        let roots = indexes.iter().enumerate().filter(is_new).map(|(number, index)| RootSearch {
+            number,
             walk: index.walk(),
             index: index.clone(),
             revision: 0,
@@ -133,7 +140,7 @@ impl Search {
             Words::Chars(words) => positions(words, &found.path),
         };
         Hit {
-            root: found.root,
+            root: self.roots[found.root].number,
             path: String::from_utf8_lossy(&found.path).into_owned(),
             is_folder: found.rank.is_folder,
             score: u32::try_from(found.rank.score).unwrap_or(0),

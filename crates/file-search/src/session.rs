@@ -192,9 +192,9 @@ impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
             (self.report)(Report::Results(&current.text, hits.clone()));
             current.hits = Some(hits);
         }
-        if let Some(error) = current.search.error()
-            && !std::mem::replace(&mut current.has_failed, true)
-        {
+        let error = current.search.error();
+        let had_failed = std::mem::replace(&mut current.has_failed, error.is_some());
+        if let Some(error) = error.filter(|_| !had_failed) {
             (self.report)(Report::Failed(error));
         }
         if is_complete && (is_news || !current.is_complete) {

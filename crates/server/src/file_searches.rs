@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use file_search::{Hit, Index, Indexes, Query, Report, Session, Stop, search_once};
+use file_search::{Hit, Index, Indexes, Query, Refresh, Report, Session, Stop, search_once};
 use file_watch::Watcher;
 use files::Pool;
 use tokio::task::JoinSet;
@@ -25,8 +25,6 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(75);
 
 /// How long it may take to begin the watch of a root.
 const WATCH_LIMIT: Duration = Duration::from_secs(600);
-/// How often a walk, or a refresh that has to wait, is looked at.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 
 type SessionKey = (ConnectionId, String);
 
@@ -284,9 +282,7 @@ impl FileSearches {
 /// Keeps an index up to date while a session has it.
 async fn follow(index: Arc<Index>, watcher: Watcher, pool: Pool) {
     // The watch reads all folders, and the walk is more urgent.
-    while !index.is_walked() {
-        tokio::time::sleep(FOLLOW_INTERVAL).await;
-    }
+    index.rested().await;
     let root = index.root();
     let (watched, path) = (root.clone(), root.display().to_string());
     let watch = pool.run_within(WATCH_LIMIT, &root, move || watcher.watch(&watched, true)).await;
@@ -297,14 +293,18 @@ async fn follow(index: Arc<Index>, watcher: Watcher, pool: Pool) {
         }
     };
     // What changed between the walk and the watch.
-    let mut has_begun = index.refresh_all();
+    let mut refresh = index.refresh_all();
     loop {
-        while !has_begun {
-            tokio::time::sleep(FOLLOW_INTERVAL).await;
-            has_begun = index.refresh_paths(&[]);
+        loop {
+            match refresh {
+                Refresh::Begun => break,
+                Refresh::Busy => index.rested().await,
+                Refresh::Later(pause) => tokio::time::sleep(pause).await,
+            }
+            refresh = index.refresh_paths(&[]);
         }
         let change = watch.next().await;
-        has_begun = match change.overflow {
+        refresh = match change.overflow {
             true => index.refresh_all(),
             false => index.refresh_paths(&change.paths),
         };

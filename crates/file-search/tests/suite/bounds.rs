@@ -92,3 +92,15 @@ fn the_index_goes_that_was_not_used_longest_and_never_one_that_is_in_use() {
     assert!(open(16).is_ok());
     assert_eq!(indexes.expire(Instant::now()), 16);
 }
+
+#[test]
+fn a_root_that_is_given_twice_is_searched_once() {
+    let tree = folder(["one/file", "other/file"]);
+    let indexes = Indexes::new(None);
+    let open = |name: &str| indexes.open(&tree.path().join(name)).unwrap();
+    let roots = [open("one"), open("one/"), open("other"), open("one")];
+    let time = (SystemTime::now(), LIMIT);
+    let hits = search_once(&roots, Query::new("file").unwrap(), time, &Stop::default()).unwrap();
+    let found: Vec<_> = hits.into_iter().map(|hit| (hit.root, hit.path)).collect();
+    assert_eq!(found, [(0, "file".to_owned()), (2, "file".to_owned())]);
+}

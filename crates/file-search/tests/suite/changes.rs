@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use file_search::{Error, Index, Indexes};
+use file_search::{Error, Index, Indexes, Refresh};
 
 use crate::support::{add, folder, paths, search};
 
@@ -60,7 +60,8 @@ fn named_changes_are_found() {
     let index = Indexes::new(None).open(tree.path()).unwrap();
     assert_eq!(sorted(&index), ["a", "a/one", "c", "c/three"]);
     add(tree.path(), Path::new("c/x/four"));
-    assert!(index.refresh_paths(&[tree.path().join("c/x"), tree.path().join("c/x/four")]));
+    let changed = [tree.path().join("c/x"), tree.path().join("c/x/four")];
+    assert_eq!(index.refresh_paths(&changed), Refresh::Begun);
     assert_eq!(sorted(&index), ["a", "a/one", "c", "c/three", "c/x", "c/x/four"]);
 }
 

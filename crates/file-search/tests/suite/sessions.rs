@@ -1,10 +1,14 @@
 //! Sessions: what they report, and their end.
 
 use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::task::{Context, Wake};
+use std::thread::Thread;
 use std::time::SystemTime;
 
-use file_search::{Hit, Indexes, MAX_SESSIONS, Query, Report, Session};
+use file_search::{Hit, Index, Indexes, MAX_SESSIONS, Query, Refresh, Report, Session};
 
 use crate::support::{LIMIT, add, folder};
 
@@ -92,4 +96,60 @@ fn a_session_says_that_a_root_is_too_large() {
             _ => None,
         });
     assert!(failed.unwrap().contains("more than 10 entries"));
+}
+
+#[test]
+fn a_session_goes_on_when_its_root_is_there_again() {
+    let tree = folder(["root/main.rs"]);
+    let root = tree.path().join("root");
+    let indexes = Indexes::new(None);
+    let (session, events) = start(&indexes, &root);
+    session.update(1, Query::new("main").unwrap());
+    assert_eq!(complete(&events).1, ["main.rs"]);
+    let index = indexes.open(&root).unwrap();
+    // Twice: what fails again is said again.
+    for name in ["main2.rs", "main3.rs"] {
+        std::fs::remove_dir_all(&root).unwrap();
+        refresh(&index, &root);
+        let failed = |event: Event| matches!(event, Event::Failed(_));
+        while !failed(events.recv_timeout(LIMIT).unwrap()) {}
+        assert!(matches!(events.recv_timeout(LIMIT).unwrap(), Event::Complete));
+        add(&root, Path::new(name));
+        refresh(&index, &root);
+        assert_eq!(complete(&events).1, [name]);
+    }
+    // And a query finds it without the word of a watch.
+    std::fs::remove_dir_all(&root).unwrap();
+    refresh(&index, &root);
+    while !matches!(events.recv_timeout(LIMIT).unwrap(), Event::Complete) {}
+    add(&root, Path::new("mail.rs"));
+    rested(&index);
+    session.update(2, Query::new("mail").unwrap());
+    while !matches!(events.recv_timeout(LIMIT).unwrap(), Event::Results(_, hits) if hits.len() == 1)
+    {
+    }
+}
+
+/// As the watch of the root does.
+fn refresh(index: &Arc<Index>, root: &Path) {
+    let mut begun = index.refresh_paths(&[root.to_owned()]);
+    while begun != Refresh::Begun {
+        rested(index);
+        begun = index.refresh_paths(&[]);
+    }
+}
+
+/// Waits until nothing runs, as a task does.
+fn rested(index: &Index) {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut rested = pin!(index.rested());
+    while rested.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        std::thread::park();
+    }
 }
