@@ -1,5 +1,7 @@
 //! Ends agents: with everything that they started.
 
+use std::sync::Arc;
+
 use hooks::EndReason;
 use tokio::task::JoinHandle;
 
@@ -8,26 +10,27 @@ use super::Agents;
 impl Agents {
     /// Ends an agent and those that it started. Each that works is interrupted; what it stored
     /// stays readable.
-    pub(super) async fn close(&self, id: &str) {
+    pub(super) async fn close(self: &Arc<Self>, id: &str) {
         let ids = self.forest().close(id);
         self.end_all(ids).await;
     }
 
     /// Ends the agents that a thread started, directly or not.
-    pub(crate) async fn close_children(&self, id: &str) {
+    pub(crate) async fn close_children(self: &Arc<Self>, id: &str) {
         let ids = self.forest().close_below(id);
         self.end_all(ids).await;
     }
 
     /// Ends them at the same time, each in a task of its own: none waits for another, and all end
     /// when the caller goes away.
-    async fn end_all(&self, ids: Vec<String>) {
+    async fn end_all(self: &Arc<Self>, ids: Vec<String>) {
         let end = |id: String| {
-            let threads = self.threads.clone();
+            let agents = self.clone();
             tokio::spawn(async move {
-                if threads.end(&id, EndReason::Closed).await {
-                    threads.notify_closed(&id);
+                if agents.threads.end(&id, EndReason::Closed).await {
+                    agents.threads.notify_closed(&id);
                 }
+                agents.forest().ended(&id);
             })
         };
         let ends: Vec<JoinHandle<()>> = ids.into_iter().map(end).collect();

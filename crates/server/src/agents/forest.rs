@@ -53,6 +53,8 @@ struct Agent {
     is_lost: bool,
     /// Its thread is not loaded, or is being ended.
     closed: bool,
+    /// Those that wait for the end of its thread.
+    ending: usize,
     /// Nothing of it is stored, so it cannot be forgotten.
     ephemeral: bool,
 }
@@ -61,6 +63,11 @@ impl Agent {
     /// Whether it takes one of the places for agents that work.
     fn works(&self) -> bool {
         self.beginning > 0 || !self.turns.is_empty()
+    }
+
+    /// Whether its thread is loaded, or about to be, or not ended yet.
+    fn may_be_loaded(&self) -> bool {
+        self.works() || !self.closed || self.ending > 0
     }
 
     fn state(&self) -> AgentState {
@@ -240,8 +247,7 @@ impl Forest {
 
     /// Forgets what the store has of a tree whose root is not loaded.
     fn forget_tree(&mut self, root: &str) {
-        self.agents
-            .retain(|_, agent| agent.identity.root != root || agent.works() || !agent.closed);
+        self.agents.retain(|_, agent| agent.identity.root != root || agent.may_be_loaded());
         if !self.agents.values().any(|agent| agent.identity.root == root) {
             self.trees.remove(root);
         } else if let Some(tree) = self.trees.get_mut(root) {
@@ -258,7 +264,7 @@ impl Forest {
     }
 
     /// An agent and those below it are being closed: from here on they start no other agent.
-    /// Returns all of them.
+    /// Returns all of them; [`Forest::ended`] is called for each once its thread has ended.
     pub(super) fn close(&mut self, id: &str) -> Vec<String> {
         let mut closed = self.close_below(id);
         self.mark_closed(id);
@@ -278,8 +284,19 @@ impl Forest {
     fn mark_closed(&mut self, id: &str) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.closed = true;
+            agent.ending += 1;
         }
         self.changed(id);
+    }
+
+    /// The thread of an agent that was closed has ended.
+    pub(super) fn ended(&mut self, id: &str) {
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        agent.ending = agent.ending.saturating_sub(1);
+        let root = agent.identity.root.clone();
+        if self.trees.get(&root).is_some_and(|tree| tree.root_ended) {
+            self.forget_tree(&root);
+        }
     }
 
     pub(super) fn is_closed(&self, id: &str) -> bool {
@@ -354,6 +371,7 @@ impl Forest {
             version: 0,
             is_lost: false,
             closed: false,
+            ending: 0,
             ephemeral,
         };
         self.agents.entry(id).insert_entry(agent).into_mut()
@@ -381,7 +399,7 @@ impl Forest {
         if of_tree.clone().count() < MAX_REMEMBERED {
             return;
         }
-        let idle = of_tree.filter(|(_, agent)| agent.closed && !agent.works() && !agent.ephemeral);
+        let idle = of_tree.filter(|(_, agent)| !agent.may_be_loaded() && !agent.ephemeral);
         let oldest = idle.min_by_key(|(_, agent)| agent.number).map(|(id, _)| id.clone());
         oldest.map(|id| self.agents.remove(&id));
     }

@@ -125,6 +125,9 @@ proptest! {
                 forest.begun(&name(agent));
             }
             forest.thread_ended(&name(agent));
+            while forest.agents.get(&name(agent)).is_some_and(|agent| agent.ending > 0) {
+                forest.ended(&name(agent));
+            }
         }
         prop_assert_eq!(forest.working("root"), 0);
         forest.thread_ended("root");
@@ -156,4 +159,21 @@ fn the_configuration_of_an_agent_does_not_raise_the_limits_of_its_tree() {
     assert_eq!(forest.limits("root", false, wide, None), LIMITS);
     assert_eq!(forest.limits("root", true, wide, None), wide);
     assert_eq!(forest.limits("root", false, wide, Some(LIMITS)), wide);
+}
+
+/// Whoever closes the tree again waits for its end, too.
+#[test]
+fn an_agent_that_is_being_ended_is_not_forgotten_with_its_root() {
+    let mut forest = Forest::default();
+    assert!(add(&mut forest, "a", "root", 1));
+    forest.begun("a");
+    assert_eq!(forest.close("a"), ["a"]);
+    forest.thread_ended("root");
+    assert_eq!(forest.close_below("root"), ["a"]);
+    forest.thread_ended("a");
+    forest.ended("a");
+    assert_eq!(forest.close_below("root"), ["a"]);
+    forest.ended("a");
+    forest.ended("a");
+    assert!(forest.close_below("root").is_empty());
 }

@@ -309,7 +309,7 @@ impl Drop for OpenWorker {
 
 impl Agents {
     /// Ends a worker. Its thread stays in the store, where it is found again by its id.
-    async fn close_worker(&self, id: &str) {
+    async fn close_worker(self: &Arc<Self>, id: &str) {
         self.close(id).await;
         self.forest().remove(id);
     }
