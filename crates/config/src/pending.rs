@@ -1,9 +1,7 @@
-//! Keys and features without effect, because the part of the program that uses them is missing.
-
-use serde_json::Value as Json;
+//! Keys without effect, because the part of the program that uses them is missing.
 
 use crate::kind::{Effect, Kind, Section};
-use crate::table::{Keys, is_active_feature};
+use crate::table::Keys;
 
 /// The missing part of the program that a key needs.
 pub(crate) fn missing_part(key_path: &[String]) -> Option<&'static str> {
@@ -35,30 +33,4 @@ fn section_below<'k>(
         }),
         _ => None,
     }
-}
-
-/// Switches off the features without effect in `value`, the value at `path`.
-pub(crate) fn switch_off_pending(path: &[&str], value: &mut Json) {
-    match (path, value) {
-        ([], Json::Object(root)) => {
-            if let Some(features) = root.get_mut("features") {
-                switch_off_pending(&["features"], features);
-            }
-        }
-        (["features"], Json::Object(features)) => {
-            for (name, value) in features {
-                switch_off_pending(&["features", name], value);
-            }
-        }
-        (["features", name], value @ Json::Bool(true)) if !is_active_feature(name) => {
-            *value = false.into();
-        }
-        _ => {}
-    }
-}
-
-/// Whether `value` at `path` asks for an effect: a feature does so only when it is on.
-pub(crate) fn asks_for_effect(path: &[String], value: Option<&Json>) -> bool {
-    let is_feature = path.first().is_some_and(|first| first == "features");
-    !is_feature || value == Some(&Json::Bool(true))
 }

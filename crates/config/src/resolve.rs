@@ -21,8 +21,7 @@ use crate::requirements::{FileHooks, Replaced, Requirements};
 use crate::stack::{Environment, Stack};
 use crate::suggest::closest;
 use crate::table::{
-    AgentRole, ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool,
-    is_active_feature, maturity,
+    AgentRole, ApprovalsReviewer, Features, Keys, Stage, WebSearch, WebSearchTool, stage,
 };
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
@@ -154,12 +153,9 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// The values that are set, without defaults, in the form of a file. A pending feature is off,
-    /// whatever is written; see [`Resolved::pending_reason`].
+    /// The values that are set, without defaults, in the form of a file.
     pub fn to_json(&self) -> Json {
-        let mut json = table_to_json(&self.root);
-        pending::switch_off_pending(&[], &mut json);
-        json
+        table_to_json(&self.root)
     }
 
     /// All values in force, defaults included, in the form of a file with absolute paths. A value
@@ -180,10 +176,9 @@ impl Resolved {
         effective
     }
 
-    /// Whether a feature is on. A pending feature is off.
+    /// Whether a feature is on.
     pub fn feature(&self, name: &str) -> bool {
-        is_active_feature(name)
-            && self.requested(&["features".to_owned(), name.to_owned()]) == Some(true.into())
+        self.requested(&["features".to_owned(), name.to_owned()]) == Some(true.into())
     }
 
     /// The value as written, or the default.
@@ -201,8 +196,7 @@ impl Resolved {
     pub fn pending_reason(&self, key_path: &str) -> Option<String> {
         let path = key_path::parse(key_path).ok()?;
         let part = pending::missing_part(&path)?;
-        let asks = pending::asks_for_effect(&path, self.requested(&path).as_ref());
-        asks.then(|| format!("has no effect yet: it requires {part}"))
+        Some(format!("has no effect yet: it requires {part}"))
     }
 
     /// The origin of each value by dotted key, in the order of the keys.
@@ -212,16 +206,11 @@ impl Resolved {
         origins
     }
 
-    /// The value of a dotted key and its origin; `None` if it is not set. A pending feature is off.
+    /// The value of a dotted key and its origin; `None` if it is not set.
     pub fn value(&self, key_path: &str) -> Option<(Json, &Origin)> {
         let path = key_path::parse(key_path).ok()?;
         let node = find(&self.root, &path)?;
-        let mut value = node.value.to_json();
-        pending::switch_off_pending(
-            &path.iter().map(String::as_str).collect::<Vec<_>>(),
-            &mut value,
-        );
-        Some((value, &node.origin))
+        Some((node.value.to_json(), &node.origin))
     }
 
     /// Checks the file of each role with `check`. A role whose file cannot be used is not offered, and
@@ -446,7 +435,7 @@ fn unstable_features(config: &Config, root: &Table, warnings: &mut Vec<Warning>)
         return;
     };
     for (name, node) in features {
-        if maturity(name) == Stage::UnderDevelopment && node.value == Value::Boolean(true) {
+        if stage(name) == Stage::UnderDevelopment && node.value == Value::Boolean(true) {
             warnings.push(Warning {
                 origin: node.origin.clone(),
                 key: join(&["features", name]),

@@ -13,11 +13,7 @@ mod root;
 mod sandbox;
 mod tools;
 
-pub(crate) use features::maturity;
-pub use features::{
-    Announcement, Features, Stage, announcement, is_active_feature, missing_feature, stage,
-    unknown_feature,
-};
+pub use features::{Announcement, Features, Stage, announcement, stage, unknown_feature};
 pub use misc::{
     CredentialsStore, Exporter, ExporterSettings, FileOpener, History, LoginMethod, Notifications,
     Persistence,

@@ -239,6 +239,11 @@ impl Allowed<sandbox::Policy> {
         Self(sandbox::Policy::DangerFullAccess)
     }
 
+    /// For the program of the system that keeps the machine awake.
+    pub(crate) fn idle_lock() -> Self {
+        Self(sandbox::Policy::DangerFullAccess)
+    }
+
     /// For `notify`: the user's own program, named in the user's own file.
     pub(crate) fn notify_program() -> Self {
         Self(sandbox::Policy::DangerFullAccess)

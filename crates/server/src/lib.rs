@@ -28,6 +28,7 @@ mod folders;
 mod git;
 mod handlers;
 mod home;
+mod idle_sleep;
 mod image_reader;
 mod image_url;
 mod imported_sessions;

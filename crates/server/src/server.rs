@@ -25,6 +25,7 @@ use crate::direct_requests::DirectRequests;
 use crate::error::Error;
 use crate::file_searches::FileSearches;
 use crate::home::make_home;
+use crate::idle_sleep::IdleSleep;
 use crate::image_reader::ImageReader;
 use crate::in_flight::InFlight;
 use crate::loaded_threads::LoadedThreads;
@@ -231,6 +232,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
     let runner = CommandRunner::new(sandbox);
     let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
+    let idle_sleep = IdleSleep::new(runner.clone(), options.clone(), connections.clone());
     let for_apps = (threads.clone(), configurations.clone());
     let mcp = Arc::new(McpServers::new(options.clone(), runner.clone(), network, for_apps));
     let commands = command_services(&options, &runner);
@@ -251,6 +253,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         configurations: configurations.clone(),
         defaults: defaults.clone(),
         notifier,
+        idle_sleep: Arc::new(idle_sleep),
         agents: agents.clone(),
         mcp: mcp.clone(),
         skills: skills.clone(),
@@ -348,6 +351,7 @@ struct ActorServices {
     configurations: Arc<Configurations>,
     defaults: Arc<ThreadDefaults>,
     notifier: Arc<Notifier>,
+    idle_sleep: Arc<IdleSleep>,
     agents: Arc<Agents>,
     mcp: Arc<McpServers>,
     skills: Arc<Skills>,
@@ -384,13 +388,9 @@ fn start_actor(
         let options = commands.options.clone();
         let mailbox = Mailbox::new(id.to_string(), machine.status(), services.threads.clone());
         let sender = mailbox.sender();
-        let notifier = services.notifier.clone();
-        let hooks = TurnHooks::new(
-            id.clone(),
-            (ephemeral, extra.agent.is_some()),
-            options.clone(),
-            notifier,
-        );
+        let beside = (services.notifier.clone(), services.idle_sleep.clone());
+        let hooks =
+            TurnHooks::new(id.clone(), (ephemeral, extra.agent.is_some()), options.clone(), beside);
         let agent = extra.agent.clone();
         let call_senders =
             CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };

@@ -25,8 +25,9 @@ options! {
         multi_agent: bool = true, ANY | PINNABLE, Effect::Active;
         /// `personality` is sent to the model.
         personality: bool = true, ANY | PINNABLE, Effect::Active;
-        /// The machine does not sleep while a turn runs. Experimental.
-        prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::Pending("desktop integration");
+        /// The machine does not go to sleep of itself while a turn runs: `systemd-inhibit` or, on
+        /// macOS, `caffeinate` keeps it awake. Experimental.
+        prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::Active;
         /// The environment that the profile of a login shell sets up is captured once and reused,
         /// so that commands in a login shell do not wait for it.
         shell_snapshot: bool = true, ANY | PINNABLE, Effect::Active;
@@ -64,7 +65,7 @@ pub fn unknown_feature(name: &str) -> Option<String> {
     Some(format!("there is no feature `{name}`; {hint}"))
 }
 
-/// The maturity of a feature.
+/// How finished a feature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Complete.
@@ -119,39 +120,14 @@ const EXPERIMENTAL: &[(&str, Announcement)] = &[
     ),
 ];
 
-/// The stage of a feature in this version. A pending feature is under development.
+/// The stage of a feature. One that is not listed is stable.
 pub fn stage(name: &str) -> Stage {
-    match maturity(name) {
-        Stage::Deprecated => Stage::Deprecated,
-        _ if !is_active_feature(name) => Stage::UnderDevelopment,
-        maturity => maturity,
-    }
-}
-
-/// The stage of a feature once it has an effect. A feature that is not listed is stable.
-pub(crate) fn maturity(name: &str) -> Stage {
     match name {
         "codex_hooks" | "hooks" => Stage::UnderDevelopment,
         "web_search" | "web_search_cached" | "web_search_request" => Stage::Deprecated,
         _ if EXPERIMENTAL.iter().any(|(known, _)| *known == name) => Stage::Experimental,
         _ => Stage::Stable,
     }
-}
-
-/// Why a pending feature cannot be switched on; `None` for an active one.
-pub fn missing_feature(name: &str) -> Option<String> {
-    match Features::SECTION.entry(name)?.effect {
-        Effect::Pending(part) => Some(format!(
-            "`{name}` cannot be switched on: it requires {part}, which this version does not have"
-        )),
-        Effect::Active | Effect::Group => None,
-    }
-}
-
-/// Whether a feature has an effect in this version.
-pub fn is_active_feature(name: &str) -> bool {
-    let entry = Features::SECTION.entry(name);
-    entry.is_some_and(|entry| matches!(entry.effect, Effect::Active))
 }
 
 /// The description of an experimental feature.
@@ -165,18 +141,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pending_features_are_under_development() {
-        for entry in Features::SECTION.entries {
-            let is_pending = matches!(entry.effect, Effect::Pending(_));
-            let is_hooks = matches!(entry.name, "codex_hooks" | "hooks");
-            let expected = is_pending || is_hooks;
-            assert_eq!(stage(entry.name) == Stage::UnderDevelopment, expected, "{}", entry.name);
-        }
+    fn features_have_their_stages() {
         assert_eq!(stage("goals"), Stage::Experimental);
         assert_eq!(stage("shell_tool"), Stage::Stable);
-        assert_eq!(stage("multi_agent"), Stage::Stable);
-        assert_eq!(stage("undo"), Stage::Stable);
-        assert_eq!(stage("prevent_idle_sleep"), Stage::UnderDevelopment);
+        assert_eq!(stage("hooks"), Stage::UnderDevelopment);
         assert_eq!(stage("web_search"), Stage::Deprecated);
     }
 

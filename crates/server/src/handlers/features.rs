@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::Resolved;
-use config::table::{
-    Features, Stage, announcement, is_active_feature, missing_feature, stage, unknown_feature,
-};
+use config::table::{Features, Stage, announcement, stage, unknown_feature};
 use protocol::features::{ExperimentalFeature, ExperimentalFeatureStage};
 use protocol::{
     ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse,
@@ -45,15 +43,14 @@ impl FeaturesMethods<Caller> for Server {
     }
 
     /// Returns the resulting state of the named features, which a requirement may pin. Switches none
-    /// when one of them cannot be enabled.
+    /// when one of them is unknown.
     async fn experimental_feature_enablement_set(
         &self,
         caller: Caller,
         params: ExperimentalFeatureEnablementSetParams,
     ) -> Result<ExperimentalFeatureEnablementSetResponse, Error> {
-        for (name, on) in &params.enablement {
-            let missing = || missing_feature(name).filter(|_| *on);
-            if let Some(message) = unknown_feature(name).or_else(missing) {
+        for name in params.enablement.keys() {
+            if let Some(message) = unknown_feature(name) {
                 return Err(Error::invalid_params(format!("`enablement`: {message}")));
             }
         }
@@ -88,7 +85,6 @@ fn feature(entry: &'static config::kind::OptionEntry, resolved: &Resolved) -> Ex
         description: Some(description),
         announcement: announcement.map(|announced| announced.text.to_owned()),
         enabled: resolved.feature(entry.name),
-        default_enabled: is_active_feature(entry.name)
-            && (entry.default)() == Some(Value::Bool(true)),
+        default_enabled: (entry.default)() == Some(Value::Bool(true)),
     }
 }

@@ -1,5 +1,5 @@
-//! What happens beside a turn: the user's prompts are kept in the history file, and the user's
-//! program is started at the turn's end.
+//! What happens beside a turn: the machine is kept awake, the user's prompts are kept in the history
+//! file, and the user's program is started at the turn's end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use config::table::Persistence;
 use session::{Event, Id, Item, TurnStatus, UserContent};
 use tracing::Span;
 
+use crate::idle_sleep::{Awake, IdleSleep};
 use crate::notify::{Notifier, TurnPayload};
 use crate::options::Options;
 use crate::prompt_history::{self, HistoryEntry};
@@ -22,6 +23,9 @@ pub(crate) struct TurnHooks {
     is_agent: bool,
     options: Arc<Options>,
     notifier: Arc<Notifier>,
+    idle_sleep: Arc<IdleSleep>,
+    /// While a turn runs that wants it.
+    awake: Option<Awake>,
     /// Of the running turn, for the user's program.
     inputs: Vec<String>,
     answer: Option<String>,
@@ -34,10 +38,20 @@ impl TurnHooks {
         thread: Id,
         (ephemeral, is_agent): (bool, bool),
         options: Arc<Options>,
-        notifier: Arc<Notifier>,
+        (notifier, idle_sleep): (Arc<Notifier>, Arc<IdleSleep>),
     ) -> Self {
-        let (inputs, answer, span) = (Vec::new(), None, None);
-        Self { thread, ephemeral, is_agent, options, notifier, inputs, answer, span }
+        Self {
+            thread,
+            ephemeral,
+            is_agent,
+            options,
+            notifier,
+            idle_sleep,
+            awake: None,
+            inputs: Vec::new(),
+            answer: None,
+            span: None,
+        }
     }
 
     /// Observes an event that was sent to clients; `client` is the user agent of the last one.
@@ -52,6 +66,7 @@ impl TurnHooks {
             Event::TurnStarted(turn) => {
                 let span = tracing::error_span!(target: "server::turn", "turn", turn = %turn.id);
                 span.in_scope(|| tracing::debug!(target: "server::turn", "started"));
+                self.awake = config.features.prevent_idle_sleep.then(|| self.idle_sleep.prevent());
                 self.inputs.clear();
                 self.answer = None;
                 self.span = Some(span);
@@ -69,6 +84,7 @@ impl TurnHooks {
                 self.answer = Some(text.clone());
             }
             Event::TurnCompleted(turn) => {
+                self.awake = None;
                 let (span, status) = (self.turn_span(), turn.status);
                 span.in_scope(|| tracing::debug!(target: "server::turn", ?status, "ended"));
                 if status != TurnStatus::Completed || self.is_agent {

@@ -207,16 +207,14 @@ async fn features_are_listed_and_switched() {
         }
     }
     assert_eq!(names.len(), 18, "{names:?}");
-    for name in ["codex_hooks", "prevent_idle_sleep"] {
+    for (name, stage) in [("codex_hooks", "underDevelopment"), ("prevent_idle_sleep", "beta")] {
         let at = names.iter().position(|known| known == name).unwrap();
-        assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
+        assert_eq!(stages[at], stage, "{name}");
     }
-    // A missing feature cannot be enabled, and a request that contains one enables no other
-    // feature.
-    let set = json!({ "enablement": { "goals": true, "prevent_idle_sleep": true } });
+    // A request that contains an unknown feature switches no other.
+    let set = json!({ "enablement": { "goals": true, "goal": true } });
     let fault = peer.refused("experimentalFeature/enablement/set", set).await;
     assert_eq!(fault.code, -32602);
-    assert!(fault.message.contains("`prevent_idle_sleep` cannot be switched on"), "{fault:?}");
     let set = json!({ "enablement": { "fast_mode": true, "prevent_idle_sleep": false } });
     let now = peer.call("experimentalFeature/enablement/set", set).await;
     assert_eq!(now["enablement"], json!({ "fast_mode": true, "prevent_idle_sleep": false }));
@@ -237,21 +235,19 @@ async fn features_are_listed_and_switched() {
 }
 
 #[tokio::test]
-async fn pending_features_are_shown_as_off() {
+async fn what_has_no_effect_is_marked() {
     let env = env().await;
     let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     env.write_config(&format!(
         "check_for_update_on_startup = true\n{file}\n\
-         [features]\nprevent_idle_sleep = true\nundo = false\ngoals = true\n"
+         [features]\nundo = false\ngoals = true\n"
     ));
     let server = env.start();
     let mut peer = server.connect().await;
-    let desktop = "has no effect yet: it requires desktop integration";
     let updates = "has no effect yet: it requires updates";
     for defaults in [false, true] {
         let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;
         for (key, value, layer, held_off) in [
-            ("features.prevent_idle_sleep", json!(false), "user", json!(desktop)),
             ("features.undo", json!(false), "user", Value::Null),
             ("features.goals", json!(true), "user", Value::Null),
             ("check_for_update_on_startup", json!(true), "user", json!(updates)),
@@ -271,19 +267,6 @@ async fn pending_features_are_shown_as_off() {
         let expected = if defaults { reason } else { Value::Null };
         assert_eq!(environment["heldOff"], expected);
     }
-    let list = peer.call("experimentalFeature/list", json!({})).await;
-    let listed =
-        list["data"].as_array().unwrap().iter().find(|one| one["name"] == "prevent_idle_sleep");
-    assert_eq!(listed.unwrap()["enabled"], false);
-    let written =
-        peer.call("config/value/write", write("features.prevent_idle_sleep", json!(true))).await;
-    assert_eq!(written["status"], "okOverridden", "{written}");
-    let overridden = &written["overriddenMetadata"];
-    assert_eq!(overridden["effectiveValue"], false);
-    assert!(
-        overridden["message"].as_str().unwrap().contains("it requires desktop integration"),
-        "{written}"
-    );
 }
 
 #[tokio::test]
@@ -396,10 +379,9 @@ async fn effective_values_are_read_with_their_defaults() {
         ("sandbox_workspace_write.exclude_slash_tmp", json!(false), "default"),
         ("shell_environment_policy.inherit", json!("all"), "default"),
         ("features.shell_tool", json!(true), "default"),
-        // Features that are not implemented are off, whatever the key says.
         ("features.multi_agent", json!(true), "default"),
         ("features.skill_mcp_dependency_install", json!(true), "default"),
-        ("features.prevent_idle_sleep", json!(false), "sessionFlags"),
+        ("features.prevent_idle_sleep", json!(true), "sessionFlags"),
     ] {
         let found = key.split('.').fold(&read["config"], |table, part| &table[part]);
         assert_eq!(*found, value, "{key}");

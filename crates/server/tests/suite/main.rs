@@ -44,6 +44,7 @@ mod history;
 mod homes;
 mod hooks;
 mod hosted;
+mod idle_sleep;
 mod images;
 mod import;
 mod inject;
