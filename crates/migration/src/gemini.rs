@@ -1,5 +1,4 @@
-//! Where Gemini CLI keeps its configuration. Its commands are TOML files with a syntax of their own and stay
-//! where they are.
+//! Where Gemini CLI keeps its configuration.
 
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use serde_json::Value;
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
+use crate::markdown::{self, Command};
 use crate::{instructions, mcp, source};
 
 const AGENT: Agent = Agent::GeminiCli;
@@ -27,6 +27,60 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
         detected.problems.push(error);
     }
     detected.items.push(item);
+    let mut item = Item::new(Kind::Commands, AGENT, project);
+    let skills = roots.own_folder(project).join("skills");
+    if let Err(error) = commands(base, &folder.join("commands"), &skills, &mut item) {
+        detected.problems.push(error);
+    }
+    detected.items.push(item);
+}
+
+/// Commands are TOML files with a `prompt`.
+fn commands(root: &Path, folder: &Path, target: &Path, item: &mut Item) -> Result<(), Error> {
+    for (name, path) in markdown::documents(root, folder, ".toml")? {
+        match source::text(root, &path) {
+            Ok(Some(text)) => match command(&text) {
+                Ok((description, prompt)) => {
+                    let description = description.as_deref();
+                    let command =
+                        Command { name: &name, description, arguments: ARGUMENTS, text: &prompt };
+                    markdown::add_command(&command, target, item);
+                }
+                Err(why) => item.leave_out(&name, &why),
+            },
+            Ok(None) => {}
+            Err(error) => item.leave_out(&name, &visible::exact(&error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// What the model has to know: there, arguments without a place of their own follow the text.
+const ARGUMENTS: &str = "\nHere `{{args}}` stands for what the user wrote after the skill's name; without it, \
+     that follows these instructions.\n";
+
+/// The description and the prompt of a command.
+///
+/// # Errors
+/// Why it has no counterpart.
+fn command(text: &str) -> Result<(Option<String>, String), String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        format!("it is not valid TOML: {}", visible::exact(error.message()))
+    })?;
+    let text = |key: &str| match table.get(key) {
+        None => Ok(None),
+        Some(toml::Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("`{key}` must be a text")),
+    };
+    let prompt = text("prompt")?.filter(|prompt| !prompt.trim().is_empty());
+    let prompt = prompt.ok_or("`prompt` is missing or empty")?;
+    if prompt.contains("!{") {
+        return Err("it runs commands when it is used (`!{…}`), which skills never do".into());
+    }
+    if prompt.contains("@{") {
+        return Err("it inserts files when it is used (`@{…}`), which skills never do".into());
+    }
+    Ok((text("description")?, prompt))
 }
 
 fn servers(root: &Path, file: &Path, item: &mut Item) -> Result<(), Error> {
@@ -76,6 +130,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn commands_have_a_text_only_or_are_left_out() {
+        let check = |text: &str, expected: Result<(Option<&str>, &str), &str>| match (
+            command(text),
+            expected,
+        ) {
+            (Ok((description, prompt)), Ok(expected)) => {
+                assert_eq!((description.as_deref(), &*prompt), expected, "{text}");
+            }
+            (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
+            (read, expected) => panic!("{text}: {read:?}, not {expected:?}"),
+        };
+        check("prompt = 'Fix {{args}}.'", Ok((None, "Fix {{args}}.")));
+        check("description = 'D'\nprompt = 'P'\nlater = 1", Ok((Some("D"), "P")));
+        check("prompt = 'See !{ls}'", Err("it runs commands"));
+        check("prompt = 'See @{a.md}'", Err("it inserts files"));
+        check("prompt = ' '", Err("`prompt` is missing"));
+        check("description = 'D'", Err("`prompt` is missing"));
+        check("prompt = 1", Err("`prompt` must be a text"));
+        check("prompt = 'a'\nprompt = 'b'", Err("not valid TOML"));
+        check("{", Err("not valid TOML"));
+    }
 
     #[test]
     fn servers_are_adapted_or_refused() {

@@ -1,4 +1,5 @@
-//! Commands and sub-agents: Markdown files with front matter, one file each.
+//! Commands and sub-agents: Markdown files with front matter, one file each. Commands of other formats become
+//! the same skills.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +14,20 @@ use crate::source;
 /// Characters of a description.
 const DESCRIPTION_CHARS: usize = 1024;
 
-/// The Markdown files below `folder`, with their names: `a/b.md` is `a-b`.
-fn documents(
+/// The files below `folder` that end with `ending`, with their names: `a/b.md` is `a-b`.
+pub(crate) fn documents(
     root: &Path,
     folder: &Path,
+    ending: &str,
+) -> Result<Vec<(String, PathBuf)>, Error> {
+    let mut found = Vec::new();
+    collect((root, folder), ending, ("", 0), &mut found)?;
+    Ok(found)
+}
+
+fn collect(
+    (root, folder): (&Path, &Path),
+    ending: &str,
     (prefix, depth): (&str, usize),
     found: &mut Vec<(String, PathBuf)>,
 ) -> Result<(), Error> {
@@ -24,8 +35,9 @@ fn documents(
         let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() && depth < DEPTH {
-            documents(root, &path, (&format!("{prefix}{file}-"), depth + 1), found)?;
-        } else if let Some(stem) = file.strip_suffix(".md") {
+            let prefix = format!("{prefix}{file}-");
+            collect((root, &path), ending, (&prefix, depth + 1), found)?;
+        } else if let Some(stem) = file.strip_suffix(ending) {
             found.push((format!("{prefix}{stem}"), path));
         }
     }
@@ -38,9 +50,7 @@ fn each(
     item: &mut Item,
     mut add: impl FnMut(&str, &Path, Document, &mut Item),
 ) -> Result<(), Error> {
-    let mut found = Vec::new();
-    documents(root, folder, ("", 0), &mut found)?;
-    for (name, path) in found {
+    for (name, path) in documents(root, folder, ".md")? {
         match source::text(root, &path) {
             Ok(Some(text)) if text.trim().is_empty() => item.leave_out(&name, "its file is empty"),
             Ok(Some(text)) => add(&name, &path, front_matter::parse(&text), item),
@@ -77,19 +87,11 @@ pub(crate) fn commands(
     item: &mut Item,
 ) -> Result<(), Error> {
     each(source, item, |name, _, document, item| {
-        let Some(plain) = plain_name(name) else {
-            return item.leave_out(name, "a skill's name has ASCII letters, digits and hyphens");
-        };
         if has_shell_lines(&document.body) {
             let why =
                 "it runs commands when it is used (`!` and backquotes), which skills never do";
             return item.leave_out(name, why);
         }
-        let first = document.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let description = document.field("description").unwrap_or(first.trim_start_matches('#'));
-        let description = cut(&format!("Command `/{name}`: {}", description.trim()));
-        let template = skills::template(&plain, &description);
-        let head = template.find("\n---\n\n").map_or("", |end| &template[..end + 5]);
         let arguments = match document.body.contains("$ARGUMENTS") || document.body.contains("$1") {
             true => {
                 "\nHere `$ARGUMENTS`, `$1`, `$2` … stand for the words that the user wrote after the \
@@ -97,11 +99,40 @@ pub(crate) fn commands(
             }
             false => "",
         };
-        let text = format!("{head}{arguments}\n{}\n", document.body.trim());
-        let files = vec![(PathBuf::from(skills::SKILL_FILE), text.into_bytes())];
-        let change = Change::Files { at: target.join(&plain), files, from: None, role: None };
-        item.add(name, format!("becomes the skill `${plain}`"), change);
+        let command = Command {
+            name,
+            description: document.field("description"),
+            arguments,
+            text: &document.body,
+        };
+        add_command(&command, target, item);
     })
+}
+
+/// A command of another agent.
+pub(crate) struct Command<'c> {
+    pub(crate) name: &'c str,
+    pub(crate) description: Option<&'c str>,
+    /// What the model has to know about arguments; empty when there are none.
+    pub(crate) arguments: &'c str,
+    pub(crate) text: &'c str,
+}
+
+/// Adds a command as a skill.
+pub(crate) fn add_command(command: &Command<'_>, target: &Path, item: &mut Item) {
+    let Command { name, description, arguments, text } = command;
+    let Some(plain) = plain_name(name) else {
+        return item.leave_out(name, "a skill's name has ASCII letters, digits and hyphens");
+    };
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let description = description.unwrap_or(first.trim_start_matches('#'));
+    let description = cut(&format!("Command `/{name}`: {}", description.trim()));
+    let template = skills::template(&plain, &description);
+    let head = template.find("\n---\n\n").map_or("", |end| &template[..end + 5]);
+    let text = format!("{head}{arguments}\n{}\n", text.trim());
+    let files = vec![(PathBuf::from(skills::SKILL_FILE), text.into_bytes())];
+    let change = Change::Files { at: target.join(&plain), files, from: None, role: None };
+    item.add(name, format!("becomes the skill `${plain}`"), change);
 }
 
 fn has_shell_lines(body: &str) -> bool {

@@ -122,13 +122,29 @@ pub(crate) fn add(name: &str, value: Value, item: &mut Item) {
 /// What a server would run: all of the command line, and where.
 fn program(command: &str, value: &Value) -> String {
     let args = value["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let line: Vec<String> =
-        std::iter::once(command).chain(args).map(|word| format!("{word:?}")).collect();
-    let mut summary = format!("runs {}", visible::exact(&line.join(" ")));
+    let line: Vec<String> = std::iter::once(command).chain(args).map(quoted).collect();
+    let mut summary = format!("runs {}", line.join(" "));
     if let Some(cwd) = value["cwd"].as_str() {
         summary.push_str(&format!(" in {}", visible::exact(cwd)));
     }
     summary
+}
+
+/// A word of a command line in quotes. Hidden characters are written as numbers, and no two words look the same.
+fn quoted(word: &str) -> String {
+    let mut shown = String::from('"');
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => shown.extend(['\\', c]),
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            c if visible::is_hidden(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown.push('"');
+    shown
 }
 
 /// The variables and headers that a server gets, by their names: the values may be secrets.
@@ -303,6 +319,10 @@ mod tests {
             json!({"command": "sh", "args": ["-c", "a\nb"], "env": {"LD_PRELOAD": "secret"}});
         add("one", server, &mut item);
         assert_eq!(item.parts[0].summary, r#"runs "sh" "-c" "a\nb", with LD_PRELOAD"#);
+        assert_eq!(
+            quoted("\u{1b}[2K \\u{1b} \"\t\u{202e}é"),
+            r#""\u{1b}[2K \\u{1b} \"\t\u{202e}é""#
+        );
         let before = item.digest();
         let mut other = Item::new(Kind::McpServers, Agent::ClaudeCode, None);
         add("one", json!({"command": "sh", "args": ["-c", "c"]}), &mut other);

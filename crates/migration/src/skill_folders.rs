@@ -12,7 +12,14 @@ pub(crate) fn add(root: &Path, folder: &Path, target: &Path, item: &mut Item) ->
     for path in source::entries(root, folder)? {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         // Those that the other agent brings along, such as `.system`.
-        if name.starts_with('.') || !path.join(skills::SKILL_FILE).exists() {
+        if name.starts_with('.') {
+            continue;
+        }
+        if path.is_symlink() {
+            item.leave_out(name, "it is a symbolic link, which is not followed; copy the folder");
+            continue;
+        }
+        if !path.join(skills::SKILL_FILE).exists() {
             continue;
         }
         let problems = skills::check_name(name, None);
@@ -21,19 +28,37 @@ pub(crate) fn add(root: &Path, folder: &Path, target: &Path, item: &mut Item) ->
             continue;
         }
         let mut files = Vec::new();
-        match collect(root, &path, &path, (0, &mut 0), &mut files) {
-            Ok(()) => {
-                let summary = format!("{} files", files.len());
+        let collected = collect(root, &path, &path, (0, &mut 0), &mut files)
+            .map_err(|error| error.to_string())
+            .and_then(|()| remarks(&path));
+        match collected {
+            Ok(remarks) => {
+                let summary = format!("{} files{remarks}", files.len());
                 // Last, so that half a skill is never found.
                 files.sort_by_key(|(path, _)| path.as_os_str() == skills::SKILL_FILE);
                 let (at, from) = (target.join(name), Some(path.clone()));
                 let change = Change::Files { at, files, from, role: None };
                 item.add(name, summary, change);
             }
-            Err(error) => item.leave_out(name, &error.to_string()),
+            Err(why) => item.leave_out(name, &visible::exact(&why)),
         }
     }
     Ok(())
+}
+
+/// What is wrong with a skill that can be used.
+///
+/// # Errors
+/// Why it cannot be used.
+fn remarks(skill: &Path) -> Result<String, String> {
+    let broken = |why: skills::Problem| format!("it cannot be used: {why}");
+    let problems = skills::check(&skill.join(skills::SKILL_FILE)).map_err(broken)?;
+    let Some(first) = problems.first() else { return Ok(String::new()) };
+    let more = match problems.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    Ok(format!("; to be mended: {}{more}", visible::exact(&first.to_string())))
 }
 
 fn collect(

@@ -108,7 +108,7 @@ proptest! {
     fn any_bytes_are_read_as_settings_and_sessions(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let folder = tempfile::tempdir().unwrap();
         let roots = roots(folder.path());
-        for name in [".claude.json", ".claude/settings.json", ".codex/config.toml", ".codex/hooks.json",
+        for name in [".gemini/commands/a.toml", ".claude.json", ".claude/settings.json", ".codex/config.toml", ".codex/hooks.json",
             ".claude/CLAUDE.md", ".claude/agents/a.md", ".codex/prompts/a.md"]
         {
             put(&roots.user_home.join(name), &bytes);
@@ -138,6 +138,50 @@ fn what_exists_under_the_same_name_is_kept() {
     assert_eq!(conflicts.len(), 2, "{conflicts:?}");
     assert!(conflicts[0].contains("`mcp_servers.a` is set to something else"));
     assert!(conflicts[1].contains("has other contents"));
+}
+
+#[test]
+fn commands_of_gemini_cli_become_skills() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = roots(folder.path());
+    let commands = roots.user_home.join(".gemini/commands");
+    put(&commands.join("git/ship.toml"), "description = 'Ships'\nprompt = 'Ship {{args}}.'\n");
+    put(&commands.join("shell.toml"), "prompt = 'State: !{git status}'\n");
+    let items = migration::detect(&roots, None).items;
+    let [item] = &items[..] else { panic!("{items:?}") };
+    assert!(item.left_out[0].starts_with("`shell`: it runs commands"), "{:?}", item.left_out);
+    let plan = migration::plan(item, &roots, &json!({}), &|_| true).unwrap();
+    let [file] = &plan.files[..] else { panic!("{plan:?}") };
+    assert_eq!(file.path, roots.agent_home.join("skills/git-ship/SKILL.md"));
+    let text = String::from_utf8(file.contents.clone()).unwrap();
+    assert!(
+        text.contains("Command `/git-ship`: Ships") && text.contains("Ship {{args}}."),
+        "{text}"
+    );
+    put(&file.path, &file.contents);
+    assert!(skills::check(&file.path).unwrap().is_empty());
+}
+
+#[test]
+fn broken_skills_and_links_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = roots(folder.path());
+    let skills = roots.user_home.join(".claude/skills");
+    put(&skills.join("fine/SKILL.md"), "---\nname: fine\ndescription: Fine.\n---\nText.\n");
+    put(&skills.join("odd/SKILL.md"), "---\nname: Odd\ndescription: Odd.\n---\nText.\n");
+    put(&skills.join("broken/SKILL.md"), "---\nname: broken\n---\nText.\n");
+    std::os::unix::fs::symlink("/etc", skills.join("etc")).unwrap();
+    let items = migration::detect(&roots, None).items;
+    let shown: Vec<(&str, &str)> =
+        items[0].parts.iter().map(|part| (&*part.name, &*part.summary)).collect();
+    assert_eq!(shown[0], ("fine", "1 files"));
+    assert!(shown[1].0 == "odd" && shown[1].1.starts_with("1 files; to be mended: "), "{shown:?}");
+    let said = items[0].left_out.join("\n");
+    assert!(said.contains("`etc`: it is a symbolic link"), "{said}");
+    assert!(
+        said.contains("`broken`: it cannot be used: ") && said.contains("`description`"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ const NAME: &str = "AGENTS.md";
 pub(crate) struct ProjectDoc {
     pub(crate) text: Option<String>,
     pub(crate) sources: Vec<PathBuf>,
-    /// Why documents that exist cannot be read.
+    /// Why documents that exist cannot be read, or not as a whole.
     pub(crate) problems: Vec<String>,
 }
 
@@ -24,18 +24,26 @@ pub(crate) fn read(config: &Config, cwd: &Path) -> ProjectDoc {
     let mut found = ProjectDoc::default();
     let mut left = usize::try_from(*config.project_doc_max_bytes).unwrap_or(usize::MAX);
     let mut text = String::new();
+    if left == 0 {
+        return found;
+    }
     for folder in folders(config, cwd) {
-        if left == 0 {
-            break;
-        }
         let mut paths = names(config).map(|name| folder.join(name));
         let problems = &mut found.problems;
-        let Some((path, part)) =
+        let Some((path, mut part)) =
             paths.find_map(|path| read_text(&path, left, problems).map(|text| (path, text)))
         else {
             continue;
         };
-        left -= part.len().min(left);
+        if part.trim_end().len() > left {
+            problems.push(format!(
+                "the project document {} does not fit, and is cut off or left out: project documents have \
+                 reached `project_doc_max_bytes`; shorten them, or raise that key",
+                path.display()
+            ));
+        }
+        part.truncate(part.floor_char_boundary(left));
+        left -= part.len();
         if !part.trim().is_empty() {
             if !text.is_empty() {
                 text.push_str("\n\n");
@@ -67,9 +75,10 @@ fn folders(config: &Config, cwd: &Path) -> Vec<PathBuf> {
 }
 
 fn read_text(path: &Path, max_bytes: usize, problems: &mut Vec<String>) -> Option<String> {
-    match files::read_start(path, max_bytes as u64) {
+    // One more byte, to see whether there is room for all of it.
+    match files::read_start(path, (max_bytes as u64).saturating_add(1)) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) if error.is_not_found() => None,
+        Err(error) if error.is_not_found() && path.symlink_metadata().is_err() => None,
         Err(error) => {
             problems.push(format!("a project document is left out: {error}"));
             None

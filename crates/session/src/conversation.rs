@@ -12,6 +12,7 @@ use crate::port::fragment::{Fragment, Mark};
 use crate::port::item::UserContent;
 use crate::port::settings::Settings;
 use crate::port::thread::ProjectDocument;
+use crate::skill_variables;
 
 /// Characters of a preview.
 const MAX_PREVIEW: usize = 1000;
@@ -54,8 +55,14 @@ impl Conversation {
         self.is_restored
     }
 
-    /// Takes over the stored history, and completes one that a crash cut short.
-    pub(crate) fn restore(&mut self, stored: Vec<Fragment>, cx: &mut Cx) {
+    /// Takes over the stored history, and completes one that a crash cut short. `is_set`: whether commands of
+    /// the thread have this variable of the user.
+    pub(crate) fn restore(
+        &mut self,
+        stored: Vec<Fragment>,
+        is_set: impl Fn(&str) -> bool,
+        cx: &mut Cx,
+    ) {
         let (history, mut waiting) = history::received(stored);
         let mut history = history::with_unique_calls(history);
         for fragment in history.iter_mut().chain(&mut waiting) {
@@ -63,6 +70,7 @@ impl Conversation {
         }
         self.repairs = history::missing_outputs(&history);
         self.repairs.extend(waiting);
+        self.repairs.extend(skill_variables::lost(&history, is_set));
         history.extend(self.repairs.iter().cloned());
         // Session ids that an earlier run gave the model must not name other commands now. A run
         // takes at most eight numbers for each fragment that it leaves.
@@ -132,24 +140,29 @@ impl Conversation {
     }
 
     /// Adds a project document to the model's next request, unless it has it as it is. `room`: bytes of
-    /// all documents below the working folder.
-    pub(crate) fn offer_document(&mut self, document: &ProjectDocument, room: usize) {
+    /// all documents below the working folder. Returns whether it adds one that is cut for want of room.
+    pub(crate) fn offer_document(&mut self, document: &ProjectDocument, room: usize) -> bool {
         let given = documents::given(self.history.fragments().iter().chain(&self.announcements));
         let of_others = given.iter().filter(|(path, _)| *path != document.path);
         let used: usize = of_others.map(|(_, part)| documents::size(part)).sum();
-        let Some(fragment) = documents::fragment(document, room.saturating_sub(used)) else {
-            return;
-        };
+        let part = documents::part(document, room.saturating_sub(used));
         let last = given.iter().find(|(path, _)| *path == document.path);
-        if last.is_none_or(|(_, last)| last.text != fragment.text) {
-            self.announcements.push(fragment);
+        let is_new = match last {
+            Some((_, last)) => last.text != part.fragment.text,
+            // There is nothing to say of one that the model never had and that is empty.
+            None => documents::size(&part.fragment) > 0 || part.is_cut,
+        };
+        if is_new {
+            self.announcements.push(part.fragment);
         }
+        is_new && part.is_cut
     }
 
     /// The project documents that the model has or gets with its next request, as they are now.
     pub(crate) fn last_documents(&self) -> Vec<Fragment> {
         let parts = self.history.fragments().iter().chain(&self.announcements);
-        documents::given(parts).into_iter().map(|(_, part)| part.clone()).collect()
+        let given = documents::given(parts).into_iter().map(|(_, part)| part);
+        given.filter(|part| documents::size(part) > 0).cloned().collect()
     }
 
     /// The project documents that the thread's next request adds.
@@ -165,7 +178,8 @@ impl Conversation {
 
     fn note_documents(&mut self, cx: &mut Cx) {
         let given = documents::given(self.history.fragments().iter());
-        let documents: Vec<String> = given.into_iter().map(|(path, _)| path).collect();
+        let given = given.into_iter().filter(|(_, part)| documents::size(part) > 0);
+        let documents: Vec<String> = given.map(|(path, _)| path).collect();
         if documents != self.documents {
             self.documents.clone_from(&documents);
             cx.persist(Record::ProjectDocuments(documents));

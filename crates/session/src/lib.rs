@@ -27,6 +27,7 @@ mod port;
 mod processes;
 mod sample;
 mod skill_needs;
+mod skill_variables;
 mod spending;
 mod terms;
 mod thread;
@@ -78,6 +79,7 @@ pub use port::tool::{
 pub use port::tool_set::{
     AgentRole, AgentTools, CommandTool, DynamicTool, Offer, PatchTool, SearchTool, ToolSet,
 };
+pub use skill_variables::skill_variable_is_set;
 pub use tools::{OfferCache, is_reserved_tool};
 
 /// A thread, turn or item id. Shared, because every event about it carries it.

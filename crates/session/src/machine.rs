@@ -73,7 +73,7 @@ impl Machine {
             has_started: false,
         };
         if let Some(history) = restored.history {
-            thread.conversation.restore(history, &mut thread.cx);
+            thread.conversation.restore(history, |_| false, &mut thread.cx);
         }
         Self { thread, turn: None }
     }
@@ -83,9 +83,10 @@ impl Machine {
         !self.thread.conversation.is_restored()
     }
 
-    /// Takes over the stored history, and completes one that a crash cut short.
-    pub fn restore(&mut self, history: Vec<Fragment>) {
-        self.thread.conversation.restore(history, &mut self.thread.cx);
+    /// Takes over the stored history, and completes one that a crash cut short. `is_set`: whether commands of
+    /// the thread have this variable that the user gave for a skill.
+    pub fn restore(&mut self, history: Vec<Fragment>, is_set: impl Fn(&str) -> bool) {
+        self.thread.conversation.restore(history, is_set, &mut self.thread.cx);
     }
 
     /// Drops the history, because stored turns were removed: it is restored before the next turn,

@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::cx::Cx;
-use crate::history;
 use crate::port::effect::Effect;
 use crate::port::event::Event;
 use crate::port::fragment::Fragment;
 use crate::port::item::{DynamicCall, Item, ItemStatus, ToolAnswer, ToolContent};
 use crate::port::question::{UserAnswers, UserQuestion};
 use crate::port::skill::UsedSkill;
+use crate::skill_variables;
 use crate::tools::started_call;
 use crate::{Id, Millis};
 
@@ -138,8 +138,7 @@ impl SkillNeeds {
         if open == self.open.len() || notes.is_empty() {
             return;
         }
-        let text = format!("<skill_needs>\n{}\n</skill_needs>", notes.join("\n"));
-        self.notes.push(Fragment::summarized(history::message("developer", &text)));
+        self.notes.push(skill_variables::fragment(notes));
     }
 
     /// The user wrote something else: the questions are withdrawn.

@@ -103,7 +103,14 @@ impl Thread {
         let root = self.configuration.context().project_doc.as_ref().map_or(0, String::len);
         let room = self.cx.limits.project_doc_bytes.saturating_sub(root);
         for document in documents {
-            self.conversation.offer_document(document, room);
+            if self.conversation.offer_document(document, room) {
+                let message = format!(
+                    "the project document {} does not fit, and is cut off or left out: project documents have \
+                     reached `project_doc_max_bytes`; shorten them, or raise that key",
+                    document.path
+                );
+                self.cx.emit(Event::Warning { message });
+            }
         }
     }
 

@@ -1,6 +1,9 @@
 //! `SKILL.json`, the optional file beside `SKILL.md`: how clients show the skill (`interface`), and what
 //! it needs (`dependencies`). A member that cannot be used is left out with a warning.
 
+mod address;
+mod members;
+
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
@@ -8,6 +11,7 @@ use serde_json::Value;
 
 use crate::problem::{Fault, Problem};
 use crate::skill::unreadable;
+use crate::variables::steers_programs;
 
 /// The file's name.
 pub(crate) const DEFINITION_FILE: &str = "SKILL.json";
@@ -15,6 +19,11 @@ const MAX_BYTES: u64 = 256 << 10;
 const MAX_TOOLS: usize = 64;
 /// Longest text for display, in characters.
 const MAX_TEXT: usize = 1_024;
+const MEMBERS: [&str; 2] = ["interface", "dependencies"];
+const INTERFACE_MEMBERS: [&str; 6] =
+    ["displayName", "shortDescription", "defaultPrompt", "brandColor", "iconLarge", "iconSmall"];
+const DEPENDENCY_MEMBERS: [&str; 6] =
+    ["type", "value", "description", "transport", "url", "command"];
 
 /// How clients show a skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +73,7 @@ pub(crate) fn read(folder: &Path) -> Definition {
     // Not a link: it could lead to a file of another owner.
     let read = files::open_without_links(&path).and_then(|file| file.read(&path, MAX_BYTES));
     match read {
-        Ok(bytes) => match serde_json::from_slice::<Value>(&bytes) {
+        Ok(bytes) => match hooks::read_json(&bytes) {
             Ok(value) => definition.take(&value, folder, &mut faults),
             Err(error) => {
                 faults
@@ -87,8 +96,7 @@ impl Definition {
             match &**name {
                 "interface" => self.interface = interface(value, folder, faults),
                 "dependencies" => self.dependencies = dependencies(value, faults),
-                // Members of later versions and of other clients.
-                _ => {}
+                other => faults.extend(misspelt("", other, &MEMBERS)),
             }
         }
     }
@@ -101,11 +109,14 @@ fn interface(value: &Value, folder: &Path, faults: &mut Vec<Fault>) -> Option<In
     };
     let mut interface = Interface::default();
     for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
-        let mut fault =
-            |why: &str| faults.push(Fault::new(None, format!("`interface.{name}` {why}")));
         // Both spellings are in use.
         let member = name.replace('_', "").to_ascii_lowercase();
-        let Some(place) = interface.place(&member) else { continue };
+        let Some(place) = interface.place(&member) else {
+            faults.extend(misspelt("interface.", name, &INTERFACE_MEMBERS));
+            continue;
+        };
+        let mut fault =
+            |why: &str| faults.push(Fault::new(None, format!("`interface.{name}` {why}")));
         match value.as_str().map(str::trim).filter(|text| !text.is_empty()) {
             None => fault("must be a text that is not empty"),
             Some(text) if text.chars().count() > MAX_TEXT => fault("is too long"),
@@ -162,47 +173,117 @@ fn dependencies(value: &Value, faults: &mut Vec<Fault>) -> Option<Dependencies> 
         let message = format!("`dependencies.tools` has more than {MAX_TOOLS} entries");
         faults.push(Fault::new(None, message));
     }
+    for name in value.as_object().into_iter().flat_map(|members| members.keys()) {
+        if name != "tools" {
+            faults.extend(misspelt("dependencies.", name, &["tools"]));
+        }
+    }
     let mut found = Vec::new();
     for (at, tool) in tools.iter().enumerate().take(MAX_TOOLS) {
+        let place = format!("dependencies.tools[{at}]");
+        for name in tool.as_object().into_iter().flat_map(|members| members.keys()) {
+            if !DEPENDENCY_MEMBERS.contains(&&**name) {
+                faults.push(unknown(&format!("{place}."), name, &DEPENDENCY_MEMBERS));
+            }
+        }
         match dependency(tool) {
             Ok(dependency) => found.push(dependency),
-            Err(why) => {
-                faults.push(Fault::new(None, format!("`dependencies.tools[{at}]`: {why}")));
+            Err((member, why)) => {
+                let place = if member.is_empty() { place } else { format!("{place}.{member}") };
+                faults.push(Fault::new(None, format!("`{place}`: {why}")));
             }
         }
     }
     (!found.is_empty()).then_some(Dependencies { tools: found })
 }
 
-fn dependency(tool: &Value) -> Result<Dependency, String> {
-    let read: Dependency = Dependency::deserialize(tool).map_err(|error| error.to_string())?;
-    let texts = [&read.description, &read.transport, &read.url, &read.command];
-    let is_long = |text: &String| text.chars().count() > MAX_TEXT;
-    if texts.into_iter().flatten().any(is_long) || is_long(&read.value) {
-        return Err("a text is too long".to_owned());
-    }
-    let is_name = |text: &str| {
-        let mut bytes = text.bytes();
-        bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-            && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+/// The fault of a member that resembles a known one. Others are those of later versions and of other clients.
+fn misspelt(within: &str, name: &str, known: &[&str]) -> Option<Fault> {
+    members::meant(name, known).map(|_| unknown(within, name, known))
+}
+
+fn unknown(within: &str, name: &str, known: &[&str]) -> Fault {
+    let name = visible::exact(name);
+    let hint = match members::meant(&name, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("known are {}", known.join(", ")),
     };
-    match &*read.kind {
-        "env_var" if !is_name(&read.value) => Err(format!(
-            "`{}` is not the name of an environment variable",
-            visible::exact(&read.value)
-        )),
-        "mcp" if read.value.is_empty() => Err("`value` must name the server".to_owned()),
-        "mcp" if read.url.is_none() == read.command.is_none() => {
-            Err("an MCP server has either `url` or `command`".to_owned())
+    Fault::new(None, format!("`{within}{name}` is not known and has no effect; {hint}"))
+}
+
+/// # Errors
+/// The member that cannot be used, empty for the whole, and why.
+fn dependency(tool: &Value) -> Result<Dependency, (&'static str, String)> {
+    let read: Dependency =
+        Dependency::deserialize(tool).map_err(|error| ("", error.to_string()))?;
+    let texts = [
+        ("type", Some(&read.kind)),
+        ("value", Some(&read.value)),
+        ("description", read.description.as_ref()),
+        ("transport", read.transport.as_ref()),
+        ("command", read.command.as_ref()),
+        ("url", read.url.as_ref()),
+    ];
+    for (member, text) in texts {
+        let Some(text) = text else { continue };
+        if text.chars().count() > MAX_TEXT {
+            return Err((member, "the text is too long".to_owned()));
         }
-        "env_var" | "mcp" => Ok(read),
-        "skill" => Err(format!(
-            "a skill cannot depend on a skill, here on `{}`, be it another one or itself; name it in the \
-             instructions instead",
-            visible::exact(&read.value)
-        )),
-        other => Err(format!("`type` is `{}`, not `env_var` or `mcp`", visible::exact(other))),
+        // The user decides by what the text shows. An address has rules of its own.
+        let is_hidden = |c: &char| match member {
+            "description" => visible::is_hidden(*c) && !c.is_whitespace(),
+            "url" => false,
+            _ => visible::is_hidden(*c),
+        };
+        if let Some(c) = text.chars().find(is_hidden) {
+            let c = c.escape_unicode();
+            return Err((member, format!("it has the character `{c}`, which is not visible")));
+        }
     }
+    check_kind(&read)?;
+    Ok(read)
+}
+
+fn check_kind(read: &Dependency) -> Result<(), (&'static str, String)> {
+    let value = visible::exact(&read.value);
+    match &*read.kind {
+        "env_var" if !is_variable(&read.value) => {
+            Err(("value", format!("`{value}` is not the name of an environment variable")))
+        }
+        "env_var" if steers_programs(&read.value) => Err((
+            "value",
+            format!(
+                "a skill cannot ask for `{value}`: it changes which programs or code run, or where programs \
+                 connect; give the value a name of its own"
+            ),
+        )),
+        "mcp" if read.value.is_empty() => Err(("value", "it must name the server".to_owned())),
+        "mcp" if read.url.is_none() == read.command.is_none() => {
+            Err(("", "an MCP server has either `url` or `command`".to_owned()))
+        }
+        "mcp" => {
+            let url = read.url.as_deref();
+            url.map_or(Ok(()), address::check).map_err(|why| ("url", format!("it {why}")))
+        }
+        "env_var" => Ok(()),
+        "skill" => Err((
+            "",
+            format!(
+                "a skill cannot depend on a skill, here on `{value}`, be it another one or itself; name it in the \
+                 instructions instead"
+            ),
+        )),
+        other => {
+            let other = visible::exact(other);
+            Err(("type", format!("it is `{other}`, not `env_var` or `mcp`")))
+        }
+    }
+}
+
+fn is_variable(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 #[cfg(test)]

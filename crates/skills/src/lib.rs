@@ -12,11 +12,12 @@ mod problem;
 mod skill;
 mod template;
 mod validate;
+mod variables;
 
 pub use definition::{Dependencies, Dependency, Interface};
 pub use discover::{Found, Root, discover};
 pub use front_matter::{Field, FrontMatter, MAX_FRONT_MATTER_BYTES, Value, parse};
 pub use problem::{Fault, Problem};
-pub use skill::{MAX_SKILL_BYTES, SKILL_FILE, Scope, Skill, read_body};
+pub use skill::{MAX_SKILL_BYTES, SKILL_FILE, Scope, Skill, check, read_body};
 pub use template::template;
 pub use validate::{Report, check_name, validate};

@@ -89,6 +89,18 @@ pub(crate) fn read(
     })
 }
 
+/// Whether the `SKILL.md` at `path` can be loaded: what is wrong with it or its `SKILL.json` and does not keep
+/// it from being used.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn check(path: &Path) -> Result<Vec<Problem>, Problem> {
+    let mut problems = Vec::new();
+    let folder = path.parent().unwrap_or(path);
+    read(path, (Scope::User, folder), &mut problems)?;
+    Ok(problems)
+}
+
 /// The text of a skill behind its front matter.
 ///
 /// # Errors

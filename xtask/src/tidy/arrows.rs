@@ -44,7 +44,7 @@ const TABLE: &[(&str, May)] = &[
     ("patch", Only(&[])),
     ("images", Only(&[])),
     ("extensions", Only(&[])),
-    ("skills", Only(&["files", "visible"])),
+    ("skills", Only(&["files", "hooks", "visible"])),
     ("plugins", Only(&["files", "visible", "sandbox"])),
     ("migration", Only(&["files", "hooks", "redact", "skills", "visible"])),
     (

@@ -188,9 +188,10 @@ impl LimitedMachine {
         Allowed(self.machine.bounded_settings())
     }
 
-    /// Takes the model's history, which loading the thread left out.
-    pub(crate) fn restore(&mut self, history: Vec<Fragment>) {
-        self.machine.restore(history);
+    /// Takes the model's history, which loading the thread left out. `is_set`: whether commands
+    /// of the thread have this variable that the user gave for a skill.
+    pub(crate) fn restore(&mut self, history: Vec<Fragment>, is_set: impl Fn(&str) -> bool) {
+        self.machine.restore(history, is_set);
     }
 
     /// Drops the model's history: it is read again before the next turn.

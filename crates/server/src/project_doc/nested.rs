@@ -12,19 +12,20 @@ const MAX_FOLDERS: usize = 256;
 /// What was found for a call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct NestedDocs {
-    /// Outermost first.
+    /// Outermost first, then those that are gone.
     pub(crate) documents: Vec<ProjectDocument>,
     /// Why documents that exist are left out.
     pub(crate) problems: Vec<String>,
 }
 
 /// The documents of the folders on the way from `cwd` to `places`, files or folders, without that of
-/// `cwd` itself. `check_read` returns where a path leads, or why the thread may not read it. Waits for
-/// the file system.
+/// `cwd` itself. One of `known` that is gone from these folders is there without text. `check_read` returns
+/// where a path leads, or why the thread may not read it. Waits for the file system.
 pub(crate) fn read(
     config: &Config,
     cwd: &Path,
     places: impl IntoIterator<Item = PathBuf>,
+    known: &[PathBuf],
     check_read: impl Fn(&Path) -> Result<PathBuf, String>,
 ) -> NestedDocs {
     let mut found = NestedDocs::default();
@@ -32,13 +33,15 @@ pub(crate) fn read(
     let mut left = max_bytes;
     let root = super::folders(config, cwd).swap_remove(0);
     let Ok(root) = root.canonicalize() else { return found };
-    for folder in folders_below(cwd, places) {
+    let folders = folders_below(cwd, places);
+    for folder in &folders {
         for name in super::names(config) {
             let path = folder.join(name);
-            if left == 0 || path.symlink_metadata().is_err() {
+            if path.symlink_metadata().is_err() {
                 continue;
             }
-            match document(&path, &root, max_bytes, &check_read) {
+            // The thread has at most as much room, and finds by one more byte that there is not enough.
+            match document(&path, &root, left.saturating_add(1), &check_read) {
                 Ok(document) => {
                     left -= document.text.len().min(left);
                     found.documents.push(document);
@@ -48,7 +51,16 @@ pub(crate) fn read(
             }
         }
     }
+    let is_in = |path: &Path| path.parent().is_some_and(|folder| folders.contains(folder));
+    for path in known.iter().filter(|path| is_in(path) && is_gone(path)) {
+        let path = path.display().to_string();
+        found.documents.push(ProjectDocument { path, text: String::new() });
+    }
     found
+}
+
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn document(

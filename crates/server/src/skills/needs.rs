@@ -205,7 +205,9 @@ impl Needs {
 }
 
 fn described(dependency: &Dependency) -> String {
-    let description = dependency.description.as_deref().map(str::trim).unwrap_or_default();
+    // On one line: further lines could look like a question of their own.
+    let words = dependency.description.as_deref().unwrap_or_default().split_whitespace();
+    let description = words.collect::<Vec<_>>().join(" ");
     match description.is_empty() {
         true => String::new(),
         false => format!(" (“{}”)", description.trim_end_matches('.')),

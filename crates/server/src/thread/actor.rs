@@ -10,6 +10,7 @@ mod requests;
 mod skill_needs;
 mod undo;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tracing::Instrument;
@@ -210,6 +211,7 @@ impl Actor {
     /// The thread as tool calls see it.
     fn tool_context(&self) -> ToolContext {
         let settings = self.machine.allowed_settings();
-        ToolContext { config: self.configuration.config().clone(), settings }
+        let known_documents = self.machine.project_documents().iter().map(PathBuf::from).collect();
+        ToolContext { config: self.configuration.config().clone(), settings, known_documents }
     }
 }

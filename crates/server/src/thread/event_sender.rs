@@ -160,8 +160,8 @@ impl EventSender {
                 let params = protocol::guardian::GuardianWarningNotification { thread_id, message };
                 to.notify::<protocol::GuardianWarning>(&params);
             }
-            // Sent by `Questions`, which knows the request's wire id.
-            Event::RequestResolved { .. } => {}
+            // Sent by `Questions`, which knows the request's wire id, and by the broadcast, once a client.
+            Event::RequestResolved { .. } | Event::Warning { .. } => {}
             // Sent above.
             Event::MessageDelta { .. }
             | Event::PlanDelta { .. }

@@ -68,12 +68,16 @@ pub(super) struct Inspection {
     services: InspectionServices,
     config: Arc<Config>,
     settings: Allowed<Settings>,
+    /// The project documents below the working folder that the model has.
+    known_documents: Vec<PathBuf>,
 }
 
 /// A thread as tool calls see it.
 pub(super) struct ToolContext {
     pub(super) config: Arc<Config>,
     pub(super) settings: Allowed<Settings>,
+    /// The project documents below the working folder that the model has.
+    pub(super) known_documents: Vec<PathBuf>,
 }
 
 impl ToolInspector {
@@ -218,8 +222,8 @@ impl ToolInspector {
     }
 
     fn inspection(&self, context: ToolContext) -> Inspection {
-        let ToolContext { config, settings } = context;
-        Inspection { services: self.services.clone(), config, settings }
+        let ToolContext { config, settings, known_documents } = context;
+        Inspection { services: self.services.clone(), config, settings, known_documents }
     }
 
     /// Does `work` off the runtime's threads after what was begun before, and sends the thread the

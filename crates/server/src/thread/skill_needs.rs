@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 
-use session::UserAnswers;
+use session::{UserAnswers, skill_variable_is_set};
 
 use crate::skills::{INSTALL, NeedKind, Needs};
 
@@ -111,10 +111,7 @@ impl SkillNeeds {
                 NeedKind::Variable(name) => {
                     let set = answer.map(|value| self.variables.set(&name, value));
                     met.notes.push(match (set, unanswered) {
-                        (Some(Ok(())), _) => format!(
-                            "The environment variable {name} is set for the commands of this thread; its \
-                             value is the user's secret: do not print it."
-                        ),
+                        (Some(Ok(())), _) => skill_variable_is_set(&name),
                         (Some(Err(why)), _) => format!("{name} is not set: {why}."),
                         (None, Some(why)) => format!("{name} is not set: {why}."),
                         (None, None) => format!("{name} is not set: the user gave no value."),

@@ -57,7 +57,7 @@ fn claim(event: &Event) -> Claim<'_> {
         Event::ApprovalReview(review) => {
             Claim::Nothing { turn: Some(&review.turn), item: Some(&review.item) }
         }
-        Event::RequestResolved { .. } | Event::ReviewerWarning { .. } => {
+        Event::RequestResolved { .. } | Event::ReviewerWarning { .. } | Event::Warning { .. } => {
             Claim::Nothing { turn: None, item: None }
         }
     }

@@ -218,6 +218,75 @@ async fn all_documents_share_one_bound() {
 }
 
 #[tokio::test]
+async fn documents_without_room_are_named_to_the_client_and_the_model() {
+    let responses = json!([runs("cat a/x b/x"), says("1"), runs("cat b/x"), says("2")]);
+    let env = TestEnvironment::with_responses(responses).await;
+    configure(&env, "project_doc_max_bytes = 20");
+    let first = document(&env, "a/AGENTS.md", "A".repeat(100));
+    document(&env, "b/AGENTS.md", "BBBB");
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = start(&mut peer).await;
+    peer.run_turn(&thread, "Go.").await;
+    peer.run_turn(&thread, "Again.").await;
+    let request = env.model().requests().pop().unwrap().to_string();
+    assert!(!request.contains("BBBB"), "{request}");
+    assert_eq!(request.matches("and is left out, because project documents").count(), 1);
+    for path in ["a/AGENTS.md", "b/AGENTS.md"] {
+        let warns = |line: &&String| line.contains("\"warning\"") && line.contains(path);
+        assert_eq!(peer.raw_lines().iter().filter(warns).count(), 1, "{path}");
+    }
+    assert_eq!(sources(&mut peer, &thread).await, shown(&[&first]));
+}
+
+#[tokio::test]
+async fn documents_of_the_folder_itself_without_room_give_a_warning() {
+    let env = TestEnvironment::with_responses(json!([says("1")])).await;
+    configure(&env, "project_doc_max_bytes = 20");
+    document(&env, "AGENTS.md", "A".repeat(100));
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = start(&mut peer).await;
+    peer.run_turn(&thread, "Go.").await;
+    let request = &env.model().raw_requests()[0];
+    assert!(request.contains(&"A".repeat(20)) && !request.contains(&"A".repeat(21)));
+    let lines = peer.raw_lines().join("\n");
+    assert!(lines.contains("AGENTS.md does not fit, and is cut off"), "{lines}");
+}
+
+#[tokio::test]
+async fn a_document_that_is_gone_no_longer_holds_and_a_dangling_link_gives_a_warning() {
+    let read = || runs("cat sub/file.txt");
+    let env = TestEnvironment::with_responses(json!([
+        read(),
+        says("1"),
+        read(),
+        read(),
+        says("2"),
+        read(),
+        says("3"),
+    ]))
+    .await;
+    document(&env, "sub/file.txt", "text");
+    let path = document(&env, "sub/AGENTS.md", "SUB RULES");
+    let real = path.canonicalize().unwrap();
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = start(&mut peer).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(sources(&mut peer, &thread).await, json!([real]));
+    std::fs::remove_file(&path).unwrap();
+    peer.run_turn(&thread, "Go on.").await;
+    assert_eq!(counts(&env, &["This file is gone or empty"])[2..], [[0], [1], [1]]);
+    assert_eq!(sources(&mut peer, &thread).await, json!([]));
+    std::os::unix::fs::symlink("missing.md", &path).unwrap();
+    peer.run_turn(&thread, "Go on.").await;
+    let lines = peer.raw_lines();
+    let warns = |line: &&String| line.contains("is left out") && line.contains("sub/AGENTS.md");
+    assert_eq!(lines.iter().filter(warns).count(), 1, "{lines:?}");
+}
+
+#[tokio::test]
 async fn files_that_are_no_documents_are_left_out_with_a_warning() {
     let env = TestEnvironment::with_responses(json!([
         runs("cat fifo/x outside/x inside/x bytes/x z-big/x folder/x"),

@@ -286,3 +286,74 @@ async fn a_skill_that_depends_on_itself_is_reported() {
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Use $pdf.").await["status"], "completed");
 }
+
+#[tokio::test]
+async fn a_fork_and_a_restart_inform_the_model_of_variables_that_are_not_set() {
+    let count = || runs("printenv PDF_KEY | wc -c");
+    let responses = json!([count(), says("1"), says("2"), says("3"), says("4"), says("5")]);
+    let mut env = environment(responses, json!([variable("PDF_KEY")])).await;
+    let server = env.start();
+    let (mut peer, thread) = open(&server, "on-request").await;
+    let turn = peer.start_turn(&thread, "Use $pdf.").await;
+    let asked = peer.asked(ASKS).await;
+    answer(&mut peer, &asked, json!({ "PDF_KEY": { "answers": [SECRET] } })).await;
+    peer.turn_end(&turn).await;
+    let lost = "The environment variable PDF_KEY is not set in this thread";
+    let fork = peer.call("thread/fork", json!({ "threadId": thread })).await;
+    let fork = fork["thread"]["id"].as_str().unwrap().to_owned();
+    peer.run_turn(&fork, "Go on.").await;
+    assert!(note(&env).contains(lost), "{}", note(&env));
+    // The thread itself still has it, also after a rollback.
+    peer.run_turn(&thread, "Go on.").await;
+    assert!(note(&env).contains("PDF_KEY is set for the commands"), "{}", note(&env));
+    peer.call("thread/rollback", json!({ "threadId": thread, "numTurns": 1 })).await;
+    peer.run_turn(&thread, "Go on.").await;
+    assert!(note(&env).contains("PDF_KEY is set for the commands"), "{}", note(&env));
+    env.crash();
+    let server = env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    peer.run_turn(&thread, "And?").await;
+    assert!(note(&env).contains(lost), "{}", note(&env));
+}
+
+#[tokio::test]
+async fn a_server_that_was_consented_to_and_does_not_start_gives_a_warning() {
+    let env = environment(json!([says("1")]), json!([])).await;
+    let tool = json!({ "type": "mcp", "value": "reader", "command": "/missing/program" });
+    let needs = json!({ "dependencies": { "tools": [tool] } });
+    std::fs::write(env.home().join("skills/pdf/SKILL.json"), needs.to_string()).unwrap();
+    let server = env.start();
+    let (mut peer, thread) = open(&server, "on-request").await;
+    let turn = peer.start_turn(&thread, "Use $pdf.").await;
+    let asked = peer.asked(ASKS).await;
+    answer(&mut peer, &asked, json!({ "mcp:reader": { "answers": ["Install"] } })).await;
+    peer.turn_end(&turn).await;
+    let warns =
+        |line: &&String| line.contains("\"method\":\"warning\"") && line.contains("`reader`");
+    assert_eq!(peer.raw_lines().iter().filter(warns).count(), 1, "{:?}", peer.raw_lines());
+    assert!(note(&env).contains("does not start"), "{}", note(&env));
+}
+
+#[tokio::test]
+async fn what_a_skill_must_not_ask_for_is_reported_and_never_asked() {
+    let tools = json!([
+        variable("LD_PRELOAD"),
+        { "type": "mcp", "value": "files", "url": "file:///etc/passwd" },
+        { "type": "mcp", "value": "hidden", "url": "https://user:pw@good@evil/" },
+    ]);
+    let env = environment(json!([says("1")]), tools).await;
+    let server = env.start();
+    let (mut peer, thread) = open(&server, "on-request").await;
+    let listed = peer.call("skills/list", json!({ "cwds": [env.workspace()] })).await;
+    let errors = listed["data"][0]["errors"].as_array().unwrap().clone();
+    for (at, part) in ["[0].value`: a skill cannot ask for `LD_PRELOAD`", "[1].url`", "[2].url`"]
+        .iter()
+        .enumerate()
+    {
+        let shown = errors[at].to_string();
+        assert!(shown.contains(part) && shown.contains("SKILL.json"), "{shown}");
+    }
+    assert_eq!(peer.run_turn(&thread, "Use $pdf.").await["status"], "completed");
+    assert_eq!(asked_count(&peer), 0);
+}

@@ -137,6 +137,8 @@ pub enum Event {
     ApprovalReview(Box<ApprovalReview>),
     /// The reviewer of approvals could not be used, so that an action is refused.
     ReviewerWarning { message: String },
+    /// Something that the user should know; the turn goes on.
+    Warning { message: String },
     /// A request to the clients was answered or withdrawn.
     RequestResolved { request: u64 },
 }

@@ -160,6 +160,6 @@ pub struct Context {
 pub struct ProjectDocument {
     /// The absolute path of the file.
     pub path: String,
-    /// Its contents, cut off at the largest size of all project documents.
+    /// Its contents, cut off beyond the largest size of all project documents; empty when the file is gone.
     pub text: String,
 }

@@ -426,7 +426,9 @@ impl Checker {
                     assert!(review.completed_at.is_some());
                 }
             }
-            Event::ReviewerWarning { message } => assert!(!message.is_empty()),
+            Event::ReviewerWarning { message } | Event::Warning { message } => {
+                assert!(!message.is_empty());
+            }
             Event::StatusChanged(_) | Event::GoalUpdated { .. } | Event::GoalCleared => {}
         }
     }

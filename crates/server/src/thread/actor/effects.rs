@@ -154,6 +154,9 @@ impl Actor {
     }
 
     fn send_event(&mut self, event: &Event, json: Option<&RawValue>) {
+        if let Event::Warning { message } = event {
+            self.broadcast.warn_about_thread(message);
+        }
         let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
         self.broadcast.emit(event, json, config, cwd);
         self.agents.observe(event);

@@ -133,7 +133,9 @@ impl Actor {
         // Records that wait to be stored are part of it.
         self.execute(std::mem::take(steps)).await;
         let history = self.journal.history().await;
-        self.machine.restore(history.map_err(|error| error.within("the history cannot be read"))?);
+        let history = history.map_err(|error| error.within("the history cannot be read"))?;
+        let variables = self.skill_needs.variables();
+        self.machine.restore(history, |name| variables.has(name));
         Ok(())
     }
 
@@ -165,7 +167,8 @@ impl Actor {
         if introductions.is_some_and(|count| count > 0)
             && let Ok(history) = self.journal.history().await
         {
-            self.machine.restore(history);
+            let variables = self.skill_needs.variables();
+            self.machine.restore(history, |name| variables.has(name));
             if self.machine.introductions() == introductions {
                 self.machine.keep_introduced(introduced);
             }

@@ -1,6 +1,7 @@
 //! What skills of a turn need: looked for, asked for by the session, and put to use.
 
 use session::{UsedSkill, UserAnswers};
+use tokio::sync::mpsc::Sender;
 
 use crate::allowed::MachineInput;
 use crate::error::Error;
@@ -70,7 +71,9 @@ impl Actor {
                 match configurations.add_mcp_server(&name, entry).await {
                     Ok(()) => added.push(name),
                     Err(error) => {
-                        notes.push(format!("The MCP server `{name}` is not installed: {error}."));
+                        let note = format!("The MCP server `{name}` is not installed: {error}.");
+                        warn(&sender, &note).await;
+                        notes.push(note);
                     }
                 }
             }
@@ -99,7 +102,13 @@ impl Actor {
             // They start at the same time; each has its own time limit.
             for name in added {
                 let server = servers.iter().find(|server| server.name() == name);
-                notes.push(started(&name, server, since).await);
+                notes.push(match started(&name, server, since).await {
+                    Ok(note) => note,
+                    Err(note) => {
+                        warn(&sender, &note).await;
+                        note
+                    }
+                });
             }
             let _ = sender.send(Command::SkillNeeds(SkillReport::Met { request, notes })).await;
         });
@@ -130,19 +139,25 @@ impl Actor {
     }
 }
 
-/// What the model learns of a server that was added, when it is ready or has failed.
-async fn started(name: &str, server: Option<&mcp::Server>, since: &str) -> String {
+/// The user consented, and sees why it came to nothing. The model gets the same as a note.
+async fn warn(sender: &Sender<Command>, note: &str) {
+    // A thread that has ended has no clients.
+    let _ = sender.send(Command::Warn { message: note.to_owned() }).await;
+}
+
+/// What the model learns of a server that was added, when it is ready or, as an error, has failed.
+async fn started(name: &str, server: Option<&mcp::Server>, since: &str) -> Result<String, String> {
     let Some(server) = server else {
-        return format!(
+        return Err(format!(
             "The MCP server `{name}` was installed, but another configuration keeps it off."
-        );
+        ));
     };
     match server.ready().await {
         Ok(_) => {
-            format!("The MCP server `{name}` was installed; its tools can be called {since}.")
+            Ok(format!("The MCP server `{name}` was installed; its tools can be called {since}."))
         }
         Err(error) => {
-            format!("The MCP server `{name}` was installed, but does not start: {error}.")
+            Err(format!("The MCP server `{name}` was installed, but does not start: {error}."))
         }
     }
 }

@@ -48,7 +48,8 @@ impl Inspection {
         }
         let policy = self.policy().settle();
         let check_read = |path: &Path| policy.check_read(path).map_err(|denied| denied.to_string());
-        let documents = nested::read(&self.config, cwd, places, check_read);
+        let known = &self.known_documents;
+        let documents = nested::read(&self.config, cwd, places, known, check_read);
         let documents = Some(documents).filter(|found| *found != NestedDocs::default());
         Inspected { documents, found }
     }
