@@ -56,6 +56,23 @@ fn hooks_are_listed_trusted_and_switched() {
 }
 
 #[test]
+fn hooks_are_listed_while_they_are_off() {
+    let env = TestEnvironment::new();
+    let hooks =
+        json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "x" }] }] } });
+    std::fs::write(env.home().join("hooks.json"), hooks.to_string()).unwrap();
+    let output = env.run(&["hooks", "list"]);
+    let (listed, warnings) = (stdout(&output), stderr(&output));
+    assert!(listed.contains("hooks.json:Stop:0:0  (does not run: hooks are off)"), "{listed}");
+    assert!(warnings.contains("agentd config set features.codex_hooks true"), "{warnings}");
+    let set = env.run(&["config", "set", "features.codex_hooks", "true"]);
+    assert!(set.status.success(), "{}", stderr(&set));
+    let output = env.run(&["hooks", "list"]);
+    assert!(stdout(&output).contains("hooks.json:Stop:0:0  (runs)"), "{}", stdout(&output));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
 fn hooks_of_a_folder_with_quotes_are_trusted() {
     let env = TestEnvironment::new();
     let folder = env.work().join(r#"it's "a\b" ü"#);

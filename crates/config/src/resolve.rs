@@ -101,7 +101,8 @@ impl Config {
         if self.pins_hooks_off() { &[] } else { self.requirements.hooks() }
     }
 
-    fn pins_hooks_off(&self) -> bool {
+    /// Whether a requirement switches all hooks off.
+    pub fn pins_hooks_off(&self) -> bool {
         let is_name = |name: &str| matches!(name, "codex_hooks" | "hooks");
         self.requirements.features().any(|(name, on)| is_name(name) && !on)
     }

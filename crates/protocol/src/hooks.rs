@@ -45,8 +45,11 @@ pub struct HooksListResponse {
 /// Hooks of one folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct HooksListEntry {
     pub cwd: String,
+    /// Whether hooks are on. While they are off, only those of the administrator run.
+    pub hooks_enabled: bool,
     pub hooks: Vec<HookMetadata>,
     pub warnings: Vec<String>,
     pub errors: Vec<HookErrorInfo>,

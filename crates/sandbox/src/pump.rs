@@ -2,6 +2,7 @@
 //! command; does not read while the reader is behind.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ pub(crate) struct Pump {
 
 /// What happened next.
 enum Event {
-    Output(Stream, io::Result<usize>),
+    /// No bytes at the end.
+    Output(Stream, io::Result<Bytes>),
     /// There is room for a chunk, or the reader was dropped.
     Room,
     Exit(Exit),
@@ -55,9 +57,6 @@ impl Pump {
         let mut waiting: Option<Chunk> = None;
         let mut late = false;
         let mut late_budget = MAX_LATE_BYTES;
-        let mut stdout_buffer = vec![0; CHUNK_BYTES];
-        let mut stderr_buffer =
-            if self.stderr.is_some() { vec![0; CHUNK_BYTES] } else { Vec::new() };
         let exit = loop {
             let at_end = self.stdout.is_none() && self.stderr.is_none() && waiting.is_none();
             if let Some((exit, _)) = exit.filter(|_| at_end) {
@@ -72,10 +71,10 @@ impl Pump {
                     }
                     Event::Room
                 }
-                n = read_some(&self.stdout, &mut stdout_buffer), if poll && self.stdout.is_some()
-                    => Event::Output(Stream::Stdout, n),
-                n = read_some(&self.stderr, &mut stderr_buffer), if poll && self.stderr.is_some()
-                    => Event::Output(Stream::Stderr, n),
+                read = read_some(&self.stdout), if poll && self.stdout.is_some()
+                    => Event::Output(Stream::Stdout, read),
+                read = read_some(&self.stderr), if poll && self.stderr.is_some()
+                    => Event::Output(Stream::Stderr, read),
                 ended = next_exit(&self.shared), if exit.is_none() => Event::Exit(ended),
                 () = until(exit.map(|(_, at)| at + LINGER)), if exit.is_some() && read
                     => Event::Late,
@@ -92,12 +91,7 @@ impl Pump {
                     }
                     self.ended.send_replace(Some(how));
                 }
-                Event::Output(stream, Ok(n)) if n > 0 => {
-                    let buffer = match stream {
-                        Stream::Stdout => &stdout_buffer,
-                        Stream::Stderr => &stderr_buffer,
-                    };
-                    let bytes = Bytes::copy_from_slice(buffer.get(..n).unwrap_or_default());
+                Event::Output(stream, Ok(bytes)) if !bytes.is_empty() => {
                     waiting = Some(Chunk { stream, bytes });
                 }
                 // The end; a terminal reports an error when its last user closes it.
@@ -105,7 +99,7 @@ impl Pump {
                 Event::Output(Stream::Stderr, _) => self.stderr = None,
                 Event::Late => {
                     late = true;
-                    waiting = self.read_late(&mut stdout_buffer, &mut late_budget);
+                    waiting = self.read_late(&mut late_budget);
                 }
             }
         };
@@ -114,14 +108,13 @@ impl Pump {
     }
 
     /// Reads available output without waiting; closes a source at its end.
-    fn read_late(&mut self, buffer: &mut [u8], budget: &mut usize) -> Option<Chunk> {
+    fn read_late(&mut self, budget: &mut usize) -> Option<Chunk> {
         let sources = [(Stream::Stdout, &mut self.stdout), (Stream::Stderr, &mut self.stderr)];
         for (stream, source) in sources {
             let Some(fd) = source else { continue };
-            match rustix::io::read(fd.as_fd(), &mut *buffer) {
-                Ok(n) if n > 0 && *budget > 0 => {
-                    *budget = budget.saturating_sub(n);
-                    let bytes = Bytes::copy_from_slice(buffer.get(..n).unwrap_or_default());
+            match read_chunk(fd) {
+                Ok(bytes) if !bytes.is_empty() && *budget > 0 => {
+                    *budget = budget.saturating_sub(bytes.len());
                     return Some(Chunk { stream, bytes });
                 }
                 _ => *source = None,
@@ -138,16 +131,25 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-async fn read_some(source: &Source, buffer: &mut [u8]) -> io::Result<usize> {
+async fn read_some(source: &Source) -> io::Result<Bytes> {
     let Some(fd) = source else { return std::future::pending().await };
     loop {
         let mut ready = fd.readable().await?;
-        match ready.try_io(|fd| Ok(rustix::io::read(fd.as_fd(), &mut *buffer)?)) {
+        match ready.try_io(|fd| Ok(read_chunk(fd)?)) {
             Ok(Err(e)) if e.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
             Ok(result) => return result,
             Err(_would_block) => {}
         }
     }
+}
+
+/// Reads once, without waiting. Most commands print little or nothing, so the buffer costs only the
+/// pages that are written.
+#[inline(never)]
+fn read_chunk(fd: &AsyncFd<OwnedFd>) -> rustix::io::Result<Bytes> {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); CHUNK_BYTES];
+    let (bytes, _) = rustix::io::read(fd.as_fd(), &mut buffer)?;
+    Ok(Bytes::copy_from_slice(bytes))
 }
 
 /// The exit that the supervisor reports. A supervisor that ends without a report was killed,

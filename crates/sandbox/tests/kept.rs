@@ -170,3 +170,24 @@ fn a_check_of_paths_denies_the_home() {
         }
     }
 }
+
+/// Nothing in a home needs protection from a command that has no writable folder, or is not confined. Such
+/// a command also starts where the home has more entries than may be searched.
+#[tokio::test]
+async fn a_command_without_writable_folders_does_not_search_the_home() {
+    let (_guard, dir) = folder();
+    let home = dir.join("home");
+    fs::create_dir(&home).unwrap();
+    for number in 0..=1 << 16 {
+        fs::write(home.join(number.to_string()), "").unwrap();
+    }
+    let sandbox = keeping(Layer::Auto, &home);
+    for policy in [Policy::DangerFullAccess, common::read_only()] {
+        let spawn = Spawn { cwd: dir.clone(), ..shell("true", policy) };
+        assert!(run(&sandbox, spawn).await.ok());
+    }
+    let spawn = Spawn { cwd: dir.clone(), ..shell("true", common::workspace(&dir)) };
+    let error = sandbox.spawn(spawn).await;
+    let error = error.map(drop).unwrap_err().to_string();
+    assert!(error.contains("too many to look for links"), "{error}");
+}

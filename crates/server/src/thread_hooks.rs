@@ -9,4 +9,4 @@ mod sources;
 
 pub(crate) use notifications::{HookReport, event_name, handler_type, hook_source};
 pub(crate) use runner::{EndedHook, HookPlace, HookRunner, ModelRequest, UsageLog, prompt_with};
-pub(crate) use sources::{LoadedHook, LoadedHooks, Trust, key_in_plugin, load};
+pub(crate) use sources::{LoadedHook, LoadedHooks, Trust, key_in_plugin, load, load_all};

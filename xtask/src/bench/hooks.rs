@@ -2,7 +2,8 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -34,8 +35,8 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let listed = server.client.request("hooks/list", json!({ "cwds": [server.work()] }))?.0;
     let count = listed["data"][0]["hooks"].as_array().map_or(0, Vec::len);
     ensure!(count == HOOKS, "{count} hooks run: {listed}");
+    let own = (0..run.repeats).map(|_| own_time(&server)).collect::<Result<Vec<f64>>>()?;
     server.finish()?;
-    let own = (0..run.repeats).map(|_| own_time()).collect::<Result<Vec<f64>>>()?;
     let cost = median(after) - median(before);
     let own = median(own);
     let row = |what, value, goal| Figure { what, value, unit: "ms", goal };
@@ -46,11 +47,16 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     ])
 }
 
-/// The time of the hooks' processes.
-fn own_time() -> Result<f64> {
+/// The time of the hooks' processes: the shell that the server starts, in its environment.
+fn own_time(server: &Server) -> Result<f64> {
+    let shell = ["/bin/bash", "/bin/sh"].into_iter().find(|shell| Path::new(shell).is_file());
+    let shell = shell.context("there is no shell")?;
     let began = Instant::now();
     for _ in 0..HOOKS {
-        let ended = Command::new("/bin/sh").args(["-c", "true"]).status().context("/bin/sh")?;
+        let mut process = Command::new(shell);
+        process.args(["-c", "true"]).env_clear().current_dir(server.work());
+        process.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let ended = process.stdin(Stdio::null()).status().context(shell)?;
         ensure!(ended.success(), "`true` fails");
     }
     Ok(milliseconds(began.elapsed()))

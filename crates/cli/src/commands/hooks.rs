@@ -65,9 +65,10 @@ pub(crate) async fn run(
             eprint(format_args!("agentd: {warning}"));
         }
     }
+    let are_on = data.iter().all(|entry| entry.hooks_enabled);
     let hooks: Vec<HookMetadata> = data.into_iter().flat_map(|entry| entry.hooks).collect();
     let done = match arguments.command {
-        Command::List { json } => list(&hooks, json),
+        Command::List { json } => list(&hooks, are_on, json),
         Command::Trust { keys, yes } => trust(&mut server, &hooks, &keys, yes).await,
         Command::Disable { keys } => switch(&mut server, &hooks, &keys, false).await,
         Command::Enable { keys } => switch(&mut server, &hooks, &keys, true).await,
@@ -76,7 +77,7 @@ pub(crate) async fn run(
     done
 }
 
-fn list(hooks: &[HookMetadata], as_json: bool) -> anyhow::Result<ExitCode> {
+fn list(hooks: &[HookMetadata], are_on: bool, as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
         print(format_args!("{:#}", json!(hooks)))?;
         return Ok(ExitCode::SUCCESS);
@@ -84,6 +85,7 @@ fn list(hooks: &[HookMetadata], as_json: bool) -> anyhow::Result<ExitCode> {
     for hook in hooks {
         let state = match (hook.enabled, hook.trust_status) {
             (false, _) => "switched off",
+            (true, _) if !are_on && !hook.is_managed => "does not run: hooks are off",
             (true, HookTrustStatus::Untrusted) => "does not run: not trusted",
             (true, HookTrustStatus::Modified) => "does not run: changed since it was trusted",
             (true, HookTrustStatus::Managed | HookTrustStatus::Trusted) => "runs",
@@ -92,8 +94,8 @@ fn list(hooks: &[HookMetadata], as_json: bool) -> anyhow::Result<ExitCode> {
     }
     if hooks.is_empty() {
         eprint(format_args!(
-            "agentd: there are no hooks; they are defined in `hooks.json`, and run with \
-             `features.codex_hooks = true`"
+            "agentd: there are no hooks; they are defined in `hooks.json`{}",
+            if are_on { "" } else { ", and run with `features.codex_hooks = true`" }
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -191,6 +191,11 @@ impl Resolved {
     }
 
     fn protected_in(&self, folders: &[PathBuf]) -> Result<ProtectedPaths, Error> {
+        // Only what lies in a writable folder needs protection. The kept folders can hold very many
+        // entries, so they are not searched for nothing.
+        if folders.is_empty() {
+            return Ok(ProtectedPaths::default());
+        }
         // The temporary folders may hold very many entries, so they are not searched for other
         // letter cases.
         let named = self.writable.iter().filter(|root| !root.temporary);

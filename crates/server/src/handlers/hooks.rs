@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use config::Config;
 use hooks::Handler;
 use protocol::HooksMethods;
 use protocol::hooks::{
@@ -19,7 +20,7 @@ use crate::thread_hooks::{self, LoadedHook, LoadedHooks, Trust};
 const MAX_FOLDERS: usize = 64;
 
 impl HooksMethods<Caller> for Server {
-    /// The hooks of each folder, also those that do not run. With the feature off there are none.
+    /// The hooks of each folder, also those that do not run, and also while the feature is off.
     async fn hooks_list(
         &self,
         _caller: Caller,
@@ -40,9 +41,11 @@ impl HooksMethods<Caller> for Server {
             let cwd = folders::check_cwd(&self.services.files, cwd).await?;
             let resolved = self.services.configurations.in_folder(&cwd, None).await?.resolved;
             let config = resolved.config;
-            let loaded = self.services.files.run(&cwd, move || thread_hooks::load(&config)).await;
+            let switch = Switch::of(&config);
+            let work = move || thread_hooks::load_all(&config);
+            let loaded = self.services.files.run(&cwd, work).await;
             let loaded = loaded.map_err(|error| Error::failed(error.to_string()))?;
-            let mut entry = entry(cwd.to_string_lossy().into_owned(), &loaded);
+            let mut entry = entry(cwd.to_string_lossy().into_owned(), &loaded, switch);
             // A plugin that is left out may have had hooks.
             let of_plugins = resolved.warnings.iter().filter(|one| one.is_of_plugin());
             entry.warnings.extend(of_plugins.map(ToString::to_string));
@@ -52,15 +55,51 @@ impl HooksMethods<Caller> for Server {
     }
 }
 
-fn entry(cwd: String, loaded: &LoadedHooks) -> HooksListEntry {
+/// Whether the hooks of the user, of projects and of plugins run at all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    On,
+    Off,
+    /// A requirement switches them off.
+    Pinned,
+}
+
+impl Switch {
+    fn of(config: &Config) -> Self {
+        match (config.has_hooks(), config.pins_hooks_off()) {
+            (true, _) => Self::On,
+            (false, true) => Self::Pinned,
+            (false, false) => Self::Off,
+        }
+    }
+
+    /// Why the hooks do not run, and what to do.
+    fn warning(self) -> Option<&'static str> {
+        match self {
+            Self::On => None,
+            Self::Off => Some(
+                "hooks are off, and none of these runs; to switch them on, set \
+                 `features.codex_hooks = true`, as `agentd config set features.codex_hooks true` does",
+            ),
+            Self::Pinned => Some(
+                "the administrator has switched hooks off in `requirements.toml`; none of these runs",
+            ),
+        }
+    }
+}
+
+fn entry(cwd: String, loaded: &LoadedHooks, switch: Switch) -> HooksListEntry {
     let error = |(path, message): &(PathBuf, String)| HookErrorInfo {
         path: path.to_string_lossy().into_owned(),
         message: message.clone(),
     };
+    let switchable = loaded.hooks.iter().any(|loaded| loaded.trust != Trust::Managed);
+    let off = switch.warning().filter(|_| switchable).map(str::to_owned);
     HooksListEntry {
         cwd,
+        hooks_enabled: switch == Switch::On,
         hooks: loaded.hooks.iter().map(|loaded| metadata(loaded)).collect(),
-        warnings: loaded.warnings.clone(),
+        warnings: off.into_iter().chain(loaded.warnings.iter().cloned()).collect(),
         errors: loaded.errors.iter().map(error).collect(),
     }
 }

@@ -13,7 +13,7 @@ use protocol::hooks::HookRunSummary;
 use sandbox::Stdin;
 use serde_json::{Map, Value};
 use session::{Access, ReadAccess, ResponseUsage, SandboxPolicy};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use super::HookReport;
 use super::command::{self, CommandEnd};
@@ -50,6 +50,9 @@ pub(crate) struct HookPlace {
     pub(crate) sandbox: SandboxPolicy,
     /// The MCP servers of the thread.
     pub(crate) servers: Vec<mcp::Server>,
+    /// Where commands run when the event happens: `cwd`, once the first hook has looked whether it is
+    /// there.
+    pub(crate) folder: OnceCell<PathBuf>,
 }
 
 /// A model that is asked, or an agent that works: what it says in the end.
@@ -195,7 +198,7 @@ impl HookRunner {
         let (sandbox, _) = Allowed::new(reading(sandbox), config, cwd);
         let policy = sandbox.confinement(cwd);
         let env = command_environment(&self.options, config);
-        let command = CommandLine::new(argv, self.present(cwd).await, env, policy);
+        let command = CommandLine::new(argv, self.folder(place).await, env, policy);
         let command = CommandLine { stdin: Stdin::Pipe, ..command };
         match command::run(&self.commands, command, "", MAX_READING).await {
             CommandEnd::Exited { code: Some(0), output, .. } => Ok(output),
@@ -233,8 +236,10 @@ impl HookRunner {
     async fn command(&self, line: &str, hook: &Hook, place: &HookPlace) -> CommandLine {
         let HookPlace { config, sandbox, .. } = place;
         // What a project's hook names is looked for where it was when the user trusted it.
-        let cwd = project_folder(hook).unwrap_or(&place.cwd);
-        let cwd = self.present(cwd).await;
+        let cwd = match project_folder(hook) {
+            Some(folder) => self.present(folder).await,
+            None => self.folder(place).await,
+        };
         let argv = vec![self.options.shell.clone().into(), "-c".into(), line.into()];
         let mut env = command_environment(&self.options, config);
         env.push(("AGENT_PROJECT_DIR".into(), config.project_root.clone().into()));
@@ -257,6 +262,11 @@ impl HookRunner {
         let guarded = config.trusted_folders.clone();
         let command = CommandLine::new(argv, cwd, env, policy);
         CommandLine { stdin: Stdin::Pipe, guarded, ..command }
+    }
+
+    /// The working folder of an event; its hooks look for it once.
+    async fn folder(&self, place: &HookPlace) -> PathBuf {
+        place.folder.get_or_init(|| self.present(&place.cwd)).await.clone()
     }
 
     /// A folder, or the root when the folder is gone: an agent that removes the working folder must not

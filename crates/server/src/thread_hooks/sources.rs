@@ -119,10 +119,19 @@ impl LoadedHooks {
     }
 }
 
-/// Reads the hooks of a configuration. Waits for the file system.
+/// Reads the hooks of a configuration that are on. Waits for the file system.
 pub(crate) fn load(config: &Config) -> LoadedHooks {
+    read(config, config.has_hooks())
+}
+
+/// As [`load`], also those of the user, of projects and of plugins while the feature is off.
+pub(crate) fn load_all(config: &Config) -> LoadedHooks {
+    read(config, true)
+}
+
+fn read(config: &Config, with_feature: bool) -> LoadedHooks {
     let mut loaded = LoadedHooks::default();
-    if config.has_hooks() {
+    if with_feature {
         loaded.add_files(config);
         loaded.add_plugins(config);
     }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod managed;
+mod switched_off;
 
 use std::fs;
 use std::path::Path;

@@ -2,6 +2,7 @@
 
 use hooks::{Agent, Context, EndReason, Event, EventName, PermissionMode};
 use session::{ApprovalPolicy, Id, Mode, SandboxPolicy, Settings};
+use tokio::sync::OnceCell;
 
 use crate::allowed::MachineInput;
 use crate::error::Error;
@@ -78,6 +79,7 @@ impl Actor {
             cwd: settings.cwd.clone(),
             sandbox: settings.sandbox.clone(),
             servers: self.mcp.servers(),
+            folder: OnceCell::new(),
         }
     }
 }
