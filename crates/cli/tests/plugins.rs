@@ -81,11 +81,46 @@ fn plugins_are_shown_installed_upgraded_and_removed() {
     assert!(run(&["marketplace", "list"], 0).0.is_empty());
     run(&["disable", "tidy@shop"], 0);
     run(&["enable", "tidy@shop"], 0);
-    assert!(run(&["show", "tidy@shop"], 2).1.contains("is not there any more"));
+    let (shown, error) = run(&["show", "tidy@shop"], 0);
+    assert!(shown.contains("tidy:sweep: Sweeps.") && shown.contains("make lint"), "{shown}");
+    assert_eq!(error, "");
+    assert!(run(&["upgrade", "tidy@shop"], 2).1.contains("is not there any more"));
     assert!(run(&["upgrade"], 0).1.contains("tidy@shop stays as it is"));
     run(&["marketplace", "add", folder.to_str().unwrap()], 0);
     run(&["uninstall", "tidy@shop"], 0);
     assert!(run(&["show", "no@shop"], 2).1.contains("there is no plugin `no@shop`"));
     run(&["marketplace", "remove", "shop"], 0);
     assert!(run(&["marketplace", "list"], 0).0.is_empty());
+}
+
+#[test]
+fn faults_of_a_marketplace_are_named_where_they_matter() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str], code: i32| {
+        let output = env.run(&[&["plugins"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        stderr(&output)
+    };
+    let (good, bad) = (env.work().join("shop"), env.work().join("bad"));
+    shop(&good);
+    shop(&bad);
+    let plugins = json!([{ "name": "tidy", "source": "./tidy" }, { "name": "lost" }]);
+    let file = json!({ "name": "bad", "plugins": plugins }).to_string();
+    write(&bad.join(".claude-plugin/marketplace.json"), &file);
+    let fault = "`source` is missing";
+    assert!(run(&["marketplace", "add", bad.to_str().unwrap()], 0).contains(fault));
+    assert_eq!(run(&["marketplace", "add", good.to_str().unwrap()], 0), "");
+    for (arguments, code, is_named) in [
+        (&["list"][..], 0, true),
+        (&["marketplace", "list"], 0, true),
+        (&["show", "tidy@bad"], 0, true),
+        (&["show", "lost@bad"], 2, true),
+        (&["show", "tidy@shop"], 0, false),
+        (&["install", "--yes", "tidy@shop"], 0, false),
+        (&["upgrade"], 0, false),
+        (&["disable", "tidy@shop"], 0, false),
+        (&["uninstall", "tidy@shop"], 0, false),
+    ] {
+        assert_eq!(run(arguments, code).contains(fault), is_named, "{arguments:?}");
+    }
 }

@@ -15,6 +15,8 @@ use crate::name::{check_name, relative_path};
 const MAX_DEFINITIONS: usize = 64;
 /// Folders with skills that a manifest can name.
 const MAX_FOLDERS: usize = 16;
+/// Files and objects with hooks that a manifest can have.
+const MAX_HOOK_FILES: usize = 16;
 
 /// A plugin's folder.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +29,26 @@ pub struct Contents {
     /// Folders in which skills are searched, as roots of `skills::discover`. Absolute if the plugin's
     /// folder was.
     pub skills: Vec<PathBuf>,
-    /// The file with hooks, in the format of `hooks::read_file`.
-    pub hooks: Option<PathBuf>,
+    /// Files with hooks, in the format of `hooks::read_file`.
+    pub hooks: Vec<PathBuf>,
+    /// The hooks that stand in the manifest itself, in the same format.
+    pub inline_hooks: Option<InlineHooks>,
     /// Definitions of MCP servers by name, not interpreted.
     pub mcp_servers: BTreeMap<String, Value>,
     pub apps: Vec<App>,
+    /// The files that were looked for, also those that do not exist: a change of one can change all this.
+    /// Folders with skills are not among them.
+    pub files: Vec<PathBuf>,
     /// Parts that are left out, and why.
     pub problems: Vec<Problem>,
+}
+
+/// Hooks in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InlineHooks {
+    /// The manifest.
+    pub file: PathBuf,
+    pub text: String,
 }
 
 /// An app (a connector of the hosted service) that a plugin uses.
@@ -56,7 +71,9 @@ impl Plugin {
             return Err(Error::refused(root, why));
         };
         let members = manifest.members.clone();
-        let mut read = Reader { root, contents: Contents { manifest, ..Contents::default() } };
+        let files = manifest::FILES.iter().map(|file| root.join(file)).collect();
+        let contents = Contents { manifest, files, ..Contents::default() };
+        let mut read = Reader { root, contents };
         read.skills(members.get("skills"));
         read.hooks(members.get("hooks"));
         read.mcp_servers(members.get("mcpServers"));
@@ -89,23 +106,72 @@ impl Reader<'_> {
         self.contents.skills = exist.map(|folder| self.root.join(folder)).collect();
     }
 
+    /// `named` is a file, an object with hooks, or a list of both. What it says adds to the file that
+    /// plugins have without naming it.
     fn hooks(&mut self, named: Option<&Value>) {
-        let path = match named {
-            None | Some(Value::Null) => PathBuf::from("hooks/hooks.json"),
-            Some(Value::Object(_)) => {
-                return self
-                    .report_manifest("`hooks` must name a file, as in `./hooks/hooks.json`");
-            }
-            Some(value) => match self.path(value, "hooks") {
-                Some(path) => path,
-                None => return,
-            },
+        self.hook_file(PathBuf::from("hooks/hooks.json"), false);
+        let named = match named {
+            Some(Value::Array(named)) => named.iter().collect(),
+            Some(Value::Null) => Vec::new(),
+            named => Vec::from_iter(named),
         };
+        if named.len() > MAX_HOOK_FILES {
+            self.report_manifest(&format!(
+                "only the first {MAX_HOOK_FILES} parts of `hooks` are read"
+            ));
+        }
+        let mut inline = Map::new();
+        for value in named.into_iter().take(MAX_HOOK_FILES) {
+            if let Value::Object(hooks) = value {
+                self.add_inline(&mut inline, hooks);
+            } else if let Some(path) = self.path(value, "hooks") {
+                self.hook_file(path, true);
+            }
+        }
+        if !inline.is_empty() {
+            let mut members = Map::new();
+            members.insert("hooks".to_owned(), Value::Object(inline));
+            let file = self.root.join(&self.contents.manifest.file);
+            let text = Value::Object(members).to_string();
+            self.contents.inline_hooks = Some(InlineHooks { file, text });
+        }
+    }
+
+    fn hook_file(&mut self, path: PathBuf, named: bool) {
+        let file = self.root.join(&path);
+        if self.contents.hooks.contains(&file) {
+            return;
+        }
+        self.contents.files.push(file.clone());
         match beneath::read(self.root, &path, json::MAX_JSON) {
-            Ok(Some(_)) => self.contents.hooks = Some(self.root.join(path)),
-            Ok(None) if named.is_some() => self.report(path, "the file with hooks does not exist"),
+            Ok(Some(_)) => self.contents.hooks.push(file),
+            Ok(None) if named => self.report(path, "the file with hooks does not exist"),
             Ok(None) => {}
             Err(error) => self.fail(&path, error),
+        }
+    }
+
+    /// Adds an object with hooks: events with their groups, or as a file has them, in `hooks`.
+    fn add_inline(&mut self, inline: &mut Map<String, Value>, hooks: &Map<String, Value>) {
+        let events = match hooks.get("hooks") {
+            Some(Value::Object(events)) => events,
+            _ => hooks,
+        };
+        for (event, groups) in events {
+            match (inline.get_mut(event), groups) {
+                (Some(Value::Array(before)), Value::Array(groups)) => {
+                    before.extend(groups.iter().cloned())
+                }
+                (Some(_), _) => {
+                    self.report_manifest(&format!(
+                        "`hooks`: the second `{}` is left out, because one of both is no list",
+                        visible::text(event)
+                    ));
+                }
+                (None, groups) => {
+                    inline.insert(event.clone(), groups.clone());
+                }
+            }
         }
     }
 
@@ -178,6 +244,7 @@ impl Reader<'_> {
 
     /// The object in a file; reports one that cannot be read, and a missing one if it was named.
     fn object(&mut self, path: &Path, named: bool) -> Option<(PathBuf, Map<String, Value>)> {
+        self.contents.files.push(self.root.join(path));
         match json::read_object(self.root, path) {
             Ok(Some(members)) => return Some((path.to_owned(), members)),
             Ok(None) if named => self.report(path, "the manifest names it, and it does not exist"),

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::error::{Error, io_at};
 use crate::git::{Git, Repository};
-use crate::tree::{self, Bytes, Kind, Listing};
+use crate::tree::{self, Bytes, Kind, LeftOut, Listing};
 
 /// Bytes of the list of files. About 150 for each of 10,000, and room for other parts of a repository.
 const MAX_LIST: usize = 16 << 20;
@@ -25,6 +25,8 @@ pub(crate) struct Wanted<'w> {
     pub(crate) folder: &'w Path,
     /// Only what is below these; everything if empty.
     pub(crate) sparse: &'w [PathBuf],
+    /// Whether a link that breaks the rules is left out, in place of refusing everything.
+    pub(crate) leaves_out: bool,
 }
 
 /// A commit's files.
@@ -34,6 +36,8 @@ pub(crate) struct Fetched {
     pub(crate) bytes: Bytes,
     /// Wanted paths at which the commit has other repositories, whose files are not fetched.
     pub(crate) submodules: Vec<PathBuf>,
+    /// Links that are left out.
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// Fetches into `work`, an empty folder that the caller deletes.
@@ -72,7 +76,11 @@ pub(crate) async fn fetch(git: &Git, wanted: &Wanted<'_>, work: &Path) -> Result
         repository.run(&["ls-tree", "-r", "-l", "-z", "--full-tree", &revision], MAX_LIST).await?;
     let (objects, submodules) = parse_list(&list, wanted)?;
     let (listing, bytes) = read_objects(&repository, objects, wanted).await?;
-    Ok(Fetched { revision, listing, bytes, submodules })
+    let (listing, left_out) = match wanted.leaves_out {
+        true => listing.finish_without_bad_links(),
+        false => (listing.finish()?, Vec::new()),
+    };
+    Ok(Fetched { revision, listing, bytes, submodules, left_out })
 }
 
 /// A file or link of the commit.
@@ -136,6 +144,7 @@ fn strip<'p>(path: &'p [u8], folder: &Path) -> Option<&'p [u8]> {
     path.strip_prefix(folder.as_os_str().as_encoded_bytes())
 }
 
+/// The list still has to be finished.
 async fn read_objects(
     repository: &Repository<'_>,
     objects: Vec<Object>,
@@ -175,7 +184,7 @@ async fn read_objects(
         listing.add(&object.path, Kind::File { size: object.size, executable })?;
         files.insert(String::from_utf8_lossy(&object.path).into_owned(), bytes);
     }
-    Ok((listing.finish()?, Bytes::Memory(files)))
+    Ok((listing, Bytes::Memory(files)))
 }
 
 /// `git cat-file --batch`: one object for each line that it is given.

@@ -26,6 +26,7 @@ use crate::marketplace::Marketplace;
 use crate::name::check_name;
 use crate::record::Installed;
 use crate::source::MarketplaceSource;
+use crate::tree::LeftOut;
 
 /// The plugins of a home. Cheap to clone. Asynchronous methods do their work on files on blocking
 /// threads; the others block on the file system.
@@ -48,6 +49,23 @@ pub struct Configured {
     /// Where the repository has submodules, which are not fetched; relative to the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub submodules: Vec<PathBuf>,
+    /// Links of the repository that are not fetched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Configured {
+    /// Why a plugin in this folder of the marketplace cannot be installed: the place, relative to the root, and
+    /// a sentence.
+    #[must_use]
+    pub fn obstacle(&self, folder: &Path) -> Option<(&Path, &str)> {
+        let submodules = self.submodules.iter();
+        let submodules = submodules
+            .map(|path| (path.as_path(), "it is a submodule, which plugins cannot contain"));
+        let left_out = self.left_out.iter().map(|one| (one.path.as_path(), one.why.as_str()));
+        let mut all = submodules.chain(left_out);
+        all.find(|(path, _)| path.starts_with(folder) || folder.starts_with(path))
+    }
 }
 
 impl Record for Configured {
@@ -72,7 +90,8 @@ pub struct Added {
 pub struct Upgrade {
     pub name: String,
     pub root: PathBuf,
-    /// Whether there is a new revision. Always false for a local folder, which is read in place.
+    /// Whether there is a new revision, or files that were lost or changed are as fetched again. Always false
+    /// for a local folder, which is read in place.
     pub changed: bool,
     /// Names of plugins that the marketplace has gained.
     pub added: Vec<String>,

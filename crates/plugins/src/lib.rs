@@ -24,7 +24,7 @@ mod record;
 mod source;
 mod tree;
 
-pub use contents::{App, Contents, Plugin};
+pub use contents::{App, Contents, InlineHooks, Plugin};
 pub use error::{Error, Problem};
 pub use git::Git;
 pub use home::{Added, Configured, Home, Removed, Staged, Upgrade};
@@ -34,4 +34,4 @@ pub use marketplace::{AuthPolicy, Entry, InstallPolicy, Marketplace};
 pub use name::check_name;
 pub use record::{Difference, Installed, InstalledFile, difference};
 pub use source::{MarketplaceSource, Source};
-pub use tree::{MAX_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES};
+pub use tree::{LeftOut, MAX_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES};

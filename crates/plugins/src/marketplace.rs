@@ -81,12 +81,7 @@ impl Marketplace {
                 return Self::from_members(&members, root, root.join(file)).map_err(Error::Refused);
             }
         }
-        Err(Error::NotFound(format!(
-            "{} is no marketplace: it has neither `{}` nor `{}`",
-            visible::path(root),
-            FILES[0],
-            FILES[1]
-        )))
+        Err(no_marketplace_in(root))
     }
 
     /// Reads the contents of a marketplace file, which is at `file` in the folder `root`. Opens nothing.
@@ -150,6 +145,13 @@ impl Marketplace {
             self.problems.push(Problem::new(&self.file, format!("`plugins[{index}]`: {why}")));
         }
     }
+}
+
+/// The error about a folder or a repository without a list of plugins.
+pub(crate) fn no_marketplace_in(place: &Path) -> Error {
+    let [one, other] = FILES;
+    let place = visible::path(place);
+    Error::NotFound(format!("{place} is no marketplace: it has neither `{one}` nor `{other}`"))
 }
 
 impl Entry {

@@ -64,6 +64,12 @@ impl MarketplaceSource {
         }
     }
 
+    /// Whether only some folders of a repository are fetched.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        matches!(self, Self::Git { sparse_paths, .. } if !sparse_paths.is_empty())
+    }
+
     /// Reads what a user names: an absolute path, a URL (`https`, `ssh`, `file`; `http` for this machine
     /// only), `git@host:path`, or `owner/repository[@ref]` of GitHub.
     ///

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
 
@@ -36,6 +37,15 @@ pub(crate) enum Kind {
     Link {
         target: String,
     },
+}
+
+/// Something of a repository that is not fetched. It spoils the plugin that it belongs to, and no other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Relative to the root of the repository.
+    pub path: PathBuf,
+    /// What is wrong with it, as a sentence without a full stop.
+    pub why: String,
 }
 
 /// A list of files that keeps to the rules. Paths are relative to the root.
@@ -120,15 +130,32 @@ impl Listing {
 
     /// Checks the links, when everything has been added.
     pub(crate) fn finish(self) -> Result<Self, Error> {
-        for (path, kind) in &self.entries {
-            if let Kind::Link { target } = kind {
-                self.check_link(path, target).map_err(|why| {
-                    let shown = visible::exact(target);
-                    self.refused(path, &format!("the symbolic link to `{shown}` {why}"))
-                })?;
-            }
+        match self.bad_links().into_iter().next() {
+            Some(LeftOut { path, why }) => Err(self.refused(&path.to_string_lossy(), &why)),
+            None => Ok(self),
         }
-        Ok(self)
+    }
+
+    /// As [`Listing::finish`], but takes out the links that break the rules, and returns them.
+    pub(crate) fn finish_without_bad_links(mut self) -> (Self, Vec<LeftOut>) {
+        let bad = self.bad_links();
+        for LeftOut { path, .. } in &bad {
+            self.entries.remove(&*path.to_string_lossy());
+        }
+        (self, bad)
+    }
+
+    fn bad_links(&self) -> Vec<LeftOut> {
+        let links = self.entries.iter().filter_map(|(path, kind)| match kind {
+            Kind::Link { target } => Some((path, target)),
+            Kind::Folder | Kind::File { .. } => None,
+        });
+        let bad = links.filter_map(|(path, target)| {
+            let why = self.check_link(path, target).err()?;
+            let why = format!("the symbolic link to `{}` {why}", visible::exact(target));
+            Some(LeftOut { path: path.into(), why })
+        });
+        bad.collect()
     }
 
     /// Resolved against the list alone, so that it does not matter what exists elsewhere.

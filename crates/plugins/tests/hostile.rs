@@ -451,12 +451,13 @@ async fn hostile_trees_are_refused() {
         (
             "link out",
             |r, _| vec![("120000", "leak", object(r, "blob", b"../../user/secret"))],
-            "leads out",
+            // The link is left out; see `a_bad_link_refuses_what_it_belongs_to`.
+            "is no marketplace",
         ),
         (
             "absolute link",
             |r, _| vec![("120000", "leak", object(r, "blob", b"/etc/passwd"))],
-            "is absolute",
+            "is no marketplace",
         ),
         (
             "one name twice",
@@ -520,4 +521,35 @@ async fn a_tree_that_multiplies_is_refused() {
     let home = home(&top.path().join("home"), &[]);
     let error = add(&home, &url(&root), None, &[]).await.unwrap_err().to_string();
     assert!(error.contains("too long"), "{error}");
+}
+
+#[tokio::test]
+async fn a_bad_link_refuses_what_it_belongs_to() {
+    let top = folder();
+    let (root, other) = (top.path().join("market"), top.path().join("other"));
+    marketplace(&root);
+    symlink("/etc/passwd", root.join("plugins/one/leak")).unwrap();
+    write(&root.join("plugins/two/.claude-plugin/plugin.json"), r#"{"name": "two"}"#);
+    write(&other.join(".claude-plugin/plugin.json"), r#"{"name": "far"}"#);
+    symlink("../user/secret", other.join("leak")).unwrap();
+    commit(&other);
+    let list = format!(
+        r#"{{"name": "market", "plugins": [{{"name": "one", "source": "./plugins/one"}},
+        {{"name": "two", "source": "./plugins/two"}},
+        {{"name": "far", "source": {{"source": "url", "url": "{}"}}}}]}}"#,
+        url(&other)
+    );
+    write(&root.join(".claude-plugin/marketplace.json"), list);
+    commit(&root);
+    let home = home(&top.path().join("home"), &[]);
+    let added = add(&home, &url(&root), None, &[]).await.unwrap();
+    assert!(added.root.join("plugins/one/leak").symlink_metadata().is_err());
+    let market = read(&added.root);
+    for (name, why) in [("one", "`/etc/passwd` is absolute"), ("far", "leads out of the folder")] {
+        let error = home.install(&market, name, None).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{name}: {error}");
+    }
+    home.install(&market, "two", None).await.unwrap();
+    let known = home.marketplaces().unwrap().all;
+    assert_eq!(known[0].obstacle(Path::new("plugins/two")), None);
 }

@@ -9,7 +9,9 @@ mod list;
 mod marketplaces;
 mod parts;
 mod servers;
+mod skills_of;
 mod sources;
+mod stamp;
 mod wire;
 
 use std::collections::HashMap;
@@ -104,6 +106,21 @@ impl Plugins {
         }
         shown.insert((root, name), digest);
         Ok(detail)
+    }
+
+    /// The details of an installed plugin by its id, from its record and its installed files: its marketplace
+    /// need not be there any more.
+    ///
+    /// # Errors
+    /// It is not installed, or its files cannot be read.
+    pub(crate) async fn read_installed(&self, id: String) -> Result<PluginDetail, Error> {
+        let config = self.config()?;
+        let read = self.on_files(move |plugins| {
+            let installed = plugins.all();
+            let known = Known { installed: &installed, config: &config };
+            known.detail_of_installed(&id, plugins.home())
+        });
+        read.await?
     }
 
     /// Installs a plugin: what was shown of it, if it was.

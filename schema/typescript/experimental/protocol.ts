@@ -1506,6 +1506,8 @@ export interface HooksListEntry {
   cwd: string;
   errors: Array<HookErrorInfo>;
   hooks: Array<HookMetadata>;
+  /** Whether hooks are on. While they are off, only those of the administrator run. */
+  hooksEnabled: boolean;
   warnings: Array<string>;
 }
 

@@ -4,13 +4,14 @@
 mod marketplaces;
 mod shown;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use protocol::config::{ConfigValueWriteParams, MergeStrategy};
 use protocol::{
     PluginDetail, PluginInstallParams, PluginInstallPolicy, PluginListParams, PluginListResponse,
-    PluginReadParams, PluginSummary, PluginUninstallParams,
+    PluginMarketplaceEntry, PluginReadParams, PluginSummary, PluginUninstallParams,
 };
 use serde_json::json;
 
@@ -99,7 +100,7 @@ async fn carry_out(command: Command, server: &mut LocalServer) -> anyhow::Result
         Command::Marketplace(command) => marketplaces::run(command, server).await,
         Command::List { installed, json } => list(server, installed, json).await,
         Command::Show { plugin, json } => {
-            let detail = read(server, &plugin).await?.detail;
+            let detail = read_to_show(server, &plugin).await?;
             match json {
                 true => print(format_args!("{:#}", json!(detail)))?,
                 false => show(&detail)?,
@@ -130,20 +131,36 @@ struct Found {
     params: PluginInstallParams,
 }
 
-/// All marketplaces; what is wrong with some goes to standard error.
+/// All marketplaces.
 async fn listed(server: &mut LocalServer) -> anyhow::Result<PluginListResponse> {
-    let params = PluginListParams::default();
-    let listed = server.call::<protocol::PluginList>(&params, &mut Quiet).await?;
+    Ok(server.call::<protocol::PluginList>(&PluginListParams::default(), &mut Quiet).await?)
+}
+
+/// Prints what is wrong with marketplaces: with that in the folder `of`, or with all.
+fn print_errors(listed: &PluginListResponse, of: Option<&Path>) {
     for error in &listed.marketplace_load_errors {
-        let message = visible::text(&error.message);
-        eprint(format_args!("agentd: {}: {message}", error.marketplace_path));
+        let path = &error.marketplace_path;
+        if of.is_none_or(|root| Path::new(path).starts_with(root)) {
+            eprint(format_args!(
+                "agentd: {}: {}",
+                visible::text(path),
+                visible::text(&error.message)
+            ));
+        }
     }
-    Ok(listed)
+}
+
+/// The folder of a marketplace whose list is in `file`.
+fn folder_of(file: &str) -> &Path {
+    let file = Path::new(file);
+    let depth = if file.ends_with(".claude-plugin/marketplace.json") { 2 } else { 3 };
+    file.ancestors().nth(depth).unwrap_or(file)
 }
 
 async fn list(server: &mut LocalServer, installed: bool, json: bool) -> anyhow::Result<ExitCode> {
-    let PluginListResponse { marketplaces, .. } = listed(server).await?;
-    let plugins = marketplaces.into_iter().flat_map(|marketplace| {
+    let response = listed(server).await?;
+    print_errors(&response, None);
+    let plugins = response.marketplaces.into_iter().flat_map(|marketplace| {
         let is_there = marketplace.path.is_some();
         marketplace.plugins.into_iter().map(move |plugin| (plugin, is_there))
     });
@@ -170,28 +187,21 @@ async fn list(server: &mut LocalServer, installed: bool, json: bool) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the plugin `NAME@MARKETPLACE`.
+/// Reads the plugin `NAME@MARKETPLACE` as its marketplace has it, and prints what is wrong with the
+/// marketplace.
 async fn read(server: &mut LocalServer, id: &str) -> anyhow::Result<Found> {
-    let PluginListResponse { marketplaces, .. } = listed(server).await?;
-    let of_marketplace = |id: &str| {
-        marketplaces.iter().find_map(|marketplace| {
-            let plugin = marketplace.plugins.iter().find(|plugin| plugin.id == id)?;
-            Some((plugin.name.clone(), marketplace.path.clone(), marketplace.name.clone()))
-        })
-    };
-    let Some((plugin_name, marketplace_path, marketplace)) = of_marketplace(id) else {
-        let message =
-            format!("there is no plugin `{}`; `agentd plugins list` lists them", visible::text(id));
-        return Err(Invalid::new(message).into());
-    };
-    if marketplace_path.is_none() {
+    let response = listed(server).await?;
+    let (plugin, marketplace) = find(&response, id)?;
+    let Some(path) = &marketplace.path else {
         let message = format!(
-            "the marketplace `{}` is not there any more: its installed plugins can be used, disabled and \
-             uninstalled; to show or upgrade them, add it with `agentd plugins marketplace add`",
-            visible::text(&marketplace)
+            "the marketplace `{}` is not there any more: its installed plugins can be shown, used, disabled and \
+             uninstalled; to upgrade them, add it with `agentd plugins marketplace add`",
+            visible::text(&marketplace.name)
         );
         return Err(Invalid::new(message).into());
-    }
+    };
+    print_errors(&response, Some(folder_of(path)));
+    let (plugin_name, marketplace_path) = (plugin.name.clone(), Some(path.clone()));
     let params = PluginReadParams {
         plugin_name: plugin_name.clone(),
         marketplace_path: marketplace_path.clone(),
@@ -201,6 +211,37 @@ async fn read(server: &mut LocalServer, id: &str) -> anyhow::Result<Found> {
     let params =
         PluginInstallParams { plugin_name, marketplace_path, remote_marketplace_name: None };
     Ok(Found { detail, params })
+}
+
+/// Reads a plugin to show it: an installed one that no marketplace offers as it is installed.
+async fn read_to_show(server: &mut LocalServer, id: &str) -> anyhow::Result<PluginDetail> {
+    let response = listed(server).await?;
+    let (plugin, _) = find(&response, id)?;
+    if !plugin.installed || plugin.install_policy != PluginInstallPolicy::NotAvailable {
+        return Ok(read(server, id).await?.detail);
+    }
+    let params = PluginReadParams {
+        plugin_name: id.to_owned(),
+        marketplace_path: None,
+        remote_marketplace_name: None,
+    };
+    Ok(server.call::<protocol::PluginRead>(&params, &mut Quiet).await?.plugin)
+}
+
+/// A plugin in a list. What is wrong with marketplaces is printed if there is none: it can be the reason.
+fn find<'l>(
+    response: &'l PluginListResponse,
+    id: &str,
+) -> anyhow::Result<(&'l PluginSummary, &'l PluginMarketplaceEntry)> {
+    let found = response.marketplaces.iter().find_map(|marketplace| {
+        let plugin = marketplace.plugins.iter().find(|plugin| plugin.id == id)?;
+        Some((plugin, marketplace))
+    });
+    found.ok_or_else(|| {
+        print_errors(response, None);
+        let id = visible::text(id);
+        Invalid::new(format!("there is no plugin `{id}`; `agentd plugins list` lists them")).into()
+    })
 }
 
 /// Installs a plugin that was shown, if the user agrees.

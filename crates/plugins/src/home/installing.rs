@@ -1,5 +1,6 @@
 //! Staging, installing and removing plugins.
 
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -172,6 +173,7 @@ impl Home {
                     sha: sha.as_deref(),
                     folder: path.as_deref().unwrap_or(Path::new("")),
                     sparse: &[],
+                    leaves_out: false,
                 };
                 let work = self.git.work_folder()?;
                 let fetched = fetch(&self.git, &wanted, work.path()).await?;
@@ -182,19 +184,21 @@ impl Home {
                 Ok(Files { listing, bytes, revision: Some(fetched.revision) })
             }
             Source::Local { path } => {
-                let submodules = of.iter().flat_map(|of| &of.submodules);
-                let mut submodules =
-                    submodules.filter(|one| one.starts_with(path) || path.starts_with(one));
-                if let Some(path) = submodules.next() {
-                    return Err(submodule(&marketplace.root.join(path)));
+                if let Some((at, why)) = of.and_then(|of| of.obstacle(path)) {
+                    return Err(Error::refused(marketplace.root.join(at), why));
                 }
                 let revision = of.and_then(|of| of.revision.clone());
                 let (root, path) = (marketplace.root.clone(), path.clone());
+                let is_sparse = of.is_some_and(|of| of.source.is_sparse());
                 blocking(move || {
                     let place = root.join(&path);
                     let opened = beneath::open_folder(&root)?;
-                    let opened =
-                        beneath::subfolder(opened.as_fd(), &path).map_err(io_at(&place))?;
+                    let opened = match beneath::subfolder(opened.as_fd(), &path) {
+                        Err(error) if is_sparse && error.kind() == ErrorKind::NotFound => {
+                            return Err(not_fetched(&path));
+                        }
+                        opened => opened.map_err(io_at(&place))?,
+                    };
                     let listing = tree::list(opened.as_fd(), &place)?;
                     Ok(Files { listing, bytes: Bytes::Folder(opened), revision })
                 })
@@ -268,6 +272,14 @@ fn installable<'m>(marketplace: &'m Marketplace, name: &str) -> Result<&'m Entry
         return Err(Error::Invalid(message));
     }
     Ok(entry)
+}
+
+fn not_fetched(folder: &Path) -> Error {
+    let folder = visible::path(folder);
+    Error::Invalid(format!(
+        "`{folder}` was not fetched: the marketplace was added with only some of its folders; remove it, and \
+         add it again with `--sparse {folder}` (`sparsePaths`) as well"
+    ))
 }
 
 fn submodule(path: &Path) -> Error {

@@ -8,7 +8,8 @@ use crate::error::{Error, io_at};
 use crate::fetch::{Fetched, Wanted, fetch};
 use crate::install;
 use crate::lock::Lock;
-use crate::marketplace::Marketplace;
+use crate::marketplace::{FILES, Marketplace, no_marketplace_in};
+use crate::record::InstalledFile;
 use crate::source::MarketplaceSource;
 use crate::tree;
 
@@ -18,6 +19,8 @@ struct Brought {
     marketplace: Configured,
     /// Names of its plugins.
     plugins: Vec<String>,
+    /// What was written; `None` for a folder, which is read in place.
+    files: Option<Vec<InstalledFile>>,
     folder: Claimed,
 }
 
@@ -90,6 +93,10 @@ impl Home {
                 )));
             }
             let after = brought.plugins.clone();
+            let is_damaged = brought
+                .files
+                .as_ref()
+                .is_some_and(|files| tree::examine(&now.root).ok().as_ref() != Some(files));
             let new = home.put(brought, &lock)?;
             if new.root != old.root {
                 home.clean()?;
@@ -98,7 +105,7 @@ impl Home {
                 list.iter().filter(|name| !other.contains(name)).cloned().collect()
             };
             Ok(Upgrade {
-                changed: new.revision != old.revision,
+                changed: new.revision != old.revision || is_damaged,
                 name: new.name,
                 root: new.root,
                 added: missing_in(&after, &before),
@@ -137,12 +144,18 @@ impl Home {
         let fetched = match &source {
             MarketplaceSource::Local { .. } => None,
             MarketplaceSource::Git { url, ref_name, sparse_paths } => {
+                let mut sparse = sparse_paths.clone();
+                if !sparse.is_empty() {
+                    // Without its list it would be no marketplace.
+                    sparse.extend(FILES.map(PathBuf::from));
+                }
                 let wanted = Wanted {
                     url,
                     ref_name: ref_name.as_deref(),
                     sha: None,
                     folder: Path::new(""),
-                    sparse: sparse_paths,
+                    sparse: &sparse,
+                    leaves_out: true,
                 };
                 let work = self.git.work_folder()?;
                 Some(fetch(&self.git, &wanted, work.path()).await?)
@@ -175,19 +188,31 @@ fn read(
         MarketplaceSource::Local { path } => path.canonicalize().map_err(io_at(path))?,
         MarketplaceSource::Git { .. } => folder.path().join("marketplace"),
     };
-    if let Some(fetched) = &fetched {
-        std::fs::create_dir(&root).map_err(io_at(&root))?;
-        tree::write(&fetched.listing, &fetched.bytes, &root)?;
-    }
+    let files = match &fetched {
+        Some(fetched) => {
+            std::fs::create_dir(&root).map_err(io_at(&root))?;
+            Some(tree::write(&fetched.listing, &fetched.bytes, &root)?)
+        }
+        None => None,
+    };
     let origin: PathBuf = match &source {
         MarketplaceSource::Local { .. } => root.clone(),
         MarketplaceSource::Git { url, .. } => url.into(),
     };
-    let read = Marketplace::read(&root).map_err(|error| error.moved(&root, &origin))?;
-    let (revision, submodules) =
-        fetched.map(|fetched| (fetched.revision, fetched.submodules)).unzip();
-    let name = read.name.clone();
-    let submodules = submodules.unwrap_or_default();
-    let marketplace = Configured { name, source, root, revision, submodules };
-    Ok(Brought { marketplace, plugins: names(read), folder })
+    let read = Marketplace::read(&root).map_err(|error| match error {
+        Error::NotFound(_) => no_marketplace_in(&origin),
+        error => error.moved(&root, &origin),
+    })?;
+    let mut marketplace = Configured {
+        name: read.name.clone(),
+        source,
+        root,
+        revision: None,
+        submodules: Vec::new(),
+        left_out: Vec::new(),
+    };
+    if let Some(Fetched { revision, submodules, left_out, .. }) = fetched {
+        marketplace = Configured { revision: Some(revision), submodules, left_out, ..marketplace };
+    }
+    Ok(Brought { marketplace, plugins: names(read), files, folder })
 }

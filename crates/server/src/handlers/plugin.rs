@@ -49,11 +49,18 @@ impl PluginMethods<Caller> for Server {
         self.services.plugins.list(of_home, projects).await
     }
 
+    /// Without a marketplace, `pluginName` is the id of an installed plugin.
     async fn plugin_read(
         &self,
         _: Caller,
         params: PluginReadParams,
     ) -> Result<PluginReadResponse, Error> {
+        let is_alone =
+            params.marketplace_path.is_none() && params.remote_marketplace_name.is_none();
+        if is_alone && params.plugin_name.contains('@') {
+            let plugin = self.services.plugins.read_installed(params.plugin_name).await?;
+            return Ok(PluginReadResponse { plugin });
+        }
         let path = marketplace(params.marketplace_path, params.remote_marketplace_name)?;
         let plugin = self.services.plugins.read(path, params.plugin_name).await?;
         Ok(PluginReadResponse { plugin })

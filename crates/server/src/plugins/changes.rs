@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use config::PluginParts;
 use plugins::{Contents, Home, Installed, Marketplace, Staged, difference};
 use protocol::plugin::PluginDetail;
 
@@ -9,7 +10,9 @@ use super::actions::{actions, hooks_of};
 use super::installed::InstalledPlugin;
 use super::list::{Known, folder};
 use super::parts::parts;
+use super::skills_of::PluginSkills;
 use super::wire;
+use crate::error::Error;
 
 /// Stands for a plugin's folder in what is shown of its commands.
 const ROOT: &str = "${AGENT_PLUGIN_ROOT}";
@@ -27,8 +30,8 @@ impl Known<'_> {
         let shown = Path::new(ROOT);
         let of = (plugin.id.as_str(), plugin.digest.as_str());
         let (parts, problems) = parts(of, (&plugin.root, shown), contents);
-        let mut actions = actions(&parts);
-        actions.extend(problems.into_iter().map(|problem| format!("left out: {problem}")));
+        let skills = PluginSkills::read(contents, &plugin.root, shown);
+        let actions = sentences(&parts, problems, &skills);
         let installed = self.installed.get(&plugin.id);
         let changes = installed.map(|installed| changes(installed, plugin, &actions, home));
         let entry = marketplace.entry(&plugin.name);
@@ -40,13 +43,66 @@ impl Known<'_> {
             marketplace_path: Some(marketplace.file.display().to_string()),
             summary: self.summary_of(marketplace, staged),
             description: description.or_else(|| entry.and_then(|entry| entry.description.clone())),
-            skills: wire::skills(contents, &plugin.root, place.as_deref()),
+            skills: skills.summaries(&plugin.root, place.as_deref()),
             hooks: hooks_of(&parts).0.iter().map(wire::hook).collect(),
             apps: wire::apps(contents),
             mcp_servers: parts.servers.keys().cloned().collect(),
             actions,
             changes,
         }
+    }
+}
+
+impl Known<'_> {
+    /// The details of an installed plugin as it is installed. What would change is not known.
+    pub(super) fn detail_of_installed(&self, id: &str, home: &Home) -> Result<PluginDetail, Error> {
+        let damaged = self.installed.damaged.iter();
+        let mut damaged = damaged.filter(|one| one.path.file_stem().is_some_and(|stem| stem == id));
+        let Some(plugin) = self.installed.get(id) else {
+            return Err(match damaged.next() {
+                Some(problem) => Error::failed(problem.to_string()),
+                None => {
+                    let id = visible::text(id);
+                    Error::not_found(format!("the plugin `{id}` is not installed")).next_step(
+                        "choose one that `plugin/list` names, with its `marketplacePath`",
+                    )
+                }
+            });
+        };
+        let Some(contents) = &plugin.contents else {
+            let why = plugin.problems.join("; ");
+            return Err(Error::failed(why).next_step("install the plugin again, or uninstall it"));
+        };
+        let record = &plugin.record;
+        let (parts, problems) =
+            parts((&record.id, &record.digest), (&record.root, Path::new(ROOT)), contents);
+        let skills = PluginSkills::read(contents, &record.root, Path::new(ROOT));
+        let mut actions = sentences(&parts, problems, &skills);
+        actions.extend(tampering(record, home));
+        Ok(PluginDetail {
+            marketplace_name: record.marketplace.clone(),
+            marketplace_path: None,
+            summary: self.summary_of_installed(plugin),
+            description: contents.manifest.description.clone(),
+            skills: skills.summaries(&record.root, Some(&record.root)),
+            hooks: hooks_of(&parts).0.iter().map(wire::hook).collect(),
+            apps: wire::apps(contents),
+            mcp_servers: parts.servers.keys().cloned().collect(),
+            actions,
+            changes: None,
+        })
+    }
+}
+
+/// What somebody did to the installed files.
+fn tampering(plugin: &Installed, home: &Home) -> Vec<String> {
+    match home.verify(plugin) {
+        Ok(files) => lines([
+            ("was added after the installation:", files.added),
+            ("was removed after the installation:", files.removed),
+            ("was changed after the installation:", files.changed),
+        ]),
+        Err(error) => vec![format!("the installed files cannot be compared: {error}")],
     }
 }
 
@@ -98,6 +154,14 @@ fn lines(files: [(&str, Vec<PathBuf>); 3]) -> Vec<String> {
 fn actions_of(plugin: &Installed, contents: &Contents) -> Vec<String> {
     let of = (plugin.id.as_str(), plugin.digest.as_str());
     let (parts, problems) = parts(of, (&plugin.root, Path::new(ROOT)), contents);
-    let problems = problems.into_iter().map(|problem| format!("left out: {problem}"));
-    actions(&parts).into_iter().chain(problems).collect()
+    let skills = PluginSkills::read(contents, &plugin.root, Path::new(ROOT));
+    sentences(&parts, problems, &skills)
+}
+
+/// What a plugin could do and asks for, then what is wrong with it.
+fn sentences(parts: &PluginParts, problems: Vec<String>, skills: &PluginSkills) -> Vec<String> {
+    let problems = problems.iter().map(|problem| format!("left out: {problem}"));
+    let faults = skills.problems.iter().map(|problem| format!("a skill has a fault: {problem}"));
+    let all = actions(parts).into_iter().chain(skills.needs.iter().cloned());
+    all.chain(problems).chain(faults).collect()
 }

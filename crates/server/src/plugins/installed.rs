@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use config::{Config, PluginParts, Resolved};
 use plugins::{Configured, Contents, Home, Installed, Plugin, Problem, Records};
 
 use super::parts::parts;
 use super::sources;
+use super::stamp::Stamp;
 
 /// See the module.
 pub(crate) struct InstalledPlugins {
@@ -18,11 +18,13 @@ pub(crate) struct InstalledPlugins {
     read: Mutex<Option<Arc<InstalledSet>>>,
 }
 
-/// When the folders of records and the damaged records changed.
-type Stamp = Vec<Option<SystemTime>>;
+/// Readings in a row while files are changed.
+const MAX_READINGS: usize = 3;
 
 /// All installed plugins, as they were when they were read.
 pub(crate) struct InstalledSet {
+    /// What was read, and what it was like before that.
+    watched: Vec<PathBuf>,
     stamp: Stamp,
     /// The marketplaces of the home.
     pub(crate) marketplaces: Vec<Configured>,
@@ -36,7 +38,7 @@ pub(crate) struct InstalledPlugin {
     pub(crate) record: Installed,
     pub(crate) contents: Option<Contents>,
     parts: Option<PluginParts>,
-    problems: Vec<String>,
+    pub(super) problems: Vec<String>,
 }
 
 impl InstalledPlugins {
@@ -52,28 +54,59 @@ impl InstalledPlugins {
         &self.home
     }
 
-    /// Whether plugins were installed or removed since they were read. Waits for the file system.
+    /// Whether something of the plugins was changed since they were read, in whatever way. Waits for the
+    /// file system.
     pub(crate) fn has_changed(&self) -> bool {
         let read = self.read().clone();
-        read.is_some_and(|read| read.stamp != self.stamp(&read.damaged))
+        read.is_some_and(|read| read.has_changed())
     }
 
     /// All installed plugins. Waits for the file system.
     pub(crate) fn all(&self) -> Arc<InstalledSet> {
         let read = self.read().clone();
-        if let Some(read) = read.filter(|read| read.stamp == self.stamp(&read.damaged)) {
-            return read;
-        }
-        // Taken before reading, so that a later change is noticed the next time.
-        let mut stamp = self.stamp(&[]);
+        let mut watched = match read {
+            Some(read) if !read.has_changed() => return read,
+            Some(read) => read.watched.clone(),
+            None => self.folders().into(),
+        };
+        let mut readings = 0;
+        let set = loop {
+            // Taken before reading, so that a later change is noticed the next time.
+            let stamp = Stamp::of(&watched);
+            let mut set = self.read_all(stamp);
+            readings += 1;
+            if set.watched == watched || readings == MAX_READINGS {
+                set.watched = watched;
+                break Arc::new(set);
+            }
+            watched = set.watched;
+        };
+        *self.read() = Some(set.clone());
+        set
+    }
+
+    fn read_all(&self, stamp: Stamp) -> InstalledSet {
         let mut damaged = Vec::new();
         let marketplaces = taken(self.home.marketplaces(), &self.root, &mut damaged);
         let records = taken(self.home.installed(), &self.root, &mut damaged);
-        stamp.extend(damaged.iter().map(|one| modified(&one.path)));
-        let plugins = records.into_iter().map(InstalledPlugin::read).collect();
-        let set = Arc::new(InstalledSet { stamp, marketplaces, plugins, damaged });
-        *self.read() = Some(set.clone());
-        set
+        let plugins: Vec<InstalledPlugin> =
+            records.into_iter().map(InstalledPlugin::read).collect();
+        let [installed, configured] = self.folders();
+        let of_marketplaces =
+            marketplaces.iter().map(|one| configured.join(format!("{}.json", one.name)));
+        let of_plugins = plugins.iter().flat_map(|plugin| {
+            let record = installed.join(format!("{}.json", plugin.record.id));
+            std::iter::once(record).chain(plugin.files())
+        });
+        let of_damaged = damaged.iter().map(|one| one.path.clone());
+        let mut watched = Vec::from(self.folders());
+        watched.extend(of_marketplaces.chain(of_plugins).chain(of_damaged));
+        InstalledSet { watched, stamp, marketplaces, plugins, damaged }
+    }
+
+    /// Those with the records: installing and removing changes them.
+    fn folders(&self) -> [PathBuf; 2] {
+        ["installed", "configured"].map(|name| self.root.join(name))
     }
 
     /// Adds what plugins bring to a configuration: those that are switched on and that the requirements
@@ -111,13 +144,6 @@ impl InstalledPlugins {
         resolved.add_plugins(taken);
     }
 
-    /// Every change of the home renames a record; a damaged one may be mended in place.
-    fn stamp(&self, damaged: &[Problem]) -> Stamp {
-        let folders = [self.root.join("installed"), self.root.join("configured")];
-        let all = folders.iter().chain(damaged.iter().map(|one| &one.path));
-        all.map(|path| modified(path)).collect()
-    }
-
     fn read(&self) -> MutexGuard<'_, Option<Arc<InstalledSet>>> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,16 +164,28 @@ impl InstalledPlugin {
             }
         }
     }
-}
 
-impl InstalledSet {
-    pub(crate) fn get(&self, id: &str) -> Option<&InstalledPlugin> {
-        self.plugins.iter().find(|plugin| plugin.record.id == id)
+    /// The files that were looked for.
+    fn files(&self) -> Vec<PathBuf> {
+        match &self.contents {
+            Some(contents) => contents.files.clone(),
+            None => {
+                let root = &self.record.root;
+                let manifests = plugins::manifest::FILES.iter().map(|file| root.join(file));
+                std::iter::once(root.clone()).chain(manifests).collect()
+            }
+        }
     }
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
-    path.metadata().and_then(|metadata| metadata.modified()).ok()
+impl InstalledSet {
+    fn has_changed(&self) -> bool {
+        Stamp::of(&self.watched) != self.stamp
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&InstalledPlugin> {
+        self.plugins.iter().find(|plugin| plugin.record.id == id)
+    }
 }
 
 /// The records; what cannot be read of them is added to `damaged`.

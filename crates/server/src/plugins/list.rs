@@ -40,6 +40,12 @@ impl Known<'_> {
             let problems = marketplace.problems.iter();
             let problems = problems.map(|one| error(&one.path, one.message.clone()));
             response.marketplace_load_errors.extend(problems);
+            let refused = marketplace.plugins.iter().filter_map(|entry| {
+                let (path, why) = self.obstacle(entry, &marketplace)?;
+                let message = format!("the plugin `{}` cannot be installed: {why}", entry.name);
+                Some(error(&marketplace.root.join(path), message))
+            });
+            response.marketplace_load_errors.extend(refused);
             let plugins = marketplace.plugins.iter();
             let plugins = plugins.map(|entry| self.summary(entry, &marketplace)).collect();
             let display_name = marketplace.display_name.clone();
@@ -78,23 +84,18 @@ impl Known<'_> {
                 });
                 all.len() - 1
             });
-            let source = match &record.source {
-                Source::Local { .. } => Source::Local { path: record.root.clone() },
-                other => other.clone(),
-            };
-            let entry = Entry {
-                install_policy: InstallPolicy::NotAvailable,
-                version: record.version.clone(),
-                ..unlisted(&record.name, source)
-            };
-            let found = plugin.contents.as_ref().map(|found| (record.root.as_path(), found));
-            let state = self.state_of(plugin);
-            let summary = wire::summary(&entry, (&record.marketplace, &record.root), found, state);
-            all[index].plugins.push(summary);
+            all[index].plugins.push(self.summary_of_installed(plugin));
         }
         let damaged = self.installed.damaged.iter();
         let damaged = damaged.map(|one| error(&one.path, one.message.clone()));
         response.marketplace_load_errors.extend(damaged);
+    }
+
+    /// What of a fetched repository keeps a plugin from being installed, and why.
+    fn obstacle(&self, entry: &Entry, marketplace: &Marketplace) -> Option<(&Path, &str)> {
+        let Source::Local { path } = &entry.source else { return None };
+        let of_home = self.installed.marketplaces.iter();
+        of_home.filter(|one| one.root == marketplace.root).find_map(|one| one.obstacle(path))
     }
 
     /// The requirement that does not list a marketplace, as part of a sentence.
@@ -124,6 +125,10 @@ impl Known<'_> {
             (None, None) => None,
         };
         let state = self.state(&id, marketplace);
+        let refused = self
+            .obstacle(entry, marketplace)
+            .map(|_| Entry { install_policy: InstallPolicy::NotAvailable, ..entry.clone() });
+        let entry = refused.as_ref().unwrap_or(entry);
         wire::summary(entry, (&marketplace.name, &marketplace.root), found, state)
     }
 
@@ -138,6 +143,23 @@ impl Known<'_> {
         let folder = folder.as_deref().unwrap_or(&marketplace.root);
         let state = self.state(&plugin.id, marketplace);
         wire::summary(entry, of, Some((folder, contents)), state)
+    }
+
+    /// The summary of an installed plugin, from its record.
+    pub(super) fn summary_of_installed(&self, plugin: &InstalledPlugin) -> PluginSummary {
+        let record = &plugin.record;
+        let source = match &record.source {
+            Source::Local { .. } => Source::Local { path: record.root.clone() },
+            other => other.clone(),
+        };
+        let entry = Entry {
+            install_policy: InstallPolicy::NotAvailable,
+            version: record.version.clone(),
+            ..unlisted(&record.name, source)
+        };
+        let found = plugin.contents.as_ref().map(|found| (record.root.as_path(), found));
+        let state = self.state_of(plugin);
+        wire::summary(&entry, (&record.marketplace, &record.root), found, state)
     }
 
     fn state(&self, id: &str, marketplace: &Marketplace) -> State {

@@ -27,7 +27,7 @@ pub(super) fn parts(
     let mut problems: Vec<String> =
         problems.map(|problem| problem.moved(folder, root).to_string()).collect();
     let mut hooks = Vec::new();
-    if let Some(file) = &contents.hooks {
+    for file in &contents.hooks {
         match files::read_text(file, MAX_HOOKS) {
             Ok(text) => hooks.push((shown(file), text)),
             Err(error) => {
@@ -35,6 +35,7 @@ pub(super) fn parts(
             }
         }
     }
+    hooks.extend(contents.inline_hooks.iter().map(|one| (shown(&one.file), one.text.clone())));
     let mut entries = BTreeMap::new();
     for (name, definition) in &contents.mcp_servers {
         match servers::entry(definition, root) {

@@ -8,8 +8,6 @@ use protocol::plugin::{
     PluginAuthPolicy, PluginAvailability, PluginHookSummary, PluginInstallPolicy, PluginInterface,
     PluginSource, PluginSummary,
 };
-use protocol::skills::SkillSummary;
-use skills::{Root, Scope};
 
 use crate::thread_hooks;
 
@@ -116,39 +114,6 @@ fn interface(shown: &Interface, folder: &Path) -> PluginInterface {
         screenshots: shown.screenshots.iter().map(file).collect(),
         screenshot_urls: Vec::new(),
     }
-}
-
-/// The skills of a plugin in `folder`, by their names in threads. `place` is the folder that clients are to see,
-/// if there is one. Waits for the file system.
-pub(super) fn skills(
-    contents: &Contents,
-    folder: &Path,
-    place: Option<&Path>,
-) -> Vec<SkillSummary> {
-    let roots: Vec<Root> = contents
-        .skills
-        .iter()
-        .map(|path| Root {
-            path: path.clone(),
-            scope: Scope::User,
-            boundary: folder.to_owned(),
-            prefix: Some(contents.manifest.name.clone()),
-        })
-        .collect();
-    let found = ::skills::discover(&roots, &mut |_| {});
-    let summary = |skill: ::skills::Skill| SkillSummary {
-        name: skill.name.clone(),
-        description: skill.description.clone(),
-        short_description: skill.short_description.clone(),
-        interface: None,
-        path: skill
-            .path
-            .strip_prefix(folder)
-            .ok()
-            .and_then(|path| Some(place?.join(path).display().to_string())),
-        enabled: true,
-    };
-    found.skills.into_iter().map(summary).collect()
 }
 
 pub(super) fn apps(contents: &Contents) -> Vec<AppSummary> {

@@ -1,5 +1,7 @@
 //! Marketplaces in git repositories, over `file://`: added at a reference, upgraded, and installed from.
 
+mod partial;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;

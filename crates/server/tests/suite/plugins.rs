@@ -1,5 +1,8 @@
 //! Marketplaces and plugins over the protocol, and what installed plugins bring to threads.
 
+mod kept;
+mod shown;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,13 @@
 //! `agentd plugins marketplace`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use protocol::{MarketplaceAddParams, MarketplaceRemoveParams, MarketplaceUpgradeParams};
 use serde_json::json;
 
-use super::listed;
+use super::{listed, print_errors};
 use crate::commands::local::{LocalServer, Quiet};
 use crate::commands::{eprint, print};
 
@@ -46,6 +47,7 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
             let name = visible::text(&added.marketplace_name);
             let what = if added.already_added { "was there already" } else { "is added" };
             print(format_args!("{name} {what}: {}", added.installed_root))?;
+            print_errors(&listed(server).await?, Some(Path::new(&added.installed_root)));
         }
         Command::Remove { name } => {
             let params = MarketplaceRemoveParams { marketplace_name: name };
@@ -77,7 +79,9 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
             }
         }
         Command::List { json } => {
-            let marketplaces = listed(server).await?.marketplaces;
+            let response = listed(server).await?;
+            print_errors(&response, None);
+            let marketplaces = response.marketplaces;
             if json {
                 print(format_args!("{:#}", json!(marketplaces)))?;
                 return Ok(ExitCode::SUCCESS);
