@@ -160,7 +160,7 @@ impl Reader<'_> {
         for (event, groups) in events {
             match (inline.get_mut(event), groups) {
                 (Some(Value::Array(before)), Value::Array(groups)) => {
-                    before.extend(groups.iter().cloned())
+                    before.extend(groups.iter().cloned());
                 }
                 (Some(_), _) => {
                     self.report_manifest(&format!(

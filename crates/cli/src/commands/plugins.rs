@@ -133,7 +133,7 @@ struct Found {
 
 /// All marketplaces.
 async fn listed(server: &mut LocalServer) -> anyhow::Result<PluginListResponse> {
-    Ok(server.call::<protocol::PluginList>(&PluginListParams::default(), &mut Quiet).await?)
+    server.call::<protocol::PluginList>(&PluginListParams::default(), &mut Quiet).await
 }
 
 /// Prints what is wrong with marketplaces: with that in the folder `of`, or with all.
