@@ -32,8 +32,8 @@ fn fill(env: &TestEnvironment) {
     let handler = json!({ "type": "command", "command": "check" });
     let settings = json!({
         "permissions": {
-            "allow": ["Bash(npm run test:*)", "Bash(docker:*)"],
-            "deny": ["Bash(docker run *--privileged*)"],
+            "allow": ["Bash(npm run test:*)", "Bash(git:*)"],
+            "deny": ["Bash(git push *--force*)"],
         },
         "hooks": { "PreToolUse": [{ "matcher": "Bash", "hooks": [handler] }] },
     });
@@ -89,8 +89,7 @@ fn everything_is_shown_and_imported_on_consent_only() {
         assert!(config.contains(part), "{part} in {config}");
     }
     assert!(run(&[], 0).1.contains("nothing that is still to be imported"));
-    for (command, decision) in [("docker run --privileged x", "forbidden"), ("docker ps", "allow")]
-    {
+    for (command, decision) in [("git push x --force", "forbidden"), ("git fetch x", "allow")] {
         let checked = env.run(&["rules", "check", "--json", command]);
         let checked: Value = serde_json::from_str(&stdout(&checked)).unwrap();
         assert_eq!(checked["decision"], decision, "{command}: {checked}");

@@ -10,7 +10,8 @@ use session::{
     Action, AgentOutcome, Author, Configured, Decision, Effect, Failure, Fragment, GoalChange,
     Grant, HookEvents, Id, Ids, Input, Machine, ModelEvent, NetworkTarget, Overrides, Prepared,
     ProcessEnd, ProjectDocument, ResponseUsage, Restored, ReviewResponse, ReviewedAction,
-    ServerOutcome, Settings, ToolAnswer, ToolError, UserAnswers, UserContent, UserQuestion,
+    ServerOutcome, Settings, ToolAnswer, ToolError, UsedSkill, UserAnswers, UserContent,
+    UserQuestion,
 };
 
 use super::bound::{BoundedBy, ThreadAbove, ThreadBound, replacements};
@@ -40,6 +41,7 @@ machine_inputs! {
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String }
     Skills { catalog: Option<Arc<str>> }
     ProjectDocuments { documents: Vec<ProjectDocument> }
+    SkillsOpened { skills: Vec<UsedSkill> }
     Interrupt { reply: u64, turn: String }
     Compact { reply: u64 }
     Review { reply: u64, subject: String, prompt: Option<String>, model: Option<String> }

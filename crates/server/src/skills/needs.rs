@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use session::{QuestionOption, UsedSkill, UserQuestion};
 use skills::{Dependency, Skill};
 
-use super::Skills;
+use super::{Skills, Switches};
 use crate::error::Error;
 
 /// The option that consents to an MCP server.
@@ -62,11 +62,12 @@ impl Skills {
         is_set: impl Fn(&str) -> bool,
     ) -> Result<Needs, Error> {
         let set = self.in_folder(cwd, config, false).await?;
+        let switches = Switches::new(config);
         let mut needs = Needs::default();
         for used in used {
             let is_it = |skill: &&Skill| skill.path == Path::new(&used.path);
             // One that is gone since was used as it was.
-            let Some(skill) = set.found.skills.iter().find(is_it) else { continue };
+            let Some(skill) = set.enabled(&switches).find(is_it) else { continue };
             for dependency in skill.dependencies.iter().flat_map(|needs| &needs.tools) {
                 needs.add(&skill.name, dependency, config, &is_set);
             }

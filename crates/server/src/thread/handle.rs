@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Shell { script: String, answer: AnswerSender, gate: Gate },
     /// A call works in folders below the working folder, which have these documents.
     ProjectDocuments { found: NestedDocs },
+    /// A call opens these definition files of skills.
+    SkillsOpened { files: Vec<PathBuf> },
     /// How far the search for what skills need, or its use, has come.
     SkillNeeds(SkillReport),
     /// A patch applies to the files as they are.

@@ -249,7 +249,7 @@ impl ToolInspector {
         let InspectionServices { files, images, .. } = inspection.services.clone();
         self.in_order(async move {
             let _recorded = undo::begin_call(recorder).await;
-            let Inspected { documents, found } =
+            let Inspected { skills, documents, found } =
                 match files.run(&place, move || work(&inspection).into()).await {
                     Ok(inspected) => inspected,
                     Err(error) => unanswered(error.to_string()).into(),
@@ -259,7 +259,8 @@ impl ToolInspector {
                 Found::Image(image) => image.prepared(&images).await,
             };
             let documents = documents.map(|found| Command::ProjectDocuments { found });
-            documents.into_iter().chain([command])
+            let opened = (!skills.is_empty()).then_some(Command::SkillsOpened { files: skills });
+            documents.into_iter().chain(opened).chain([command])
         });
     }
 

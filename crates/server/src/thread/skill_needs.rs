@@ -1,9 +1,10 @@
 //! What skills of a thread need, between the search for it and its use; and the environment variables that
 //! the user gave, which are kept in memory only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use session::{UserAnswers, skill_variable_is_set};
 
@@ -11,6 +12,8 @@ use crate::skills::{INSTALL, NeedKind, Needs};
 
 /// Variables of a thread.
 const MAX_VARIABLES: usize = 256;
+/// Skills that the model can open with the user being asked for what they need.
+const MAX_OPENED: usize = 256;
 
 /// See the module.
 #[derive(Default)]
@@ -18,6 +21,8 @@ pub(crate) struct SkillNeeds {
     /// By the session's number; `None` while they are looked for.
     open: BTreeMap<u64, Option<Needs>>,
     variables: SecretVariables,
+    /// Definition files that the model has opened by itself.
+    opened: BTreeSet<PathBuf>,
 }
 
 /// Environment variables whose values appear in no log.
@@ -78,6 +83,11 @@ impl SkillNeeds {
     /// The variables that the user gave.
     pub(super) fn variables(&self) -> &SecretVariables {
         &self.variables
+    }
+
+    /// Notes that the model opens a skill. Returns whether it is the first time: the user is asked once.
+    pub(super) fn is_opened_first(&mut self, file: &Path) -> bool {
+        self.opened.len() < MAX_OPENED && self.opened.insert(file.to_owned())
     }
 
     pub(super) fn begin(&mut self, request: u64) {

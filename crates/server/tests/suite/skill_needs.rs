@@ -357,3 +357,23 @@ async fn what_a_skill_must_not_ask_for_is_reported_and_never_asked() {
     assert_eq!(peer.run_turn(&thread, "Use $pdf.").await["status"], "completed");
     assert_eq!(asked_count(&peer), 0);
 }
+
+#[tokio::test]
+async fn a_skill_that_the_model_opens_by_itself_is_asked_for_once() {
+    let open_it = || runs("cat ../home/skills/pdf/SKILL.md");
+    let count = runs("printenv PDF_KEY | wc -c");
+    let responses = json!([open_it(), count, says("1"), open_it(), says("2")]);
+    let env = environment(responses, json!([variable("PDF_KEY")])).await;
+    let server = env.start();
+    let (mut peer, thread) = open(&server, "on-request").await;
+    let turn = peer.start_turn(&thread, "Make a PDF.").await;
+    let asked = peer.asked(ASKS).await;
+    assert_eq!(asked.params["questions"][0]["id"], "PDF_KEY");
+    assert_eq!(env.model().requests().len(), 1, "the model waits for the answer");
+    answer(&mut peer, &asked, json!({ "PDF_KEY": { "answers": [SECRET] } })).await;
+    peer.turn_end(&turn).await;
+    assert!(note(&env).contains("PDF_KEY is set for the commands"), "{}", note(&env));
+    assert!(tool_outputs(&env).concat().contains(&format!("{}", SECRET.len() + 1)));
+    peer.run_turn(&thread, "Again.").await;
+    assert_eq!(asked_count(&peer), 1);
+}

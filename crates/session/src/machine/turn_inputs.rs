@@ -21,6 +21,7 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         Input::NotTyped { process } => running.not_typed(process, thread),
         Input::Granted { call, outcome } => running.granted(call, outcome, thread),
         Input::UserAnswered { request, outcome } => running.user_answered(request, outcome, thread),
+        Input::SkillsOpened { skills } => running.skills_opened(skills, thread),
         Input::SkillNeedsFound { request, questions } => {
             running.skill_needs_found(request, questions, thread);
         }

@@ -16,6 +16,7 @@ use super::permission::Grant;
 use super::question::{UserAnswers, UserQuestion};
 use super::server_tool::ServerAnswer;
 use super::settings::Overrides;
+use super::skill::UsedSkill;
 use super::thread::{Configured, ProjectDocument};
 use super::tool::{Prepared, ProcessEnd, ToolError};
 use crate::Id;
@@ -50,6 +51,8 @@ pub enum Input {
     Skills { catalog: Option<Arc<str>> },
     /// A call works in folders that have these project documents, outermost first.
     ProjectDocuments { documents: Vec<ProjectDocument> },
+    /// A call of the model opens these skills, which may need something.
+    SkillsOpened { skills: Vec<UsedSkill> },
     /// A client adds to the running turn.
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String },
     /// A client stops the running turn; answered when the turn is over.

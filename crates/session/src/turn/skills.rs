@@ -30,6 +30,14 @@ impl Turn {
         self.skill_needs.find(&self.view.id, used, &mut thread.cx);
     }
 
+    /// A call of the model opens skills: the next request waits for what they need.
+    pub(crate) fn skills_opened(&mut self, skills: Vec<UsedSkill>, thread: &mut Thread) {
+        // A review uses no skills, and a turn that ends asks nothing more.
+        if matches!(self.kind, super::Kind::Ordinary { .. }) && self.ending.is_none() {
+            self.find_skill_needs(skills, thread);
+        }
+    }
+
     /// The driver has looked.
     pub(crate) fn skill_needs_found(
         &mut self,

@@ -27,6 +27,7 @@ impl Actor {
                 self.start_user_shell(script, answer, gate, steps).await;
             }
             Command::ProjectDocuments { found } => self.documents_found(found, steps),
+            Command::SkillsOpened { files } => self.skills_opened(files, steps),
             Command::SkillNeeds(report) => self.skills_reported(report, steps).await,
             Command::Planned { call, plan, patch } => {
                 self.tools.keep_patch(call, patch);

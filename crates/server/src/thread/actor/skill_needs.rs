@@ -1,5 +1,7 @@
 //! What skills of a turn need: looked for, asked for by the session, and put to use.
 
+use std::path::{Path, PathBuf};
+
 use session::{UsedSkill, UserAnswers};
 use tokio::sync::mpsc::Sender;
 
@@ -30,6 +32,19 @@ impl Actor {
             // A thread that has ended needs nothing.
             let _ = sender.send(Command::SkillNeeds(SkillReport::Found { request, needs })).await;
         });
+    }
+
+    /// A call of the model opens files that may be skills: the user is asked for what they need, once a thread.
+    pub(super) fn skills_opened(&mut self, files: Vec<PathBuf>, steps: &mut Vec<Step>) {
+        let files = files.into_iter().filter(|file| self.skill_needs.is_opened_first(file));
+        let used = files.map(|file| UsedSkill {
+            name: file.parent().and_then(Path::file_name).unwrap_or_default().display().to_string(),
+            path: file.display().to_string(),
+        });
+        let skills: Vec<UsedSkill> = used.collect();
+        if !skills.is_empty() {
+            self.step(MachineInput::SkillsOpened { skills }, steps);
+        }
     }
 
     /// What tasks have found or done.

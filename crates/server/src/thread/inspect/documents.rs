@@ -1,4 +1,5 @@
-//! The project documents of the folders below the working folder that a call works in.
+//! The project documents of the folders below the working folder that a call works in, and the skills that it
+//! opens.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,10 @@ use crate::allowed::MachineInput;
 use crate::project_doc::nested::{self, NestedDocs};
 use crate::thread::handle::Command;
 
-/// What an inspection found, with the documents of the folders that the call works in.
+/// What an inspection found, with the documents of the folders that the call works in and the definition files of
+/// skills that it names.
 pub(super) struct Inspected {
+    pub(super) skills: Vec<PathBuf>,
     /// `None` when there is nothing to report.
     pub(super) documents: Option<NestedDocs>,
     pub(super) found: Found,
@@ -18,7 +21,7 @@ pub(super) struct Inspected {
 
 impl<T: Into<Found>> From<T> for Inspected {
     fn from(found: T) -> Self {
-        Self { documents: None, found: found.into() }
+        Self { skills: Vec::new(), documents: None, found: found.into() }
     }
 }
 
@@ -42,16 +45,21 @@ impl Inspection {
         if let Found::Command(command) = &found {
             places.extend(places_of(command));
         }
+        // A patch writes a skill, and uses none.
+        let is_patch =
+            matches!(&found, Found::Command(it) if matches!(**it, Command::Planned { .. }));
+        let is_skill = |place: &&PathBuf| !is_patch && place.ends_with(skills::SKILL_FILE);
+        let skills = places.iter().filter(is_skill).cloned().collect();
         places.retain(|place| place != cwd && place.starts_with(cwd));
         if places.is_empty() || *self.config.project_doc_max_bytes == 0 {
-            return found.into();
+            return Inspected { skills, documents: None, found };
         }
         let policy = self.policy().settle();
         let check_read = |path: &Path| policy.check_read(path).map_err(|denied| denied.to_string());
         let known = &self.known_documents;
         let documents = nested::read(&self.config, cwd, places, known, check_read);
         let documents = Some(documents).filter(|found| *found != NestedDocs::default());
-        Inspected { documents, found }
+        Inspected { skills, documents, found }
     }
 }
 
