@@ -8,10 +8,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::error::Error;
+use crate::event::Event;
 use crate::index::{Index, StoredEntry};
 use crate::kernel::Stamp;
 use crate::state::{Digest, State, path_from_bytes};
-use crate::turn::Turn;
+use crate::turn::{Scope, Turn};
 use crate::writer::{Writer, seconds};
 
 /// The version of the tables.
@@ -57,36 +58,6 @@ const TABLES: &str = "
         mode_before INTEGER, mode_after INTEGER
     ) STRICT;
 ";
-
-/// Whose changes: those of a whole tree of agents, or of one thread of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scope<'s> {
-    pub(crate) tree: &'s str,
-    pub(crate) thread: Option<&'s str>,
-}
-
-impl<'s> Scope<'s> {
-    /// What going back to the beginning of `turn` concerns.
-    pub(crate) fn of(turn: &'s Turn) -> Self {
-        let thread = (turn.thread != turn.tree).then_some(&*turn.thread);
-        Self { tree: &turn.tree, thread }
-    }
-
-    pub(crate) fn contains(&self, turn: &Turn) -> bool {
-        turn.tree == self.tree && self.thread.is_none_or(|thread| thread == turn.thread)
-    }
-}
-
-/// A stored change of a turn.
-#[derive(Clone, Debug)]
-pub(crate) struct Event {
-    pub(crate) path: PathBuf,
-    pub(crate) before: Option<State>,
-    pub(crate) after: Option<State>,
-    /// Whether others may have made it: threads whose calls ran at the same time, or whoever changed
-    /// something before the end of a crashed process was noticed.
-    pub(crate) is_uncertain: bool,
-}
 
 /// See the module.
 #[derive(Debug)]

@@ -16,6 +16,7 @@
 
 mod database;
 mod error;
+mod event;
 mod folder;
 mod index;
 mod kernel;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::database::Event;
+use crate::event::Event;
 use crate::rules::is_version_control;
 use crate::state::{Reason, State};
 

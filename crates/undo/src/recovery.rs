@@ -14,7 +14,7 @@ use crate::restore::{MODE_MEANWHILE, OPENED_UP, is_aside};
 use crate::state::State;
 
 /// Names in a folder that are looked through, at most.
-const MAX_NAMES: usize = crate::MAX_ENTRIES;
+const MAX_NAMES: usize = 1_000_000;
 
 /// A folder that a restoration works in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,3 +8,22 @@ pub struct Turn {
     pub thread: String,
     pub turn: String,
 }
+
+/// Whose changes: those of a whole tree of agents, or of one thread of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope<'s> {
+    pub(crate) tree: &'s str,
+    pub(crate) thread: Option<&'s str>,
+}
+
+impl<'s> Scope<'s> {
+    /// What going back to the beginning of `turn` concerns.
+    pub(crate) fn of(turn: &'s Turn) -> Self {
+        let thread = (turn.thread != turn.tree).then_some(&*turn.thread);
+        Self { tree: &turn.tree, thread }
+    }
+
+    pub(crate) fn contains(&self, turn: &Turn) -> bool {
+        turn.tree == self.tree && self.thread.is_none_or(|thread| thread == turn.thread)
+    }
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::database::{Database, Scope};
+use crate::database::Database;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::index::Change;
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::recovery::{Mark, marks};
 use crate::restore::{Outcome, restore};
 use crate::state::Digest;
-use crate::turn::Turn;
+use crate::turn::{Scope, Turn};
 use crate::writer::{ContentKeeper, Writer};
 
 /// A tool call that runs in a folder. It must be given back to [`Undo::end`].

@@ -5,13 +5,12 @@ use std::time::SystemTime;
 
 use rusqlite::{Transaction, params};
 
-use crate::database::Scope;
 use crate::error::Error;
 use crate::folder::Keeper;
 use crate::index::{Change, Row};
 use crate::recovery::Mark;
 use crate::state::{Digest, State, path_from_bytes};
-use crate::turn::Turn;
+use crate::turn::{Scope, Turn};
 
 /// Level of compression: contents are written once, and rarely read.
 const COMPRESSION: i32 = 1;
