@@ -3,6 +3,7 @@
 //!
 //! It errs on the side of removing: a digest may go, an identifier in the form of a UUID stays.
 
+mod context;
 mod entropy;
 mod known;
 
@@ -84,29 +85,57 @@ fn words(text: &str) -> impl Iterator<Item = Range> {
     })
 }
 
-/// The secret part of a word: of `NAME=VALUE` only the value, of a URL only the user's part.
+/// The secret part of a word: of `NAME=VALUE` only the value, of a URL only the user's part. A value in
+/// quotes that a name says to be secret goes as a whole.
 fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
     let word = &text[from..to];
-    if let Some((start, end)) = known::user_info(word) {
-        return Some((from + start, from + end));
+    let here = |(start, end): Range| (from + start, from + end);
+    if let Some(part) = known::user_info(word) {
+        return Some(here(part));
     }
     if known::is_secret_address(word) {
         return Some((from, to));
     }
     let value = value_start(word);
     if let Some((start, end)) = known_part(word) {
-        return Some((from + start.max(value), from + end));
+        return Some(here((start.max(value), end)));
+    }
+    if let Some(part) = context::option_value(text, (from, to)) {
+        return Some(part);
     }
     let (name, secret) = (&word[..value], &word[value..]);
     if secret.is_empty() {
         return None;
     }
-    let is_named = is_after_option(text, from)
-        || known::is_secret_name(if name.is_empty() { name_before(text, from) } else { name });
-    let is_secret = is_named && known::may_be_value(secret)
-        || known::is_access_key(secret)
-        || entropy::is_random(secret);
+    let above = if name.is_empty() { context::name_before(text, from) } else { name };
+    if known::is_secret_name(above) && known::may_be_value(secret) {
+        return Some((from + value, context::end_of_value(text, from + value, to, above)));
+    }
+    if let Some(part) = parameter(word) {
+        return Some(here(part));
+    }
+    let is_secret = known::is_access_key(secret) || entropy::is_random(secret);
     is_secret.then_some((from + value, to))
+}
+
+/// The value of a secret parameter within a word, as in the query of a URL, also if that is encoded.
+fn parameter(word: &str) -> Option<Range> {
+    const SIGNS: [&str; 3] = ["=", "%3D", "%3d"];
+    SIGNS.into_iter().flat_map(|sign| word.match_indices(sign)).find_map(|(at, sign)| {
+        let is_name =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '[' | ']');
+        let before = &word[..at];
+        let name = &before[before.trim_end_matches(is_name).len()..];
+        // What is encoded before the name ends with two digits.
+        let decoded = match before[..before.len() - name.len()].ends_with('%') {
+            true => name.get(2..).unwrap_or_default(),
+            false => name,
+        };
+        let start = at + sign.len();
+        let end = word[start..].find("%26").map_or(word.len(), |end| start + end);
+        (known::is_secret_name(decoded) && start < end && known::may_be_value(&word[start..end]))
+            .then_some((start, end))
+    })
 }
 
 /// The part of a word that is a secret by its form, to the end of the word.
@@ -126,36 +155,6 @@ fn value_start(word: &str) -> usize {
     }
 }
 
-/// Whether the word before is an option whose value is secret.
-fn is_after_option(text: &str, at: usize) -> bool {
-    let before = text[..at].trim_end_matches([' ', '"', '\'']);
-    let last = before.rfind(is_separator).map_or(0, |at| at + 1);
-    before.len() < at && before.is_char_boundary(last) && known::is_secret_option(&before[last..])
-}
-
-/// The text on the same line right before a value: a name with `:` or `=`, or a scheme such as `Bearer`.
-fn name_before(text: &str, at: usize) -> &str {
-    const LONGEST: usize = 64;
-    let before =
-        text[..at].trim_end_matches(|c| is_separator(c) && c != '\n' && c != ',' && c != ';');
-    let line = before.rfind(['\n', ',', ';', '{', '(']).map_or(0, |at| at + 1);
-    let mut start = before.len().saturating_sub(LONGEST).max(line);
-    while !before.is_char_boundary(start) {
-        start += 1;
-    }
-    let near = &before[start..];
-    // A tag, as in `<password>X</password>`, or `password "X"` of a configuration file.
-    let is_tag = text[..at].ends_with('>') && !near.ends_with('/');
-    let named = near.ends_with([':', '=']) || known::is_scheme(near) || is_tag;
-    // The last word only.
-    let near = near.trim_end_matches([':', '=', '"', '\'', ' ']);
-    let last = near.rfind(is_separator).map_or(0, |at| at + 1);
-    match named {
-        true if near.is_char_boundary(last) => &near[last..],
-        _ => "",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -172,7 +171,7 @@ mod tests {
                 "{\"api_key\": \"hunter22\", \"model\": \"gpt\"}",
                 "{\"api_key\": \"[redacted]\", \"model\": \"gpt\"}",
             ),
-            ("password = 'correct horse'", "password = '[redacted] horse'"),
+            ("password = 'correct horse'", "password = '[redacted]'"),
             ("https://user:pass@example.com/x", "https://[redacted]@example.com/x"),
             ("token ghp_0123456789abcdefghijABCDEFGHIJ012345", "token [redacted]"),
             ("AKIAIOSFODNN7EXAMPLE is a key", "[redacted] is a key"),
@@ -203,6 +202,33 @@ mod tests {
             ("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK12", "[redacted]"),
             ("<password>hunter2</password>", "<password>[redacted]</password>"),
             ("<name>value</name>", "<name>value</name>"),
+            (
+                r#"{"msg":"{\"password\": \"jsonpw12\", \"apiKey\":\"camel12\", \"n\":\"x\"}"}"#,
+                r#"{"msg":"{\"password\": \"[redacted]\", \"apiKey\":\"[redacted]\", \"n\":\"x\"}"}"#,
+            ),
+            (r#"pwd: "has spaces \" in it" rest"#, r#"pwd: "[redacted]" rest"#),
+            (r#"{\"pwd\": \"has spaces\", \"a\": 1}"#, r#"{\"pwd\": \"[redacted]\", \"a\": 1}"#),
+            ("passphrase: open sesame now\nnext", "passphrase: [redacted]\nnext"),
+            ("password:\n  hunter2\nuser:\n  me", "password:\n  [redacted]\nuser:\n  me"),
+            ("password: |\n  hunter2", "password: |\n  [redacted]"),
+            ("mysql -h db -phunter2 shop", "mysql -h db -p[redacted] shop"),
+            ("/usr/bin/sshpass -p hunter2 ssh x", "/usr/bin/sshpass -p [redacted] ssh x"),
+            (r#"["sshpass", "-p", "hunter2"]"#, r#"["sshpass", "-p", "[redacted]"]"#),
+            (r#"["x", "--password", "hunter2"]"#, r#"["x", "--password", "[redacted]"]"#),
+            ("mkdir -parents a; ls -p x", "mkdir -parents a; ls -p x"),
+            ("machine x login me password hunter2", "machine x login me password [redacted]"),
+            ("  login me\n  password hunter2\n", "  login me\n  password [redacted]\n"),
+            ("the password is wrong", "the password is wrong"),
+            ("MYSQL_PWD=mp99", "MYSQL_PWD=[redacted]"),
+            ("Set-Cookie: sid=abc123; Path=/", "Set-Cookie: sid=[redacted]; Path=/"),
+            ("https://x.example/a?n=1&sig=abc%2Fd", "https://x.example/a?n=1&sig=[redacted]"),
+            ("https://x.example/a?sig=abc%2Fd", "https://x.example/a?sig=[redacted]"),
+            (
+                "u=https%3A%2F%2Fx%3Faccess_token%3Dqq77zz%26n%3D1",
+                "u=https%3A%2F%2Fx%3Faccess_token%3D[redacted]%26n%3D1",
+            ),
+            ("access_token%3Dqq77zz", "access_token%3D[redacted]"),
+            ("xoxe.xoxp-1-Mi0yLTEyMzQ1Njc4OTA", "[redacted]"),
             ("Cookie: session=abcdef", "Cookie: session=[redacted]"),
         ];
         for (text, expected) in cases {
