@@ -6,28 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use file_watch::{Change, Error, Limits, Watch, Watcher};
-use picture::Picture;
-
-/// Far more than is needed: a test that gets so far has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+use picture::{PATIENCE, Picture, becomes_right};
 
 /// Awaits `work`, which must not take forever.
 async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("changes are reported in time")
-}
-
-/// Applies changes until the picture equals the disk, which is at rest.
-async fn becomes_right(picture: &mut Picture, watch: &Watch, when: &str) {
-    let disk = Picture::of(watch.path());
-    let waited = async {
-        while picture.difference(&disk).is_some() {
-            let change = watch.next().await;
-            picture.apply(&change.paths, change.overflow);
-        }
-    };
-    if tokio::time::timeout(PATIENCE, waited).await.is_err() {
-        panic!("{when}: {:?}", picture.difference(&disk));
-    }
 }
 
 fn folder() -> tempfile::TempDir {

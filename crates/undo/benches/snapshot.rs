@@ -14,7 +14,8 @@ fn main() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("work");
     for number in 0..FILES {
-        let folder = root.join(format!("{:02}/{}", number % 37, number / FILES_A_FOLDER));
+        let folder = number / FILES_A_FOLDER;
+        let folder = root.join(format!("{}/{folder}", folder % 37));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(format!("file-{number}.rs")), number.to_string()).unwrap();
     }

@@ -4,6 +4,26 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use file_watch::Watch;
+
+/// Far more than is needed: a test that gets so far has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Applies changes until the picture equals the disk, which is at rest.
+pub(crate) async fn becomes_right(picture: &mut Picture, watch: &Watch, when: &str) {
+    let disk = Picture::of(watch.path());
+    let waited = async {
+        while picture.difference(&disk).is_some() {
+            let change = watch.next().await;
+            picture.apply(&change.paths, change.overflow);
+        }
+    };
+    if tokio::time::timeout(PATIENCE, waited).await.is_err() {
+        panic!("{when}: {:?}", picture.difference(&disk));
+    }
+}
 
 /// Of each path what distinguishes it: inode, mode, and of files size and time of the last change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +52,9 @@ impl Picture {
 
     /// Looks at one path alone; returns whether it is a folder.
     fn look(&mut self, path: &Path) -> bool {
-        let Ok(found) = path.symlink_metadata() else {
+        // What is below a link is elsewhere, wherever that is.
+        let found = path.symlink_metadata().ok().filter(|_| !self.is_below_link(path));
+        let Some(found) = found else {
             self.forget(|below| below.starts_with(path), path);
             return false;
         };
@@ -46,6 +68,11 @@ impl Picture {
         }
         self.entries.insert(path.to_owned(), entry);
         found.is_dir()
+    }
+
+    fn is_below_link(&self, path: &Path) -> bool {
+        let above = path.ancestors().skip(1).take_while(|above| *above != self.root);
+        above.into_iter().any(Path::is_symlink)
     }
 
     fn forget(&mut self, is_gone: impl Fn(&Path) -> bool, folder: &Path) {
