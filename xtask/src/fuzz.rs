@@ -22,6 +22,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("patch", 2048),
     ("plugins", 2048),
     ("rules", 1024),
+    ("search", 1024),
     ("shell", 1024),
     ("skill", 2048),
     ("token", 1024),

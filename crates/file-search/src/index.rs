@@ -255,10 +255,13 @@ impl Index {
             Outcome::Changed => walk.settings().signal.raise(),
             Outcome::Outdated => self.walk_again(&walk),
         }
+        // To find out whether a root is there again takes no time.
+        let has_failed = matches!(self.walk().state(), State::Failed(..));
         let mut state = self.lock();
         state.is_running = false;
         let took = began.elapsed();
-        let pause = if took < SHORT_REFRESH { Duration::ZERO } else { took * 4 };
+        let is_short = took < SHORT_REFRESH || has_failed;
+        let pause = if is_short { Duration::ZERO } else { took * 4 };
         state.not_before = Instant::now() + pause;
         drop(state);
         self.refreshed.notify_all();

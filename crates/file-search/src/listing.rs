@@ -96,6 +96,20 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
+    /// Of a folder with these entries, each with whether it is a folder. Those for which there is no room
+    /// are left out.
+    pub(crate) fn of<'n>(
+        entries: impl IntoIterator<Item = (&'n [u8], bool)>,
+        rules: &Arc<Rules>,
+    ) -> Self {
+        let mut packed = Vec::new();
+        let mut count = 0;
+        for (name, is_folder) in entries {
+            count += usize::from(pack(&mut packed, name, is_folder));
+        }
+        Self { entries: Entries(packed.into()), count, rules: rules.clone(), changed: None }
+    }
+
     /// Of a folder that cannot be listed at present.
     pub(crate) fn unreadable(parent: &Arc<Rules>) -> Self {
         Self { entries: Entries::default(), count: 0, rules: parent.clone(), changed: None }

@@ -128,24 +128,25 @@ impl Search {
         // Stable: what is equal stays by rank and path.
         found.sort_by_key(|found| (std::cmp::Reverse(found.rank.score), found.age));
         found.truncate(MAX_RESULTS);
-        found.iter().map(|found| self.hit(found)).collect()
-    }
-
-    fn hit(&self, found: &Found) -> Hit {
-        let indices = match &self.query.words {
-            Words::Bytes(words) => {
-                let bytes = positions(words, &found.path);
-                characters(&found.path, &bytes)
-            }
-            Words::Chars(words) => positions(words, &found.path),
+        let hit = |found: &Found| {
+            hit(&self.query, self.roots[found.root].number, found.rank, &found.path)
         };
-        Hit {
-            root: self.roots[found.root].number,
-            path: String::from_utf8_lossy(&found.path).into_owned(),
-            is_folder: found.rank.is_folder,
-            score: u32::try_from(found.rank.score).unwrap_or(0),
-            indices: indices.into_iter().filter_map(|at| u32::try_from(at).ok()).collect(),
-        }
+        found.iter().map(hit).collect()
+    }
+}
+
+/// What clients get of a match at `path`.
+pub(crate) fn hit(query: &Query, root: usize, rank: Rank, path: &[u8]) -> Hit {
+    let indices = match &query.words {
+        Words::Bytes(words) => characters(path, &positions(words, path)),
+        Words::Chars(words) => positions(words, path),
+    };
+    Hit {
+        root,
+        path: String::from_utf8_lossy(path).into_owned(),
+        is_folder: rank.is_folder,
+        score: u32::try_from(rank.score).unwrap_or(0),
+        indices: indices.into_iter().filter_map(|at| u32::try_from(at).ok()).collect(),
     }
 }
 

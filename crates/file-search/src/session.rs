@@ -179,6 +179,8 @@ impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
     fn follow(&mut self, current: &mut Reported, stop: &Stop) -> Option<Duration> {
         // Cancelled: the next query is there, or the session has ended.
         current.search.advance(stop)?;
+        // Before the results are reported: what fails afterwards is news for the next time.
+        let error = current.search.error();
         let hits = current.search.hits((self.clock)());
         let is_complete = current.search.is_complete();
         if stop.is_set() {
@@ -192,7 +194,6 @@ impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
             (self.report)(Report::Results(&current.text, hits.clone()));
             current.hits = Some(hits);
         }
-        let error = current.search.error();
         let had_failed = std::mem::replace(&mut current.has_failed, error.is_some());
         if let Some(error) = error.filter(|_| !had_failed) {
             (self.report)(Report::Failed(error));

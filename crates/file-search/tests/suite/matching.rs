@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use file_search::Indexes;
+use file_search::{Indexes, Query, search_paths};
 use proptest::prelude::*;
 
 use crate::support::{add, folder, found, search};
@@ -122,4 +122,16 @@ fn links_are_results_and_are_not_followed() {
     // A root that is a link is the folder that it leads to.
     std::os::unix::fs::symlink("a", tree.path().join("link")).unwrap();
     assert_eq!(found(&tree.path().join("link"), "file"), ["file.rs"]);
+}
+
+#[test]
+fn a_list_of_paths_is_searched_as_a_folder_with_them_is() {
+    let files = ["src/main.rs", "src/mail/list.rs", "docs/main.md", "domain"];
+    let query = Query::new("main").unwrap();
+    let listed: Vec<_> = search_paths(files.iter().map(|path| path.as_bytes()), &query)
+        .into_iter()
+        .map(|hit| hit.path)
+        .collect();
+    assert_eq!(listed, found(folder(files).path(), "main"));
+    assert_eq!(search_paths([&b"a/b/c"[..]], &Query::new("").unwrap()).len(), 3);
 }

@@ -111,23 +111,25 @@ fn a_session_goes_on_when_its_root_is_there_again() {
     for name in ["main2.rs", "main3.rs"] {
         std::fs::remove_dir_all(&root).unwrap();
         refresh(&index, &root);
-        let failed = |event: Event| matches!(event, Event::Failed(_));
-        while !failed(events.recv_timeout(LIMIT).unwrap()) {}
-        assert!(matches!(events.recv_timeout(LIMIT).unwrap(), Event::Complete));
+        until(&events, |event| matches!(event, Event::Failed(_)));
         add(&root, Path::new(name));
         refresh(&index, &root);
-        assert_eq!(complete(&events).1, [name]);
+        let is_found = |event| matches!(event, Event::Results(_, hits) if hits.iter().map(|hit| &*hit.path).eq([name]));
+        until(&events, is_found);
     }
     // And a query finds it without the word of a watch.
     std::fs::remove_dir_all(&root).unwrap();
     refresh(&index, &root);
-    while !matches!(events.recv_timeout(LIMIT).unwrap(), Event::Complete) {}
+    until(&events, |event| matches!(event, Event::Failed(_)));
     add(&root, Path::new("mail.rs"));
     rested(&index);
     session.update(2, Query::new("mail").unwrap());
-    while !matches!(events.recv_timeout(LIMIT).unwrap(), Event::Results(_, hits) if hits.len() == 1)
-    {
-    }
+    until(&events, |event| matches!(event, Event::Results(_, hits) if hits.len() == 1));
+}
+
+/// Takes events up to one of these.
+fn until(events: &Receiver<Event>, is_wanted: impl Fn(Event) -> bool) {
+    while !is_wanted(events.recv_timeout(LIMIT).unwrap()) {}
 }
 
 /// As the watch of the root does.
