@@ -32,9 +32,13 @@ fn ends_in_dot(path: &Path) -> bool {
 
 fn remove_existing(path: &Path, with_contents: bool) -> Result<(), Error> {
     let failed = || Error::io(path, "removing it");
+    let names_a_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     // A trailing slash would follow a link.
     let path: &Path = &path.components().collect::<std::path::PathBuf>();
     let found = path.symlink_metadata().map_err(failed())?;
+    if names_a_folder && !found.is_dir() && !found.is_symlink() {
+        return Err(Error::refused(path, "the path names a folder, and a file is there"));
+    }
     let removed = match found.is_dir() {
         true if with_contents => std::fs::remove_dir_all(path),
         true => std::fs::remove_dir(path),
@@ -79,5 +83,7 @@ mod tests {
         std::fs::write(at("file"), "").unwrap();
         // Nothing can be below a file; that is not the same as "it is missing".
         assert!(remove(&at("file/below"), true, true).is_err());
+        let error = remove(&at("file/"), true, true).unwrap_err().to_string();
+        assert!(error.contains("a file is there") && at("file").exists(), "{error}");
     }
 }

@@ -56,9 +56,25 @@ fn replace(target: &Path, old: &File, metadata: &Metadata, contents: &[u8]) -> i
     match prepared(target, old, metadata) {
         Some(mut draft) => {
             draft.file.write_all(contents)?;
+            keep_mode(&draft.file, metadata)?;
             draft.publish(target)
         }
-        None => in_place(old, contents),
+        None => {
+            in_place(old, contents)?;
+            keep_mode(old, metadata)
+        }
+    }
+}
+
+/// Sets the mode that a file had before it was written: a write clears the set-user bits.
+fn keep_mode(file: &File, before: &Metadata) -> io::Result<()> {
+    if file.metadata()?.mode() == before.mode() {
+        return Ok(());
+    }
+    match file.set_permissions(before.permissions()) {
+        // Only its owner can: a file of another user's, written in place, loses them.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
     }
 }
 
@@ -115,6 +131,21 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn the_set_user_bit_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "one").unwrap();
+        std::fs::write(at("linked"), "one").unwrap();
+        std::fs::hard_link(at("linked"), at("other")).unwrap();
+        for name in ["file", "linked"] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
+            std::fs::set_permissions(at(name), mode).unwrap();
+            write(&at(name), b"longer than before").unwrap();
+            assert_eq!(at(name).metadata().unwrap().mode() & 0o7777, 0o4755, "{name}");
+        }
+    }
 
     #[test]
     fn a_file_keeps_its_mode_links_and_attributes() {
