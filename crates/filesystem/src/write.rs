@@ -140,7 +140,7 @@ mod tests {
         std::fs::write(at("linked"), "one").unwrap();
         std::fs::hard_link(at("linked"), at("other")).unwrap();
         for name in ["file", "linked"] {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
+            let mode = PermissionsExt::from_mode(0o4755);
             std::fs::set_permissions(at(name), mode).unwrap();
             write(&at(name), b"longer than before").unwrap();
             assert_eq!(at(name).metadata().unwrap().mode() & 0o7777, 0o4755, "{name}");
