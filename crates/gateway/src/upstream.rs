@@ -9,7 +9,7 @@ mod redactor;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use http_client::{HttpClient, PoolOptions, TlsError};
+use http_client::{HttpClient, HttpVersions, PoolOptions, TlsError};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
@@ -27,7 +27,7 @@ const POOL: PoolOptions = PoolOptions {
     idle_timeout: Duration::from_secs(60),
     // Idle connections per upstream.
     max_idle_per_host: 4096,
-    http2: false,
+    versions: HttpVersions::Http1,
 };
 
 /// The client for upstreams.

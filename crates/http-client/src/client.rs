@@ -25,8 +25,19 @@ pub struct PoolOptions {
     pub idle_timeout: Duration,
     /// Idle connections kept per host.
     pub max_idle_per_host: usize,
-    /// Offer HTTP/2 where TLS negotiates the protocol.
-    pub http2: bool,
+    /// The versions of HTTP that it speaks.
+    pub versions: HttpVersions,
+}
+
+/// Versions of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HttpVersions {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/1.1, and HTTP/2 where TLS negotiates it.
+    Any,
+    /// HTTP/2, also without TLS: for services that speak nothing else, such as those of gRPC.
+    Http2,
 }
 
 /// Builds a client without proxies, which takes about a millisecond. It connects when the first request is
@@ -51,11 +62,13 @@ where
 {
     let tcp = Connector::new(proxies, &tls, options.connect_timeout);
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    let connector = match options.http2 {
-        true => connector.enable_all_versions().wrap_connector(tcp),
-        false => connector.enable_http1().wrap_connector(tcp),
+    let connector = match options.versions {
+        HttpVersions::Any => connector.enable_all_versions().wrap_connector(tcp),
+        HttpVersions::Http1 => connector.enable_http1().wrap_connector(tcp),
+        HttpVersions::Http2 => connector.enable_http2().wrap_connector(tcp),
     };
     Client::builder(TokioExecutor::new())
+        .http2_only(options.versions == HttpVersions::Http2)
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(options.idle_timeout)
         .pool_max_idle_per_host(options.max_idle_per_host)

@@ -17,7 +17,9 @@ pub mod sse;
 mod tls;
 
 #[cfg(feature = "client")]
-pub use client::{HttpClient, PoolOptions, error_chain, http_client, permanent_problem};
+pub use client::{
+    HttpClient, HttpVersions, PoolOptions, error_chain, http_client, permanent_problem,
+};
 pub use failure::{Failure, FailureKind, Retry};
 #[cfg(feature = "client")]
 pub use network::{Network, NetworkError, TlsFiles};

@@ -289,7 +289,7 @@ mod tests {
             connect_timeout: Duration::from_millis(50),
             idle_timeout: Duration::ZERO,
             max_idle_per_host: 0,
-            http2: false,
+            versions: crate::HttpVersions::Http1,
         };
         let files = crate::TlsFiles::default();
         let client = network.client::<String>(&files, &options).unwrap();

@@ -51,6 +51,7 @@ const OWN_TARGETS: &[&str] = &[
     "session",
     "skills",
     "store",
+    "telemetry",
     "testkit",
     "transport",
     "undo",

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use http_client::{HttpClient, Network, PoolOptions, TlsFiles};
+use http_client::{HttpClient, HttpVersions, Network, PoolOptions, TlsFiles};
 use hyper::body::Incoming;
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -34,7 +34,7 @@ const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(10),
     idle_timeout: Duration::from_secs(60),
     max_idle_per_host: 4,
-    http2: true,
+    versions: HttpVersions::Any,
 };
 
 /// The client of all servers over HTTP. Built when the first one is reached.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use http_client::{HttpClient, Network, PoolOptions, TlsFiles};
+use http_client::{HttpClient, HttpVersions, Network, PoolOptions, TlsFiles};
 use tokio::sync::OnceCell;
 
 use crate::{Failure, FailureKind, Provider};
@@ -19,12 +19,11 @@ const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(15),
     idle_timeout: Duration::from_secs(90),
     max_idle_per_host: 16,
-    http2: true,
+    versions: HttpVersions::Any,
 };
 
 type Http = HttpClient<Full<Bytes>>;
-/// TLS files, and whether HTTP/2 is offered.
-type Key = (TlsFiles, bool);
+type Key = (TlsFiles, HttpVersions);
 
 /// Builds the pooled HTTP client for requests to a provider with `files`. Blocks while it reads
 /// certificates, for some milliseconds.
@@ -54,16 +53,16 @@ impl HttpClients {
 
     /// The client for requests to `provider`. An error is not kept: the next request tries again.
     pub(crate) async fn of(&self, provider: &Provider) -> Result<Http, Failure> {
-        self.get(provider, true).await
+        self.get(provider, HttpVersions::Any).await
     }
 
     /// A client that never speaks HTTP/2, for upgrades to another protocol.
     pub(crate) async fn for_upgrades(&self, provider: &Provider) -> Result<Http, Failure> {
-        self.get(provider, false).await
+        self.get(provider, HttpVersions::Http1).await
     }
 
-    async fn get(&self, provider: &Provider, http2: bool) -> Result<Http, Failure> {
-        let key = (provider.tls.clone(), http2);
+    async fn get(&self, provider: &Provider, versions: HttpVersions) -> Result<Http, Failure> {
+        let key = (provider.tls.clone(), versions);
         let cell = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= MAX_CLIENTS && !known.contains_key(&key) {
@@ -73,7 +72,7 @@ impl HttpClients {
         };
         let build = async || {
             let (network, files) = (self.network.clone(), provider.tls.clone());
-            let pool = PoolOptions { http2, ..POOL };
+            let pool = PoolOptions { versions, ..POOL };
             let built = tokio::task::spawn_blocking(move || build(&network, &files, &pool)).await;
             built.unwrap_or_else(|_| {
                 let message = "setting up TLS ended unexpectedly; this is a defect";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use http_client::{HttpClient, Network, PoolOptions, TlsFiles, error_chain};
+use http_client::{HttpClient, HttpVersions, Network, PoolOptions, TlsFiles, error_chain};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use hyper::{Method, Request, StatusCode, Uri};
 use serde::de::DeserializeOwned;
@@ -27,7 +27,7 @@ const POOL: PoolOptions = PoolOptions {
     connect_timeout: Duration::from_secs(10),
     idle_timeout: Duration::from_secs(30),
     max_idle_per_host: 1,
-    http2: true,
+    versions: HttpVersions::Any,
 };
 
 /// Sends requests to login services. The HTTP client is built at the first one.
