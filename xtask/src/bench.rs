@@ -34,6 +34,7 @@ mod start;
 mod stored;
 mod streams;
 mod target;
+mod telemetry;
 mod thread_start;
 mod tool;
 mod turn;
@@ -59,6 +60,7 @@ const SCENARIOS: &[Scenario] = &[
     mcp::SCENARIO,
     hooks::SCENARIO,
     skills::SCENARIO,
+    telemetry::SCENARIO,
     search::SCENARIO,
     exec::SCENARIO,
     exec::SOAK,

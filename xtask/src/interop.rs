@@ -5,6 +5,7 @@ mod checkout;
 mod clients;
 mod patches;
 mod skills;
+mod telemetry;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
     Step { name: "skills", when: InTurn, check: skills::check },
+    Step { name: "telemetry", when: InTurn, check: telemetry::check },
 ];
 
 /// A step's name, and what writes its page.

@@ -109,6 +109,10 @@ pub fn all_keys() -> Json {
         document[key] = "x".into();
     }
     document["permissions"]["x"]["filesystem"] = json!({ "/a": { "b": "read" } });
+    for key in ["exporter", "trace_exporter", "metrics_exporter"] {
+        let exporter = &mut document["otel"][key];
+        *exporter = json!({ "otlp-http": exporter["x"].take() });
+    }
     document
 }
 

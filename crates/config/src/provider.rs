@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::error::{Error, Origin};
 use crate::key_path::join;
 use crate::stack::Environment;
-use crate::table::{Keys, ModelProvider, OssProvider};
+use crate::table::{Keys, ModelProvider, OssProvider, SECRET_VARIABLES};
 use crate::value::{Table, Value};
 
 /// Environment variables with the credential of the built-in `default` provider; the first one that
@@ -221,6 +221,7 @@ pub(crate) fn providers(
         found.by_id.insert(id.clone(), Provider::Http(Arc::new(http)));
     }
     found.by_id.insert("default".to_owned(), Provider::Http(Arc::new(default)));
+    found.secret_variables.extend(SECRET_VARIABLES.map(str::to_owned));
     found.secret_variables.sort_unstable();
     found.secret_variables.dedup();
     Ok(found)

@@ -37,7 +37,8 @@ pub struct Config {
     pub provider: Provider,
     /// Every provider by id, `default` and `offline` among them.
     pub providers: BTreeMap<String, Provider>,
-    /// Environment variables that hold credentials of providers. No child process may see them.
+    /// Environment variables that hold credentials of providers and collectors. No child process may see
+    /// them.
     pub secret_variables: Vec<String>,
     /// The permission profile that `default_permissions` selects.
     pub permission_profile: Option<PermissionProfile>,

@@ -7,6 +7,7 @@
 mod features;
 mod misc;
 mod model;
+mod otel;
 mod parts;
 mod requirements;
 mod root;
@@ -14,13 +15,15 @@ mod sandbox;
 mod tools;
 
 pub use features::{Announcement, Features, Stage, announcement, stage, unknown_feature};
-pub use misc::{
-    CredentialsStore, Exporter, ExporterSettings, FileOpener, History, LoginMethod, Notifications,
-    Persistence,
-};
+pub use misc::{CredentialsStore, FileOpener, History, LoginMethod, Notifications, Persistence};
 pub use model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
     ReasoningSummary, Retries, ServiceTier, Tokens, Verbosity,
+};
+pub(crate) use otel::SECRET_VARIABLES;
+pub use otel::{
+    Exporter, ExporterChoice, ExporterName, ExporterSettings, ExporterTls, MetricsExporter,
+    MetricsExporterName, Otel, OtlpProtocol, OtlpTransport,
 };
 pub use requirements::{
     AllowedApproval, AllowedMarketplace, AllowedServer, Identity, PrefixRule, RequiredDecision,

@@ -294,7 +294,7 @@ impl Dispatch {
             Message::Notification { method, params } => {
                 Some(Event::Notification { method, params: params.unwrap_or_else(null) })
             }
-            Message::Request { id, method, params } => {
+            Message::Request { id, method, params, .. } => {
                 Some(Event::Request { id, method, params: params.unwrap_or_else(null) })
             }
             Message::Response { id: Some(id), outcome } => {

@@ -20,6 +20,9 @@ pub enum Message {
         method: String,
         /// `None` when absent or `null`.
         params: Option<Box<RawValue>>,
+        /// `traceparent` of the member `trace` (W3C Trace Context), not examined. One that is not a string
+        /// is as good as none, as the standard says.
+        trace: Option<String>,
     },
     /// A message without a response.
     Notification {
@@ -87,7 +90,7 @@ pub fn decode(line: &[u8]) -> Result<Message, Malformed> {
         });
     }
     match envelope.method {
-        Some(method) => call(envelope.id, method, envelope.params),
+        Some(method) => call(envelope.id, method, envelope.params, envelope.trace),
         None => response(&envelope, text),
     }
 }
@@ -110,9 +113,9 @@ impl PartialEq for Message {
         let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
         match (self, other) {
             (
-                Self::Request { id: a, method: b, params: c },
-                Self::Request { id: x, method: y, params: z },
-            ) => a == x && b == y && text(c) == text(z),
+                Self::Request { id: a, method: b, params: c, trace: d },
+                Self::Request { id: x, method: y, params: z, trace: e },
+            ) => a == x && b == y && text(c) == text(z) && d == e,
             (
                 Self::Notification { method: b, params: c },
                 Self::Notification { method: y, params: z },
@@ -152,6 +155,7 @@ fn call(
     id: Option<&RawValue>,
     method: &RawValue,
     params: Option<&RawValue>,
+    trace: Option<&RawValue>,
 ) -> Result<Message, Malformed> {
     let id = match id.map(|id| read_id(id).ok_or(())).transpose() {
         Ok(id) => id,
@@ -164,7 +168,7 @@ fn call(
     };
     let params = params.filter(|params| !is_null(params)).map(ToOwned::to_owned);
     Ok(match id {
-        Some(id) => Message::Request { id, method, params },
+        Some(id) => Message::Request { id, method, params, trace: trace.and_then(read_trace) },
         None => Message::Notification { method, params },
     })
 }
@@ -212,6 +216,15 @@ fn read_id(raw: &RawValue) -> Option<RequestId> {
     read_string(raw).map(RequestId::String)
 }
 
+/// `traceparent` of an object. Anything else is not an error: a trace must not make a request fail.
+fn read_trace(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Trace {
+        traceparent: String,
+    }
+    serde_json::from_str::<Trace>(raw.get()).ok().map(|trace| trace.traceparent)
+}
+
 fn read_string(raw: &RawValue) -> Option<String> {
     let inside = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
@@ -230,6 +243,7 @@ struct Envelope<'a> {
     params: Option<&'a RawValue>,
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
+    trace: Option<&'a RawValue>,
     duplicate: Option<&'static str>,
 }
 
@@ -257,6 +271,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
                 Some("params") => &mut envelope.params,
                 Some("result") => &mut envelope.result,
                 Some("error") => &mut envelope.error,
+                Some("trace") => &mut envelope.trace,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -290,6 +305,8 @@ impl Visitor<'_> for KeyVisitor {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-        Ok(Key(["id", "method", "params", "result", "error"].into_iter().find(|n| *n == name)))
+        Ok(Key(["id", "method", "params", "result", "error", "trace"]
+            .into_iter()
+            .find(|n| *n == name)))
     }
 }

@@ -52,7 +52,7 @@ fn client() -> (Client, Events, Connection) {
 
 async fn request(peer: &mut Connection) -> (RequestId, String, Option<String>) {
     match peer.incoming.recv().await {
-        Some(Incoming::Message(Message::Request { id, method, params })) => {
+        Some(Incoming::Message(Message::Request { id, method, params, .. })) => {
             (id, method, params.map(|raw| raw.get().to_owned()))
         }
         other => panic!("{other:?} is no request"),

@@ -15,7 +15,7 @@ fn raw(json: &str) -> Box<RawValue> {
 }
 
 fn request(id: impl Into<RequestId>, method: &str, params: Option<&str>) -> Message {
-    Message::Request { id: id.into(), method: method.into(), params: params.map(raw) }
+    Message::Request { id: id.into(), method: method.into(), params: params.map(raw), trace: None }
 }
 
 fn notification(method: &str, params: Option<&str>) -> Message {
@@ -243,7 +243,8 @@ fn any_message() -> impl Strategy<Value = Message> {
         (any_id(), any::<String>(), params()).prop_map(|(id, method, params)| Message::Request {
             id,
             method,
-            params
+            params,
+            trace: None,
         }),
         (any::<String>(), params())
             .prop_map(|(method, params)| Message::Notification { method, params }),
@@ -258,7 +259,7 @@ fn any_message() -> impl Strategy<Value = Message> {
 
 fn encode(message: &Message) -> Bytes {
     match message {
-        Message::Request { id, method, params } => encode_request(id, method, params).unwrap(),
+        Message::Request { id, method, params, .. } => encode_request(id, method, params).unwrap(),
         Message::Notification { method, params } => encode_notification(method, params).unwrap(),
         Message::Response { id, outcome: Ok(result) } => {
             encode_response(id.as_ref().unwrap(), result)

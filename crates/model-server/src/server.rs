@@ -61,7 +61,8 @@ pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The log of requests: one JSON object per line with `method`, `path`, `status` and, if it is
-/// JSON, `body`. Headers are omitted, because they contain credentials.
+/// JSON, `body`, and the header `traceparent` where there is one. Other headers are omitted, because they
+/// contain credentials.
 pub type RequestLog = Box<dyn Write + Send>;
 
 struct State {
@@ -190,6 +191,8 @@ struct LogLine<'a> {
     path: &'a str,
     status: u16,
     body: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
 }
 
 impl State {
@@ -209,7 +212,8 @@ impl State {
             }
             Err(error) => unread_body(&*error),
         };
-        self.write_log(&head.method, &path, response.status(), &logged);
+        let traceparent = head.headers.get("traceparent").and_then(|value| value.to_str().ok());
+        self.write_log((&head.method, traceparent), &path, response.status(), &logged);
         response
     }
 
@@ -249,10 +253,17 @@ impl State {
         }
     }
 
-    fn write_log(&self, method: &Method, path: &str, status: StatusCode, body: &[u8]) {
+    fn write_log(
+        &self,
+        (method, traceparent): (&Method, Option<&str>),
+        path: &str,
+        status: StatusCode,
+        body: &[u8],
+    ) {
         let Some(log) = &self.log else { return };
         let body = serde_json::from_slice(body).ok();
-        let line = LogLine { method: method.as_str(), path, status: status.as_u16(), body };
+        let (method, status) = (method.as_str(), status.as_u16());
+        let line = LogLine { method, path, status, body, traceparent };
         let Ok(mut line) = serde_json::to_vec(&line) else { return };
         line.push(b'\n');
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);

@@ -95,6 +95,9 @@ async fn attempt(
 ) -> Result<Opened, Refused> {
     let idle = provider.stream_idle_timeout;
     let mut request = endpoint.request(&Method::POST, body.bytes.clone());
+    if let Some(Ok(value)) = provider.traceparent.as_deref().map(str::parse) {
+        request.headers_mut().entry("traceparent").or_insert(value);
+    }
     if body.compressed {
         let zstd = header::HeaderValue::from_static("zstd");
         request.headers_mut().insert(header::CONTENT_ENCODING, zstd);

@@ -35,6 +35,8 @@ pub struct Provider {
     pub supports_websockets: bool,
     /// The kind of server, if it is one on the user's machine.
     pub local: Option<LocalServer>,
+    /// The header `traceparent` of requests over HTTP (W3C Trace Context), unless `http_headers` has one.
+    pub traceparent: Option<String>,
 }
 
 /// The transport to a provider.
@@ -146,6 +148,7 @@ impl Provider {
             tls: TlsFiles::default(),
             supports_websockets: false,
             local: None,
+            traceparent: None,
         }
     }
 

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use config::Config;
 use session::{AgentState, Id, Settings, TurnView};
+use telemetry::TraceContext;
 use tokio::sync::watch;
 
 use crate::allowed::{Allowed, ThreadAbove};
@@ -72,6 +73,8 @@ pub(crate) struct AgentCaller {
     pub(crate) may_have_stored_agents: bool,
     /// For the turns that it starts.
     pub(crate) budget: TurnBudget,
+    /// The position of its call in a trace.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// The item of a call.

@@ -14,6 +14,7 @@ use jsonrpc::{
 };
 use protocol::{Initialize, Initialized, Load, MethodInfo, Ordering};
 use serde_json::value::RawValue;
+use telemetry::TraceContext;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -186,13 +187,14 @@ impl Server {
         running: &mut JoinSet<()>,
     ) {
         match message {
-            Message::Request { id, method, params } => {
+            Message::Request { id, method, params, trace } => {
+                let trace = trace.as_deref().and_then(TraceContext::parse);
                 let (method, params) = peer.read_request(method, params);
                 let info = protocol::lookup(&method);
                 let ordering = info.map_or(Ordering::Ordered, |info| info.ordering);
                 let request = Request { id, method, info, params };
                 if matches!(ordering, Ordering::Ordered | Ordering::Unimplemented) {
-                    return self.answer(Caller::new(peer.clone()), request).await;
+                    return self.answer(Caller::new(peer.clone()).with_trace(trace), request).await;
                 }
                 let permit = tokio::select! {
                     permit = permits.clone().acquire_owned() => permit,
@@ -202,7 +204,7 @@ impl Server {
                 let (server, peer) = (self.clone(), peer.clone());
                 let (begun, has_begun) = oneshot::channel();
                 running.spawn(async move {
-                    let caller = Caller::beginning(peer, begun);
+                    let caller = Caller::beginning(peer, begun).with_trace(trace);
                     server.answer(caller, request).await;
                     drop(permit);
                 });

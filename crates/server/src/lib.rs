@@ -53,6 +53,7 @@ mod sandboxed;
 mod server;
 mod skills;
 mod snapshots;
+mod telemetry;
 mod thread;
 mod thread_defaults;
 mod thread_hooks;

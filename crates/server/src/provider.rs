@@ -82,5 +82,6 @@ fn with_key(http: &HttpProvider, api_key: KeySource, user_agent: Option<&str>) -
             client_certificate: http.tls.client_certificate.clone(),
             client_private_key: http.tls.client_private_key.clone(),
         },
+        traceparent: None,
     }
 }

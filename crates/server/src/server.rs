@@ -38,10 +38,11 @@ use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
 use crate::skills::{Skills, ThreadSkills};
 use crate::snapshots::ShellSnapshots;
+use crate::telemetry::Telemetry;
 use crate::thread::{
     Actor, AgentCalls, Broadcast, Command, CommandServices, HookRuns, InspectionServices, Journal,
     Mailbox, ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
-    ThreadConfiguration, ThreadHandle, ThreadUndo, ToolInspector, TurnHooks,
+    ThreadConfiguration, ThreadHandle, ThreadTrace, ThreadUndo, ToolInspector, TurnHooks,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_hooks::HookRunner;
@@ -83,6 +84,7 @@ pub(crate) struct Services {
     pub(crate) processes: Arc<ClientProcesses>,
     pub(crate) searches: Arc<FileSearches>,
     pub(crate) watches: ClientWatches,
+    pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) connections: Arc<Connections>,
     /// The server is about to end: no new work starts.
     pub(crate) draining: Flag,
@@ -194,6 +196,7 @@ impl Server {
         // A thread that waits for a dead file system must not delay the end without limit.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
         self.services.accounts.settled().await;
+        self.services.telemetry.close().await;
         // A server that does not end is killed with this process.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.services.mcp.close()).await;
         // A salvage that does not finish in time is started over by the next server.
@@ -208,17 +211,14 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let sandbox = Arc::new(sandbox);
     let installed = installed_plugins(&options, &sandbox);
     let source = Arc::new(ConfigSource::with_plugins(options.clone(), installed.clone()));
-    let logging = (Arc::downgrade(&source), options.home.clone());
-    options.log_file.set_folder(move || log_folder(&logging.0, &logging.1));
+    set_log_folder(&options, &source);
     let network = model::Network::from_variables(|name| options.variable(name));
     let client = model_server::ScriptedTransport::client(network.clone());
+    let telemetry = Arc::new(Telemetry::new(options.clone(), network.clone()));
     let direct_requests = Arc::new(DirectRequests::default());
     let requests = Arc::new(ClientRequests::new(direct_requests.clone()));
-    let accounts = Accounts::new(options.clone(), connections.clone(), direct_requests);
-    let accounts = Arc::new(accounts);
-    let listings =
-        Listings::new((client.clone(), accounts.clone()), options.clone(), files.clone());
-    let models = Arc::new(Models::new(listings));
+    let accounts = Arc::new(Accounts::new(options.clone(), connections.clone(), direct_requests));
+    let models = models((client.clone(), accounts.clone()), &options, &files);
     let rules = Arc::new(CommandRules::new(&options));
     let configurations = Arc::new(Configurations::new(
         source.clone(),
@@ -231,7 +231,6 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let store = Arc::new(ThreadStore::new(options.clone(), source, connections.clone()));
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
     let runner = CommandRunner::new(sandbox);
-    let notifier = Arc::new(Notifier::new(runner.clone(), options.clone()));
     let idle_sleep = IdleSleep::new(runner.clone(), options.clone(), connections.clone());
     let for_apps = (threads.clone(), configurations.clone());
     let mcp = Arc::new(McpServers::new(options.clone(), runner.clone(), network, for_apps));
@@ -252,12 +251,13 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         connections: connections.clone(),
         configurations: configurations.clone(),
         defaults: defaults.clone(),
-        notifier,
+        notifier: Arc::new(Notifier::new(runner.clone(), options.clone())),
         idle_sleep: Arc::new(idle_sleep),
         agents: agents.clone(),
         mcp: mcp.clone(),
         skills: skills.clone(),
         undo: undo.clone(),
+        telemetry: telemetry.clone(),
         hooks: Arc::new(HookRunner::new(runner.clone(), options.clone(), files.clone())),
     };
     let loader = Arc::new(ThreadLoader {
@@ -301,7 +301,21 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         long_files: Pool::default(),
         undo,
         watches: ClientWatches::new(watcher),
+        telemetry,
     }
+}
+
+fn models(
+    services: (model::Client, Arc<Accounts>),
+    options: &Arc<Options>,
+    files: &Pool,
+) -> Arc<Models> {
+    Arc::new(Models::new(Listings::new(services, options.clone(), files.clone())))
+}
+
+fn set_log_folder(options: &Options, source: &Arc<ConfigSource>) {
+    let (source, home) = (Arc::downgrade(source), options.home.clone());
+    options.log_file.set_folder(move || log_folder(&source, &home));
 }
 
 fn installed_plugins(options: &Options, sandbox: &Arc<Sandbox>) -> Arc<InstalledPlugins> {
@@ -356,6 +370,7 @@ struct ActorServices {
     mcp: Arc<McpServers>,
     skills: Arc<Skills>,
     undo: Arc<UndoRecords>,
+    telemetry: Arc<Telemetry>,
     hooks: Arc<HookRunner>,
 }
 
@@ -394,6 +409,8 @@ fn start_actor(
         let agent = extra.agent.clone();
         let call_senders =
             CallSenders { answers: mailbox.agent_answers(), progress: mailbox.sender() };
+        let nickname = agent.as_ref().map(|agent| agent.nickname.clone());
+        let trace = ThreadTrace::new(id.clone(), nickname, services.telemetry.clone());
         let is_stored = machine.needs_history();
         let mcp = services.mcp.of_thread(&record.id, &machine.settings().cwd, &config, &origin);
         let server_calls = ServerCalls::new(record.id.clone(), sender.clone());
@@ -435,6 +452,7 @@ fn start_actor(
             mailbox,
             mcp,
             undo: ThreadUndo::new(services.undo.clone()),
+            trace,
             skills: ThreadSkills::new(services.skills.clone()),
             skill_needs: SkillNeeds::default(),
             server_calls,

@@ -30,6 +30,7 @@ mod server_question;
 mod skill_needs;
 mod step;
 mod subscribers;
+mod trace;
 mod turn_hooks;
 mod unstored;
 
@@ -52,4 +53,5 @@ pub(crate) use running_commands::{CommandServices, RunningCommands};
 pub(crate) use server_calls::ServerCalls;
 pub(crate) use server_question::ServerQuestion;
 pub(crate) use skill_needs::SkillNeeds;
+pub(crate) use trace::ThreadTrace;
 pub(crate) use turn_hooks::TurnHooks;

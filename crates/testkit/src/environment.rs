@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use jsonrpc::{Connection, Limits};
 use logging::{LogFile, Logging};
@@ -177,7 +178,7 @@ impl TestEnvironment {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             jitter: Arc::new(|| 0.0),
-            random: Arc::new(|bytes| bytes.fill(7)),
+            random: Arc::new(random()),
         };
         let sandbox = Sandbox::new(sandbox::Config {
             supervisor: THIS_PROGRAM.into(),
@@ -257,4 +258,15 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Bytes that are the same in every run and do not repeat.
+fn random() -> impl Fn(&mut [u8]) + Send + Sync {
+    let count = AtomicU32::new(0);
+    move |bytes: &mut [u8]| {
+        bytes.fill(7);
+        let number = count.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let last = bytes.iter_mut().rev().zip(number.iter().rev());
+        last.for_each(|(byte, part)| *byte = *part);
+    }
 }

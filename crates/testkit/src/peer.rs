@@ -128,6 +128,11 @@ impl Peer {
 
     /// Calls a method without waiting for the response; `null` parameters are left out.
     pub async fn send(&mut self, method: &str, params: Value) -> i64 {
+        self.send_with(method, params, Value::Null).await
+    }
+
+    /// As [`Self::send`], with this member `trace` unless it is `null`.
+    pub async fn send_with(&mut self, method: &str, params: Value, trace: Value) -> i64 {
         self.next_id += 1;
         let id = self.next_id;
         self.calls.insert(id, method.to_owned());
@@ -135,6 +140,9 @@ impl Peer {
         let mut message = json!({ "method": method, "id": id });
         if !params.is_null() {
             message["params"] = params;
+        }
+        if !trace.is_null() {
+            message["trace"] = trace;
         }
         self.send_line(message.to_string().as_bytes()).await;
         id

@@ -66,14 +66,31 @@ impl ScriptedModel {
     /// If a request was not JSON.
     #[must_use]
     pub fn raw_requests(&self) -> Vec<String> {
+        // A request without a body is not a request for a response.
+        let bodies = self.logged("body").into_iter().flatten();
+        bodies.filter(|body| body != "null").collect()
+    }
+
+    /// The header `traceparent` of every request so far, `None` where there was none.
+    ///
+    /// # Panics
+    /// If the log is damaged.
+    #[must_use]
+    pub fn traceparents(&self) -> Vec<Option<String>> {
+        let read =
+            |json: String| serde_json::from_str(&json).expect("a header is logged as a string");
+        self.logged("traceparent").into_iter().map(|json| json.map(read)).collect()
+    }
+
+    /// A member of every line of the log, as JSON.
+    fn logged(&self, member: &str) -> Vec<Option<String>> {
         let log = self.log.lock();
         let lines = log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines
-            .filter_map(|line| {
+            .map(|line| {
                 let line: BTreeMap<String, Box<RawValue>> =
                     serde_json::from_slice(line).expect("the log is lines of JSON objects");
-                // A request without a body is not a request for a response.
-                line.get("body").map(|body| body.get().to_owned()).filter(|body| body != "null")
+                line.get(member).map(|value| value.get().to_owned())
             })
             .collect()
     }

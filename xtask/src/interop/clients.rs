@@ -23,7 +23,7 @@ use crate::steps::{self, Counts, Done, Failed};
 use outcome::Outcome;
 use script::{CORE, follow};
 use tools::Client;
-pub(super) use tools::{SKILLS, install_python};
+pub(super) use tools::{COLLECTOR, SKILLS, install_python};
 
 /// The page that `--write` writes.
 const PAGE: &str = "docs/gateway-clients.md";

@@ -1,14 +1,13 @@
-//! Keys about accounts, telemetry, files of the agent, and the terminal interface.
+//! Keys about accounts, files of the agent, and the terminal interface.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::parts::{TELEMETRY, TERMINAL};
+use super::parts::TERMINAL;
 use crate::error::Error;
 use crate::kind::scope::{ANY, USER};
-use crate::kind::{Effect, Kind, ReadContext, Setting, Url, Whole, unexpected_value};
+use crate::kind::{Effect, Kind, ReadContext, Setting, Whole, unexpected_value};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -35,18 +34,6 @@ choices! {
     Persistence { SaveAll = "save-all", None = "none" }
 }
 choices! {
-    /// The exporter of logs or traces.
-    ExporterName { None = "none", OtlpHttp = "otlp-http", OtlpGrpc = "otlp-grpc" }
-}
-choices! {
-    /// The exporter of metrics.
-    MetricsExporter { None = "none", Hosted = "hosted", OtlpHttp = "otlp-http", OtlpGrpc = "otlp-grpc" }
-}
-choices! {
-    /// Encoding of OTLP over HTTP.
-    OtlpProtocol { Binary = "binary", Json = "json" }
-}
-choices! {
     /// `tui.alternate_screen`.
     AlternateScreen { Auto = "auto", Always = "always", Never = "never" }
 }
@@ -58,8 +45,9 @@ choices! {
 options! {
     /// `analytics`.
     pub struct Analytics {
-        /// Usage may be reported; when unset, the client decides. The server reports nothing.
-        enabled: Option<bool>, ANY, TELEMETRY;
+        /// Metrics of usage may be sent to the hosted service: to `hosted_base_url`, with
+        /// `otel.metrics_exporter = "hosted"`. When unset, they are not sent.
+        enabled: Option<bool>, USER, Effect::Active;
     }
 }
 options! {
@@ -76,76 +64,6 @@ options! {
         persistence: Persistence = Persistence::SaveAll, USER, Effect::Active;
         /// Largest size of `history.jsonl` in bytes; the oldest prompts are removed first.
         max_bytes: Option<Whole<0, { i64::MAX as u64 }>>, USER, Effect::Active;
-    }
-}
-
-options! {
-    /// `otel`.
-    pub struct Otel {
-        /// Tag of the environment that sends events.
-        environment: String = "dev".to_owned(), USER, TELEMETRY;
-        /// Exporter of log events; its settings are below its name.
-        exporter: Exporter = Exporter::Named(ExporterName::None), USER, TELEMETRY;
-        /// Exporter of traces; its settings are below its name.
-        trace_exporter: Exporter = Exporter::Named(ExporterName::None), USER, TELEMETRY;
-        /// Exporter of metrics.
-        metrics_exporter: MetricsExporter = MetricsExporter::Hosted, USER, TELEMETRY;
-        /// Events include the user's prompts.
-        log_user_prompt: bool = false, USER, TELEMETRY;
-    }
-}
-
-/// The value of `otel.exporter` and `otel.trace_exporter`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Exporter {
-    /// An exporter without settings.
-    Named(ExporterName),
-    /// Settings by the exporter's name.
-    Configured(BTreeMap<String, ExporterSettings>),
-}
-
-impl Setting for Exporter {
-    const KIND: Kind =
-        Kind::Either(&[ExporterName::KIND, <BTreeMap<String, ExporterSettings> as Setting>::KIND]);
-
-    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
-        match &node.value {
-            Value::Table(_) => BTreeMap::read(node, cx).map(Self::Configured),
-            _ => ExporterName::read(node, cx).map(Self::Named),
-        }
-    }
-
-    fn show(&self) -> Option<Json> {
-        match self {
-            Self::Named(name) => name.show(),
-            Self::Configured(all) => all.show(),
-        }
-    }
-}
-
-options! {
-    /// `otel.exporter.<id>`.
-    #[part("<id>")]
-    pub struct ExporterSettings {
-        /// Address of the collector.
-        endpoint: Option<Url>, USER, TELEMETRY;
-        /// Headers of every request.
-        headers: BTreeMap<String, String>, USER, TELEMETRY;
-        /// Encoding of the payload.
-        protocol: Option<OtlpProtocol>, USER, TELEMETRY;
-        /// TLS certificates.
-        tls: Option<ExporterTls>, USER, Effect::Group;
-    }
-}
-options! {
-    /// `otel.exporter.<id>.tls`.
-    pub struct ExporterTls {
-        /// Certificate of the authority that signed the collector's certificate.
-        ca_certificate as "ca-certificate": Option<PathBuf>, USER, TELEMETRY;
-        /// Client certificate.
-        client_certificate as "client-certificate": Option<PathBuf>, USER, TELEMETRY;
-        /// Private key of the client certificate.
-        client_private_key as "client-private-key": Option<PathBuf>, USER, TELEMETRY;
     }
 }
 

@@ -7,13 +7,14 @@ use serde_json::Value as Json;
 
 use super::features::Features;
 use super::misc::{
-    Analytics, CredentialsStore, Feedback, FileOpener, History, LoginMethod, Notice, Otel, Tui,
+    Analytics, CredentialsStore, Feedback, FileOpener, History, LoginMethod, Notice, Tui,
 };
 use super::model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
     ReasoningSummary, ServiceTier, Tokens, Verbosity,
 };
-use super::parts::{TELEMETRY, TERMINAL, WINDOWS};
+use super::otel::Otel;
+use super::parts::{TERMINAL, WINDOWS};
 use super::sandbox::{
     ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
     WorkspaceWrite,
@@ -187,7 +188,7 @@ options! {
         /// The terminal interface does not treat a burst of keys as pasted text.
         disable_paste_burst: bool = false, USER, TERMINAL;
         /// Telemetry.
-        otel: Otel, USER, TELEMETRY;
+        otel: Otel, USER, Effect::Group;
         /// Notices that the user has acknowledged.
         notice: Notice, USER, Effect::Group;
         /// The terminal interface.

@@ -92,7 +92,7 @@ async fn serve(state: Arc<State>, path: String, headers: HeaderMap, upgrade: OnU
             Ok(_) => StatusCode::OK,
             Err(refusal) => StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST),
         };
-        state.write_log(&Method::GET, &path, status, text.as_bytes());
+        state.write_log((&Method::GET, None), &path, status, text.as_bytes());
         let played = match answered {
             Ok((player, items)) => play(&mut socket, *player, items).await.map(Some),
             Err(refusal) => refuse(&mut socket, refusal).await.map(|()| None),

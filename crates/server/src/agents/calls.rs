@@ -17,7 +17,7 @@ use crate::allowed::MachineInput;
 use crate::connection::{Gate, held_gate};
 use crate::error::Error;
 use crate::thread::panics::{self, Panic};
-use crate::thread::{Command, ThreadHandle, TurnBudget, TurnStart};
+use crate::thread::{Command, ThreadHandle, TurnStart};
 use crate::thread_loader::ClientOverrides;
 
 /// The longest time of a call that does not wait for agents.
@@ -156,7 +156,7 @@ impl Agents {
         if interrupt {
             self.interrupt(&id).await;
         }
-        let started = self.start_turn(&id, &handle, content, caller.budget.clone()).await;
+        let started = self.start_turn(&id, &handle, content, caller).await;
         let StartedTurn(turn) = started.map_err(|error| refused(&id, &error))?;
         drop(place);
         let output = json!({ "agent_id": id, "turn_id": &*turn }).to_string();
@@ -216,7 +216,7 @@ impl Agents {
         id: &str,
         handle: &ThreadHandle,
         content: Vec<UserContent>,
-        budget: TurnBudget,
+        caller: &AgentCaller,
     ) -> Result<StartedTurn, Error> {
         let (hold, gate) = held_gate();
         let (answer, answered) = oneshot::channel();
@@ -226,7 +226,8 @@ impl Agents {
             overrides: Box::new(Overrides::default()),
             permissions: None,
             output_schema: None,
-            budget,
+            budget: caller.budget.clone(),
+            trace: caller.trace,
             is_withdrawable: true,
             answer,
             gate,

@@ -92,7 +92,7 @@ impl Agents {
         }
         let content = self.prepare_input(&handle, agent.content).await;
         let content = content.map_err(|error| not_started(&error))?;
-        let turn = self.start_turn(&id, &handle, content, caller.budget.clone()).await;
+        let turn = self.start_turn(&id, &handle, content, caller).await;
         let StartedTurn(_) = turn.map_err(|error| not_started(&error))?;
         starting.keep();
         let settings: Settings = serde_json::from_str(&record.settings)

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use telemetry::TraceContext;
 use tokio::sync::oneshot;
 
 use crate::connection::peer::Peer;
@@ -13,6 +14,8 @@ pub(crate) struct Caller {
     gates: Arc<Mutex<Vec<oneshot::Sender<()>>>>,
     /// Dropped when the request has begun.
     begun: Arc<Mutex<Option<oneshot::Sender<()>>>>,
+    /// The position of the request in a trace.
+    trace: Option<TraceContext>,
 }
 
 /// Opens when the response to a request is queued: notifications that follow the response wait here.
@@ -41,12 +44,22 @@ impl Gate {
 
 impl Caller {
     pub(super) fn new(peer: Arc<Peer>) -> Self {
-        Self { peer, gates: Arc::default(), begun: Arc::default() }
+        Self { peer, gates: Arc::default(), begun: Arc::default(), trace: None }
     }
 
     /// As [`Caller::new`]; `begun` is dropped when the request has begun.
     pub(super) fn beginning(peer: Arc<Peer>, begun: oneshot::Sender<()>) -> Self {
         Self { begun: Arc::new(Mutex::new(Some(begun))), ..Self::new(peer) }
+    }
+
+    /// The caller of a request that is part of a trace.
+    pub(super) fn with_trace(self, trace: Option<TraceContext>) -> Self {
+        Self { trace, ..self }
+    }
+
+    /// The position of the request in a trace, if its client sent one.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.trace
     }
 
     /// Opens the gates: the response is queued.

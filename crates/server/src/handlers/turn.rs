@@ -69,6 +69,7 @@ impl TurnMethods<Caller> for Server {
                 permissions,
                 output_schema,
                 budget: TurnBudget::Own { max_tokens },
+                trace: caller.trace(),
                 is_withdrawable: false,
                 answer,
                 gate,

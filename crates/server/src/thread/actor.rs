@@ -34,6 +34,7 @@ use crate::thread::running_commands::RunningCommands;
 use crate::thread::server_calls::ServerCalls;
 use crate::thread::skill_needs::SkillNeeds;
 use crate::thread::step::{Step, append_steps};
+use crate::thread::trace::ThreadTrace;
 
 pub(crate) use undo::ThreadUndo;
 
@@ -63,6 +64,7 @@ pub(crate) struct Actor {
     pub(crate) server_calls: ServerCalls,
     pub(crate) hooks: HookRuns,
     pub(crate) undo: ThreadUndo,
+    pub(crate) trace: ThreadTrace,
 }
 
 /// What the actor takes next.
@@ -189,6 +191,9 @@ impl Actor {
         // A reviewer of what follows knows what the user wrote until now.
         if let Some(words) = self.agents.new_root_words() {
             append_steps(self.machine.step(MachineInput::RootWords { words }), steps);
+        }
+        if let MachineInput::Decided { request, decision } = &input {
+            self.trace.decided(*request, decision);
         }
         append_steps(self.machine.step(input), steps);
     }

@@ -14,6 +14,7 @@ use session::{
     ToolAnswer, UserContent,
 };
 use store::{ThreadChanges, ThreadRecord};
+use telemetry::TraceContext;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::allowed::MachineInput;
@@ -142,6 +143,8 @@ pub(crate) struct TurnStart {
     pub(crate) permissions: Option<PermissionProfileSelectionParams>,
     pub(crate) output_schema: Option<Arc<str>>,
     pub(crate) budget: TurnBudget,
+    /// The position of the request in a trace.
+    pub(crate) trace: Option<TraceContext>,
     /// See [`Command::is_withdrawn`].
     pub(crate) is_withdrawable: bool,
     pub(crate) answer: AnswerSender,

@@ -3,6 +3,7 @@
 mod meter;
 mod response;
 mod sender;
+mod span;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::accounts::Accounts;
 use crate::allowed::MachineInput;
 use crate::models::Models;
 use crate::options::Options;
+use crate::telemetry::TurnTrace;
 use crate::thread::budget::{BudgetLimits, BudgetPause, Budgets};
 use crate::thread::pausable_clock::PausableClock;
 use crate::thread::reviewer::Reviewer;
@@ -43,6 +45,8 @@ pub(crate) struct ModelStream {
     /// The turn that ended last.
     ended: Option<RunningTurn>,
     reviewer: Reviewer,
+    /// The running turn in its trace.
+    trace: TurnTrace,
 }
 
 /// The budget that a request asks for.
@@ -95,7 +99,13 @@ impl ModelStream {
             running: None,
             ended: None,
             reviewer,
+            trace: TurnTrace::default(),
         }
+    }
+
+    /// From now on requests belong to this trace.
+    pub(super) fn set_trace(&mut self, trace: TurnTrace) {
+        self.trace = trace;
     }
 
     /// What is known of `model`, or of the model of the settings.
@@ -166,6 +176,7 @@ impl ModelStream {
     /// The running turn has ended.
     pub(super) fn turn_ended(&mut self) {
         self.arrival = None;
+        self.trace = TurnTrace::default();
         self.ended = self.running.take().map(|running| RunningTurn { pause: None, ..running });
     }
 
@@ -250,6 +261,7 @@ impl ModelStream {
             models: self.models.clone(),
             accounts: self.accounts.clone(),
             budgets: budgets.unwrap_or_default(),
+            trace: self.trace.clone(),
         }
     }
 

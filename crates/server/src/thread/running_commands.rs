@@ -9,6 +9,7 @@ use std::time::Duration;
 use config::Config;
 use sandbox::{ErrorKind, Policy, Process, Size, Stdin, Stream, Utf8Stream};
 use session::{ExecSpec, ProcessEnd, ToolRequest};
+use telemetry::TraceContext;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{Instrument, Span};
@@ -61,6 +62,8 @@ pub(super) struct CommandPlace {
     pub(super) variables: SecretVariables,
     /// Records what it changes.
     pub(super) recorder: Option<CallRecorder>,
+    /// The position of its call in a trace.
+    pub(super) trace: Option<TraceContext>,
 }
 
 /// A command that runs. Dropping it kills the command and all that it started.
@@ -101,7 +104,7 @@ impl RunningCommands {
         config: &Arc<Config>,
         place: CommandPlace,
     ) -> Option<MachineInput> {
-        let CommandPlace { clock, span, variables, recorder } = place;
+        let CommandPlace { clock, span, variables, recorder, trace } = place;
         let options = &self.services.options;
         let policy = Allowed::of_spec(&spec);
         let confinement = policy.confinement(cwd);
@@ -156,6 +159,9 @@ impl RunningCommands {
             };
             // Not before: what a profile leaves behind is kept for all threads.
             variables.add_to(&mut command.env);
+            if let Some(trace) = trace {
+                set_trace(&mut command.env, trace);
+            }
             follow(services, command, texts, dropped, limit, reporter).await;
         };
         tokio::spawn(run.instrument(span));
@@ -192,6 +198,12 @@ impl RunningCommands {
         self.running.clear();
         self.reaching.clear();
     }
+}
+
+/// Makes a command part of a trace, in place of the one that this process is part of.
+fn set_trace(environment: &mut Vec<(OsString, OsString)>, trace: TraceContext) {
+    environment.retain(|(name, _)| name != "TRACEPARENT" && name != "TRACESTATE");
+    environment.push(("TRACEPARENT".into(), trace.to_string().into()));
 }
 
 /// The script of a login shell whose profile need not run again.

@@ -7,6 +7,7 @@ use mcp::{Call, Digest, Progress, Reports};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use session::{ServerAnswer, ServerCall, ServerOutcome, ServerResult, ToolContent, ToolError};
+use telemetry::TraceContext;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::allowed::MachineInput;
@@ -25,6 +26,20 @@ pub(crate) struct ServerCalls {
     running: HashMap<u64, oneshot::Sender<()>>,
 }
 
+/// What surrounds a call.
+pub(super) struct CallPlace {
+    pub(super) turn: String,
+    /// Records what it changes.
+    pub(super) recorder: Option<CallRecorder>,
+    /// Its position in a trace.
+    pub(super) trace: Option<TraceContext>,
+}
+
+/// The metadata of a call, as the conventions for MCP carry a trace.
+fn trace_meta(trace: TraceContext) -> serde_json::Map<String, Value> {
+    [("traceparent".to_owned(), trace.to_string().into())].into_iter().collect()
+}
+
 impl ServerCalls {
     pub(crate) fn new(thread: String, sender: mpsc::Sender<Command>) -> Self {
         Self { thread, sender, running: HashMap::new() }
@@ -35,14 +50,15 @@ impl ServerCalls {
         &mut self,
         request: u64,
         call: ServerCall,
-        (turn, recorder): (&str, Option<CallRecorder>),
+        place: CallPlace,
         server: Result<mcp::Server, String>,
         images: AnswerImages,
     ) {
         self.running.retain(|_, cancel| !cancel.is_closed());
         let (cancel, cancelled) = oneshot::channel();
         self.running.insert(request, cancel);
-        let (sender, holder, turn) = (self.sender.clone(), self.thread.clone(), turn.to_owned());
+        let CallPlace { turn, recorder, trace } = place;
+        let (sender, holder) = (self.sender.clone(), self.thread.clone());
         // From now on: a server that the configuration has no longer finishes its calls.
         let in_use = server.as_ref().ok().map(mcp::Server::in_use);
         tokio::spawn(async move {
@@ -56,7 +72,7 @@ impl ServerCalls {
                 digest: Some(Digest::from_bytes(call.target.digest)),
                 arguments: arguments(&call.arguments),
                 exact_arguments: arguments(&call.arguments),
-                meta: None,
+                meta: trace.map(trace_meta),
                 progress: Some(progress),
             };
             let work = panics::catch(outcome(server, wanted, images));

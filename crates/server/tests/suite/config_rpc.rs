@@ -262,10 +262,10 @@ async fn what_has_no_effect_is_marked() {
             );
         }
         // A default is `heldOff` too.
-        let environment = &read["origins"]["otel.environment"];
-        let reason = json!("has no effect yet: it requires telemetry");
+        let animations = &read["origins"]["tui.animations"];
+        let reason = json!("has no effect yet: it requires the terminal interface");
         let expected = if defaults { reason } else { Value::Null };
-        assert_eq!(environment["heldOff"], expected);
+        assert_eq!(animations["heldOff"], expected);
     }
 }
 

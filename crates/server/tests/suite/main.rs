@@ -87,6 +87,7 @@ mod skills;
 mod special_files;
 mod steering;
 mod streaming;
+mod telemetry;
 mod threads;
 mod token_expiry;
 mod tool_search;

@@ -123,7 +123,7 @@ async fn echo(connection: Connection, pending: PendingConnection) {
         let answer = match next {
             None => break,
             Some(Incoming::Malformed(wrong)) => encode_error(wrong.id.as_ref(), &wrong.error),
-            Some(Incoming::Message(Message::Request { id, method, params })) => {
+            Some(Incoming::Message(Message::Request { id, method, params, .. })) => {
                 if method == "initialize" {
                     pending.take();
                 }

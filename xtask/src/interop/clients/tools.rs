@@ -67,6 +67,13 @@ pub(crate) const SKILLS: Kit = Kit {
     folder: "skills-validator",
     alone: false,
 };
+/// A collector of telemetry; Python alone.
+pub(crate) const COLLECTOR: Kit = Kit {
+    scripts: "crates/telemetry/tests/real-collector",
+    versions: "crates/telemetry/tests/real-collector",
+    folder: "collector",
+    alone: false,
+};
 /// What was installed last: when it is no longer what is wanted, it is installed anew.
 const STAMP: &str = "installed";
 
@@ -145,7 +152,7 @@ pub(crate) fn install_javascript(root: &Path, target: &Path, kit: &Kit) -> Resul
 /// As [`install`], for a kit of Python alone.
 pub(crate) fn install_python(root: &Path, target: &Path, kit: &Kit) -> Result<Client> {
     check()?;
-    python(root, kit, &target.join(kit.folder).join("python")).context("the validator of skills")
+    python(root, kit, &target.join(kit.folder).join("python")).context("the Python package")
 }
 
 fn python(root: &Path, kit: &Kit, folder: &Path) -> Result<Client> {

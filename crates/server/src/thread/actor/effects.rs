@@ -7,7 +7,8 @@ use std::time::Duration;
 use http_client::retry::Wait;
 use serde_json::value::RawValue;
 use session::{
-    AgentRequest, Effect, Event, ExecSpec, FailureKind, Item, Prompt, Status, TurnError,
+    AgentRequest, Effect, Event, ExecSpec, FailureKind, Id, Item, Prompt, ServerCall, Status,
+    TurnError, TurnView,
 };
 
 use crate::agents::{AgentCaller, CallItem};
@@ -18,6 +19,7 @@ use crate::thread::actor::Actor;
 use crate::thread::budget::BudgetLimits;
 use crate::thread::panics::Panic;
 use crate::thread::running_commands::CommandPlace;
+use crate::thread::server_calls::CallPlace;
 use crate::thread::step::{Step, append_steps};
 use crate::thread::unstored::{UnstoredBatch, UnstoredStep};
 
@@ -28,6 +30,7 @@ impl Actor {
         match effect {
             Effect::Persist(_) => {}
             Effect::Emit(Event::RequestResolved { request }) => {
+                self.trace.observe(&Event::RequestResolved { request });
                 self.questions.resolve_session(request, self.broadcast.subscribers_mut());
             }
             Effect::Emit(event) => self.emit(&event, json.as_deref()),
@@ -53,7 +56,7 @@ impl Actor {
                 self.tools.prepare(call, request, context);
             }
             Effect::PlanJob { call, job, .. } => {
-                let caller = self.agent_caller();
+                let caller = self.agent_caller(None);
                 self.agents.plan_job(call, *job, caller);
             }
             Effect::Run { process, spec } => self.run_command(process, spec),
@@ -70,6 +73,7 @@ impl Actor {
             Effect::Discard { call } => self.tools.discard_patch(call),
             Effect::Ask { request, turn, item, ask, at } => {
                 let clients = self.asked_clients();
+                self.trace.asked(request, &item, &ask);
                 self.questions.ask(request, (&turn, &item), ask, at, &clients);
             }
             Effect::Review { review, prompt } => self.begin_review(review, prompt),
@@ -100,12 +104,7 @@ impl Actor {
             Effect::CallAgents { request, turn, item, call } => {
                 self.call_agents(request, CallItem { turn, item }, *call).await;
             }
-            Effect::CallServer { request, turn, call } => {
-                let images = self.tools.answer_images(self.tool_context());
-                let server = self.mcp.of_turn(&call.target.server);
-                let place = (&*turn, self.recorder());
-                self.server_calls.start(request, *call, place, server, images);
-            }
+            Effect::CallServer { request, turn, call } => self.call_server(request, &turn, *call),
             Effect::CancelServerCall { request } => self.server_calls.cancel(request),
             Effect::CancelAgents { request } => self.agents.cancel(request),
             Effect::RunHooks { run, turn, event } => self.run_hooks(run, &turn, *event),
@@ -131,6 +130,7 @@ impl Actor {
                 let agents = &self.configuration.config().agents;
                 let (limits, clock) = (BudgetLimits::new(agents), self.clock());
                 self.model.turn_started(&view.id, limits, clock);
+                self.begin_trace(view);
                 self.mark_turn(&view.id);
             }
             Event::TokenUsage { .. } => {
@@ -139,6 +139,7 @@ impl Actor {
             }
             _ => {}
         }
+        self.trace.observe(event);
         self.send_event(event, json);
         if matches!(
             event,
@@ -171,8 +172,15 @@ impl Actor {
         }
     }
 
+    /// From now on what happens belongs to the turn's trace.
+    fn begin_trace(&mut self, view: &TurnView) {
+        let config = self.configuration.config();
+        self.trace.turn_started(view, config, self.machine.settings());
+        self.model.set_trace(self.trace.of_turn());
+    }
+
     /// The thread as its calls to other agents see it.
-    fn agent_caller(&self) -> AgentCaller {
+    fn agent_caller(&self, item: Option<&Id>) -> AgentCaller {
         let record = self.journal.record();
         AgentCaller {
             id: self.journal.id().to_string(),
@@ -185,6 +193,7 @@ impl Actor {
             extra: self.journal.extra().clone(),
             may_have_stored_agents: self.agents.may_have_stored_agents(),
             budget: self.model.shared_budget(),
+            trace: item.and_then(|item| self.trace.of_item(item)),
         }
     }
 
@@ -203,8 +212,19 @@ impl Actor {
     async fn call_agents(&mut self, request: u64, place: CallItem, call: AgentRequest) {
         self.turn_marked().await;
         self.agents.publish_words(true, || self.machine.user_words());
-        let caller = self.agent_caller();
+        let caller = self.agent_caller(Some(&place.item));
         self.agents.call(request, call, caller, place);
+    }
+
+    fn call_server(&mut self, request: u64, turn: &Id, call: ServerCall) {
+        let images = self.tools.answer_images(self.tool_context());
+        let server = self.mcp.of_turn(&call.target.server);
+        let place = CallPlace {
+            turn: turn.to_string(),
+            recorder: self.recorder(),
+            trace: self.trace.of_item(&call.id),
+        };
+        self.server_calls.start(request, call, place, server, images);
     }
 
     fn run_command(&mut self, process: u64, spec: ExecSpec) {
@@ -214,6 +234,7 @@ impl Actor {
             span: self.broadcast.turn_span(),
             variables: self.skill_needs.variables().clone(),
             recorder: self.recorder(),
+            trace: self.trace.of_process(process),
         };
         let failed = self.commands.start(process, spec, cwd, config, place);
         self.take_soon(failed);

@@ -124,6 +124,7 @@ impl Actor {
             permissions,
             output_schema,
             budget,
+            trace,
             answer,
             gate,
             ..
@@ -135,6 +136,7 @@ impl Actor {
         let reply = self.mailbox.replies().register(answer, gate);
         let effects = self.machine.start_turn(reply, author, content, overrides, output_schema);
         if let Some(turn) = started_turn(&effects) {
+            self.trace.request(turn.clone(), trace);
             self.model.request_budget(turn, budget);
         }
         append_steps(effects, steps);

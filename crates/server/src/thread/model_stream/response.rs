@@ -7,8 +7,10 @@ use model::{Arrival, Client, Event, Failure, Provider, ResponseStream};
 use session::{ModelEvent, Prompt};
 
 use crate::convert;
+use crate::telemetry::TurnTrace;
 use crate::thread::budget::{Admission, Budgets, RequestSize};
 use crate::thread::model_stream::meter::Meter;
+use crate::thread::model_stream::span::RequestSpan;
 
 /// Bytes of text for each token that a request is charged when the provider reports no usage.
 const BYTES_PER_TOKEN: i64 = 4;
@@ -39,6 +41,7 @@ pub(super) struct Unsent {
     pub(super) budgets: Budgets,
     /// Whether the model is informed when little is left of a budget.
     pub(super) takes_notice: bool,
+    pub(super) trace: TurnTrace,
 }
 
 struct Streaming {
@@ -51,6 +54,7 @@ struct Streaming {
     has_begun: bool,
     /// The request is not sent yet.
     is_queued: bool,
+    span: RequestSpan,
 }
 
 impl Response {
@@ -92,10 +96,14 @@ impl Unsent {
     }
 
     fn send(self, admission: Admission) -> Streaming {
-        let Self { client, arrival, provider, mut prompt, cache_key, info, .. } = self;
+        let Self { client, arrival, mut provider, mut prompt, cache_key, info, .. } = self;
         let (meter, budgets, takes_notice) = (self.meter, self.budgets, self.takes_notice);
         if let Some(notice) = admission.notice.as_deref().filter(|_| takes_notice) {
             prompt.add_notice(notice);
+        }
+        let span = RequestSpan::begin(&self.trace, &provider.id, &prompt.model);
+        if let Some(context) = span.context() {
+            Arc::make_mut(&mut provider).traceparent = Some(context.to_string());
         }
         let prompt = convert::model::prompt(prompt, &cache_key, &info);
         let stream = client.stream_prompt_of(&arrival, &provider, &prompt);
@@ -106,6 +114,7 @@ impl Unsent {
             admission: Some(admission),
             has_begun: false,
             is_queued: false,
+            span,
         }
     }
 }
@@ -116,6 +125,7 @@ impl Streaming {
         batch.iter().for_each(|event| self.count(event));
         let events = self.meter.events(batch);
         for event in &events {
+            self.span.observe(event);
             match event {
                 ModelEvent::Completed { usage } => self.budgets.spend(usage.cost),
                 ModelEvent::Failed(session::Failure { usage: Some(usage), .. }) => {

@@ -12,6 +12,7 @@ use crate::accounts::Accounts;
 use crate::image_reader;
 use crate::models::Models;
 use crate::provider::provider;
+use crate::telemetry::TurnTrace;
 use crate::thread::budget::Budgets;
 
 /// See the module.
@@ -21,6 +22,7 @@ pub(super) struct Sender {
     pub(super) models: Arc<Models>,
     pub(super) accounts: Arc<Accounts>,
     pub(super) budgets: Budgets,
+    pub(super) trace: TurnTrace,
 }
 
 /// Sends requests beside the response of the thread, also after the step that made it.
@@ -86,6 +88,7 @@ impl Sender {
             meter,
             budgets: self.budgets.clone(),
             takes_notice: false,
+            trace: self.trace.clone(),
         })
     }
 }

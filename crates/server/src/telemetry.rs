@@ -1,0 +1,121 @@
+//! What is exported of turns (`otel.*`): recorders by the configuration that they are for, and the trace
+//! that this process is part of. Without an exporter nothing is started.
+
+mod exporters;
+mod open_span;
+mod turn_trace;
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use config::Config;
+use config::table::Otel;
+use http_client::Network;
+use telemetry::{Recorder, Services, TraceContext};
+
+use crate::options::Options;
+use exporters::Exporters;
+
+pub(crate) use open_span::OpenSpan;
+pub(crate) use turn_trace::{TurnSpan, TurnTrace, set_usage};
+
+/// How long the end of the server waits for what is not sent yet.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// Configurations whose recorders are kept; beyond, those that no thread uses are closed.
+const KEPT: usize = 4;
+
+/// See the module.
+pub(crate) struct Telemetry {
+    options: Arc<Options>,
+    network: Network,
+    services: OnceLock<Arc<Services>>,
+    /// The trace that this process was started in: `TRACEPARENT`.
+    inherited: Option<TraceContext>,
+    recorders: Mutex<Vec<Kept>>,
+}
+
+/// A recorder, or none where its exporters cannot be used, with the configuration that it is for.
+struct Kept {
+    configured: Configured,
+    recorder: Option<Recorder>,
+}
+
+/// The part of a configuration that decides about exporters.
+#[derive(Clone, Debug, PartialEq)]
+struct Configured {
+    otel: Otel,
+    /// `analytics.enabled`.
+    has_analytics: bool,
+    hosted_base_url: Option<String>,
+}
+
+impl Telemetry {
+    pub(crate) fn new(options: Arc<Options>, network: Network) -> Self {
+        let inherited = options.variable("TRACEPARENT").as_deref().and_then(TraceContext::parse);
+        let (services, recorders) = (OnceLock::new(), Mutex::default());
+        Self { options, network, services, inherited, recorders }
+    }
+
+    /// The recorder of a configuration; `None` when it exports nothing.
+    pub(crate) fn recorder(&self, config: &Config) -> Option<Recorder> {
+        let configured = Configured {
+            otel: config.otel.clone(),
+            has_analytics: config.analytics.enabled == Some(true),
+            hosted_base_url: config.hosted_base_url.as_deref().map(str::to_owned),
+        };
+        if !exporters::are_wanted(&configured) {
+            return None;
+        }
+        let mut kept = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.iter().find(|known| known.configured == configured) {
+            return known.recorder.clone();
+        }
+        if kept.len() >= KEPT {
+            kept.retain(|known| known.recorder.as_ref().is_some_and(|one| !one.is_unused()));
+        }
+        let recorder = self.start(&configured);
+        kept.push(Kept { configured, recorder: recorder.clone() });
+        recorder
+    }
+
+    fn start(&self, configured: &Configured) -> Option<Recorder> {
+        let variable = |name: &str| self.options.variable(name);
+        let Exporters { settings, problems } =
+            exporters::read(configured, &self.options.version, &variable);
+        for problem in problems {
+            tracing::warn!(target: "server::telemetry", "{problem}; nothing is sent there");
+        }
+        let settings = settings?;
+        let services = self.services.get_or_init(|| Arc::new(self.services())).clone();
+        Some(Recorder::start(settings, services))
+    }
+
+    fn services(&self) -> Services {
+        let (clock, options) = (self.options.clock.clone(), &self.options);
+        let random = options.random.clone();
+        Services {
+            network: self.network.clone(),
+            clock: Arc::new(move || {
+                u64::try_from(clock.now_ms()).unwrap_or(0).saturating_mul(1_000_000)
+            }),
+            random: Arc::new(move |bytes| random(bytes)),
+            jitter: options.jitter.clone(),
+            user_agent: format!("agentd/{}", options.version),
+        }
+    }
+
+    /// The trace that this process was started in.
+    pub(crate) fn inherited(&self) -> Option<TraceContext> {
+        self.inherited
+    }
+
+    /// Sends what is not sent yet, within a short time, and records no more.
+    pub(crate) async fn close(&self) {
+        let kept =
+            std::mem::take(&mut *self.recorders.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = kept.into_iter().filter_map(|kept| kept.recorder);
+        let closing: tokio::task::JoinSet<()> =
+            all.map(|recorder| async move { recorder.close(CLOSE_LIMIT).await }).collect();
+        closing.join_all().await;
+    }
+}

@@ -1,0 +1,145 @@
+//! A turn as a part of a trace: what begins within it is a child of its span.
+
+use std::sync::Arc;
+
+use session::{Id, Usage};
+use telemetry::{Attribute, Operation, Prompt, Recorder, TraceContext, names};
+
+use super::Telemetry;
+use super::open_span::{OpenSpan, redacted, short};
+
+/// Longest prompt that is exported, in bytes.
+const MAX_PROMPT: usize = 32 * 1024;
+/// What a price is counted in.
+const PICODOLLARS: f64 = 1e12;
+
+/// The position of a turn, for those that take part in it. The default is in no trace.
+#[derive(Clone, Default)]
+pub(crate) struct TurnTrace(Option<Arc<Position>>);
+
+struct Position {
+    /// The turn's span, or that of the caller when nothing is recorded.
+    context: TraceContext,
+    recorder: Option<Recorder>,
+    /// The thread and the turn, which every span names.
+    names: [Attribute; 2],
+}
+
+/// The span of a running turn.
+pub(crate) struct TurnSpan {
+    trace: TurnTrace,
+    span: OpenSpan,
+    used: Usage,
+}
+
+impl TurnTrace {
+    /// The position of the turn.
+    pub(crate) fn context(&self) -> Option<TraceContext> {
+        self.0.as_ref().map(|position| position.context)
+    }
+
+    /// Begins an operation within `parent`, or else within the turn.
+    pub(crate) fn begin(
+        &self,
+        parent: Option<TraceContext>,
+        operation: Operation,
+        subject: &str,
+        attributes: impl IntoIterator<Item = Attribute>,
+    ) -> OpenSpan {
+        let Some(position) = &self.0 else { return OpenSpan::default() };
+        let parent = parent.unwrap_or(position.context);
+        let Some(recorder) = &position.recorder else {
+            return OpenSpan::unrecorded(Some(parent));
+        };
+        let attributes = attributes.into_iter().map(|one| short(one.name, one.value));
+        let attributes = position.names.iter().cloned().chain(attributes).collect();
+        let at = (recorder.child(parent), parent.span);
+        OpenSpan::begin(recorder.clone(), at, (operation, subject), attributes)
+    }
+
+    /// Records what the user wrote; the text itself only where the configuration asks for it.
+    pub(crate) fn prompt(&self, text: &str, is_text_wanted: bool) {
+        let Some(position) = &self.0 else { return };
+        let Some(recorder) = position.recorder.as_ref() else { return };
+        if recorder.settings().logs.is_none() {
+            return;
+        }
+        let mut attributes = position.names.to_vec();
+        let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+        attributes.push(Attribute::new(names::PROMPT_LENGTH, length));
+        if is_text_wanted {
+            let part = serde_json::json!({ "type": "text", "content": redacted(text, MAX_PROMPT) });
+            let messages = serde_json::json!([{ "role": "user", "parts": [part] }]);
+            attributes.push(Attribute::new(names::PROMPT, messages.to_string()));
+        }
+        recorder.record_prompt(Prompt {
+            context: position.context,
+            at: recorder.now(),
+            attributes,
+        });
+    }
+}
+
+impl TurnSpan {
+    /// A turn begins, within `parent` if it is given, or else within the trace of this process.
+    pub(crate) fn begin(
+        telemetry: &Telemetry,
+        recorder: Option<Recorder>,
+        parent: Option<TraceContext>,
+        (thread, turn): (&Id, &Id),
+        (agent, attributes): (&str, [Attribute; 2]),
+    ) -> Self {
+        let parent = parent.or_else(|| telemetry.inherited());
+        let thread = Attribute::new(names::CONVERSATION, &**thread);
+        let names = [thread, Attribute::new(names::TURN, &**turn)];
+        let Some(recorder) = recorder else {
+            let position = parent.map(|context| Position { context, recorder: None, names });
+            let span = OpenSpan::unrecorded(parent);
+            return Self { trace: TurnTrace(position.map(Arc::new)), span, used: Usage::default() };
+        };
+        let context = parent.map_or_else(|| recorder.new_trace(), |parent| recorder.child(parent));
+        let name = Attribute::new(names::AGENT_NAME, agent);
+        let all = names.iter().cloned().chain([name]).chain(attributes);
+        let all = all.map(|one| short(one.name, one.value)).collect();
+        let at = (context, parent.map_or(0, |parent| parent.span));
+        let span = OpenSpan::begin(recorder.clone(), at, (Operation::InvokeAgent, agent), all);
+        let position = Position { context, recorder: Some(recorder), names };
+        Self { trace: TurnTrace(Some(Arc::new(position))), span, used: Usage::default() }
+    }
+
+    pub(crate) fn trace(&self) -> &TurnTrace {
+        &self.trace
+    }
+
+    /// A response was counted. `cost` is that of the turn so far, in picodollars.
+    pub(crate) fn used(&mut self, last: Usage, cost: Option<i64>) {
+        let add = |sum: &mut i64, more: i64| *sum = sum.saturating_add(more);
+        add(&mut self.used.input, last.input);
+        add(&mut self.used.cached_input, last.cached_input);
+        add(&mut self.used.cache_write_input, last.cache_write_input);
+        add(&mut self.used.output, last.output);
+        add(&mut self.used.reasoning_output, last.reasoning_output);
+        set_usage(&mut self.span, self.used, cost);
+    }
+
+    /// The turn has ended. `failed` has kind and message.
+    pub(crate) fn end(mut self, status: &'static str, failed: Option<(&str, &str)>) {
+        self.span.set(names::TURN_STATUS, status);
+        if let Some((kind, message)) = failed {
+            self.span.fail(kind, Some(message));
+        }
+        self.span.end();
+    }
+}
+
+/// Sets the tokens and the price, in picodollars.
+pub(crate) fn set_usage(span: &mut OpenSpan, used: Usage, cost: Option<i64>) {
+    span.set(names::INPUT_TOKENS, used.input);
+    span.set(names::CACHE_READ_TOKENS, used.cached_input);
+    span.set(names::CACHE_WRITE_TOKENS, used.cache_write_input);
+    span.set(names::OUTPUT_TOKENS, used.output);
+    span.set(names::REASONING_TOKENS, used.reasoning_output);
+    if let Some(cost) = cost {
+        span.set(names::COST, cost as f64 / PICODOLLARS);
+    }
+}
