@@ -45,6 +45,7 @@ const OWN_TARGETS: &[&str] = &[
     "plugins",
     "protocol",
     "ratelimit",
+    "realtime",
     "redact",
     "sandbox",
     "server",

@@ -2,6 +2,7 @@
 //! retry may help, and the caller decides about it.
 
 mod models;
+mod realtime;
 
 use std::{
     fmt,

@@ -21,6 +21,7 @@ mod provider;
 mod rate_limits;
 mod read;
 mod reported_limits;
+mod upgrade;
 mod websocket;
 
 pub mod catalog;
@@ -42,3 +43,4 @@ pub use provider::{
     Authorization, AuthorizationFuture, Credentials, KeySource, Provider, Transport,
 };
 pub use rate_limits::{RateLimit, RateLimits};
+pub use upgrade::WebSocket;

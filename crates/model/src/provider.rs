@@ -192,7 +192,8 @@ impl Provider {
     }
 
     /// `text` with every secret of this provider replaced by `***`.
-    pub(crate) fn redact(&self, text: &str) -> String {
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
         self.secrets().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
     }
 }

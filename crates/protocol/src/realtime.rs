@@ -13,27 +13,27 @@ methods! {
     /// Starts a realtime session.
     ThreadRealtimeStart = "thread/realtime/start",
         thread_realtime_start(ThreadRealtimeStartParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [], StartsWork;
 
     /// Appends audio.
     ThreadRealtimeAppendAudio = "thread/realtime/appendAudio",
         thread_realtime_append_audio(ThreadRealtimeAppendAudioParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 
     /// Appends text.
     ThreadRealtimeAppendText = "thread/realtime/appendText",
         thread_realtime_append_text(ThreadRealtimeAppendTextParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 
     /// Ends the session.
     ThreadRealtimeStop = "thread/realtime/stop",
         thread_realtime_stop(ThreadIdParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 
     /// Lists the available voices.
     ThreadRealtimeListVoices = "thread/realtime/listVoices",
         thread_realtime_list_voices(Empty) -> ThreadRealtimeListVoicesResponse,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 }
 
 notifications! {

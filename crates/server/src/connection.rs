@@ -124,6 +124,7 @@ impl Server {
         self.services.processes.end_all(connection);
         self.services.searches.end_all(connection);
         self.services.watches.end_all(connection);
+        self.services.realtime.end_all_of(connection);
         self.services.accounts.detach(connection);
         for handle in self.services.threads.all() {
             handle.send(Command::Detach { connection }).await;

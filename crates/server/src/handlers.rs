@@ -21,6 +21,7 @@ mod page;
 mod plugin;
 mod plugin_share;
 mod process;
+mod realtime;
 mod review;
 mod skills;
 mod thread;
@@ -45,7 +46,7 @@ macro_rules! without_handlers {
 }
 
 without_handlers! {
-    MemoryMethods RealtimeMethods
+    MemoryMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

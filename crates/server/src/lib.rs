@@ -44,6 +44,7 @@ mod plugins;
 mod project_doc;
 mod prompt_history;
 mod provider;
+mod realtime_sessions;
 mod recovery;
 mod requests;
 mod review_change;

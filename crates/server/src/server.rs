@@ -34,6 +34,7 @@ use crate::models::{Listings, Models};
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::plugins::{InstalledPlugins, Plugins};
+use crate::realtime_sessions::RealtimeSessions;
 use crate::requests::ClientRequests;
 use crate::rules::CommandRules;
 use crate::skills::{Skills, ThreadSkills};
@@ -85,6 +86,7 @@ pub(crate) struct Services {
     pub(crate) searches: Arc<FileSearches>,
     pub(crate) watches: ClientWatches,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) realtime: Arc<RealtimeSessions>,
     pub(crate) connections: Arc<Connections>,
     /// The server is about to end: no new work starts.
     pub(crate) draining: Flag,
@@ -154,6 +156,7 @@ impl Server {
         let all = async {
             let mut running: tokio::task::JoinSet<()> = ends.collect();
             while running.join_next().await.is_some() {}
+            self.services.realtime.shut_down().await;
             self.services.unanswered.done().await;
         };
         // Work that is not done by then is interrupted.
@@ -191,6 +194,7 @@ impl Server {
                 loaded = threads.drain();
             }
             self.services.processes.done().await;
+            self.services.realtime.shut_down().await;
             self.services.unanswered.done().await;
         };
         // A thread that waits for a dead file system must not delay the end without limit.
@@ -241,6 +245,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
     let inspection = inspection_services(&options, &files, (&images, &models, &rules, &skills));
     let undo = Arc::new(UndoRecords::default());
     let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
+    let realtime = Arc::new(RealtimeSessions::new(client.clone(), accounts.clone()));
     let actor_services = ActorServices {
         client,
         accounts: accounts.clone(),
@@ -302,6 +307,7 @@ fn services(options: Options, sandbox: Sandbox) -> Services {
         undo,
         watches: ClientWatches::new(watcher),
         telemetry,
+        realtime,
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) use configuration::ThreadConfiguration;
 pub(crate) use elicitations::ElicitationChange;
 pub(crate) use event_log::{EventPosition, ReplayGap};
 pub(crate) use extra::Extra;
-pub(crate) use handle::{AnswerSender, Command, Snapshot, ThreadHandle, TurnStart};
+pub(crate) use handle::{AnswerSender, Command, ProviderAccess, Snapshot, ThreadHandle, TurnStart};
 pub(crate) use hook_runs::HookRuns;
 pub(crate) use inspect::{InspectionServices, ToolInspector};
 pub(crate) use journal::Journal;

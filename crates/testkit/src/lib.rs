@@ -21,6 +21,7 @@ mod deterministic;
 mod environment;
 mod image;
 mod peer;
+mod realtime_server;
 mod scripted_model;
 mod transcript;
 
@@ -29,5 +30,6 @@ pub use deterministic::{ManualClock, SequentialIds};
 pub use environment::{TestEnvironment, TestServer};
 pub use image::{png, png_url, png_with_text};
 pub use peer::{ErrorResponse, Peer, ReceivedRequest};
+pub use realtime_server::{RealtimeReply, RealtimeScript, RealtimeServer};
 pub use scripted_model::ScriptedModel;
 pub use transcript::{Transcript, assert_lines};

@@ -58,6 +58,15 @@ options! {
     }
 }
 options! {
+    /// `realtime`.
+    pub struct Realtime {
+        /// The model of realtime conversations.
+        model: String = "gpt-realtime".to_owned(), ANY, Effect::Active;
+        /// The model that writes down what the user says in them.
+        transcription_model: String = "gpt-4o-mini-transcribe".to_owned(), ANY, Effect::Active;
+    }
+}
+options! {
     /// `history`.
     pub struct History {
         /// Whether prompts are stored in `history.jsonl` in the agent's home.

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::features::Features;
 use super::misc::{
-    Analytics, CredentialsStore, Feedback, FileOpener, History, LoginMethod, Notice, Tui,
+    Analytics, CredentialsStore, Feedback, FileOpener, History, LoginMethod, Notice, Realtime, Tui,
 };
 use super::model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
@@ -167,6 +167,8 @@ options! {
         analytics: Analytics, ANY, Effect::Group;
         /// Feedback.
         feedback: Feedback, ANY, Effect::Group;
+        /// Realtime conversations.
+        realtime: Realtime, ANY, Effect::Group;
         /// The program checks for a newer version when it starts.
         check_for_update_on_startup: bool = true, USER, Effect::Pending("updates");
         /// Co-author trailer that the model is instructed to add to commit messages; none when

@@ -3,39 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::upgrade::Upgraded;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
-use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::Message;
 
 use crate::http_clients::HttpClients;
 use crate::open::{self, retry_of};
 use crate::pacing::Permit;
 use crate::read::{deadline, only_keep_alives, silent};
 use crate::reported_limits::{self, ReportedLimits};
+use crate::upgrade::{NotUpgraded, WebSocket, upgrade};
 use crate::{
     Decoder, Endpoint, Event, Failure, FailureKind, Provider, Retry, excerpt, failure_from_status,
 };
 
-/// Longest time for the upgrade.
-const UPGRADE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest event, as over HTTP.
 const MAX_MESSAGE: usize = http_client::sse::MAX_EVENT_BYTES;
 /// Most messages between two responses.
 const MAX_IDLE_MESSAGES: usize = 256;
 
 pub(super) struct Connection {
-    socket: WebSocketStream<TokioIo<Upgraded>>,
+    socket: WebSocket,
     endpoint: Endpoint,
     /// Whether the provider names the response that a response continues.
     names_previous: bool,
@@ -82,43 +76,18 @@ impl Connection {
         clients: &HttpClients,
         provider: &Provider,
     ) -> Result<(Self, ReportedLimits), Refusal> {
-        let method = Method::GET;
-        let endpoint =
-            Endpoint::new(provider, &method, "/responses").map_err(|_| Refusal::Unreachable)?;
-        let http = clients.for_upgrades(provider).await.map_err(|_| Refusal::Unreachable)?;
-        let mut request = endpoint.request(&method, Bytes::new());
-        let key = generate_key();
-        let headers = request.headers_mut();
-        headers.remove(header::CONTENT_TYPE);
-        headers.remove(header::ACCEPT);
-        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-        let value = HeaderValue::from_str(&key).map_err(|_| Refusal::NoWebSocket)?;
-        headers.insert(header::SEC_WEBSOCKET_KEY, value);
-        let upgrade = async {
-            let response = http.request(request).await.map_err(|_| Refusal::Unreachable)?;
-            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                return Err(Refusal::read(provider, &endpoint, response).await);
+        let endpoint = Endpoint::new(provider, &Method::GET, "/responses")
+            .map_err(|_| Refusal::Unreachable)?;
+        let (socket, headers) = match upgrade(clients, provider, &endpoint, MAX_MESSAGE).await {
+            Ok(upgraded) => upgraded,
+            Err(NotUpgraded::Unreachable(_)) => return Err(Refusal::Unreachable),
+            Err(NotUpgraded::Silent(_)) => return Err(Refusal::Status(504)),
+            Err(NotUpgraded::NoWebSocket) => return Err(Refusal::NoWebSocket),
+            Err(NotUpgraded::Refused(response)) => {
+                return Err(Refusal::read(provider, &endpoint, *response).await);
             }
-            let accept = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
-            if accept.is_none_or(|accept| {
-                accept.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes()
-            }) {
-                return Err(Refusal::NoWebSocket);
-            }
-            let limits = ReportedLimits::read(response.headers());
-            let upgraded = hyper::upgrade::on(response).await;
-            upgraded.map(|upgraded| (upgraded, limits)).map_err(|_| Refusal::NoWebSocket)
         };
-        let limit = UPGRADE_TIMEOUT.min(provider.stream_idle_timeout);
-        let (upgraded, limits) =
-            time::timeout(limit, upgrade).await.unwrap_or(Err(Refusal::Status(504)))?;
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(MAX_MESSAGE))
-            .max_frame_size(Some(MAX_MESSAGE));
-        let io = TokioIo::new(upgraded);
-        let socket = WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await;
+        let limits = ReportedLimits::read(&headers);
         Ok((Self { socket, endpoint, names_previous: false }, limits))
     }
 

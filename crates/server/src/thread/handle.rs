@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use config::Config;
 use hooks::EndReason;
 use model::catalog::ModelInfo;
 use protocol::permission::PermissionProfileSelectionParams;
@@ -40,6 +41,13 @@ pub(crate) struct InputTarget {
     pub(crate) cwd: PathBuf,
     /// The `config` of the client that started the thread.
     pub(crate) overrides: Option<Map<String, Value>>,
+}
+
+/// What a request to the thread's provider is made with.
+pub(crate) struct ProviderAccess {
+    pub(crate) config: Arc<Config>,
+    /// Name of the provider in the configuration.
+    pub(crate) provider: String,
 }
 
 /// What can be asked of a thread.
@@ -101,6 +109,8 @@ pub(crate) enum Command {
     /// Returns what is known of a model of the thread's provider, by default of the thread's model, and
     /// the thread's folder.
     DescribeInput { model: Option<String>, target: oneshot::Sender<InputTarget> },
+    /// Returns the thread's provider.
+    DescribeProvider { target: oneshot::Sender<ProviderAccess> },
     /// A client's tool has answered; its images are not prepared for the model yet.
     ToolAnswered { request: u64, answer: ToolAnswer },
     /// A connection ends its subscription; returns whether it had one.
@@ -281,6 +291,16 @@ impl ThreadHandle {
     pub(crate) async fn input_target(&self, model: Option<&str>) -> Result<InputTarget, Error> {
         let (target, answer) = oneshot::channel();
         self.send(Command::DescribeInput { model: model.map(str::to_owned), target }).await;
+        answer.await.map_err(|_| Error::unloaded())
+    }
+
+    /// The thread's provider, and the configuration that describes it.
+    ///
+    /// # Errors
+    /// The thread was unloaded.
+    pub(crate) async fn provider_access(&self) -> Result<ProviderAccess, Error> {
+        let (target, answer) = oneshot::channel();
+        self.send(Command::DescribeProvider { target }).await;
         answer.await.map_err(|_| Error::unloaded())
     }
 

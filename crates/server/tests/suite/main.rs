@@ -76,6 +76,7 @@ mod prompt_cache;
 mod providers;
 mod questions;
 mod rate_limits;
+mod realtime;
 mod reconnect;
 mod requirements;
 mod reviews;

@@ -7,15 +7,7 @@ use testkit::TestEnvironment;
 use crate::says;
 
 /// Methods that answer `notImplemented`. An implemented method is removed from this list.
-const NOT_IMPLEMENTED: &[&str] = &[
-    "memory/reset",
-    "thread/memoryMode/set",
-    "thread/realtime/appendAudio",
-    "thread/realtime/appendText",
-    "thread/realtime/listVoices",
-    "thread/realtime/start",
-    "thread/realtime/stop",
-];
+const NOT_IMPLEMENTED: &[&str] = &["memory/reset", "thread/memoryMode/set"];
 
 #[tokio::test]
 async fn every_method_answers() {

@@ -7,7 +7,7 @@ use crate::connection::Gate;
 use crate::error::Error;
 use crate::project_doc::nested::NestedDocs;
 use crate::thread::actor::Actor;
-use crate::thread::handle::{AnswerSender, Command, InputTarget, TurnStart};
+use crate::thread::handle::{AnswerSender, Command, InputTarget, ProviderAccess, TurnStart};
 use crate::thread::patches::PlannedPatch;
 use crate::thread::step::{Step, append_steps};
 
@@ -74,6 +74,11 @@ impl Actor {
                 let model = self.model.describe(config, settings, model.as_deref());
                 let overrides = self.configuration.origin().overrides.clone();
                 let _ = target.send(InputTarget { model, cwd: settings.cwd.clone(), overrides });
+            }
+            Command::DescribeProvider { target } => {
+                let config = self.configuration.config().clone();
+                let provider = self.machine.settings().provider.to_string();
+                let _ = target.send(ProviderAccess { config, provider });
             }
             Command::ToolAnswered { request, answer } => {
                 let context = self.tool_context();
