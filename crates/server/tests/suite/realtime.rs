@@ -212,9 +212,10 @@ async fn what_was_said_is_in_the_history_of_later_turns() {
     let said = |item: &Value| {
         Some(format!("{}: {}", item["role"].as_str()?, item["content"][0]["text"].as_str()?))
     };
-    let said: Vec<String> = input.iter().filter_map(said).collect();
+    let mut said: Vec<String> = input.iter().filter_map(said).collect();
+    said.retain(|line| !line.starts_with("developer") && !line.contains("<environment_context>"));
     let expected = ["user: What is it?", "user: Answer me.", "assistant: A crab.", "user: Go on."];
-    assert_eq!(said[said.len() - 4..], expected);
+    assert_eq!(said, expected);
 }
 
 #[tokio::test]
