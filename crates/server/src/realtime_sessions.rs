@@ -51,11 +51,11 @@ pub(crate) enum Closed {
     /// The connection that started it has ended.
     ClientDisconnected,
     /// The thread is no longer loaded.
-    ThreadClosed,
+    ThreadUnloaded,
     /// The server ends.
     ShuttingDown,
     /// The provider has closed it.
-    TransportClosed,
+    ByProvider,
     /// An error, which was reported.
     Error,
 }
@@ -66,9 +66,9 @@ impl Closed {
         match self {
             Self::Requested => "requested",
             Self::ClientDisconnected => "client_disconnected",
-            Self::ThreadClosed => "thread_closed",
+            Self::ThreadUnloaded => "thread_closed",
             Self::ShuttingDown => "shutting_down",
-            Self::TransportClosed => "transport_closed",
+            Self::ByProvider => "transport_closed",
             Self::Error => "error",
         }
     }

@@ -79,7 +79,7 @@ impl Session {
             End::Stopped => closed,
             End::Closed { reason } => {
                 reason.iter().for_each(|reason| self.error(reason));
-                Closed::TransportClosed
+                Closed::ByProvider
             }
             End::Failed { message } => {
                 self.error(&message);
@@ -184,7 +184,7 @@ async fn stop(mut stopped: watch::Receiver<Option<Closed>>, handle: ThreadHandle
     tokio::select! {
         biased;
         reason = asked => reason,
-        () = handle.ended() => Closed::ThreadClosed,
+        () = handle.ended() => Closed::ThreadUnloaded,
     }
 }
 
