@@ -56,14 +56,20 @@ impl Role {
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
     /// Not a JSON object with a `type`, or one whose members have other types than the API's.
-    #[error("not an event of the realtime API: {0}")]
-    Form(#[from] serde_json::Error),
+    #[error("not an event of the realtime API: {cause}")]
+    Form { cause: serde_json::Error },
     /// A member is missing.
     #[error("the event `{event}` has no `{member}`")]
     Missing { event: String, member: &'static str },
     /// Audio that cannot be used.
     #[error("the event `{event}`: {problem}")]
     Audio { event: String, problem: AudioError },
+}
+
+impl From<serde_json::Error> for EventError {
+    fn from(cause: serde_json::Error) -> Self {
+        Self::Form { cause }
+    }
 }
 
 #[derive(Deserialize)]
