@@ -258,7 +258,8 @@ mod tests {
         let name = "conversation.item.input_audio_transcription.completed";
         check(json!({ "type": name, "transcript": "Hi." }), "role: User, text: \"Hi.\"");
         check(json!({ "type": name }), "no `transcript`");
-        check(json!({ "type": name, "transcript": null }), "not an event");
+        check(json!({ "type": name, "transcript": null }), "no `transcript`");
+        check(json!({ "type": name, "transcript": 5 }), "not an event");
         let audio = "response.output_audio.delta";
         check(json!({ "type": audio, "delta": "AAAA", "item_id": "i" }), "3 bytes");
         check(json!({ "type": audio, "delta": "AAA=", "item_id": "i" }), "samples: 1");

@@ -136,7 +136,7 @@ impl Server {
             Error::failed(format!("the agent's home {home} cannot be created: {source}"))
                 .next_step("set AGENT_HOME to a folder that you can write")
         })?;
-        let services = Arc::new(services(options, sandbox));
+        let services = Arc::new(services(Arc::new(options), Arc::new(sandbox)));
         let opening = services.store.clone();
         tokio::spawn(async move {
             // A failure is reported by the first request that needs the store.
@@ -208,11 +208,9 @@ impl Server {
     }
 }
 
-fn services(options: Options, sandbox: Sandbox) -> Services {
-    let options = Arc::new(options);
+fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let files = Pool::default();
     let connections = Arc::new(Connections::default());
-    let sandbox = Arc::new(sandbox);
     let installed = installed_plugins(&options, &sandbox);
     let source = Arc::new(ConfigSource::with_plugins(options.clone(), installed.clone()));
     set_log_folder(&options, &source);

@@ -76,9 +76,7 @@ impl Actor {
                 let _ = target.send(InputTarget { model, cwd: settings.cwd.clone(), overrides });
             }
             Command::DescribeProvider { target } => {
-                let config = self.configuration.config().clone();
-                let provider = self.machine.settings().provider.to_string();
-                let _ = target.send(ProviderAccess { config, provider });
+                let _ = target.send(self.provider_access());
             }
             Command::ToolAnswered { request, answer } => {
                 let context = self.tool_context();
@@ -111,6 +109,13 @@ impl Actor {
                 self.step(MachineInput::Shutdown {}, steps);
                 self.mailbox.close(reason);
             }
+        }
+    }
+
+    fn provider_access(&self) -> ProviderAccess {
+        ProviderAccess {
+            config: self.configuration.config().clone(),
+            provider: self.machine.settings().provider.to_string(),
         }
     }
 
