@@ -9,6 +9,7 @@ mod generate;
 mod interop;
 mod link_order;
 mod must_not_compile;
+mod protocol_status;
 mod recording;
 mod soak;
 mod steps;
@@ -45,6 +46,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Rewrite the page that names a test of each method, from a run of the server's tests
+    ProtocolStatus,
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
     Walkthrough,
     /// Compile code that the compiler must refuse
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Task::Generate { check: true } => generate::check(&root),
         Task::LinkOrder => link_order::run(&root),
         Task::Recording => recording::run(&root),
+        Task::ProtocolStatus => protocol_status::write(&root),
         Task::Walkthrough => walkthrough::run(&root),
         Task::MustNotCompile => must_not_compile::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),

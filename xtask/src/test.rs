@@ -11,7 +11,7 @@ use anyhow::Context;
 
 use crate::steps::When::{AtOnce, InTurn};
 use crate::steps::{self, Counts, Done, Outcome, Program, Step};
-use crate::{must_not_compile, walkthrough};
+use crate::{must_not_compile, protocol_status, walkthrough};
 
 const STEPS: &[Step] = &[
     Step { name: "system packages", when: InTurn, check: system::packages },
@@ -54,13 +54,20 @@ fn generated(root: &Path) -> Outcome {
 }
 
 fn tests(root: &Path) -> Outcome {
+    let notes = protocol_status::fresh_notes(root)?;
+    all_tests(root, &notes.display().to_string())
+}
+
+/// `notes`: see [`protocol_status`].
+fn all_tests(root: &Path, notes: &str) -> Outcome {
     if Program::exists("cargo-nextest") {
         let options = ["nextest", "run", "--no-fail-fast", "--status-level", "slow"];
         let program = Program::cargo(root, &[&options[..], &SCOPE].concat());
-        return program.run_tests(steps::nextest);
+        return program.env(protocol_status::VARIABLE, notes).run_tests(steps::nextest);
     }
     let options = ["test", "--no-fail-fast", "--all-targets"];
-    Program::cargo(root, &[&options[..], &SCOPE].concat()).run_tests(steps::libtest)
+    let program = Program::cargo(root, &[&options[..], &SCOPE].concat());
+    program.env(protocol_status::VARIABLE, notes).run_tests(steps::libtest)
 }
 
 fn doc_tests(root: &Path) -> Outcome {

@@ -2,11 +2,13 @@
 //! the disk.
 
 mod picture;
+mod rest;
 
 use std::path::Path;
 
 use file_watch::Watcher;
-use picture::{Picture, becomes_right};
+use picture::Picture;
+use rest::becomes_right;
 
 /// A step of a random history, on folders and files of a few names.
 #[derive(Clone, Debug)]

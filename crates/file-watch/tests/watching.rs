@@ -1,12 +1,14 @@
 //! What is reported of a disk that changes: the picture of whoever follows the changes equals the disk.
 
 mod picture;
+mod rest;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use file_watch::{Change, Error, Limits, Watch, Watcher};
-use picture::{PATIENCE, Picture, becomes_right};
+use picture::Picture;
+use rest::{PATIENCE, becomes_right};
 
 /// Awaits `work`, which must not take forever.
 async fn within<T>(work: impl Future<Output = T>) -> T {

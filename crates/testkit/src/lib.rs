@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod answered;
 mod contract;
 mod deterministic;
 mod environment;

@@ -9,6 +9,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf,
 };
 
+use crate::answered;
 use crate::{Contract, ContractError, Transcript};
 
 /// Longest wait for any operation before the test fails; far more than is needed.
@@ -387,6 +388,7 @@ impl Peer {
                 data: error["data"].take(),
             };
             self.transcript.error(&method, fault.code, &fault.message);
+            answered::note(&method, true);
             return Received::Response { id, outcome: Err(fault) };
         }
         let result = message["result"].take();
@@ -394,6 +396,7 @@ impl Peer {
             self.require(&method, self.contract.check_result(&method, &result));
         }
         self.transcript.result(&method);
+        answered::note(&method, false);
         Received::Response { id, outcome: Ok(result) }
     }
 
