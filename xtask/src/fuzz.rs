@@ -21,6 +21,7 @@ const TARGETS: &[(&str, usize)] = &[
     ("migration", 4096),
     ("patch", 2048),
     ("plugins", 2048),
+    ("realtime", 2048),
     ("rules", 1024),
     ("search", 1024),
     ("shell", 1024),
@@ -206,4 +207,21 @@ fn write_scripts(tables: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_run() {
+        let folder = crate::workspace_root().join("fuzz/targets");
+        let mut files: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        files.sort_unstable();
+        let run: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(run, files);
+    }
 }

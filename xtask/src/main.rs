@@ -46,8 +46,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Rewrite the page that names a test of each method, from a run of the server's tests
-    ProtocolStatus,
+    /// Rewrite the page that names tests of each method, from a run of the server's tests
+    ProtocolStatus {
+        /// Use what an earlier `cargo xtask test` left in target/answered-methods
+        #[arg(long, value_name = "FILE")]
+        notes: Option<PathBuf>,
+    },
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
     Walkthrough,
     /// Compile code that the compiler must refuse
@@ -80,7 +84,7 @@ fn main() -> ExitCode {
         Task::Generate { check: true } => generate::check(&root),
         Task::LinkOrder => link_order::run(&root),
         Task::Recording => recording::run(&root),
-        Task::ProtocolStatus => protocol_status::write(&root),
+        Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),
         Task::Walkthrough => walkthrough::run(&root),
         Task::MustNotCompile => must_not_compile::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),
