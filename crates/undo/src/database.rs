@@ -16,7 +16,7 @@ use crate::turn::{Scope, Turn};
 use crate::writer::{Writer, seconds};
 
 /// The version of the tables.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How long a write waits for one of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long changes, and the index of a folder that is not used, are kept.
@@ -75,6 +75,9 @@ impl Database {
         let version = prepare(&conn).map_err(failed)?;
         if version > VERSION {
             return Err(Error::NewerDatabase { path: path.to_owned() });
+        }
+        if version < VERSION {
+            return Err(Error::OlderDatabase { path: path.to_owned() });
         }
         let mut database = Self { path: path.to_owned(), conn };
         database.collect()?;

@@ -30,6 +30,13 @@ pub enum Error {
     /// The database was written by a later version.
     #[error("the undo database {} was written by a newer version of this program", path.display())]
     NewerDatabase { path: PathBuf },
+    /// The database was written before the first release of undo.
+    #[error(
+        "the undo database {} was written by an earlier development version of this program; delete the \
+         file: the turns in it can then no longer be undone",
+        path.display()
+    )]
+    OlderDatabase { path: PathBuf },
     #[error(
         "some of what the turns changed could not be recorded (a warning said why), so that undoing \
          them would be incomplete"

@@ -382,6 +382,17 @@ fn a_database_of_a_newer_program_is_left_alone() {
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
 }
 
+#[test]
+fn a_database_of_an_earlier_layout_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("undo.sqlite");
+    drop(Undo::open(&path).unwrap());
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.pragma_update(None, "user_version", 1).unwrap();
+    assert!(matches!(Undo::open(&path), Err(undo::Error::OlderDatabase { .. })));
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+}
+
 /// What a call does: names are taken from a small set, so that calls meet.
 #[derive(Clone, Debug)]
 enum Action {
