@@ -156,34 +156,22 @@ fn read_request(server: &mut UnixStream) -> io::Result<Request> {
     Request::decode(&body).ok_or_else(|| Errno::INVAL.into())
 }
 
-/// Forks the command. The pipe closes without a report if `exec` succeeds.
+/// Starts the command.
 fn start(prepared: &Prepared, streams: &Streams) -> Result<Pid, (Stage, io::Error)> {
-    let (result, report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|error| (Stage::Fork, error.into()))?;
     let parent = rustix::process::getpid();
-    // SAFETY: this process was forked from a single-threaded one and has started no thread.
+    let mut failure = None;
+    // SAFETY: this process was forked from a single-threaded one and has started no thread. Until it
+    // is another program, the child changes only its own descriptors, signals and folder, and
+    // `failure`.
     #[allow(unsafe_code)]
-    let forked = unsafe { sys::fork() }.map_err(|error| (Stage::Fork, error))?;
-    let pid = match forked {
-        sys::Forked::Parent(pid) => pid,
-        sys::Forked::Child => {
-            let (stage, error) = prepared.exec(streams, parent);
-            let report_bytes = failed(stage, &error).encode();
-            let _ = std::fs::File::from(report).write_all(&report_bytes);
-            sys::exit_now(lead::NOT_STARTED);
+    let pid = unsafe { sys::start_child(&mut || failure = Some(prepared.exec(streams, parent))) }
+        .map_err(|error| (Stage::Fork, error))?;
+    match failure {
+        None => Ok(pid),
+        Some(failure) => {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+            Err(failure)
         }
-    };
-    drop(report);
-    let mut bytes = [0; request::REPORT_BYTES];
-    match std::fs::File::from(result).read_exact(&mut bytes) {
-        Err(_) => Ok(pid),
-        Ok(()) => match Report::decode(&bytes) {
-            Some(Report::Failed { stage, errno }) => {
-                let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
-                Err((stage, io::Error::from_raw_os_error(errno)))
-            }
-            _ => Err((Stage::Exec, Errno::INVAL.into())),
-        },
     }
 }
 

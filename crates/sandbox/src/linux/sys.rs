@@ -9,6 +9,8 @@ use std::ptr;
 use rustix::process::Pid;
 use tokio::io::unix::AsyncFd;
 
+use crate::lead;
+
 /// What `fork` returned.
 pub(crate) enum Forked {
     Parent(Pid),
@@ -25,6 +27,70 @@ pub(crate) unsafe fn fork() -> io::Result<Forked> {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
         pid => Pid::from_raw(pid).map(Forked::Parent).ok_or_else(|| io::Error::other("fork")),
+    }
+}
+
+/// Starts a child that shares the memory of this process and runs `child`, and waits until it has
+/// become another program or has ended. Several times faster than [`fork`]: no page is copied.
+///
+/// # Safety
+/// The process must have only one thread. `child` must not touch what the rest of this process
+/// relies on, other than what it captures: its writes stay. It runs on a stack of
+/// [`CHILD_STACK_BYTES`].
+pub(crate) unsafe fn start_child(mut child: &mut dyn FnMut()) -> io::Result<Pid> {
+    extern "C" fn enter(child: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the pointer is that of the caller's variable, whose process waits meanwhile.
+        let child = unsafe { &mut *child.cast::<&mut dyn FnMut()>() };
+        child();
+        lead::NOT_STARTED
+    }
+    let stack = Stack::new()?;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack outlives the child's use of it, because the call returns only afterwards;
+    // the caller guarantees the rest.
+    let pid = unsafe { libc::clone(enter, stack.top(), flags, ptr::from_mut(&mut child).cast()) };
+    check(pid.into())?;
+    Pid::from_raw(pid).ok_or_else(|| io::Error::other("clone"))
+}
+
+/// Bytes of the stack of a child that shares the memory of its parent.
+const CHILD_STACK_BYTES: usize = 256 * 1024;
+
+/// A stack with an inaccessible page below it.
+struct Stack {
+    start: *mut libc::c_void,
+}
+
+impl Stack {
+    /// At least one page on every system.
+    const GUARD_BYTES: usize = 64 * 1024;
+    const BYTES: usize = Self::GUARD_BYTES + CHILD_STACK_BYTES;
+
+    fn new() -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: maps new memory, and takes access only from that memory.
+        unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let start = libc::mmap(ptr::null_mut(), Self::BYTES, access, flags, -1, 0);
+            if start == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            let stack = Self { start };
+            let guarded = libc::mprotect(start, Self::GUARD_BYTES, libc::PROT_NONE);
+            check(guarded.into()).map(|_| stack)
+        }
+    }
+
+    /// Where an empty stack begins: stacks grow downwards on every supported processor.
+    fn top(&self) -> *mut libc::c_void {
+        self.start.wrapping_byte_add(Self::BYTES)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the memory was mapped with this size, and nothing uses it any more.
+        unsafe { libc::munmap(self.start, Self::BYTES) };
     }
 }
 
