@@ -9,6 +9,7 @@ mod watch;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use config::Config;
@@ -96,9 +97,13 @@ impl Skills {
         let searched = roots.clone();
         let read = self.files.run(cwd, move || {
             let generation = watch.generation();
-            let mut is_watched = watch.add_roots(&searched);
-            let found = skills::discover(&searched, &mut |folder| is_watched &= watch.add(folder));
-            SkillSet { found, generation: is_watched.then_some(generation) }
+            let is_watched = AtomicBool::new(watch.add_roots(&searched));
+            let found = skills::discover(&searched, &|folder| {
+                if !watch.add(folder) {
+                    is_watched.store(false, Ordering::Relaxed);
+                }
+            });
+            SkillSet { found, generation: is_watched.into_inner().then_some(generation) }
         });
         let set = Arc::new(read.await?);
         let mut kept = self.kept();

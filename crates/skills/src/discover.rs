@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{DirEntry, Metadata};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use crate::problem::{Fault, Problem};
@@ -16,6 +17,10 @@ const MAX_FOLDERS: usize = 2_000;
 const MAX_ENTRIES: usize = 10_000;
 /// Problems that are reported.
 const MAX_PROBLEMS: usize = 1_000;
+/// Threads that read.
+const MAX_THREADS: usize = 4;
+/// Folders that are worth a thread.
+const FOLDERS_PER_THREAD: usize = 32;
 
 /// A folder that is searched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +43,7 @@ pub struct Found {
 
 /// Finds the skills below the roots; the first root takes precedence. A root that does not exist is
 /// empty. `visit` gets each folder before it is read: whoever watches it from then on misses no change.
-pub fn discover(roots: &[Root], visit: &mut dyn FnMut(&Path)) -> Found {
+pub fn discover(roots: &[Root], visit: Visit<'_>) -> Found {
     let mut search = Search { found: Found::default(), seen: HashSet::new(), visit };
     for root in roots {
         search.root(root);
@@ -65,9 +70,12 @@ pub fn discover(roots: &[Root], visit: &mut dyn FnMut(&Path)) -> Found {
     found
 }
 
+/// Called with each folder, from several threads.
+type Visit<'v> = &'v (dyn Fn(&Path) + Sync);
+
 struct Search<'v> {
     found: Found,
-    visit: &'v mut dyn FnMut(&Path),
+    visit: Visit<'v>,
     /// Folders that were searched, however their paths are spelled.
     seen: HashSet<Identity>,
 }
@@ -89,98 +97,145 @@ impl Search<'_> {
         if root.path.is_symlink() {
             match real(&root.path) {
                 Some(target) if allowed.contains(&target) => {}
-                _ => return self.report(&root.path, leads_out(&root.boundary)),
+                _ => return self.report(leads_out(&root.boundary).within(&root.path)),
             }
         }
         allowed.folders.extend(real(&root.path));
         let mut next = vec![(root.path.clone(), Identity::new(&root.path, &metadata))];
         let mut count = 0;
         for depth in 0..=MAX_DEPTH {
-            for (folder, identity) in std::mem::take(&mut next) {
-                if !self.seen.insert(identity) {
-                    continue;
-                }
-                count += 1;
-                if count > MAX_FOLDERS {
-                    let message =
-                        format!("only the first {MAX_FOLDERS} folders are searched for skills");
-                    return self.report(&root.path, Fault::new(None, message));
-                }
-                (self.visit)(&folder);
-                // The root itself is no skill.
-                if depth > 0 && self.skill(&folder, root, &allowed) {
-                    continue;
-                }
-                if depth < MAX_DEPTH {
-                    next.extend(self.subfolders(&folder, root, &allowed));
-                }
+            let mut folders = std::mem::take(&mut next);
+            folders.retain(|(_, identity)| self.seen.insert(identity.clone()));
+            let left = MAX_FOLDERS - count;
+            let is_cut = folders.len() > left;
+            folders.truncate(left);
+            count += folders.len();
+            let place = Place { root, allowed: &allowed, visit: self.visit, depth };
+            for part in place.read(&folders) {
+                self.found.skills.extend(part.skills);
+                part.problems.into_iter().for_each(|problem| self.report(problem));
+                next.extend(part.subfolders);
+            }
+            if is_cut {
+                let message =
+                    format!("only the first {MAX_FOLDERS} folders are searched for skills");
+                return self.report(Fault::new(None, message).within(&root.path));
             }
         }
     }
 
+    fn report(&mut self, problem: Problem) {
+        if self.found.problems.len() < MAX_PROBLEMS {
+            self.found.problems.push(problem);
+        }
+    }
+}
+
+/// Where a search is.
+struct Place<'s> {
+    root: &'s Root,
+    allowed: &'s Allowed,
+    visit: Visit<'s>,
+    /// Folders between the root and those that are read next.
+    depth: usize,
+}
+
+/// What some folders hold.
+#[derive(Default)]
+struct Part {
+    skills: Vec<Skill>,
+    problems: Vec<Problem>,
+    subfolders: Vec<(PathBuf, Identity)>,
+}
+
+impl Place<'_> {
+    /// Reads folders, on several threads if there are many; the parts are in the folders' order.
+    fn read(&self, folders: &[(PathBuf, Identity)]) -> Vec<Part> {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = (folders.len() / FOLDERS_PER_THREAD).min(processors).clamp(1, MAX_THREADS);
+        let mut shares = folders.chunks(folders.len().div_ceil(threads).max(1));
+        let own = shares.next().unwrap_or_default();
+        std::thread::scope(|scope| {
+            let others: Vec<_> = shares.map(|share| scope.spawn(|| self.part(share))).collect();
+            let own = self.part(own);
+            let others = others.into_iter().map(|other| match other.join() {
+                Ok(part) => part,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            std::iter::once(own).chain(others).collect()
+        })
+    }
+
+    fn part(&self, folders: &[(PathBuf, Identity)]) -> Part {
+        let mut part = Part::default();
+        for (folder, _) in folders {
+            (self.visit)(folder);
+            // The root itself is no skill.
+            if self.depth > 0 && self.skill(folder, &mut part) {
+                continue;
+            }
+            if self.depth < MAX_DEPTH {
+                self.subfolders(folder, &mut part);
+            }
+        }
+        part
+    }
+
     /// Takes the folder's skill. Returns whether it has one, if only a broken one.
-    fn skill(&mut self, folder: &Path, root: &Root, allowed: &Allowed) -> bool {
+    fn skill(&self, folder: &Path, part: &mut Part) -> bool {
         let path = folder.join(SKILL_FILE);
         match path.symlink_metadata() {
             Ok(metadata) if metadata.is_symlink() => match path.canonicalize() {
-                Ok(target) if allowed.contains(&target) => {
+                Ok(target) if self.allowed.contains(&target) => {
                     (self.visit)(target.parent().unwrap_or(&target));
                 }
                 Ok(_) => {
-                    self.report(&path, leads_out(&root.boundary));
+                    part.report(&path, leads_out(&self.root.boundary));
                     return true;
                 }
                 Err(error) => {
-                    self.report(&path, Fault::new(None, format!("the link is broken: {error}")));
+                    part.report(&path, Fault::new(None, format!("the link is broken: {error}")));
                     return true;
                 }
             },
             Ok(_) => {}
             Err(_) => return false,
         }
-        match skill::read(&path, (root.scope, &root.path), &mut self.found.problems) {
+        match skill::read(&path, (self.root.scope, &self.root.path), &mut part.problems) {
             Ok(mut skill) => {
-                if let Some(prefix) = &root.prefix {
+                if let Some(prefix) = &self.root.prefix {
                     skill.name = format!("{prefix}:{}", skill.name);
                 }
-                self.found.skills.push(skill);
+                part.skills.push(skill);
             }
-            Err(problem) => self.found.problems.push(problem),
+            Err(problem) => part.problems.push(problem),
         }
         true
     }
 
-    /// The folders in a folder, sorted, links included.
-    fn subfolders(
-        &mut self,
-        folder: &Path,
-        root: &Root,
-        allowed: &Allowed,
-    ) -> Vec<(PathBuf, Identity)> {
+    /// Takes the folders in a folder, sorted, links included.
+    fn subfolders(&self, folder: &Path, part: &mut Part) {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
                 let fault = Fault::new(None, format!("the folder cannot be read: {error}"));
-                self.report(folder, fault);
-                return Vec::new();
+                return part.report(folder, fault);
             }
         };
         let mut entries: Vec<DirEntry> = entries.flatten().take(MAX_ENTRIES + 1).collect();
         if entries.len() > MAX_ENTRIES {
             let message =
                 format!("the folder has more than {MAX_ENTRIES} entries: the rest is not read");
-            self.report(folder, Fault::new(None, message));
+            part.report(folder, Fault::new(None, message));
         }
-        entries.sort_by_key(DirEntry::file_name);
-        entries.iter().filter_map(|entry| self.subfolder(entry, root, allowed)).collect()
+        entries.sort_by_cached_key(DirEntry::file_name);
+        for entry in &entries {
+            let subfolder = self.subfolder(entry, part);
+            part.subfolders.extend(subfolder);
+        }
     }
 
-    fn subfolder(
-        &mut self,
-        entry: &DirEntry,
-        root: &Root,
-        allowed: &Allowed,
-    ) -> Option<(PathBuf, Identity)> {
+    fn subfolder(&self, entry: &DirEntry, part: &mut Part) -> Option<(PathBuf, Identity)> {
         let name = entry.file_name();
         if name.as_encoded_bytes().starts_with(b".") || name == "node_modules" {
             return None;
@@ -191,23 +246,27 @@ impl Search<'_> {
         }
         let path = entry.path();
         let Ok(metadata) = path.metadata() else {
-            self.report(&path, Fault::new(None, "the link is broken"));
+            part.report(&path, Fault::new(None, "the link is broken"));
             return None;
         };
         if !metadata.is_dir() {
             return None;
         }
-        if kind.is_symlink() && !path.canonicalize().is_ok_and(|target| allowed.contains(&target)) {
-            self.report(&path, leads_out(&root.boundary));
+        let leads_inside =
+            || path.canonicalize().is_ok_and(|target| self.allowed.contains(&target));
+        if kind.is_symlink() && !leads_inside() {
+            part.report(&path, leads_out(&self.root.boundary));
             return None;
         }
         let identity = Identity::new(&path, &metadata);
         Some((path, identity))
     }
+}
 
+impl Part {
     fn report(&mut self, path: &Path, fault: Fault) {
-        if self.found.problems.len() < MAX_PROBLEMS {
-            self.found.problems.push(fault.within(path));
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(fault.within(path));
         }
     }
 }

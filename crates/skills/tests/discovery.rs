@@ -50,7 +50,7 @@ impl Home {
 }
 
 fn discover(roots: &[Root]) -> Found {
-    skills::discover(roots, &mut |_| {})
+    skills::discover(roots, &|_| {})
 }
 
 fn text(name: &str) -> String {

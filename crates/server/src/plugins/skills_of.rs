@@ -26,7 +26,7 @@ impl PluginSkills {
             prefix: Some(contents.manifest.name.clone()),
         };
         let roots: Vec<Root> = contents.skills.iter().map(root).collect();
-        let found = skills::discover(&roots, &mut |_| {});
+        let found = skills::discover(&roots, &|_| {});
         let needs = found.skills.iter().flat_map(|skill| {
             let tools = skill.dependencies.iter().flat_map(|needed| &needed.tools);
             tools.map(|needed| need(&skill.name, needed))
