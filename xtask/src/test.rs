@@ -55,7 +55,9 @@ fn generated(root: &Path) -> Outcome {
 
 fn tests(root: &Path) -> Outcome {
     let notes = protocol_status::fresh_notes(root)?;
-    all_tests(root, &notes.display().to_string())
+    let done = all_tests(root, &notes.display().to_string())?;
+    protocol_status::check(root, &notes)?;
+    Ok(done)
 }
 
 /// `notes`: see [`protocol_status`].

@@ -496,6 +496,23 @@ async fn log_in_with_key(peer: &mut Peer) {
     peer.call("account/login/start", json!({ "type": "apiKey", "apiKey": "sk-stored" })).await;
 }
 
+/// Neither used nor deleted, and no reason to say that nobody is logged in.
+#[tokio::test]
+async fn a_folder_in_the_place_of_the_credentials_is_reported() {
+    let service = service(|_| true).await;
+    let env = environment(&service, "").await;
+    let file = env.home().join("credentials.json");
+    std::fs::create_dir_all(file.join("kept")).unwrap();
+    let server = env.start();
+    let mut peer = server.connect().await;
+    for method in ["account/read", "account/rateLimits/read", "account/logout"] {
+        let fault = peer.refused(method, json!({})).await;
+        assert_eq!(fault.code, -32603, "{method}: {fault:?}");
+        assert!(fault.message.contains(&file.display().to_string()), "{method}: {fault:?}");
+    }
+    assert!(file.join("kept").is_dir());
+}
+
 // Effect of `cli_auth_credentials_store`.
 #[tokio::test]
 async fn without_a_keyring_a_login_for_the_keyring_is_refused() {

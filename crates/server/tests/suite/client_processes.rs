@@ -120,9 +120,12 @@ async fn invalid_parameters_of_processes_are_refused_by_name() {
         ("command/exec/write", json!({ "processId": "x", "deltaBase64": "eA==" })),
         ("command/exec/terminate", json!({ "processId": "x" })),
         ("process/kill", json!({ "processHandle": "x" })),
+        ("process/writeStdin", json!({ "processHandle": "x", "deltaBase64": "eA==" })),
+        ("process/resizePty", json!({ "processHandle": "x", "size": { "rows": 1, "cols": 1 } })),
     ] {
         let fault = peer.refused(method, params).await;
-        assert!(fault.message.contains("no running process"), "{method}: {fault:?}");
+        assert_eq!(fault.code, -32600, "{method}: {fault:?}");
+        assert!(fault.message.contains("no running process is named `x`"), "{method}: {fault:?}");
     }
 }
 
@@ -368,6 +371,36 @@ async fn a_terminal_is_seen_and_typed_into_without_asking_for_it() {
     peer.call("process/writeStdin", typed).await;
     assert_eq!(peer.expect("process/exited").await["exitCode"], 0);
     assert!(streamed(&peer, "process/outputDelta", "stdout").contains("got word"));
+}
+
+#[tokio::test]
+async fn the_terminal_of_a_spawned_process_is_resized() {
+    let env = env().await;
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let script = "stty size; read line; stty size";
+    let wishes = json!({ "processHandle": "t", "cwd": env.workspace(), "tty": true,
+        "size": { "rows": 10, "cols": 20 } });
+    peer.call("process/spawn", with(shell(script), wishes)).await;
+    peer.expect("process/outputDelta").await;
+    let size = |rows: u16| json!({ "processHandle": "t", "size": { "rows": rows, "cols": 40 } });
+    let fault = peer.refused("process/resizePty", size(0)).await;
+    assert_eq!(fault.code, -32602, "{fault:?}");
+    assert!(fault.message.contains("`size`: rows and columns must be at least 1"), "{fault:?}");
+    assert_eq!(peer.call("process/resizePty", size(30)).await, json!({}));
+    let typed = json!({ "processHandle": "t", "deltaBase64": STANDARD.encode("\n") });
+    peer.call("process/writeStdin", typed).await;
+    assert_eq!(peer.expect("process/exited").await["exitCode"], 0);
+    let said = streamed(&peer, "process/outputDelta", "stdout");
+    assert!(said.contains("10 20") && said.contains("30 40"), "{said:?}");
+    // Without a terminal there is nothing to resize.
+    let plain = json!({ "processHandle": "p", "cwd": env.workspace(), "streamStdin": true });
+    peer.call("process/spawn", with(json!({ "command": ["cat"] }), plain)).await;
+    let params = json!({ "processHandle": "p", "size": { "rows": 1, "cols": 1 } });
+    let fault = peer.refused("process/resizePty", params).await;
+    assert!(fault.message.contains("no terminal"), "{fault:?}");
+    peer.call("process/kill", json!({ "processHandle": "p" })).await;
+    peer.expect("process/exited").await;
 }
 
 #[tokio::test]

@@ -277,6 +277,24 @@ async fn servers_of_tools_are_read_again() {
     assert_eq!(peer.call("config/mcpServer/reload", json!({})).await, json!({}));
 }
 
+#[tokio::test]
+async fn a_configuration_is_read_for_an_existing_folder() {
+    let env = env().await;
+    let file = env.workspace().join("file");
+    std::fs::write(&file, "").unwrap();
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let not_a_folder = format!("`cwd`: {} is not a folder", file.display());
+    for (cwd, reason) in [
+        (json!("sub"), "`cwd` must be an absolute path, found `sub`"),
+        (json!("/nowhere"), "`cwd`: /nowhere is not a folder"),
+        (json!(file), not_a_folder.as_str()),
+    ] {
+        let fault = peer.refused("config/read", json!({ "cwd": cwd })).await;
+        assert_eq!((fault.code, fault.message.as_str()), (-32602, reason));
+    }
+}
+
 /// Counts opens of the user's file, as reported by the kernel.
 #[cfg(target_os = "linux")]
 struct OpenCounter(std::os::fd::OwnedFd);

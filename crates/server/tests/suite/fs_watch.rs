@@ -82,6 +82,15 @@ async fn errors_say_what_to_do() {
         let error = client.refused("fs/watch", params).await;
         assert!(error.message.contains(reason), "{}", error.message);
     }
+    for (params, reason) in [
+        (json!({}), "missing field `watchId`"),
+        (json!({ "watchID": "taken" }), "missing field `watchId`"),
+        (json!({ "watchId": 5 }), "`watchId`: invalid type: integer `5`"),
+    ] {
+        let error = client.refused("fs/unwatch", params).await;
+        assert_eq!(error.code, -32602, "{error:?}");
+        assert!(error.message.contains(reason), "{}", error.message);
+    }
     // A name is free when its watch could not begin.
     watch(&mut client, "new", &env.workspace().join("none")).await;
     for number in 2..256 {

@@ -27,6 +27,20 @@ async fn the_servers_of_a_threads_own_configuration_are_listed() {
     assert!(listed["data"][1]["tools"]["echo"].is_object(), "{listed}");
     let read = json!({ "server": "own", "uri": "test://r", "threadId": thread });
     assert_eq!(peer.call("mcpServer/resource/read", read).await["contents"][0]["text"], "content");
+    // The server is the thread's alone, and has no such resource.
+    for (read, reason) in [
+        (
+            json!({ "server": "own", "uri": "test://r" }),
+            "no MCP server `own` is enabled; the configuration has `one`",
+        ),
+        (
+            json!({ "server": "one", "uri": "test://r", "threadId": "nope" }),
+            "thread not found: nope",
+        ),
+    ] {
+        let refused = peer.refused("mcpServer/resource/read", read).await;
+        assert_eq!((refused.code, refused.message.as_str()), (-32600, reason));
+    }
     let login = json!({ "name": "own", "threadId": thread });
     let refused = peer.refused("mcpServer/oauth/login", login).await;
     assert!(refused.message.contains("`own` is a program"), "{}", refused.message);

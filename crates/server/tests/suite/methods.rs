@@ -66,6 +66,34 @@ async fn an_unknown_method_is_named() {
     }
 }
 
+/// Methods that have little to refuse: what their parameters must be is all.
+#[tokio::test]
+async fn parameters_of_the_wrong_type_are_refused_by_name() {
+    let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;
+    let server = env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let no_object = "`params` must be an object";
+    for (method, params, reason) in [
+        ("thread/unsubscribe", json!({}), "missing field `threadId`"),
+        ("thread/unsubscribe", json!({ "threadId": 5 }), "`threadId`: invalid type: integer `5`"),
+        ("account/read", json!({ "refreshToken": "yes" }), "`refreshToken`: invalid type: string"),
+        ("account/login/cancel", json!({}), "missing field `loginId`"),
+        ("account/login/cancel", json!({ "loginID": "x" }), "missing field `loginId`"),
+        ("account/login/cancel", json!({ "loginId": [] }), "`loginId`: invalid type: array"),
+        ("config/read", json!({ "includeLayers": "yes" }), "`includeLayers`: invalid type: string"),
+        ("account/logout", json!([1]), no_object),
+        ("account/rateLimits/read", json!([1]), no_object),
+        ("collaborationMode/list", json!("plan"), no_object),
+        ("config/mcpServer/reload", json!(["one"]), no_object),
+        ("configRequirements/read", json!(5), no_object),
+        ("modelProvider/capabilities/read", json!("openai"), no_object),
+    ] {
+        let fault = peer.refused(method, params.clone()).await;
+        assert_eq!(fault.code, -32602, "{method} {params}: {fault:?}");
+        assert!(fault.message.contains(reason), "{method} {params}: {fault:?}");
+    }
+}
+
 #[tokio::test]
 async fn models_are_listed_in_pages() {
     let env = TestEnvironment::with_responses(json!([says("Hello.")])).await;

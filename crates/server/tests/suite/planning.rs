@@ -57,6 +57,25 @@ async fn modifying_tools_are_not_offered_in_plan_mode() {
 }
 
 #[tokio::test]
+async fn modes_are_listed_with_the_configured_effort() {
+    let env = env(Vec::new()).await;
+    let list = "collaborationMode/list";
+    let mut peer = env.start().connect_with(experimental()).await;
+    let mut expected = json!([
+        { "name": "Plan", "mode": "plan" },
+        { "name": "Default", "mode": "default" },
+    ]);
+    assert_eq!(peer.call(list, json!({})).await, json!({ "data": expected }));
+    env.write_config("plan_mode_reasoning_effort = \"high\"\n");
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    expected[0]["reasoning_effort"] = json!("high");
+    assert_eq!(peer.call(list, json!({})).await, json!({ "data": expected }));
+    let refused = server.connect().await.refused(list, json!({})).await;
+    assert!(refused.message.contains("experimentalApi"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_patch_is_refused_with_the_reason_in_every_form() {
     let script = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: made\n+x\n*** End Patch\nEOF";
     for policy in ["dangerFullAccess", "workspaceWrite"] {

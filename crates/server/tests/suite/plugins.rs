@@ -456,8 +456,12 @@ async fn what_needs_a_service_is_refused() {
     let server = bench.env.start();
     let mut peer = server.connect().await;
     let remote = json!({ "pluginName": "tidy", "remoteMarketplaceName": "far" });
+    let targets = json!({ "remotePluginId": "x", "discoverability": "PRIVATE",
+        "shareTargets": [] });
     for (method, params) in [
         ("plugin/share/list", json!({})),
+        ("plugin/share/save", json!({ "pluginPath": "/x" })),
+        ("plugin/share/updateTargets", targets),
         ("plugin/share/delete", json!({ "remotePluginId": "x" })),
         ("plugin/read", remote.clone()),
         ("plugin/install", remote),
@@ -467,6 +471,8 @@ async fn what_needs_a_service_is_refused() {
         ),
     ] {
         let error = peer.refused(method, params).await;
-        assert!(error.message.contains("no service for plugins"), "{method}: {error:?}");
+        assert_eq!(error.code, -32600, "{method}: {error:?}");
+        assert!(error.message.contains("no service for plugins is configured"), "{error:?}");
+        assert!(error.message.contains("`marketplace/add`"), "{method}: {error:?}");
     }
 }
