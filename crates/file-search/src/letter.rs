@@ -26,6 +26,9 @@ pub(crate) trait Letter: Copy + Eq + Send + Sync + 'static {
     /// The number of its bit in a [`mask`].
     fn bit_number(self) -> usize;
 
+    /// Whether no letter but its other case has the same bit.
+    fn has_own_bit(self) -> bool;
+
     /// Whether an extension begins here.
     fn is_dot(self) -> bool;
 }
@@ -49,6 +52,10 @@ impl Letter for u8 {
     #[inline]
     fn bit_number(self) -> usize {
         usize::from(BIT_NUMBERS[usize::from(self)])
+    }
+
+    fn has_own_bit(self) -> bool {
+        matches!(self, b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'_' | b'-')
     }
 
     fn is_dot(self) -> bool {
@@ -89,6 +96,10 @@ impl Letter for char {
             Ok(byte) if byte.is_ascii() => byte.bit_number(),
             _ => NOT_ASCII.trailing_zeros() as usize,
         }
+    }
+
+    fn has_own_bit(self) -> bool {
+        u8::try_from(self).is_ok_and(u8::has_own_bit)
     }
 
     fn is_dot(self) -> bool {

@@ -38,6 +38,8 @@ pub(crate) struct Word<L> {
     /// For each bit of a mask, which of the first 64 letters have it.
     places: [u64; 32],
     has_slash: bool,
+    /// A mask alone says whether a text contains the last letter.
+    ends_in_own_bit: bool,
 }
 
 impl Query {
@@ -89,7 +91,10 @@ impl<L: Letter> Word<L> {
         for (at, letter) in letters.iter().enumerate().take(MAX_PLACES) {
             places[letter.bit_number()] |= 1 << at;
         }
-        Self { letters, minds_case, masks, first, places, has_slash: word.contains('/') }
+        let has_slash = word.contains('/');
+        let last = letters.last();
+        let ends_in_own_bit = !minds_case && last.is_some_and(|letter| letter.has_own_bit());
+        Self { letters, minds_case, masks, first, places, has_slash, ends_in_own_bit }
     }
 
     /// Number of letters, at least 1.
@@ -151,6 +156,13 @@ impl<L: Letter> Word<L> {
             at += usize::from(self.is_at(at, letter));
         }
         at
+    }
+
+    /// Whether `name`, which has this mask and may contain the letters from `at` on, does.
+    #[inline]
+    pub(crate) fn rest_is_in(&self, at: usize, name: &[u8], mask: u32) -> bool {
+        debug_assert!(self.may_be_in(at, mask));
+        self.letters.len() - at == 1 && self.ends_in_own_bit || self.advance(at, name) == self.len()
     }
 
     /// Whether a text with this mask may contain the letters from `at` on.

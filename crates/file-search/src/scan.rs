@@ -1,7 +1,8 @@
 //! Finds the matches of a query among the folders of a tree. This is what a search spends its time on.
 //!
-//! Most entries are decided by a mask of 32 bits. The letters that a folder's path contains are found
-//! once for all of its entries, and a match is scored only when it can be among the best.
+//! Most entries are decided by masks of 32 bits: whether they can match, and the most that they can
+//! score. Only those that can be among the best are compared with the query. The letters that a
+//! folder's path contains are found once for all of its entries.
 
 use crate::letter::Letter;
 use crate::listing::Entry;
@@ -21,14 +22,14 @@ const MAX_THREADS: usize = 4;
 const FOLDER_COST: i32 = 12;
 
 /// Adds to `top` what matches in the folders from `from` on, of which there are about `entries`
-/// entries. Returns how many match, or `None` once it is stopped.
+/// entries. Returns `None` once it is stopped.
 pub(crate) fn scan(
     tree: &Tree,
     from: usize,
     query: &Query,
     top: &mut Top,
     stop: &Stop,
-) -> Option<usize> {
+) -> Option<()> {
     match &query.words {
         Words::Bytes(words) => scan_words(tree, from, words, top, stop),
         Words::Chars(words) => scan_words(tree, from, words, top, stop),
@@ -41,7 +42,7 @@ fn scan_words<L: Letter>(
     words: &[Word<L>],
     top: &mut Top,
     stop: &Stop,
-) -> Option<usize> {
+) -> Option<()> {
     let folders = tree.folders().get(from..).unwrap_or_default();
     let threads = match tree.entries() * folders.len() / tree.folders().len().max(1) {
         ..SMALL => 1,
@@ -52,7 +53,7 @@ fn scan_words<L: Letter>(
         let mut scanner = Scanner::new(tree, words);
         loop {
             let at = next.fetch_add(FOLDERS_AT_ONCE, std::sync::atomic::Ordering::Relaxed);
-            let Some(part) = folders.get(at..) else { return Some(scanner.found) };
+            let Some(part) = folders.get(at..) else { return Some(()) };
             for (index, folder) in part.iter().take(FOLDERS_AT_ONCE).enumerate() {
                 scanner.folder(from + at + index, folder, top, stop)?;
             }
@@ -63,19 +64,18 @@ fn scan_words<L: Letter>(
             .map(|_| {
                 scope.spawn(|| {
                     let mut top = Top::default();
-                    work(&mut top).map(|found| (found, top))
+                    work(&mut top).map(|()| top)
                 })
             })
             .collect();
-        let mut found = work(top);
+        let own = work(top);
         for other in others {
-            let Ok(part) = other.join() else { return None };
-            found = found.zip(part).map(|(found, (more, part))| {
-                top.merge(tree, part);
-                found + more
-            });
+            match other.join() {
+                Ok(part) => top.merge(tree, part?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         }
-        found
+        own
     })
 }
 
@@ -110,7 +110,6 @@ struct Scanner<'a, L> {
     /// The text is that of this folder.
     text_of: Option<usize>,
     scratch: Scratch,
-    found: usize,
 }
 
 impl<'a, L: Letter> Scanner<'a, L> {
@@ -123,7 +122,6 @@ impl<'a, L: Letter> Scanner<'a, L> {
             text: Text::of_folder(b""),
             text_of: None,
             scratch: Scratch::default(),
-            found: 0,
         }
     }
 
@@ -146,13 +144,16 @@ impl<'a, L: Letter> Scanner<'a, L> {
             if count % 4096 == 4095 && stop.is_set() {
                 return None;
             }
-            if !self.matches(entry.mask, entry.name) {
+            if !self.may_match(entry.mask) {
                 continue;
             }
-            self.found += 1;
             let Ok(length) = u32::try_from(above + entry.name.len()) else { continue };
-            let mut rank = Rank { score: 0, is_folder: entry.is_folder, length };
             let cost = if entry.is_folder { FOLDER_COST } else { 0 };
+            let score = self.most_by_masks(&entry) - cost;
+            let mut rank = Rank { score, is_folder: entry.is_folder, length };
+            if !top.takes(rank) || !self.matches(&entry) {
+                continue;
+            }
             rank.score = self.most(folder, &entry) - cost;
             if !top.takes(rank) {
                 continue;
@@ -168,13 +169,35 @@ impl<'a, L: Letter> Scanner<'a, L> {
         Some(())
     }
 
-    /// Whether the path of an entry contains all words.
+    /// Whether the path of an entry with this mask may contain all words.
     #[inline]
-    fn matches(&self, mask: u32, name: &[u8]) -> bool {
+    fn may_match(&self, mask: u32) -> bool {
+        let mut words = self.words.iter().zip(&self.in_folder);
+        words.all(|(word, known)| word.may_be_in(known.letters, mask))
+    }
+
+    /// Whether the path of an entry, which may contain all words, does.
+    #[inline]
+    fn matches(&self, entry: &Entry<'_>) -> bool {
         self.words.iter().zip(&self.in_folder).all(|(word, known)| {
-            word.may_be_in(known.letters, mask)
-                && (known.letters == word.len() || word.advance(known.letters, name) == word.len())
+            known.letters == word.len() || word.rest_is_in(known.letters, entry.name, entry.mask)
         })
+    }
+
+    /// The most that an entry can score if it matches, as far as its masks and first letter say.
+    #[inline]
+    fn most_by_masks(&self, entry: &Entry<'_>) -> i32 {
+        let words = self.words.iter().zip(&self.in_folder);
+        let most = words.map(|(word, known)| {
+            let in_name = || most_in_name(word, entry.name, entry.starts, true);
+            let in_path = || most_in_path(word, false);
+            match (known.letters, word.may_be_in(0, entry.mask)) {
+                (0, _) => in_name(),
+                (_, true) => in_name().max(in_path()),
+                (_, false) => in_path(),
+            }
+        });
+        most.sum()
     }
 
     /// The most that an entry can score. Notes which words are in its name.
@@ -183,9 +206,9 @@ impl<'a, L: Letter> Scanner<'a, L> {
         let known = self.in_folder.iter_mut().zip(&mut self.in_name);
         for (word, (known, in_name)) in self.words.iter().zip(known) {
             let is_there = known.letters == 0
-                || word.may_be_in(0, entry.mask) && word.advance(0, entry.name) == word.len();
+                || word.may_be_in(0, entry.mask) && word.rest_is_in(0, entry.name, entry.mask);
             let is_run = match is_there {
-                true => word.is_run_in(entry.name),
+                true => word.len() == 1 || word.is_run_in(entry.name),
                 // Only a word with a slash can be in both without a gap.
                 false if word.has_slash() => true,
                 false if known.letters < word.len() => false,

@@ -157,10 +157,10 @@ impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
                 }
                 (state.query.take(), state.stop.clone())
             };
+            let is_new = new.is_some();
             if let Some(query) = new {
                 for root in &self.roots {
                     root.touch(std::time::Instant::now());
-                    root.refresh(Duration::ZERO);
                 }
                 current = Some(Reported {
                     text: query.text().to_owned(),
@@ -171,6 +171,10 @@ impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
                 });
             }
             let limit = current.as_mut().and_then(|current| self.follow(current, &stop));
+            if is_new {
+                // After the search, which it would slow down. What it finds is reported as well.
+                self.roots.iter().for_each(|root| root.refresh(Duration::ZERO));
+            }
             self.shared.settings.signal.wait(seen, limit);
         }
     }
