@@ -75,7 +75,7 @@ fn plugins_are_shown_installed_upgraded_and_removed() {
     assert!(left.contains("tidy@shop") && left.contains("agentd plugins uninstall"), "{left}");
     let listed = run(&["list", "--installed"], 0).0;
     assert!(
-        listed.starts_with("tidy@shop  (installed)  (its marketplace is not there any more)"),
+        listed.starts_with("tidy@shop  (installed)  (its marketplace no longer exists)"),
         "{listed}"
     );
     assert!(run(&["marketplace", "list"], 0).0.is_empty());
@@ -84,7 +84,7 @@ fn plugins_are_shown_installed_upgraded_and_removed() {
     let (shown, error) = run(&["show", "tidy@shop"], 0);
     assert!(shown.contains("tidy:sweep: Sweeps.") && shown.contains("make lint"), "{shown}");
     assert_eq!(error, "");
-    assert!(run(&["upgrade", "tidy@shop"], 2).1.contains("is not there any more"));
+    assert!(run(&["upgrade", "tidy@shop"], 2).1.contains("no longer exists"));
     assert!(run(&["upgrade"], 0).1.contains("tidy@shop stays as it is"));
     run(&["marketplace", "add", folder.to_str().unwrap()], 0);
     run(&["uninstall", "tidy@shop"], 0);

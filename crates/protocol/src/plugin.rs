@@ -86,7 +86,7 @@ pub struct MarketplaceLoadErrorInfo {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PluginMarketplaceEntry {
     pub name: String,
-    /// Null for a remote marketplace, and for one that is not there any more: only installed plugins are left of
+    /// Null for a remote marketplace, and for one that no longer exists: only installed plugins are left of
     /// it.
     pub path: Option<AbsolutePath>,
     #[serde(skip_serializing_if = "Option::is_none")]

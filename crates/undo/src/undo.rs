@@ -222,7 +222,7 @@ impl Undo {
         self.database().write(|writer| writer.forget_thread(thread))
     }
 
-    /// Kept contents; `None` if they are not there any more.
+    /// Kept contents; `None` if they no longer exist.
     ///
     /// # Errors
     /// The database cannot be read.

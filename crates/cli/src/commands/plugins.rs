@@ -172,7 +172,7 @@ async fn list(server: &mut LocalServer, installed: bool, json: bool) -> anyhow::
         return Ok(ExitCode::SUCCESS);
     }
     for (plugin, is_there) in &plugins {
-        let note = if *is_there { "" } else { "  (its marketplace is not there any more)" };
+        let note = if *is_there { "" } else { "  (its marketplace no longer exists)" };
         print(format_args!("{}{}{note}", visible::text(&plugin.id), state(plugin)))?;
         let interface = plugin.interface.as_ref();
         if let Some(text) = interface.and_then(|interface| interface.short_description.as_ref()) {
@@ -194,7 +194,7 @@ async fn read(server: &mut LocalServer, id: &str) -> anyhow::Result<Found> {
     let (plugin, marketplace) = find(&response, id)?;
     let Some(path) = &marketplace.path else {
         let message = format!(
-            "the marketplace `{}` is not there any more: its installed plugins can be shown, used, disabled and \
+            "the marketplace `{}` no longer exists: its installed plugins can be shown, used, disabled and \
              uninstalled; to upgrade them, add it with `agentd plugins marketplace add`",
             visible::text(&marketplace.name)
         );
