@@ -16,6 +16,7 @@ mod parse;
 mod plan;
 mod seek;
 mod source;
+mod streamed;
 mod turn;
 
 pub use diff::{item_diff, unified_diff};
@@ -23,4 +24,5 @@ pub use embedded::{Embedded, embedded, embedded_argv, is_mixed, is_mixed_argv};
 pub use error::{Error, ErrorKind};
 pub use parse::{Anchor, Hunk, Line, Operation, Patch, Sign, parse};
 pub use plan::{Change, ChangeKind, plan};
+pub use streamed::StreamedPatch;
 pub use turn::{MAX_HELD, TurnDiff};

@@ -126,16 +126,52 @@ pub fn parse(text: &str) -> Result<Patch, Error> {
     }
 }
 
+/// The operations of a patch of which `text` is the beginning. Of the last one they hold the lines that
+/// are complete. Those before the first fault when `text` does not begin a patch.
+pub(crate) fn parse_beginning(text: &str) -> Vec<Operation> {
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    let Ok(source) = Source::beginning(complete) else { return Vec::new() };
+    let read = |indented| {
+        let mut reader = Reader { is_beginning: true, ..Reader::new(&source, indented) };
+        let mut found = Vec::new();
+        let outcome = read_operations(&mut reader, &mut found);
+        (found, outcome.is_ok(), reader.has_indented)
+    };
+    let (found, is_sound, has_indented) = read(Indented::Context);
+    if is_sound || !has_indented {
+        return found;
+    }
+    let (otherwise, is_sound, _) = read(Indented::Marker);
+    if is_sound { otherwise } else { found }
+}
+
 fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, Error> {
     let mut operations = Vec::new();
+    read_operations(reader, &mut operations)?;
+    if operations.is_empty() {
+        let message =
+            format!("the patch changes nothing; expected `{ADD} …`, `{DELETE} …` or `{UPDATE} …`");
+        return Err(Error::syntax(None, message));
+    }
+    Ok(operations)
+}
+
+/// Appends the operations to `operations`, up to the end of the patch or the first fault.
+fn read_operations(
+    reader: &mut Reader<'_>,
+    operations: &mut Vec<Operation>,
+) -> Result<(), Error> {
     loop {
         let Some(line) = reader.peek() else {
+            if reader.is_beginning {
+                return Ok(());
+            }
             return Err(reader.error(format!("the patch ends here; expected `{END}`")));
         };
         match marker(line) {
             Some(Marker::End) => {
                 if !begins_again(reader)? {
-                    break;
+                    return Ok(());
                 }
             }
             // Has no meaning for an added or a deleted file.
@@ -144,12 +180,6 @@ fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, Error> {
             found => operations.push(operation(reader, found, line)?),
         }
     }
-    if operations.is_empty() {
-        let message =
-            format!("the patch changes nothing; expected `{ADD} …`, `{DELETE} …` or `{UPDATE} …`");
-        return Err(Error::syntax(None, message));
-    }
-    Ok(operations)
 }
 
 /// Whether another patch follows the end of this one.
@@ -252,7 +282,7 @@ fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, Error> {
     while let Some(hunk) = hunk(reader)? {
         hunks.push(hunk);
     }
-    if hunks.is_empty() && move_to.is_none() {
+    if hunks.is_empty() && move_to.is_none() && !reader.is_cut_off() {
         let message = format!("`{path}` has no changes; expected `@@` and lines");
         return Err(Error::empty_hunk(reader.number(), message));
     }
@@ -301,7 +331,7 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, Error> {
     if hunk.lines.len() > hunk.blank_end {
         return Ok(Some(hunk));
     }
-    if is_marked {
+    if is_marked && !reader.is_cut_off() {
         let message = "a hunk without lines; expected ` `, `-` or `+`";
         return Err(Error::empty_hunk(reader.number(), message));
     }
@@ -334,11 +364,18 @@ struct Reader<'a> {
     indented: Indented,
     /// Whether a hunk has an indented marker.
     has_indented: bool,
+    /// Whether the source is the beginning of a patch, so that its end is no fault.
+    is_beginning: bool,
 }
 
 impl<'a> Reader<'a> {
     fn new(source: &'a Source<'a>, indented: Indented) -> Self {
-        Self { source, at: 0, indented, has_indented: false }
+        Self { source, at: 0, indented, has_indented: false, is_beginning: false }
+    }
+
+    /// Whether what comes next is not known yet.
+    fn is_cut_off(&self) -> bool {
+        self.is_beginning && self.peek().is_none()
     }
 
     fn peek(&self) -> Option<&'a str> {

@@ -13,7 +13,17 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// The lines of a whole patch.
     pub(crate) fn new(text: &'a str) -> Result<Self, Error> {
+        Self::read(text, false)
+    }
+
+    /// The lines of the beginning of a patch.
+    pub(crate) fn beginning(text: &'a str) -> Result<Self, Error> {
+        Self::read(text, true)
+    }
+
+    fn read(text: &'a str, is_beginning: bool) -> Result<Self, Error> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines: Vec<&str> =
             text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
@@ -28,15 +38,16 @@ impl<'a> Source<'a> {
         }
         let indentation = &begin[..begin.len() - begin.trim_start().len()];
         lines.drain(..=first);
-        unindent(&mut lines, indentation);
+        unindent(&mut lines, indentation, is_beginning);
         Ok(Self { lines, skipped: first + 1 })
     }
 }
 
 /// Removes the indentation of the first marker from all lines, if the whole patch has it.
-fn unindent(lines: &mut [&str], indentation: &str) {
+fn unindent(lines: &mut [&str], indentation: &str, is_beginning: bool) {
     let end = lines.iter().position(|line| marker(line) == Some(Marker::End));
-    let lines = &mut lines[..end.map_or(0, |end| end + 1)];
+    let without_end = if is_beginning { lines.len() } else { 0 };
+    let lines = &mut lines[..end.map_or(without_end, |end| end + 1)];
     let is_indented = |line: &&str| line.starts_with(indentation) || line.trim().is_empty();
     if !indentation.is_empty() && lines.iter().all(is_indented) {
         for line in lines {

@@ -5,6 +5,7 @@
 mod corpus;
 mod format;
 mod limits;
+mod streamed;
 mod tolerance;
 
 use std::collections::BTreeMap;
