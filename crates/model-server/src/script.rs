@@ -143,6 +143,9 @@ pub struct FunctionCall {
     pub arguments: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
+    /// Pause after each delta, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chunk_delay_ms: u64,
 }
 
 /// A call of a free-text tool such as `apply_patch`.
@@ -153,6 +156,9 @@ pub struct CustomToolCall {
     pub input: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
+    /// Pause after each delta, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chunk_delay_ms: u64,
 }
 
 /// A call of `tool_search` that the client carries out.

@@ -157,10 +157,7 @@ fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, Error> {
 }
 
 /// Appends the operations to `operations`, up to the end of the patch or the first fault.
-fn read_operations(
-    reader: &mut Reader<'_>,
-    operations: &mut Vec<Operation>,
-) -> Result<(), Error> {
+fn read_operations(reader: &mut Reader<'_>, operations: &mut Vec<Operation>) -> Result<(), Error> {
     loop {
         let Some(line) = reader.peek() else {
             if reader.is_beginning {

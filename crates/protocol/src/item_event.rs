@@ -38,8 +38,9 @@ notifications! {
     /// Deprecated: no longer sent.
     ItemFileChangeOutputDelta = "item/fileChange/outputDelta", FileChangeOutputDeltaNotification, Stable;
 
-    /// A patch that the model is writing has grown.
-    ItemFileChangePatchUpdated = "item/fileChange/patchUpdated", FileChangePatchUpdatedNotification, Stable;
+    /// A patch that the model is writing has grown. Sent while the arguments of the call stream in,
+    /// before `item/started` of the item, which has the changes as they are going to be applied.
+    ItemFileChangePatchUpdated = "item/fileChange/patchUpdated", FileChangePatchUpdatedNotification, Stable, Newest;
 
     /// Progress of an MCP tool.
     ItemMcpToolCallProgress = "item/mcpToolCall/progress", McpToolCallProgressNotification, Stable;
@@ -162,7 +163,8 @@ pub struct FileChangeOutputDeltaNotification {
     pub delta: String,
 }
 
-/// Payload of `item/fileChange/patchUpdated`.
+/// Payload of `item/fileChange/patchUpdated`: all changes that have come so far. The lines of a
+/// changed file are those of the patch; the last of these notifications has the changes of the item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

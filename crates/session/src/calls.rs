@@ -41,6 +41,8 @@ struct Call {
     state: State,
     /// What hooks know of it; `None`: no hook is about calls.
     hooked: Option<Box<Hooked>>,
+    /// The item that clients were shown changes of while the call streamed in.
+    previewed: Option<Id>,
 }
 
 enum State {
@@ -88,6 +90,8 @@ pub(crate) struct Called {
     pub(crate) name: String,
     /// Its arguments.
     pub(crate) input: String,
+    /// The item that clients were shown changes of while it streamed in.
+    pub(crate) previewed: Option<Id>,
 }
 
 impl Calls {
@@ -135,17 +139,23 @@ impl Calls {
         events: HookEvents,
     ) {
         let hooked = Hooked::new(&called, events);
-        let Called { call_id, kind, .. } = called;
+        let Called { call_id, kind, previewed, .. } = called;
         let is_exclusive = tool.is_exclusive();
         let state = State::Queued(tool.into());
-        self.0.push(Call { number, call_id, kind, is_exclusive, state, hooked });
+        self.0.push(Call { number, call_id, kind, is_exclusive, state, hooked, previewed });
     }
 
     /// Adds a call that is answered already, because it cannot be read.
     pub(crate) fn push_answered(&mut self, number: u64, called: Called, message: String) {
         let Called { call_id, kind, .. } = called;
         let state = State::Done(CallOutput::Text(message));
-        self.0.push(Call { number, call_id, kind, is_exclusive: false, state, hooked: None });
+        let (is_exclusive, hooked, previewed) = (false, None, None);
+        self.0.push(Call { number, call_id, kind, is_exclusive, state, hooked, previewed });
+    }
+
+    /// Takes the item that clients were shown changes of while the call streamed in.
+    pub(crate) fn take_previewed(&mut self, number: u64) -> Option<Id> {
+        self.0.iter_mut().find(|call| call.number == number)?.previewed.take()
     }
 
     /// Begins the next call, when it may run beside those that do.

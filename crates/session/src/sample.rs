@@ -8,10 +8,12 @@ mod reasoning;
 pub(crate) mod retry;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::Id;
 use crate::cx::Cx;
-use crate::port::item::{ImageGeneration, Item, ItemStatus, Phase, SearchAction};
+use crate::port::event::Event;
+use crate::port::item::{Change, ImageGeneration, Item, ItemStatus, Phase, SearchAction};
 use crate::port::model::{Failure, FailureKind, GeneratedImage, ModelItemKind};
 use message::Message;
 use reasoning::Reasoning;
@@ -47,6 +49,10 @@ enum Streaming {
     },
     /// An image that the provider generates.
     Image {
+        id: Id,
+    },
+    /// A patch whose changes were shown while it streams in.
+    Patch {
         id: Id,
     },
     /// An item that is processed only when it is complete.
@@ -95,7 +101,7 @@ impl Sample {
                 Streaming::Reasoning(reasoning) => items.push(reasoning.item()),
                 Streaming::Search { id, query } => items.push(search(id, query)),
                 Streaming::Image { id } => items.push(image(id)),
-                Streaming::Other => {}
+                Streaming::Patch { .. } | Streaming::Other => {}
             }
         }
         items
@@ -144,6 +150,41 @@ impl Sample {
     pub(crate) fn replace(&mut self, index: usize, cx: &mut Cx) {
         if let Some(streaming) = self.items.remove(&index) {
             streaming.close(&self.turn, REPLACED, cx);
+        }
+    }
+
+    /// The changes of a patch that streams in. Paths are relative to `cwd`.
+    pub(crate) fn patch_preview(
+        &mut self,
+        index: usize,
+        mut changes: Vec<Change>,
+        cwd: &Path,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        self.count(ITEM_BYTES, cx)?;
+        let id = match self.items.get(&index) {
+            Some(Streaming::Patch { id }) => id.clone(),
+            Some(Streaming::Other) => cx.item_id(),
+            // Deltas that do not fit the item.
+            Some(_) | None => return Ok(()),
+        };
+        self.items.insert(index, Streaming::Patch { id: id.clone() });
+        for change in &mut changes {
+            change.resolve_paths(cwd);
+        }
+        cx.emit(Event::PatchUpdated { turn: self.turn.clone(), item: id, changes });
+        Ok(())
+    }
+
+    /// The item of the patch at `index`, when its changes were shown already.
+    pub(crate) fn take_previewed(&mut self, index: usize) -> Option<Id> {
+        match self.items.get(&index)? {
+            Streaming::Patch { id } => {
+                let id = id.clone();
+                self.items.remove(&index);
+                Some(id)
+            }
+            _ => None,
         }
     }
 
@@ -315,7 +356,7 @@ impl Streaming {
                 let item = image(&id).closed(ItemStatus::Failed, Some(reason));
                 cx.item_completed(turn, item);
             }
-            Self::Other => {}
+            Self::Patch { .. } | Self::Other => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The messages of a connection as short lines that are the same in every run: ids become
 //! `thread1`, `turn2`, `item3` in order of appearance, deltas of one text become one line, and
-//! token usage is left out.
+//! token usage and growing patches are left out.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -62,8 +62,10 @@ impl Transcript {
     }
 
     pub(crate) fn notification(&mut self, method: &str, params: &Value) {
-        // Its position depends on how the stream was split, its numbers on the instructions.
-        if method == "thread/tokenUsage/updated" {
+        // The position of a report depends on how the stream was split, its numbers on the
+        // instructions; whether a patch is shown before it is whole depends on the time.
+        let is_varying = ["thread/tokenUsage/updated", "item/fileChange/patchUpdated"];
+        if is_varying.contains(&method) {
             return;
         }
         if let Some(delta) = params["delta"].as_str() {

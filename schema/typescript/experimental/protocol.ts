@@ -1022,7 +1022,10 @@ export interface FileChangeOutputDeltaNotification {
   turnId: string;
 }
 
-/** Payload of `item/fileChange/patchUpdated`. */
+/**
+ * Payload of `item/fileChange/patchUpdated`: all changes that have come so far. The lines of a
+ * changed file are those of the patch; the last of these notifications has the changes of the item.
+ */
 export interface FileChangePatchUpdatedNotification {
   changes: Array<FileUpdateChange>;
   itemId: string;
@@ -4581,7 +4584,7 @@ export interface ServerNotifications {
   "item/completed": { params: ItemCompletedNotification };
   /** Deprecated: no longer sent. */
   "item/fileChange/outputDelta": { params: FileChangeOutputDeltaNotification };
-  /** A patch that the model is writing has grown. */
+  /** A patch that the model is writing has grown. Sent while the arguments of the call stream in, before `item/started` of the item, which has the changes as they are going to be applied. */
   "item/fileChange/patchUpdated": { params: FileChangePatchUpdatedNotification };
   /** Progress of an MCP tool. */
   "item/mcpToolCall/progress": { params: McpToolCallProgressNotification };

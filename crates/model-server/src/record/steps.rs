@@ -33,10 +33,14 @@ fn step_of_item(item: Item) -> Option<Step> {
             name,
             arguments: readable_arguments(arguments),
             call_id: Some(call_id),
+            chunk_delay_ms: 0,
         }),
-        Item::CustomToolCall { call_id, name, input } => {
-            Step::CustomToolCall(CustomToolCall { name, input, call_id: Some(call_id) })
-        }
+        Item::CustomToolCall { call_id, name, input } => Step::CustomToolCall(CustomToolCall {
+            name,
+            input,
+            call_id: Some(call_id),
+            chunk_delay_ms: 0,
+        }),
         Item::ToolSearchCall { call_id, arguments } => Step::ToolSearchCall(ToolSearchCall {
             arguments: readable_arguments(arguments),
             call_id: Some(call_id),

@@ -177,7 +177,8 @@ fn scripted(body: &Value) -> Result<Scripted, Refused> {
     let most = number(body, "max_output_tokens", MAX_TOKENS)?;
     let (step, written, cut) = match forced_function(body) {
         Some(name) => {
-            let call = FunctionCall { name, arguments: json!({}), call_id: None };
+            let call =
+                FunctionCall { name, arguments: json!({}), call_id: None, chunk_delay_ms: 0 };
             (Step::FunctionCall(call), 2, false)
         }
         None => {

@@ -61,7 +61,8 @@ fn the_text_is_found_in_json() {
 }
 
 fn valid_patch() -> impl Strategy<Value = String> {
-    let word = || prop::sample::select(vec!["a", "b c", "é", "", "*** x", "@@ y", "-z", "\u{1f600}"]);
+    let word =
+        || prop::sample::select(vec!["a", "b c", "é", "", "*** x", "@@ y", "-z", "\u{1f600}"]);
     let added = prop::collection::vec(word(), 0..4).prop_map(|lines| {
         lines.iter().fold("*** Add File: n\n".to_owned(), |text, line| text + "+" + line + "\n")
     });
@@ -69,10 +70,11 @@ fn valid_patch() -> impl Strategy<Value = String> {
     let hunk = prop::collection::vec((sign, word()), 1..5).prop_map(|lines| {
         lines.iter().fold("@@\n".to_owned(), |text, (sign, line)| text + sign + line + "\n")
     });
-    let updated = (prop::bool::ANY, prop::collection::vec(hunk, 1..3)).prop_map(|(moves, hunks)| {
-        let to = if moves { "*** Move to: m\n" } else { "" };
-        format!("*** Update File: u\n{to}{}", hunks.concat())
-    });
+    let updated =
+        (prop::bool::ANY, prop::collection::vec(hunk, 1..3)).prop_map(|(moves, hunks)| {
+            let to = if moves { "*** Move to: m\n" } else { "" };
+            format!("*** Update File: u\n{to}{}", hunks.concat())
+        });
     let operation = prop_oneof![added, Just("*** Delete File: d\n".to_owned()), updated];
     prop::collection::vec(operation, 1..5)
         .prop_map(|all| format!("*** Begin Patch\n{}*** End Patch\n", all.concat()))

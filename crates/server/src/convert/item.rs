@@ -232,7 +232,8 @@ pub(crate) fn action(action: &Action) -> wire::CommandAction {
     }
 }
 
-fn change(change: &Change) -> wire::FileUpdateChange {
+/// A change of a file.
+pub(crate) fn change(change: &Change) -> wire::FileUpdateChange {
     wire::FileUpdateChange {
         path: change.path.clone(),
         kind: match &change.kind {

@@ -142,6 +142,16 @@ impl EventSender {
                 };
                 to.notify::<protocol::ItemMcpToolCallProgress>(&params);
             }
+            Event::PatchUpdated { turn, item, changes } => {
+                let params = item_wire::FileChangePatchUpdatedNotification {
+                    thread_id,
+                    turn_id: turn.to_string(),
+                    item_id: item.to_string(),
+                    changes: changes.iter().map(item::change).collect(),
+                };
+                let subject = EventSubject { turn: Some(turn), item: None };
+                to.notify_about::<protocol::ItemFileChangePatchUpdated>(&params, subject);
+            }
             Event::GoalUpdated { turn, goal } => {
                 let params = protocol::goal::ThreadGoalUpdatedNotification {
                     goal: event::goal(&thread_id, goal),
@@ -189,6 +199,13 @@ impl EventSender {
             let (thread_id, turn_id, completed_at_ms) = (&*self.thread, &**turn, *at);
             let params = ItemCompleted { item: json, thread_id, turn_id, completed_at_ms };
             to.notify_about::<protocol::ItemCompleted>(&params, subject(ItemPhase::Completed));
+        }
+        if let (Event::ItemCompleted { .. }, Item::ContextCompaction { reason: None, .. }) =
+            (event, item)
+        {
+            let (thread_id, turn_id) = (self.thread.to_string(), turn.to_string());
+            let params = record::ThreadCompactedNotification { thread_id, turn_id };
+            to.notify::<protocol::ThreadCompacted>(&params);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The response that the model streams to a thread, one at a time, within the budgets of the turn.
 
 mod meter;
+mod previews;
 mod response;
 mod sender;
 mod span;

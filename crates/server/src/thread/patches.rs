@@ -59,6 +59,11 @@ impl Patches {
 
 /// The changes of a patch that does not apply, with its lines as they were written.
 pub(super) fn attempted(parsed: &patch::Patch, cwd: &Path) -> Vec<session::Change> {
+    written_changes(&parsed.operations, cwd)
+}
+
+/// The changes of `operations`, with lines and paths as they were written; the paths from `cwd` on.
+pub(super) fn written_changes(operations: &[patch::Operation], cwd: &Path) -> Vec<session::Change> {
     let absolute = |path: &str| cwd.join(path).display().to_string();
     let change = |operation: &patch::Operation| {
         let (kind, diff) = match operation {
@@ -71,7 +76,7 @@ pub(super) fn attempted(parsed: &patch::Patch, cwd: &Path) -> Vec<session::Chang
         };
         session::Change { path: absolute(operation.path()), kind, diff }
     };
-    parsed.operations.iter().map(change).collect()
+    operations.iter().map(change).collect()
 }
 
 /// A hunk in the notation of a patch.

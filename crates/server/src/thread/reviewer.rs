@@ -100,6 +100,7 @@ pub(super) async fn read_items(mut stream: Response) -> Result<ModelAnswer, Fail
                 | ModelEvent::SummaryDelta { text, .. }
                 | ModelEvent::ReasoningDelta { text, .. } => bytes += text.len(),
                 ModelEvent::ItemAdded { .. }
+                | ModelEvent::PatchPreview { .. }
                 | ModelEvent::SummaryPartAdded { .. }
                 | ModelEvent::Notice(_)
                 | ModelEvent::Held

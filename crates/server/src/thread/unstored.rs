@@ -47,6 +47,7 @@ fn claim(event: &Event) -> Claim<'_> {
         | Event::ReasoningDelta { turn, item, .. }
         | Event::CommandOutput { turn, item, .. }
         | Event::CallProgress { turn, item, .. }
+        | Event::PatchUpdated { turn, item, .. }
         | Event::TerminalInteraction { turn, item, .. } => {
             Claim::Nothing { turn: Some(turn), item: Some(item) }
         }

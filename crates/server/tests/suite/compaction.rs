@@ -49,6 +49,7 @@ async fn a_requested_compaction_is_a_separate_turn() {
          * turn/started turn2 inProgress
          * item/started item4 contextCompaction
          * item/completed item4 contextCompaction
+         * thread/compacted
          * turn/completed turn2 completed",
     );
     peer.run_turn(&thread, "And now?").await;
@@ -314,4 +315,28 @@ async fn a_compaction_is_interrupted_or_joined() {
     assert_eq!(peer.run_turn(&thread, "second").await["status"], "completed");
     let last = env.model().raw_requests().pop().unwrap();
     assert!(last.contains("One."), "the history is as it was");
+}
+
+#[tokio::test]
+async fn the_deprecated_notification_follows_unless_a_client_opted_out() {
+    let env = TestEnvironment::with_responses(json!([
+        says("One."),
+        too_long(),
+        says("SUMMARY."),
+        says("Two.")
+    ]));
+    let env = env.await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let opted_out = json!({ "optOutNotificationMethods": ["thread/compacted"] });
+    let mut other = server.connect_with(opted_out).await;
+    other.call("thread/resume", json!({ "threadId": thread })).await;
+    peer.run_turn(&thread, "One?").await;
+    let turn = peer.run_turn(&thread, "Two?").await;
+    let params = peer.expect("thread/compacted").await;
+    assert_eq!(params, json!({ "threadId": thread, "turnId": turn["id"] }));
+    other.settled().await;
+    let lines = other.raw_lines().join("\n");
+    assert!(lines.contains("contextCompaction") && !lines.contains("thread/compacted"), "{lines}");
 }

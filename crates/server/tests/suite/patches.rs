@@ -325,3 +325,64 @@ async fn arguments_as_models_write_them_are_understood() {
     let expected = "exec_command: `yield_time_ms` is `\"soon\"`; give a number";
     assert!(tool_outputs(&env)[0].contains(expected), "{:?}", tool_outputs(&env));
 }
+
+/// A patch whose text comes in pieces, each after the shortest time between two reports.
+fn slow_patch(body: &str, as_function: bool) -> Value {
+    let input = format!("*** Begin Patch\n{body}\n*** End Patch\n");
+    let (call, member, input) = match as_function {
+        true => ("function_call", "arguments", json!({ "input": input })),
+        false => ("custom_tool_call", "input", json!(input)),
+    };
+    json!({ "steps": [{ call: { "name": "apply_patch", member: input, "chunk_delay_ms": 110 } }] })
+}
+
+#[tokio::test]
+async fn a_patch_is_shown_while_the_model_writes_it() {
+    let body = "*** Add File: ./new.txt\n+one\n+two\n+three\n+four\n+five\n+six\n+seven\n\
+                *** Update File: b.txt\n*** Move to: c.txt\n@@\n keep\n-old\n+new";
+    for as_function in [false, true] {
+        let script = json!([slow_patch(body, as_function), says("Done.")]);
+        let env = TestEnvironment::with_responses(script).await;
+        std::fs::write(env.workspace().join("b.txt"), "keep\nold\n").unwrap();
+        let mut peer = apply(&env, "never").await;
+        let item = peer.item("fileChange").await;
+        let methods = ["item/fileChange/patchUpdated", "item/started", "item/completed"];
+        let lines: Vec<Value> = peer
+            .raw_lines()
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .filter(|line: &Value| methods.iter().any(|method| line["method"] == *method))
+            .filter(|line| line["params"].to_string().contains(item["id"].as_str().unwrap()))
+            .collect();
+        let count = lines.len() - 2;
+        assert!(count >= 2, "{lines:?}");
+        let (shown, rest) = lines.split_at(count);
+        assert!(shown.iter().all(|line| line["params"]["itemId"] == item["id"]), "{shown:?}");
+        let first = &shown[0]["params"]["changes"];
+        assert_eq!(first[0]["path"], json!(env.workspace().join("new.txt")));
+        assert!(
+            "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
+                .starts_with(first[0]["diff"].as_str().unwrap())
+        );
+        assert_eq!(first.as_array().unwrap().len(), 1, "{first}");
+        assert_eq!(shown[count - 1]["params"]["changes"], item["changes"]);
+        let methods: Vec<&Value> = rest.iter().map(|line| &line["method"]).collect();
+        assert_eq!(methods, ["item/started", "item/completed"]);
+        assert_eq!(rest[0]["params"]["item"]["changes"], item["changes"]);
+    }
+}
+
+#[tokio::test]
+async fn a_patch_that_was_shown_and_fails_is_the_same_item() {
+    let body =
+        "*** Update File: b.txt\n@@\n-not there in the file\n+x\n+y\n+z\n+and so on, and so on";
+    let script = json!([slow_patch(body, false), says("Done.")]);
+    let env = TestEnvironment::with_responses(script).await;
+    let mut peer = apply(&env, "never").await;
+    let item = peer.item("fileChange").await;
+    assert_eq!(item["status"], "failed");
+    let shown = peer.raw_lines().iter().filter(|line| line.contains("patchUpdated")).cloned();
+    let shown: Vec<String> = shown.collect();
+    let id = item["id"].as_str().unwrap();
+    assert!(!shown.is_empty() && shown.iter().all(|line| line.contains(id)), "{shown:?}");
+}

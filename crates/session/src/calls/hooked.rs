@@ -35,12 +35,13 @@ impl Hooked {
         if !events.has_calls() {
             return None;
         }
-        let Called { call_id, kind, name, input } = called;
+        let Called { call_id, kind, name, input, previewed } = called;
         let called = Called {
             call_id: call_id.clone(),
             kind: kind.clone(),
             name: name.clone(),
             input: input.clone(),
+            previewed: previewed.clone(),
         };
         let tool = tool_use(&called);
         let is_unchecked = events.has(EventName::PreToolUse);
@@ -194,7 +195,8 @@ mod tests {
     use super::*;
 
     fn called(name: &str, kind: CallKind, input: &str) -> Called {
-        Called { call_id: "c".into(), kind, name: name.into(), input: input.into() }
+        let (name, input) = (name.into(), input.into());
+        Called { call_id: "c".into(), kind, name, input, previewed: None }
     }
 
     #[test]

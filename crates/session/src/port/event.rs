@@ -2,7 +2,7 @@
 
 use super::auto_review::ApprovalReview;
 use super::goal::Goal;
-use super::item::Item;
+use super::item::{Change, Item};
 use super::model::{Cost, Failure, FailureKind, ModelNotice, Retrying, Usage};
 use crate::{Id, Millis};
 
@@ -115,6 +115,8 @@ pub enum Event {
     ReasoningDelta { turn: Id, item: Id, index: usize, text: String },
     /// Output of a command.
     CommandOutput { turn: Id, item: Id, text: String },
+    /// The changes of a patch that the model is writing grew. The item begins when the patch is whole.
+    PatchUpdated { turn: Id, item: Id, changes: Vec<Change> },
     /// The agent typed into a running command.
     TerminalInteraction { turn: Id, item: Id, process: String, stdin: String },
     /// The agent's plan changed.

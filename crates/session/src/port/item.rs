@@ -1,6 +1,6 @@
 //! The items of a turn: what a client shows of it (specification: Items).
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::agents::{AgentCall, AgentOutcome};
@@ -184,6 +184,30 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The contents of an added file, a unified diff otherwise.
     pub diff: String,
+}
+
+impl Change {
+    /// Makes the paths absolute, without `.` and `..`.
+    pub(crate) fn resolve_paths(&mut self, cwd: &Path) {
+        self.path = resolved(cwd, &self.path);
+        if let ChangeKind::Update { move_to: Some(target) } = &mut self.kind {
+            *target = resolved(cwd, target);
+        }
+    }
+}
+
+fn resolved(cwd: &Path, path: &str) -> String {
+    let mut resolved = PathBuf::new();
+    for part in cwd.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            other => resolved.push(other),
+        }
+    }
+    resolved.display().to_string()
 }
 
 /// What a web search does.

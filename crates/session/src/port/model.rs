@@ -7,7 +7,7 @@ use http_client::retry::Wait;
 pub use http_client::{FailureKind, Retry};
 use serde::{Deserialize, Serialize};
 
-use super::item::{Phase, SearchAction};
+use super::item::{Change, Phase, SearchAction};
 
 /// Tokens of a response, or of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +180,9 @@ pub enum ModelEvent {
     SummaryDelta { index: usize, part: usize, text: String },
     /// Raw reasoning text.
     ReasoningDelta { index: usize, part: usize, text: String },
+    /// A call of `apply_patch` at `index` streams in: the changes that have come so far, as the patch
+    /// writes them, with absolute paths or relative ones.
+    PatchPreview { index: usize, changes: Vec<Change> },
     /// An output item is whole; `raw` goes into the history as it is.
     ItemDone { index: usize, raw: Arc<str>, item: ModelItem },
     /// The provider said something about the model.

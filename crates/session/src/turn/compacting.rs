@@ -89,6 +89,7 @@ impl Turn {
                 }
             }
             ModelEvent::ItemAdded { .. }
+            | ModelEvent::PatchPreview { .. }
             | ModelEvent::SummaryPartAdded { .. }
             | ModelEvent::Notice(_)
             | ModelEvent::Held

@@ -83,18 +83,24 @@ pub(super) fn call_id(item: &mut ModelItem) -> Option<&mut String> {
 pub(super) fn called(item: ModelItem, raw: &str) -> Option<Called> {
     Some(match item {
         ModelItem::FunctionCall { call_id, name, arguments } => {
-            Called { call_id, kind: CallKind::Function, name, input: arguments }
+            Called { call_id, kind: CallKind::Function, name, input: arguments, previewed: None }
         }
         ModelItem::CustomToolCall { call_id, name, input } => {
-            Called { call_id, kind: CallKind::Custom, name, input }
+            Called { call_id, kind: CallKind::Custom, name, input, previewed: None }
         }
         ModelItem::ToolSearchCall { call_id, arguments } => {
             let name = TOOL_SEARCH.to_owned();
-            Called { call_id, kind: CallKind::ToolSearch, name, input: arguments }
+            Called { call_id, kind: CallKind::ToolSearch, name, input: arguments, previewed: None }
         }
         ModelItem::Other { kind, call_id } => {
             let (call_id, input) = (call_id?, output::shorten(raw, MAX_SHOWN));
-            Called { call_id, kind: CallKind::Other(kind.clone()), name: kind, input }
+            Called {
+                call_id,
+                kind: CallKind::Other(kind.clone()),
+                name: kind,
+                input,
+                previewed: None,
+            }
         }
         ModelItem::Message { .. }
         | ModelItem::Reasoning { .. }

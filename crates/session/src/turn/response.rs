@@ -11,12 +11,13 @@ use crate::history::{self, CallKind};
 use crate::port::effect::Effect;
 use crate::port::event::{Event, TurnError};
 use crate::port::fragment::Fragment;
+use crate::port::item::Change;
 use crate::port::model::{
     Failure, FailureKind, ModelEvent, ModelItem, ModelNotice, ResponseUsage, Retrying,
 };
 use crate::port::prompt::Prompt;
 use crate::port::tool::ToolError;
-use crate::port::tool_set::TOOL_SEARCH;
+use crate::port::tool_set::{PatchTool, TOOL_SEARCH};
 use crate::processes::output;
 use crate::sample::retry::{self, Attempts, Next};
 use crate::sample::{ReasoningPart, Sample, TooLong, UNFINISHED};
@@ -123,6 +124,9 @@ impl Turn {
             ModelEvent::ReasoningDelta { index, part, text } => {
                 sample.reasoning_delta(index, ReasoningPart::Content(part), text, cx)
             }
+            ModelEvent::PatchPreview { index, changes } => {
+                self.patch_preview(index, changes, thread)
+            }
             ModelEvent::ItemDone { index, raw, item } => self.item_done(index, &raw, item, thread),
             ModelEvent::Completed { usage } => {
                 self.response_completed(usage, thread);
@@ -135,6 +139,20 @@ impl Turn {
                 Ok(())
             }
         }
+    }
+
+    /// A patch streams in. Without the tool, its call is no patch.
+    fn patch_preview(
+        &mut self,
+        index: usize,
+        changes: Vec<Change>,
+        thread: &mut Thread,
+    ) -> Result<(), TooLong> {
+        let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
+        let has_tool = tools.patch != PatchTool::Off;
+        let Request::Streaming(sample) = &mut self.request else { return Ok(()) };
+        let cwd = &thread.configuration.settings().cwd;
+        if has_tool { sample.patch_preview(index, changes, cwd, &mut thread.cx) } else { Ok(()) }
     }
 
     fn item_done(
@@ -169,17 +187,21 @@ impl Turn {
             }
             ModelItem::ImageGeneration(image) => sample.complete_image(index, image, cx)?,
             ModelItem::FunctionCall { call_id, name, arguments } => {
+                let previewed = sample.take_previewed(index);
                 sample.replace(index, cx);
                 let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
                 let call = tools::read_function(&tools, &name, &arguments);
-                let called = Called { call_id, kind: CallKind::Function, name, input: arguments };
+                let (kind, input) = (CallKind::Function, arguments);
+                let called = Called { call_id, kind, name, input, previewed };
                 self.call(called, call, thread);
             }
             ModelItem::CustomToolCall { call_id, name, input } => {
+                let previewed = sample.take_previewed(index);
                 sample.replace(index, cx);
                 let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
                 let call = tools::read_custom(&tools, &name, &input);
-                let called = Called { call_id, kind: CallKind::Custom, name, input };
+                let kind = CallKind::Custom;
+                let called = Called { call_id, kind, name, input, previewed };
                 self.call(called, call, thread);
             }
             ModelItem::ToolSearchCall { call_id, arguments } => {
@@ -187,7 +209,8 @@ impl Turn {
                 let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
                 let name = TOOL_SEARCH.to_owned();
                 let call = tools::read_function(&tools, &name, &arguments);
-                let called = Called { call_id, kind: CallKind::ToolSearch, name, input: arguments };
+                let (kind, input) = (CallKind::ToolSearch, arguments);
+                let called = Called { call_id, kind, name, input, previewed: None };
                 self.call(called, call, thread);
             }
             ModelItem::Other { kind, call_id } => {
@@ -265,7 +288,8 @@ impl Turn {
         let cwd = &thread.configuration.settings().cwd;
         let rejected = RejectedCall { input: &called.input, arguments, cwd, thread: &thread.id };
         let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
-        let item = tools::rejected_item(&tools, &called.name, thread.cx.item_id(), &rejected);
+        let id = called.previewed.clone().unwrap_or_else(|| thread.cx.item_id());
+        let item = tools::rejected_item(&tools, &called.name, id, &rejected);
         thread.cx.failed_item(&self.view.id, item, message);
     }
 
@@ -285,7 +309,8 @@ impl Turn {
             );
             let number = thread.cx.number();
             let name = kind.clone();
-            let called = Called { call_id, kind: CallKind::Other(kind), name, input };
+            let kind = CallKind::Other(kind);
+            let called = Called { call_id, kind, name, input, previewed: None };
             return self.reject_call(number, called, message, thread);
         }
         let message = format!(

@@ -106,7 +106,8 @@ impl Turn {
 
     /// Answers a call that cannot be done, and shows it as failed.
     fn refuse(&mut self, number: u64, attempted: Attempted, message: String, thread: &mut Thread) {
-        let id = thread.cx.item_id();
+        let previewed = self.calls.take_previewed(number);
+        let id = previewed.unwrap_or_else(|| thread.cx.item_id());
         let item = match attempted {
             Attempted::Command { display, cwd } => Item::Command(command_item(id, display, cwd)),
             Attempted::Patch { changes } => FileChange { id, changes, targets: Vec::new() }.item(),
@@ -176,7 +177,14 @@ impl Turn {
         }
         let verdict = thread.approvals.patch(thread.configuration.settings(), &plan);
         let verdict = self.weigh(number, verdict, thread);
-        let change = FileChange::new(thread.cx.item_id(), plan);
+        let previewed = self.calls.take_previewed(number);
+        let item = previewed.clone().unwrap_or_else(|| thread.cx.item_id());
+        let change = FileChange::new(item.clone(), plan);
+        if previewed.is_some() {
+            // Clients that show the growing patch now have what is going to be applied.
+            let (turn, changes) = (self.view.id.clone(), change.changes.clone());
+            thread.cx.emit(Event::PatchUpdated { turn, item, changes });
+        }
         thread.cx.stored_item_started(&self.view.id, change.item());
         match verdict {
             Verdict::Run { .. } => self.apply(number, change, thread),

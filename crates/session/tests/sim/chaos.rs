@@ -405,8 +405,9 @@ fn event() -> impl Strategy<Value = ModelEvent> {
             .prop_map(|(index, part)| ModelEvent::SummaryDelta { index, part, text: "x".into() }),
         1 => (index.clone(), index.clone())
             .prop_map(|(index, part)| ModelEvent::ReasoningDelta { index, part, text: "x".into() }),
-        2 => (index, item)
+        2 => (index.clone(), item)
             .prop_map(|(index, item)| ModelEvent::ItemDone { index, raw: "{}".into(), item }),
+        1 => index.prop_map(|index| ModelEvent::PatchPreview { index, changes: Vec::new() }),
         1 => Just(ModelEvent::Failed(failure)),
         1 => Just(ModelEvent::Completed { usage: usage.into() }),
     ]

@@ -390,6 +390,9 @@ impl Checker {
             Event::MessageDelta { item, text, .. } | Event::PlanDelta { item, text, .. } => {
                 self.open_item(item).streamed.push_str(text);
             }
+            Event::PatchUpdated { item, .. } => {
+                assert!(!self.items.contains_key(item), "{item} grows after it began");
+            }
             Event::SummaryPartAdded { item, .. }
             | Event::SummaryDelta { item, .. }
             | Event::ReasoningDelta { item, .. }

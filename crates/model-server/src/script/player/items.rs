@@ -124,7 +124,8 @@ impl Player {
         let place = format!("\"item_id\":{},\"output_index\":{index},", quoted(&id));
         self.added(index, &item("in_progress", ""));
         let chunks = cut_text(&arguments, None);
-        self.deltas("response.function_call_arguments.delta", place.clone(), chunks, 1, 0);
+        let delay = call.chunk_delay_ms;
+        self.deltas("response.function_call_arguments.delta", place.clone(), chunks, 1, delay);
         let members = format!("{place}\"arguments\":{}", quoted(&arguments));
         self.event("response.function_call_arguments.done", members);
         self.done(index, item("completed", &arguments));
@@ -140,7 +141,8 @@ impl Player {
         let place = format!("\"item_id\":{},\"output_index\":{index},", quoted(&id));
         self.added(index, &item("in_progress", ""));
         let chunks = cut_text(&call.input, None);
-        self.deltas("response.custom_tool_call_input.delta", place.clone(), chunks, 1, 0);
+        let delay = call.chunk_delay_ms;
+        self.deltas("response.custom_tool_call_input.delta", place.clone(), chunks, 1, delay);
         let members = format!("{place}\"input\":{}", quoted(&call.input));
         self.event("response.custom_tool_call_input.done", members);
         self.done(index, item("completed", &call.input));

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use model::catalog::{Catalog, ModelInfo, is_same_model};
 use model::{Event, Usage};
 use session::{ModelEvent, ModelNotice, ResponseSource, ResponseUsage, Verification};
+use tokio::time::Instant;
 
 use crate::account_limits::LimitSource;
 use crate::convert;
+use crate::thread::model_stream::previews::PatchPreviews;
 
 /// See the module.
 pub(super) struct Meter {
@@ -22,6 +24,7 @@ pub(super) struct Meter {
     /// Whether raw reasoning is passed on.
     raw_reasoning: bool,
     limits: LimitSource,
+    previews: PatchPreviews,
 }
 
 impl Meter {
@@ -33,7 +36,16 @@ impl Meter {
         raw_reasoning: bool,
     ) -> Self {
         let provider = limits.provider().clone();
-        Self { catalog, provider, asked, tier, served_by: None, raw_reasoning, limits }
+        Self {
+            catalog,
+            provider,
+            asked,
+            tier,
+            served_by: None,
+            raw_reasoning,
+            limits,
+            previews: PatchPreviews::default(),
+        }
     }
 
     /// A batch of a streamed response, without the events that the session does not use. Raw
@@ -49,6 +61,9 @@ impl Meter {
 
     fn event(&mut self, event: Event) -> Option<ModelEvent> {
         self.limits.observe(&event);
+        if let Some(preview) = self.previews.observe(&event, Instant::now()) {
+            return Some(preview);
+        }
         match event {
             Event::Queued { wait, ahead } => {
                 let provider = self.provider.clone();
