@@ -19,19 +19,34 @@ pub(crate) struct ProjectDoc {
     pub(crate) problems: Vec<String>,
 }
 
-/// Reads the documents that apply in `cwd`, outermost first, up to the configured size.
-pub(crate) fn read(config: &Config, cwd: &Path) -> ProjectDoc {
+/// Reads the documents that apply in `cwd`, outermost first, up to the configured size. `check_read`
+/// returns where a path leads, or why the thread may not read it. Waits for the file system.
+pub(crate) fn read(
+    config: &Config,
+    cwd: &Path,
+    check_read: impl Fn(&Path) -> Result<PathBuf, String>,
+) -> ProjectDoc {
     let mut found = ProjectDoc::default();
     let mut left = usize::try_from(*config.project_doc_max_bytes).unwrap_or(usize::MAX);
     let mut text = String::new();
     if left == 0 {
         return found;
     }
-    for folder in folders(config, cwd) {
-        let mut paths = names(config).map(|name| folder.join(name));
+    let folders = folders(config, cwd);
+    let Ok(root) = folders[0].canonicalize() else { return found };
+    for folder in folders {
         let problems = &mut found.problems;
-        let Some((path, mut part)) =
-            paths.find_map(|path| read_text(&path, left, problems).map(|text| (path, text)))
+        let read = |path: PathBuf| {
+            // One more byte, to see whether there is room for all of it.
+            match document(&path, &root, left.saturating_add(1), &check_read)? {
+                Ok(text) => Some((path, text)),
+                Err(why) => {
+                    problems.push(why);
+                    None
+                }
+            }
+        };
+        let Some((path, mut part)) = names(config).map(|name| folder.join(name)).find_map(read)
         else {
             continue;
         };
@@ -74,14 +89,27 @@ fn folders(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn read_text(path: &Path, max_bytes: usize, problems: &mut Vec<String>) -> Option<String> {
-    // One more byte, to see whether there is room for all of it.
-    match files::read_start(path, (max_bytes as u64).saturating_add(1)) {
-        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) if error.is_not_found() && path.symlink_metadata().is_err() => None,
-        Err(error) => {
-            problems.push(format!("a project document is left out: {error}"));
-            None
+/// The start of the document at `path`; `None` when there is none. A link is followed within `root`, the real
+/// path of the project's root: what it could lead to elsewhere must not reach the model unasked.
+fn document(
+    path: &Path,
+    root: &Path,
+    max_bytes: usize,
+    check_read: impl Fn(&Path) -> Result<PathBuf, String>,
+) -> Option<Result<String, String>> {
+    path.symlink_metadata().ok()?;
+    let text = || -> Result<String, String> {
+        let real = check_read(path)?;
+        if !real.starts_with(root) {
+            let (path, real) = (path.display(), real.display());
+            return Err(format!(
+                "{path} leads to {real}, outside of the project {}; put the file into the project",
+                root.display()
+            ));
         }
-    }
+        let bytes =
+            files::read_start(&real, max_bytes as u64).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    Some(text().map_err(|why| format!("a project document is left out: {why}")))
 }

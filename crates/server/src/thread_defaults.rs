@@ -198,7 +198,7 @@ fn read_parts(
     (extra, server_tools): (&Extra, Arc<[ServerTool]>),
     settings: Allowed<Settings>,
 ) -> Result<Parts, Error> {
-    let doc = project_doc::read(config, &settings.cwd);
+    let doc = project_doc(options, config, &settings);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
     let context = context(options, config, extra, &doc, info)?;
     let tools = ToolSet {
@@ -338,6 +338,19 @@ fn context(
         date: options.clock.today(),
         time_zone: options.clock.time_zone(),
         compact_prompt: compact_prompt(config)?,
+    })
+}
+
+/// The project's documents, as far as the thread may read them.
+fn project_doc(options: &Options, config: &Config, settings: &Allowed<Settings>) -> ProjectDoc {
+    let cwd = &settings.cwd;
+    let policy = settings.sandbox.restricts_reading().then(|| {
+        let confinement = settings.sandbox().confinement(cwd);
+        confinement.resolve(options.tmpdir().as_deref()).settle()
+    });
+    project_doc::read(config, cwd, |path| match &policy {
+        Some(policy) => policy.check_read(path).map_err(|denied| denied.to_string()),
+        None => path.canonicalize().map_err(|error| format!("{}: {error}", path.display())),
     })
 }
 

@@ -37,17 +37,16 @@ pub(crate) fn read(
     for folder in &folders {
         for name in super::names(config) {
             let path = folder.join(name);
-            if path.symlink_metadata().is_err() {
-                continue;
-            }
             // The thread has at most as much room, and finds by one more byte that there is not enough.
-            match document(&path, &root, left.saturating_add(1), &check_read) {
-                Ok(document) => {
-                    left -= document.text.len().min(left);
-                    found.documents.push(document);
+            match super::document(&path, &root, left.saturating_add(1), &check_read) {
+                None => {}
+                Some(Ok(text)) => {
+                    left -= text.len().min(left);
+                    let path = path.display().to_string();
+                    found.documents.push(ProjectDocument { path, text });
                     break;
                 }
-                Err(why) => found.problems.push(format!("a project document is left out: {why}")),
+                Some(Err(why)) => found.problems.push(why),
             }
         }
     }
@@ -61,25 +60,6 @@ pub(crate) fn read(
 
 fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-}
-
-fn document(
-    path: &Path,
-    root: &Path,
-    max_bytes: usize,
-    check_read: impl Fn(&Path) -> Result<PathBuf, String>,
-) -> Result<ProjectDocument, String> {
-    let real = check_read(path)?;
-    if !real.starts_with(root) {
-        let (path, real) = (path.display(), real.display());
-        return Err(format!(
-            "{path} leads to {real}, outside of the project {}; put the file into the project",
-            root.display()
-        ));
-    }
-    let bytes = files::read_start(&real, max_bytes as u64).map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(ProjectDocument { path: path.display().to_string(), text })
 }
 
 /// The folders below `cwd` on the way to `places`, outermost first.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use config::Config;
-use session::{ReadAccess, SandboxPolicy, Settings};
+use session::{SandboxPolicy, Settings};
 use skills::Skill;
 use skills::catalog::RemoteSkill;
 
@@ -57,7 +57,8 @@ impl ThreadSkills {
         {
             return Ok(None);
         }
-        let policy = restricts_reading(sandbox).then(|| settings.sandbox().confinement(cwd));
+        // A skill that the model cannot read is of no use to it.
+        let policy = sandbox.restricts_reading().then(|| settings.sandbox().confinement(cwd));
         let (given, offered) = (set.clone(), remote.clone());
         let switches = Switches::new(config);
         let rendered = self.skills.on_files(cwd, move |tmpdir| {
@@ -72,16 +73,5 @@ impl ThreadSkills {
         let (config, sandbox) = (config.clone(), sandbox.clone());
         self.offered = Some(MadeOf { set, config, remote, sandbox });
         Ok(Some(catalog))
-    }
-}
-
-/// Whether there are files that the model cannot read: a skill there is of no use to it.
-fn restricts_reading(sandbox: &SandboxPolicy) -> bool {
-    match sandbox {
-        SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. } => false,
-        SandboxPolicy::ReadOnly { read, .. } | SandboxPolicy::WorkspaceWrite { read, .. } => {
-            *read != ReadAccess::Full
-        }
-        SandboxPolicy::Profile { .. } => true,
     }
 }

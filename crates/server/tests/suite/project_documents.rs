@@ -343,3 +343,38 @@ async fn a_reviewer_gets_the_documents_too() {
     peer.expect("turn/completed").await;
     assert_eq!(counts(&env, &["SUB RULES"]), [[0], [1]]);
 }
+
+#[tokio::test]
+async fn a_link_reaches_only_documents_of_the_project_that_the_thread_may_read() {
+    let hides = |path: &Path| {
+        format!(
+            "default_permissions = \"hiding\"\n[permissions.hiding.filesystem]\n\":root\" = \"read\"\n\
+             {path:?} = \"none\"\n"
+        )
+    };
+    for (target, is_hidden, is_read) in [
+        ("docs/rules.md", false, true),
+        ("docs/rules.md", true, false),
+        ("../secret.md", false, false),
+    ] {
+        let env = TestEnvironment::with_responses(json!([says("1")])).await;
+        let rules = document(&env, "docs/rules.md", "LINKED RULES");
+        document(&env, ".git/HEAD", "");
+        std::fs::write(env.root().join("secret.md"), "LINKED RULES").unwrap();
+        std::os::unix::fs::symlink(target, env.workspace().join("AGENTS.md")).unwrap();
+        if is_hidden {
+            let old = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+            let (first, tables) = old.split_once("\n[").unwrap_or((&old, ""));
+            let hiding = hides(rules.parent().unwrap());
+            env.write_config(&format!("{first}\n{hiding}\n[{tables}"));
+        }
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "never" })).await;
+        peer.run_turn(&thread, "Go.").await;
+        let what = format!("{target}, hidden: {is_hidden}");
+        assert_eq!(env.model().raw_requests()[0].contains("LINKED RULES"), is_read, "{what}");
+        let warns = |line: &String| line.contains("project document is left out");
+        assert_eq!(peer.raw_lines().iter().any(warns), !is_read, "{what}");
+    }
+}

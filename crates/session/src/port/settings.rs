@@ -137,6 +137,17 @@ impl SandboxPolicy {
     pub fn is_unconfined(&self) -> bool {
         matches!(self, Self::DangerFullAccess | Self::External { .. })
     }
+
+    /// Whether there can be files that commands cannot read.
+    pub fn restricts_reading(&self) -> bool {
+        match self {
+            Self::DangerFullAccess | Self::External { .. } => false,
+            Self::ReadOnly { read, .. } | Self::WorkspaceWrite { read, .. } => {
+                *read != ReadAccess::Full
+            }
+            Self::Profile { .. } => true,
+        }
+    }
 }
 
 /// The collaboration mode of a turn.
