@@ -87,7 +87,7 @@ fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, 
         libc::O_NONBLOCK | libc::O_NOCTTY | flags,
     );
     let failed = |cause| Error::Io { path: path.to_owned(), cause };
-    let file = options.open(path).map_err(|cause| refused(path, cause))?;
+    let file = options.open(path).map_err(|cause| refused(path, flags, cause))?;
     let metadata = file.metadata().map_err(failed)?;
     let not_regular = |kind| Err(Error::NotRegular { path: path.to_owned(), kind });
     if !metadata.is_file() {
@@ -102,14 +102,14 @@ fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, 
 
 /// The error about a path that cannot be opened. For sockets, folders opened for writing, devices
 /// without a driver and links that are not followed, it names the kind of file.
-fn refused(path: &Path, cause: io::Error) -> Error {
+fn refused(path: &Path, flags: i32, cause: io::Error) -> Error {
     let kind = match cause.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => None,
         _ => path.symlink_metadata().ok().map(|metadata| metadata.file_type()),
     };
     // If links are followed, the target is what could not be opened.
     let kind = match kind {
-        Some(kind) if kind.is_symlink() && !is_refused_link(&cause) => {
+        Some(kind) if kind.is_symlink() && !is_refused_link(flags, &cause) => {
             path.metadata().ok().map(|metadata| metadata.file_type())
         }
         kind => kind,
@@ -122,11 +122,12 @@ fn refused(path: &Path, cause: io::Error) -> Error {
     }
 }
 
-/// Whether the error is about a symbolic link at the end of the path. Too long a chain of links
-/// gives the same error, for which "a symbolic link" is right as well.
-fn is_refused_link(cause: &io::Error) -> bool {
+/// Whether the error is about a symbolic link at the end of the path, which is not followed. Where links
+/// are followed, the same error is about a chain of them that is too long, or a circle.
+#[cfg_attr(not(unix), allow(unused_variables))]
+fn is_refused_link(flags: i32, cause: &io::Error) -> bool {
     #[cfg(unix)]
-    return cause.raw_os_error() == Some(libc::ELOOP);
+    return flags & libc::O_NOFOLLOW != 0 && cause.raw_os_error() == Some(libc::ELOOP);
     #[cfg(not(unix))]
     return false;
 }

@@ -42,7 +42,7 @@ fn only_regular_files_are_read_and_refusals_name_the_kind() {
         (".", Err("it is a folder, not a regular file")),
         ("dangling", Err("No such file or directory")),
         ("file/below", Err("Not a directory")),
-        ("circle", Err("a symbolic link")),
+        ("circle", Err("Too many levels of symbolic links")),
         ("sparse", Err("it is larger than 1 MiB")),
         ("binary", Err("it is not UTF-8 text")),
     ] {

@@ -1,13 +1,14 @@
 //! Copies of files and folders.
 //!
-//! A file is copied inside the kernel, sharing its blocks where the file system can, and takes its name
-//! when it is complete. Links within a folder are copied as links.
+//! A file is copied inside the kernel, sharing its blocks where the file system can and leaving its holes
+//! out, and takes its name when it is complete. So does a folder that is new. Links within a folder are
+//! copied as links.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::draft::{Draft, PRIVATE};
+use crate::draft::{Draft, DraftFolder, PRIVATE};
 use crate::error::Error;
 
 /// Folders below each other that are copied; more is an error.
@@ -23,7 +24,8 @@ const PIECE_BYTES: u64 = 64 << 20;
 /// # Errors
 /// `source` is a folder and `with_contents` is not set; it contains `destination`; something in it is
 /// neither file, folder nor link; a file would replace a folder or the other way around; the copy was
-/// stopped; or the system refuses. What was copied before stays.
+/// stopped; or the system refuses. What was copied to a folder that existed before stays; a new one is not
+/// made.
 pub fn copy(
     source: &Path,
     destination: &Path,
@@ -42,6 +44,27 @@ pub fn copy(
     copy_folder(source, destination, is_stopped)
 }
 
+/// Copies a folder to a new one, which gets its name when it is complete, or into one that exists.
+fn copy_folder(
+    source: &Path,
+    destination: &Path,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(), Error> {
+    let found = destination.symlink_metadata();
+    if !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return copy_entries(source, destination, is_stopped);
+    }
+    // Without a slash at the end, beside which nothing could be made.
+    let target: PathBuf = destination.components().collect();
+    let failed = || Error::io(destination, "creating the folder");
+    let draft = DraftFolder::beside(&target).map_err(failed())?;
+    copy_entries(source, draft.path(), is_stopped)
+        .map_err(|error| error.moved(draft.path(), destination))?;
+    let metadata = source.metadata().map_err(Error::io(source, "reading its metadata"))?;
+    std::fs::set_permissions(draft.path(), metadata.permissions()).map_err(failed())?;
+    draft.publish(&target).map_err(failed())
+}
+
 /// Refuses a destination within the source, which the copy would never finish copying.
 fn check_apart(source: &Path, destination: &Path) -> Result<(), Error> {
     let real_source = source.canonicalize().map_err(Error::io(source, "resolving the path"))?;
@@ -55,7 +78,7 @@ fn check_apart(source: &Path, destination: &Path) -> Result<(), Error> {
 }
 
 /// Copies without recursion: how deep a folder goes is up to others.
-fn copy_folder(
+fn copy_entries(
     source: &Path,
     destination: &Path,
     is_stopped: &dyn Fn() -> bool,
@@ -157,8 +180,8 @@ fn copy_link(source: &Path, destination: &Path) -> Result<(), Error> {
 }
 
 fn copy_contents(
-    mut source: &File,
-    mut target: &File,
+    source: &File,
+    target: &File,
     path: &Path,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(), Error> {
@@ -166,18 +189,62 @@ fn copy_contents(
     if rustix::fs::ioctl_ficlone(target, source).is_ok() {
         return Ok(());
     }
-    loop {
-        let mut piece = io::Read::take(&mut source, PIECE_BYTES);
-        // The standard library leaves the copying to the kernel where that is possible.
-        let copied =
-            io::copy(&mut piece, &mut target).map_err(Error::io(path, "copying the file"))?;
-        if copied == 0 {
-            return Ok(());
+    let failed = || Error::io(path, "copying the file");
+    let mut at = 0;
+    while let Some(data) = next_data(source, at).map_err(failed())? {
+        at = data.start;
+        while at < data.end {
+            let copied = copy_piece(source, target, at, PIECE_BYTES.min(data.end - at));
+            let copied = copied.map_err(failed())?;
+            if copied == 0 {
+                break;
+            }
+            at += copied;
+            if is_stopped() {
+                return Err(Error::refused(path, "the copy was stopped before it was complete"));
+            }
         }
-        if is_stopped() {
-            return Err(Error::refused(path, "the copy was stopped before it was complete"));
+        if at < data.end {
+            break;
         }
     }
+    // What is a hole at the end of the source is one here, too.
+    let length = source.metadata().map_err(failed())?.len().max(at);
+    target.set_len(length).map_err(failed())
+}
+
+/// The first part of a file at or behind `at` that is no hole; `None` where there is none.
+#[cfg(target_os = "linux")]
+fn next_data(file: &File, at: u64) -> io::Result<Option<std::ops::Range<u64>>> {
+    use rustix::fs::{SeekFrom, seek};
+    use rustix::io::Errno;
+    let start = match seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        // A file system that knows no holes.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(at..u64::MAX)),
+        Err(error) => return Err(error.into()),
+    };
+    match seek(file, SeekFrom::Hole(start)) {
+        Ok(end) => Ok(Some(start..end)),
+        // It became shorter meanwhile.
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Without the calls for holes, all of a file is data.
+#[cfg(not(target_os = "linux"))]
+fn next_data(_: &File, at: u64) -> io::Result<Option<std::ops::Range<u64>>> {
+    Ok(Some(at..u64::MAX))
+}
+
+/// Copies up to `length` bytes at the position `at`, and returns how many; 0 at the end of the source.
+fn copy_piece(mut source: &File, mut target: &File, at: u64, length: u64) -> io::Result<u64> {
+    source.seek(SeekFrom::Start(at))?;
+    target.seek(SeekFrom::Start(at))?;
+    // The standard library leaves the copying to the kernel where that is possible.
+    io::copy(&mut io::Read::take(&mut source, length), &mut target)
 }
 
 #[cfg(test)]
@@ -246,6 +313,57 @@ mod tests {
         }
         assert_eq!(std::fs::read(at("file")).unwrap(), b"text");
         assert!(!at("new").exists() && at("tree/below").read_dir().unwrap().next().is_none());
+    }
+
+    #[test]
+    fn holes_stay_holes() {
+        use std::os::unix::fs::{FileExt, MetadataExt};
+        const LENGTH: u64 = 4 << 30;
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        for places in [&[][..], &[0], &[1 << 20, 3 << 30], &[LENGTH - 4]] {
+            let file = File::create(&from).unwrap();
+            file.set_len(LENGTH).unwrap();
+            for place in places {
+                file.write_all_at(b"data", *place).unwrap();
+            }
+            copy(&from, &to, false, GO_ON).unwrap();
+            let copied = File::open(&to).unwrap();
+            let metadata = copied.metadata().unwrap();
+            assert_eq!(metadata.len(), LENGTH);
+            assert!(metadata.blocks() * 512 < 1 << 20, "{} blocks", metadata.blocks());
+            for place in places {
+                let mut found = [0; 4];
+                copied.read_exact_at(&mut found, *place).unwrap();
+                assert_eq!(&found, b"data");
+            }
+        }
+        std::fs::write(&from, "").unwrap();
+        copy(&from, &to, false, GO_ON).unwrap();
+        assert_eq!(std::fs::read(&to).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_new_folder_is_copied_as_a_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("tree/a")).unwrap();
+        std::fs::write(at("tree/a/file"), "text").unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, at("tree/fifo"), fifo, mode, 0).unwrap();
+        let error = copy(&at("tree"), &at("new"), true, GO_ON).unwrap_err().to_string();
+        assert!(error.starts_with(&*at("tree/fifo").to_string_lossy()), "{error}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1, "nothing is left behind");
+        // An error about the copy names the place that the caller knows.
+        let error = copy(&at("tree"), &at("none/new"), true, GO_ON).unwrap_err().to_string();
+        assert!(error.starts_with(&*at("none/new").to_string_lossy()), "{error}");
+        std::fs::remove_file(at("tree/fifo")).unwrap();
+        std::fs::set_permissions(at("tree"), PermissionsExt::from_mode(0o750)).unwrap();
+        copy(&at("tree"), &at("new/"), true, GO_ON).unwrap();
+        assert_eq!(at("new").metadata().unwrap().permissions().mode() & 0o777, 0o750);
+        assert_eq!(std::fs::read(at("new/a/file")).unwrap(), b"text");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 2);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A new file beside the one that it replaces: written in full and on disk before it takes the name.
+//! A new file beside the one that it replaces, and a new folder beside its future place: written in full
+//! and on disk before it takes the name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -28,20 +29,11 @@ pub(crate) struct Draft {
 impl Draft {
     /// Creates an empty file in the folder of `target`.
     pub(crate) fn beside(target: &Path, mode: Mode) -> io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        for _ in 0..ATTEMPTS {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let name = format!(".agentd-{}-{count}.tmp", std::process::id());
-            let path = target.with_file_name(name);
-            match rustix::fs::openat(CWD, &path, flags, mode) {
-                Ok(fd) => return Ok(Self { file: fd.into(), path, is_published: false }),
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Errno::EXIST.into())
+        let create = |path: &Path| rustix::fs::openat(CWD, path, flags, mode);
+        let (fd, path) = at_free_name(target, create)?;
+        Ok(Self { file: fd.into(), path, is_published: false })
     }
 
     /// Puts the contents on disk, and then the file in the place of whatever is at `target`.
@@ -60,6 +52,60 @@ impl Drop for Draft {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// A folder without its final name. Dropped before [`DraftFolder::publish`], it is removed with its
+/// contents.
+pub(crate) struct DraftFolder {
+    path: PathBuf,
+    is_published: bool,
+}
+
+impl DraftFolder {
+    /// Creates an empty folder in the folder of `target`, private to its owner.
+    pub(crate) fn beside(target: &Path) -> io::Result<Self> {
+        let ((), path) = at_free_name(target, |path| rustix::fs::mkdirat(CWD, path, Mode::RWXU))?;
+        Ok(Self { path, is_published: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts the folder at `target`, where nothing is, or an empty folder.
+    pub(crate) fn publish(mut self, target: &Path) -> io::Result<()> {
+        sync_folder(&self.path)?;
+        std::fs::rename(&self.path, target)?;
+        self.is_published = true;
+        sync_folder(target.parent().unwrap_or(Path::new("/")))
+    }
+}
+
+impl Drop for DraftFolder {
+    fn drop(&mut self) {
+        if !self.is_published {
+            // Nothing more can be done about a folder that cannot be removed.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Creates something in the folder of `target`, under a name that is free.
+fn at_free_name<T>(
+    target: &Path,
+    create: impl Fn(&Path) -> rustix::io::Result<T>,
+) -> io::Result<(T, PathBuf)> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    for _ in 0..ATTEMPTS {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = target.with_file_name(format!(".agentd-{}-{count}.tmp", std::process::id()));
+        match create(&path) {
+            Ok(made) => return Ok((made, path)),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
 }
 
 /// Makes a change of the entries of `folder` durable. A file system that cannot is not an error: the

@@ -31,6 +31,16 @@ impl Error {
         Error::Refused { path: path.to_owned(), reason: reason.into() }
     }
 
+    /// The same error for a path below `from` that is known to the caller as one below `to`.
+    pub(crate) fn moved(mut self, from: &Path, to: &Path) -> Self {
+        if let Error::Io { path, .. } | Error::Refused { path, .. } = &mut self
+            && let Ok(below) = path.strip_prefix(from)
+        {
+            *path = to.join(below);
+        }
+        self
+    }
+
     /// Whether the path does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

@@ -31,6 +31,7 @@ mod tests {
         let fifo = rustix::fs::FileType::Fifo;
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), fifo, mode, 0).unwrap();
+        std::os::unix::fs::symlink("circle", at("circle")).unwrap();
         let large = std::fs::File::create(at("large")).unwrap();
         large.set_len(MAX_FILE_BYTES + 1).unwrap();
         for (name, reason) in [
@@ -38,6 +39,7 @@ mod tests {
             ("large", "larger than 32 MiB"),
             ("", "not a regular file"),
             ("missing", "No such file"),
+            ("circle", "Too many levels of symbolic links"),
         ] {
             let error = read(&at(name)).unwrap_err().to_string();
             assert!(error.contains(reason), "{name}: {error}");

@@ -9,8 +9,8 @@ use crate::error::Error;
 /// nothing is counts as removed.
 ///
 /// # Errors
-/// `path` is the root or ends in `.` or `..`, the folder is not empty, or the system refuses. A folder may then
-/// be removed in part.
+/// `path` is the root or ends in `.` or `..`; it ends in a slash, and no folder is there; the folder is not
+/// empty; or the system refuses. A folder may then be removed in part.
 pub fn remove(path: &Path, with_contents: bool, or_missing: bool) -> Result<(), Error> {
     // `folder/..` would remove the parent of a folder that the caller named, and `link/.`, which is what a link
     // leads to, the link.
@@ -36,8 +36,13 @@ fn remove_existing(path: &Path, with_contents: bool) -> Result<(), Error> {
     // A trailing slash would follow a link.
     let path: &Path = &path.components().collect::<std::path::PathBuf>();
     let found = path.symlink_metadata().map_err(failed())?;
-    if names_a_folder && !found.is_dir() && !found.is_symlink() {
-        return Err(Error::refused(path, "the path names a folder, and a file is there"));
+    if names_a_folder && !found.is_dir() {
+        let reason = match found.is_symlink() {
+            // The slash leads to what the link names, which the caller may not know.
+            true => "a symbolic link is there; remove it by its name without the slash",
+            false => "the path names a folder, and a file is there",
+        };
+        return Err(Error::refused(path, reason));
     }
     let removed = match found.is_dir() {
         true if with_contents => std::fs::remove_dir_all(path),
@@ -59,7 +64,9 @@ mod tests {
         std::fs::create_dir_all(at("tree/a/b")).unwrap();
         std::os::unix::fs::symlink(at("kept"), at("tree/a/link")).unwrap();
         std::os::unix::fs::symlink(at("kept"), at("link")).unwrap();
-        remove(&at("link/"), true, false).unwrap();
+        let error = remove(&at("link/"), true, false).unwrap_err().to_string();
+        assert!(error.contains("without the slash") && at("link").is_symlink(), "{error}");
+        remove(&at("link"), true, false).unwrap();
         remove(&at("tree"), true, false).unwrap();
         assert!(at("kept/below").is_dir() && !at("tree").exists() && !at("link").is_symlink());
     }
