@@ -2,6 +2,7 @@
 //! and data of an error response are decided here and nowhere else.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use jsonrpc::{ErrorObject, code};
@@ -266,10 +267,51 @@ impl From<config::Error> for Error {
     }
 }
 
-/// Work on files that was not done in time.
+/// Whose an error of the operating system about a path is: the caller's, if it follows from the path or
+/// from what is there; otherwise the system's.
+fn system_kind(cause: &io::Error) -> ErrorKind {
+    use io::ErrorKind as Kind;
+    match cause.kind() {
+        Kind::NotFound | Kind::NotADirectory => ErrorKind::NotFound,
+        Kind::AlreadyExists
+        | Kind::DirectoryNotEmpty
+        | Kind::IsADirectory
+        | Kind::PermissionDenied
+        | Kind::ReadOnlyFilesystem
+        | Kind::ResourceBusy
+        | Kind::ExecutableFileBusy => ErrorKind::WrongState,
+        Kind::InvalidInput | Kind::InvalidFilename => ErrorKind::InvalidParams,
+        // A circle of links has no name there yet.
+        #[cfg(target_os = "linux")]
+        _ if cause.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            ErrorKind::WrongState
+        }
+        _ => ErrorKind::Failed,
+    }
+}
+
+/// As [`system_kind`], of a file that cannot be used.
+fn file_kind(error: &files::Error) -> ErrorKind {
+    use files::Error as Files;
+    match error {
+        Files::Io { cause, .. } => system_kind(cause),
+        Files::NotRegular { .. }
+        | Files::TooLarge { .. }
+        | Files::NotText(_)
+        | Files::Writable { .. }
+        | Files::Foreign { .. }
+        | Files::Empty(_) => ErrorKind::WrongState,
+        Files::TimedOut { .. }
+        | Files::StillWaiting { .. }
+        | Files::Exhausted { .. }
+        | Files::Panicked { .. } => ErrorKind::Failed,
+    }
+}
+
+/// A file that cannot be used, or work on files that was not done in time.
 impl From<files::Error> for Error {
     fn from(error: files::Error) -> Self {
-        Self::worded_by(ErrorKind::Failed, error)
+        Self::worded_by(file_kind(&error), error)
     }
 }
 
@@ -278,8 +320,8 @@ impl From<filesystem::Error> for Error {
     fn from(error: filesystem::Error) -> Self {
         let kind = match &error {
             filesystem::Error::Refused { .. } => ErrorKind::InvalidParams,
-            error if error.is_not_found() => ErrorKind::NotFound,
-            _ => ErrorKind::Failed,
+            filesystem::Error::Io { cause, .. } => system_kind(cause),
+            filesystem::Error::File(error) => file_kind(error),
         };
         Self::worded_by(kind, error)
     }
@@ -293,11 +335,9 @@ impl From<file_search::Error> for Error {
         };
         let kind = match &error {
             QueryTooLong { .. } | NotAFolder(_) | TooLarge { .. } => ErrorKind::InvalidParams,
-            Root { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
-                ErrorKind::NotFound
-            }
+            Root { cause, .. } => system_kind(cause),
             Cancelled | Exhausted(_) => ErrorKind::WrongState,
-            Root { .. } | StillWalking { .. } => ErrorKind::Failed,
+            StillWalking { .. } => ErrorKind::Failed,
         };
         Self::worded_by(kind, error)
     }
@@ -373,6 +413,41 @@ mod tests {
         let info = json!({ "ActiveTurnNotSteerable": { "turnKind": "review" } });
         let data = ErrorObject::from(Error::from(refusal)).data.unwrap();
         assert_eq!((&data["message"], &data["agentErrorInfo"]), (&json!("x"), &info));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn errors_about_what_is_there_are_the_callers() {
+        use rustix::io::Errno;
+        for (errno, expected) in [
+            (Errno::NOENT, -32600),
+            (Errno::NOTDIR, -32600),
+            (Errno::EXIST, -32600),
+            (Errno::NOTEMPTY, -32600),
+            (Errno::ISDIR, -32600),
+            (Errno::ACCESS, -32600),
+            (Errno::PERM, -32600),
+            (Errno::ROFS, -32600),
+            (Errno::BUSY, -32600),
+            (Errno::TXTBSY, -32600),
+            (Errno::LOOP, -32600),
+            (Errno::NAMETOOLONG, -32602),
+            (Errno::INVAL, -32602),
+            (Errno::NOSPC, -32603),
+            (Errno::DQUOT, -32603),
+            (Errno::IO, -32603),
+            (Errno::MFILE, -32603),
+            (Errno::STALE, -32603),
+        ] {
+            let path = std::path::PathBuf::from("/x");
+            let cause = || io::Error::from(errno);
+            let file = files::Error::Io { path: path.clone(), cause: cause() };
+            let request = filesystem::Error::Io { path: path.clone(), action: "x", cause: cause() };
+            let search = file_search::Error::Root { root: path, cause: cause() };
+            for error in [Error::from(file), Error::from(request), Error::from(search)] {
+                assert_eq!(ErrorObject::from(error).code, expected, "{errno}");
+            }
+        }
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::error::Error;
 /// # Errors
 /// Invalid parameters, naming the member.
 pub(crate) fn absolute(member: &str, path: &str) -> Result<PathBuf, Error> {
+    if path.contains('\0') {
+        return Err(Error::invalid_params(format!("`{member}` must not contain a NUL character")));
+    }
     let path = PathBuf::from(path);
     if path.is_absolute() {
         return Ok(path);

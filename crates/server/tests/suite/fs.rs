@@ -94,6 +94,60 @@ async fn errors_name_the_path_and_the_reason() {
     assert!(!at("new").exists() && !at("copy").exists());
 }
 
+/// The codes of `docs/client.md`: the caller's errors, and the system's.
+#[tokio::test]
+async fn the_code_says_whose_an_error_is() {
+    let env = environment().await;
+    let server = env.start();
+    let mut client = server.connect().await;
+    let at = |name: &str| env.workspace().join(name);
+    std::fs::create_dir_all(at("full/below")).unwrap();
+    std::fs::write(at("file"), "text").unwrap();
+    std::os::unix::fs::symlink("circle", at("circle")).unwrap();
+    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    let written = |path: &std::path::Path| json!({ "path": path, "dataBase64": "" });
+    let long = at(&"x".repeat(300));
+    let cases = [
+        ("fs/readFile", json!({ "path": at("none") }), -32600, "No such file"),
+        ("fs/readFile", json!({ "path": at("file/x") }), -32600, "Not a directory"),
+        ("fs/readFile", json!({ "path": at("full") }), -32600, "not a regular file"),
+        ("fs/readFile", json!({ "path": at("circle") }), -32600, "Too many levels"),
+        ("fs/writeFile", written(&at("circle")), -32600, "Too many levels"),
+        ("fs/writeFile", written(&at("none/new")), -32600, "No such file"),
+        ("fs/createDirectory", json!({ "path": at("file/x") }), -32600, "Not a directory"),
+        (
+            "fs/createDirectory",
+            json!({ "path": at("full"), "recursive": false }),
+            -32600,
+            "File exists",
+        ),
+        ("fs/remove", json!({ "path": at("full"), "recursive": false }), -32600, "not empty"),
+        ("fs/remove", json!({ "path": at("link/") }), -32602, "without the slash"),
+        ("fs/readFile", json!({ "path": long }), -32602, "name too long"),
+        ("fs/getMetadata", json!({ "path": "/a\0b" }), -32602, "`path` must not contain a NUL"),
+        (
+            "fs/watch",
+            json!({ "watchId": "w", "path": "/a\0b" }),
+            -32602,
+            "`path` must not contain a NUL",
+        ),
+    ];
+    for (method, params, code, reason) in cases {
+        let error = client.refused(method, params.clone()).await;
+        assert_eq!(error.code, code, "{method} {params}: {}", error.message);
+        assert!(error.message.contains(reason), "{method} {params}: {}", error.message);
+    }
+    assert!(at("link").exists() && at("full/below").is_dir());
+    #[cfg(target_os = "linux")]
+    {
+        let error =
+            client.refused("fs/writeFile", json!({ "path": "/dev/full", "dataBase64": "eA==" }));
+        assert_eq!(error.await.code, -32600, "a device is in the way");
+        let error = client.refused("fs/createDirectory", json!({ "path": "/proc/none" })).await;
+        assert_eq!(error.code, -32600, "{error:?}");
+    }
+}
+
 /// Otherwise a client could change what the administrator lets it change in the sandbox alone.
 #[tokio::test]
 async fn requirements_without_full_access_permit_no_writes() {
