@@ -21,7 +21,7 @@ methods! {
 /// Parameters of `feedback/upload`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FeedbackUploadParams {
     pub classification: String,
     #[serde(skip_serializing_if = "Option::is_none")]

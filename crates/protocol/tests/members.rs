@@ -40,6 +40,7 @@ const ACTING: &[&str] = &[
     "config/batchWrite",
     "config/value/write",
     "experimentalFeature/enablement/set",
+    "feedback/upload",
     "fs/copy",
     "fs/createDirectory",
     "fs/remove",

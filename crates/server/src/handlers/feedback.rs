@@ -35,22 +35,24 @@ impl FeedbackMethods<Caller> for Server {
         }
         check(&params)?;
         let thread = match &params.thread_id {
-            Some(id) if params.include_logs => {
-                let read = ThreadReadParams { thread_id: id.clone(), include_turns: true };
+            Some(id) => {
+                let include_turns = params.include_logs;
+                let read = ThreadReadParams { thread_id: id.clone(), include_turns };
+                // Also where only the id is part of the report: it must be that of a thread.
                 let thread = self.thread_read(caller.clone(), read).await?.thread;
-                Some(
-                    serde_json::to_value(thread)
-                        .map_err(|error| Error::failed(error.to_string()))?,
-                )
+                let thread = serde_json::to_value(thread);
+                let thread = thread.map_err(|error| Error::failed(error.to_string()))?;
+                include_turns.then_some(thread)
             }
-            _ => None,
+            None => None,
         };
         let mut logs: Vec<PathBuf> = Vec::new();
-        if params.include_logs {
-            logs.push(config.log_dir.join("agentd.log"));
-        }
+        logs.push(config.log_dir.join("agentd.log"));
         for path in params.extra_log_files.iter().flatten() {
             logs.push(absolute("extraLogFiles", path)?);
+        }
+        if !params.include_logs {
+            logs.clear();
         }
         let options = &self.services.options;
         let id = options.ids.next();

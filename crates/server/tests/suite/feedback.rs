@@ -63,12 +63,30 @@ async fn reports_that_cannot_be_made_say_why() {
         (json!({ "threadId": "nope" }), "thread not found"),
         (json!({ "extraLogFiles": ["relative"] }), "absolute"),
         (json!({ "extraLogFiles": vec!["/a"; 17] }), "more than 16"),
+        (json!({ "threadId": "nope", "includeLogs": false }), "thread not found"),
+        (json!({ "dryrun": true }), "unknown member `dryrun`; did you mean `dryRun`?"),
         (json!({ "dryRun": true }), "experimentalApi"),
     ];
     for (more, part) in cases {
         let fault = peer.refused("feedback/upload", report(more)).await;
         assert!(fault.message.contains(part), "{fault:?}");
     }
+}
+
+#[tokio::test]
+async fn without_logs_a_report_holds_none() {
+    let env = TestEnvironment::with_responses(json!([says("Done.")])).await;
+    let server = env.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(json!({})).await;
+    let extra = env.root().join("extra.log");
+    std::fs::write(&extra, "private\n").unwrap();
+    let params = report(json!({ "includeLogs": false, "threadId": thread, "dryRun": true,
+        "extraLogFiles": [extra] }));
+    let answer = peer.call("feedback/upload", params).await;
+    assert_eq!(answer["threadId"], thread);
+    assert_eq!(answer["report"]["logs"], json!({}));
+    assert_eq!(answer["report"]["thread"], Value::Null);
 }
 
 // Effect of `feedback.enabled`.
