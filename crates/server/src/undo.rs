@@ -266,6 +266,9 @@ fn failed(error: record::Error) -> Error {
         }
         record::Error::UnknownTurn { .. } => Error::wrong_state(error.to_string())
             .next_step("roll back without `restoreFiles`, or set `features.undo` for later turns"),
+        record::Error::OtherThread { .. } => Error::wrong_state(error.to_string()).next_step(
+            "restore its files with a rollback of that thread, or roll back without `restoreFiles`",
+        ),
         _ => Error::failed(error.to_string()),
     }
 }

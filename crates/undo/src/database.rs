@@ -160,6 +160,13 @@ impl Database {
             .map_err(self.failed())
     }
 
+    /// The thread that a turn ran in, if any of it is on record.
+    pub(crate) fn thread_of(&self, turn: &str) -> Result<Option<String>, Error> {
+        self.conn
+            .query_row("SELECT min(thread) FROM event WHERE turn = ?", [turn], |row| row.get(0))
+            .map_err(self.failed())
+    }
+
     /// Whether a call within `scope` from `seq` on was not recorded.
     pub(crate) fn has_unrecorded(&self, scope: &Scope<'_>, seq: i64) -> Result<bool, Error> {
         let query = "SELECT EXISTS (SELECT 1 FROM event WHERE tree = ? AND

@@ -43,9 +43,13 @@ pub enum Error {
     )]
     Unrecorded,
     #[error(
-        "no changes of turn {turn} are on record: it ended before undo was switched on, or too long ago"
+        "no changes of turn {turn} are on record: it ended before undo was switched on, in another home, \
+         or too long ago"
     )]
     UnknownTurn { turn: String },
+    /// A fork shows the turns of its parent, which are not its own.
+    #[error("turn {turn} ran in thread {thread}, which this thread is a fork of")]
+    OtherThread { turn: String, thread: String },
 }
 
 impl Error {

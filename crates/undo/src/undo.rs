@@ -137,7 +137,7 @@ impl Undo {
     /// from then on; where that is the root of a tree of agents, what all of them have changed.
     ///
     /// # Errors
-    /// [`Error::UnknownTurn`], [`Error::Unrecorded`], and as [`Undo::begin`].
+    /// [`Error::UnknownTurn`], [`Error::OtherThread`], [`Error::Unrecorded`], and as [`Undo::begin`].
     pub fn plan(&self, since: &Turn) -> Result<Plan, Error> {
         let (seq, scope) = (self.begin_of(since)?, Scope::of(since));
         let is_unrecorded = self.database().has_unrecorded(&scope, seq)?
@@ -303,8 +303,15 @@ impl Undo {
 
     /// Where the record of `since` begins.
     fn begin_of(&self, since: &Turn) -> Result<i64, Error> {
-        let begin = self.database().begin_of(since)?;
-        begin.ok_or_else(|| Error::UnknownTurn { turn: since.turn.clone() })
+        let database = self.database();
+        if let Some(begin) = database.begin_of(since)? {
+            return Ok(begin);
+        }
+        let turn = since.turn.clone();
+        Err(match database.thread_of(&turn)? {
+            Some(thread) => Error::OtherThread { turn, thread },
+            None => Error::UnknownTurn { turn },
+        })
     }
 
     fn by_number(&self, folder: i64) -> Result<(PathBuf, Arc<Mutex<Tracked>>), Error> {

@@ -153,6 +153,35 @@ async fn records_survive_the_server_and_end_with_the_thread() {
     assert_eq!(events, 0);
 }
 
+/// A fork shows turns whose changes belong to its parent.
+#[tokio::test]
+async fn a_fork_undoes_its_own_turns_only() {
+    let env = environment(json!([
+        runs("echo one > a"),
+        says("Done."),
+        runs("echo two > b"),
+        says("Done."),
+    ]))
+    .await;
+    let server = env.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let thread = writer(&mut peer).await;
+    let turn = peer.run_turn(&thread, "Go.").await;
+    let fork = peer.call("thread/fork", json!({ "threadId": thread })).await;
+    let fork = fork["thread"]["id"].as_str().unwrap().to_owned();
+    let fault = peer.refused("thread/rollback", back(&fork, 1, json!({}))).await;
+    let expected = format!("turn {} ran in thread {thread}", turn["id"].as_str().unwrap());
+    assert_eq!(fault.code, -32600, "{fault:?}");
+    assert!(fault.message.contains(&expected), "{fault:?}");
+    assert!(fault.message.contains("a rollback of that thread"), "{fault:?}");
+    peer.run_turn(&fork, "Go on.").await;
+    let done = peer.call("thread/rollback", back(&fork, 1, json!({}))).await;
+    assert_eq!(done["thread"]["turns"].as_array().unwrap().len(), 1, "{done}");
+    assert!(env.workspace().join("a").exists() && !env.workspace().join("b").exists());
+    peer.call("thread/rollback", back(&thread, 1, json!({}))).await;
+    assert!(!env.workspace().join("a").exists());
+}
+
 #[tokio::test]
 async fn requests_that_cannot_be_carried_out_say_why() {
     let env = TestEnvironment::with_responses(json!([runs("echo two > a"), says("Done.")])).await;
