@@ -17,6 +17,7 @@ pub(crate) mod login;
 pub(crate) mod mcp;
 pub(crate) mod mcp_server;
 pub(crate) mod model_server;
+pub(crate) mod output;
 pub(crate) mod plugins;
 pub(crate) mod proxy;
 pub(crate) mod rules;
@@ -105,8 +106,7 @@ pub(crate) fn is_confirmed(question: &str, otherwise: &str) -> anyhow::Result<bo
 /// # Errors
 /// When standard output is closed.
 pub(crate) fn print(line: fmt::Arguments<'_>) -> std::io::Result<()> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     writeln!(out, "{line}")?;
     out.flush()
 }

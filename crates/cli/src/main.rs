@@ -17,7 +17,7 @@ use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     Invalid, app_server, completions, demo, doctor, exec, gateway as gateway_command,
     hooks as hooks_command, import as import_command, login, mcp as mcp_command, mcp_server,
-    model_server, plugins as plugins_command, rules, sandbox as sandbox_command,
+    model_server, output, plugins as plugins_command, rules, sandbox as sandbox_command,
     skills as skills_command, threads,
 };
 use crate::environment::Environment;
@@ -157,6 +157,9 @@ fn main() -> ExitCode {
     match run(arguments, given) {
         Ok(code) => code,
         Err(error) => {
+            if let Some(code) = output::quiet_end(&error) {
+                return code;
+            }
             if prints_thread_events {
                 exec::print_error_event(&error);
             }

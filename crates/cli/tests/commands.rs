@@ -40,6 +40,39 @@ fn a_command_that_cannot_start_is_reported() {
     assert!(landlock || bare.status.code() == Some(125), "{}", stderr(&bare));
 }
 
+/// As other programs that SIGPIPE ends, in every command that prints.
+#[test]
+#[cfg(unix)]
+fn a_reader_that_is_gone_ends_a_command_quietly() {
+    let env = TestEnvironment::new();
+    let model = env.script(&serde_json::json!([{ "steps": [{ "message": "Hello." }] }]));
+    let offline = r#"model_provider="offline""#;
+    let cases: &[&[&str]] = &[
+        &["manual"],
+        &["completions", "bash"],
+        &["rules", "check", "ls"],
+        &["threads", "cost"],
+        &["exec", "-c", offline, "-m", &model, "--ephemeral", "hi"],
+        &["exec", "-c", offline, "-m", &model, "--ephemeral", "--json", "hi"],
+    ];
+    for arguments in cases {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = env.agentd(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(141), "{arguments:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(!said.contains("Broken pipe") && !said.contains("no reader"), "{said}");
+    }
+    // What cannot be written is an error all the same.
+    #[cfg(target_os = "linux")]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = env.agentd(&["manual"]).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("No space left"), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn rules_are_explained() {
     let env = TestEnvironment::new();

@@ -61,8 +61,35 @@ fn a_thread_moves_to_another_home() {
     server.call(9, "thread/resume", json!({ "threadId": copy }));
     turn(&mut server, &copy, "Go on.");
     assert!(server.end().0.success());
+    let whole = stdout(&piped);
+    let cut = whole.trim_end().rsplit_once('\n').unwrap().0;
+    let cut = other.pipe(&["threads", "import", "--new-id"], cut);
+    assert!(!cut.status.success() && stdout(&cut).is_empty(), "{}", stdout(&cut));
+    assert!(stderr(&cut).contains("a part of the thread is missing"), "{}", stderr(&cut));
     let broken = other.pipe(&["threads", "import"], "rubbish\n");
     assert!(stderr(&broken).contains("line 1"), "{}", stderr(&broken));
+}
+
+/// A thread that fails is named, and the others are done all the same.
+#[test]
+fn several_threads_are_changed_one_by_one() {
+    let (env, thread) = place_with_thread();
+    let archived = |env: &TestEnvironment| {
+        let listed = env.run(&["threads", "list", "--archived"]);
+        stdout(&listed).lines().count()
+    };
+    let mixed = env.run(&["threads", "archive", "nope", &thread]);
+    assert_eq!(mixed.status.code(), Some(1), "{}", stderr(&mixed));
+    let said = stderr(&mixed);
+    assert!(said.contains("agentd: nope: ") && said.contains("thread not found"), "{said}");
+    assert!(said.contains("1 of 2 threads failed; the others are done"), "{said}");
+    assert_eq!(archived(&env), 1);
+    let alone = env.run(&["threads", "unarchive", "nope"]);
+    assert_eq!(alone.status.code(), Some(1));
+    assert!(!stderr(&alone).contains("of 1"), "{}", stderr(&alone));
+    let deleted = env.run(&["threads", "delete", "--yes", "nope", &thread, "none"]);
+    assert!(stderr(&deleted).contains("2 of 3 threads failed"), "{}", stderr(&deleted));
+    assert_eq!(archived(&env), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! The first line is the thread. The other lines are in the order of the thread: one for each turn,
 //! followed by its items and its part of the history. History outside of any turn follows a line
-//! without a turn.
+//! without a turn. The last line counts the others: a file that was cut off is not imported.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -18,12 +18,15 @@ use crate::{
 };
 
 /// Version of the format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// The version without a last line that counts the others.
+const WITHOUT_END: u32 = 1;
 
 /// Places that are read at a time.
 const BATCH: usize = 64;
 
 const NO_HEAD: &str = "only the first line must be a `thread`";
+const CUT: &str = "a part of the thread is missing, so that nothing is imported; export it again";
 const NO_THREAD: &str = "there is no thread; export it again";
 
 #[derive(Serialize, Deserialize)]
@@ -45,6 +48,10 @@ enum Line {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         anew: bool,
         item: Box<RawValue>,
+    },
+    End {
+        /// How many lines stand before.
+        lines: usize,
     },
 }
 
@@ -106,15 +113,23 @@ pub async fn export(
     let found = store.thread(thread).await?;
     let record =
         found.ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?.record;
-    write(&line(&head(record)?)?).map_err(transfer_error)?;
+    let mut lines = 0;
+    let mut write = |part: &Line| {
+        lines += 1;
+        write(&line(part)?).map_err(transfer_error)?;
+        Ok::<_, StoreError>(lines)
+    };
+    let mut written = write(&head(record)?)?;
     let mut behind = None;
     loop {
         let places = store.places(thread, behind, BATCH).await?;
-        let Some(last) = places.last() else { return Ok(()) };
+        let Some(last) = places.last() else {
+            return write(&Line::End { lines: written }).map(drop);
+        };
         behind = Some(last.ordinal);
         for place in places {
             for part in parts(place)? {
-                write(&line(&part)?).map_err(transfer_error)?;
+                written = write(&part)?;
             }
         }
     }
@@ -148,7 +163,7 @@ pub async fn import(
     lines: impl BufRead,
     new_id: Option<String>,
 ) -> Result<String, StoreError> {
-    let mut reader = Importer { id: String::new(), writes: Vec::new(), turn: None, updated_at: 0 };
+    let mut reader = Importer::default();
     for (at, text) in lines.lines().enumerate() {
         let text = text.map_err(transfer_error)?;
         if text.trim().is_empty() {
@@ -156,9 +171,7 @@ pub async fn import(
         }
         reader.take(at + 1, parse_line(at + 1, &text)?, new_id.as_deref())?;
     }
-    if reader.writes.is_empty() {
-        return Err(bad_line(1, NO_THREAD));
-    }
+    reader.check_end()?;
     reader.finish_turn();
     let changes = ThreadChanges { updated_at: Some(reader.updated_at), ..ThreadChanges::default() };
     let (thread, changes) = (reader.id.clone(), Box::new(changes));
@@ -169,11 +182,17 @@ pub async fn import(
 }
 
 /// Collects the writes that store a thread.
+#[derive(Default)]
 struct Importer {
     id: String,
+    format: u32,
     writes: Vec<Write>,
     turn: Option<Turn>,
     updated_at: i64,
+    /// Lines that were taken, and the number of the last one.
+    lines: usize,
+    last: usize,
+    is_ended: bool,
 }
 
 impl Importer {
@@ -181,6 +200,10 @@ impl Importer {
         if matches!(line, Line::Thread(_)) != self.writes.is_empty() {
             return Err(bad_line(number, NO_HEAD));
         }
+        if self.is_ended {
+            return Err(bad_line(number, "it follows the end of the thread; export it again"));
+        }
+        self.last = number;
         let thread = self.id.clone();
         match line {
             Line::Thread(head) => self.begin(number, *head, new_id)?,
@@ -210,6 +233,25 @@ impl Importer {
                 let fragments = vec![Fragment { text: item.get().into(), mark }];
                 self.writes.push(Write::AppendHistory { thread, turn, fragments, anew });
             }
+            Line::End { lines } if lines == self.lines => self.is_ended = true,
+            Line::End { lines } => {
+                let why =
+                    format!("{lines} lines should stand before it, not {}; {CUT}", self.lines);
+                return Err(bad_line(number, &why));
+            }
+        }
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// # Errors
+    /// The lines do not end as an export does.
+    fn check_end(&self) -> Result<(), StoreError> {
+        if self.writes.is_empty() {
+            return Err(bad_line(1, NO_THREAD));
+        }
+        if !self.is_ended && self.format > WITHOUT_END {
+            return Err(bad_line(self.last, &format!("the lines end here; {CUT}")));
         }
         Ok(())
     }
@@ -236,14 +278,15 @@ impl Importer {
             token_usage,
             extra,
         } = head;
-        if format != FORMAT {
+        if !(WITHOUT_END..=FORMAT).contains(&format) {
             let why = format!(
-                "unknown format {format}; this program reads format {FORMAT}: use the version that \
-                 exported it"
+                "unknown format {format}; this program reads formats up to {FORMAT}: use the version \
+                 that exported it"
             );
             return Err(bad_line(number, &why));
         }
         let json = |value: Option<Box<RawValue>>| value.map(|json| json.get().to_owned());
+        self.format = format;
         self.id = new_id.map_or_else(|| id.clone(), str::to_owned);
         self.updated_at = updated_at;
         let record = ThreadRecord {

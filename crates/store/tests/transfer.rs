@@ -73,14 +73,21 @@ async fn invalid_lines_are_reported_by_number_and_store_nothing() {
     store.commit(vec![create(record("a", 7)), start("a", "1", 1), finish("a", "1")]).await.unwrap();
     let good = lines(&store, "a").await;
     let other = Store::in_memory().unwrap();
-    let first = good.lines().next().unwrap();
+    let parts: Vec<&str> = good.lines().collect();
+    let [first, turn, end] = parts[..] else { panic!("{good}") };
     for (text, line, why) in [
         (String::new(), 1, "no thread"),
         ("rubbish".to_owned(), 1, "expected"),
         (good.lines().nth(1).unwrap().to_owned(), 1, "the first line"),
-        (format!("{good}\n{first}"), 4, "the first line"),
-        (format!("{good}{{\"item\":{{}}}}"), 3, "missing field"),
-        (good.replace("\"format\":1", "\"format\":99"), 1, "99"),
+        (format!("{good}\n{first}"), 5, "the first line"),
+        (format!("{good}{{\"item\":{{}}}}"), 4, "missing field"),
+        (good.replace("\"format\":2", "\"format\":99"), 1, "99"),
+        // Cut off at the end of a line, a line lost within, more behind the end.
+        (first.to_owned(), 1, "the lines end here"),
+        (format!("{first}\n\n{turn}\n"), 3, "the lines end here"),
+        (format!("{first}\n{end}\n"), 2, "2 lines should stand before it, not 1"),
+        (format!("{good}{turn}\n"), 4, "follows the end"),
+        (format!("{good}{end}\n"), 4, "follows the end"),
     ] {
         let error = import(&other, text.as_bytes(), None).await.unwrap_err();
         let matches = matches!(&error, StoreError::ImportLine { line: at, why: found }
@@ -88,6 +95,9 @@ async fn invalid_lines_are_reported_by_number_and_store_nothing() {
         assert!(matches, "{error}");
     }
     assert_eq!(other.thread("a").await.unwrap(), None);
+    // The format before counted no lines.
+    let old = format!("{}\n{turn}\n", first.replace("\"format\":2", "\"format\":1"));
+    assert_eq!(import(&other, old.as_bytes(), None).await.unwrap(), "a");
 }
 
 proptest! {

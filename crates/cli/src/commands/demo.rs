@@ -5,7 +5,7 @@ mod ending;
 mod questions;
 mod scratch;
 
-use std::io::{self, IsTerminal, Stdout};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,6 +17,7 @@ use protocol::{
 use serde_json::value::RawValue;
 
 use crate::commands::local::{self, LocalServer, Observer, Signals, TurnEnd};
+use crate::commands::output::{self, Output};
 use crate::commands::transcript::{Detail, Palette, Style, Transcript, sandbox_name, seconds};
 use crate::environment::Environment;
 use questions::Answers;
@@ -49,7 +50,7 @@ pub(crate) async fn run(
     // What the demo asks was not typed by anybody.
     environment.overrides.push("history.persistence=\"none\"".to_owned());
     let palette = Palette::for_terminal(&environment, io::stdout().is_terminal());
-    let screen = Transcript::new(io::stdout(), palette, DETAIL, environment.cwd.clone());
+    let screen = Transcript::new(output::stdout(), palette, DETAIL, environment.cwd.clone());
     let is_asking = arguments.ask && io::stdin().is_terminal();
     let mut show = Show { screen, answers: Answers { is_asking } };
     show.introduce(&folder, &scratch)?;
@@ -69,7 +70,7 @@ pub(crate) async fn run(
 
 /// The terminal and whoever answers at it.
 struct Show {
-    screen: Transcript<Stdout>,
+    screen: Transcript<Output>,
     answers: Answers,
 }
 

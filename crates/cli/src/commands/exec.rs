@@ -24,7 +24,7 @@ use protocol::{
 use crate::commands::local::{self, LocalServer, Signals, TurnEnd};
 use crate::commands::local_provider;
 use crate::commands::transcript::{Detail, Palette, Transcript, sandbox_name};
-use crate::commands::{Invalid, checked, eprint};
+use crate::commands::{Invalid, checked, eprint, output};
 use crate::environment::Environment;
 pub(crate) use arguments::Arguments;
 use arguments::{Task, Thread};
@@ -70,9 +70,9 @@ pub(crate) async fn run(
         reasoning: !config.hide_agent_reasoning,
     };
     let progress = if arguments.experimental_json {
-        Progress::ThreadEvents(Box::new(ThreadEvents::new(io::stdout())))
+        Progress::ThreadEvents(Box::new(ThreadEvents::new(output::stdout())))
     } else if arguments.json {
-        Progress::Json(Events::new(io::stdout()))
+        Progress::Json(Events::new(output::stdout()))
     } else {
         let cwd = environment.cwd.clone();
         Progress::Text(Box::new(Transcript::new(io::stderr(), palette, detail, cwd)))
@@ -351,7 +351,7 @@ fn deliver(
 }
 
 fn print_answer(answer: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     let end = if answer.ends_with('\n') { "" } else { "\n" };
     write!(out, "{answer}{end}")
         .and_then(|()| out.flush())

@@ -19,7 +19,7 @@ use store::{OpenOptions, Store, transfer};
 
 use crate::commands::local::LocalServer;
 use crate::commands::transcript::Palette;
-use crate::commands::{checked, eprint, print};
+use crate::commands::{checked, eprint, output, print};
 use crate::environment::{Environment, time_zone};
 
 #[derive(clap::Args)]
@@ -132,12 +132,23 @@ fn open(dir: &Path, clock: &dyn Clock, ids: &dyn Ids) -> anyhow::Result<Store> {
 
 async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::Result<()> {
     let mut out: Box<dyn Write> = match output {
-        None => Box::new(io::stdout()),
+        None => Box::new(output::stdout()),
         Some(path) if path.exists() => bail!("{} exists: name a new file", path.display()),
         Some(path) => Box::new(private(path)?),
     };
     let mut out = BufWriter::new(&mut out);
-    transfer::export(store, thread, |line| writeln!(out, "{line}")).await?;
+    let mut failed = None;
+    let done = transfer::export(store, thread, |line| {
+        writeln!(out, "{line}").map_err(|error| {
+            let kind = error.kind();
+            failed = Some(error);
+            kind.into()
+        })
+    });
+    match (done.await, failed) {
+        (_, Some(error)) => return Err(error.into()),
+        (done, None) => done?,
+    }
     out.flush()?;
     Ok(())
 }

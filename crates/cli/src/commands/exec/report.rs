@@ -1,7 +1,7 @@
 //! Progress of a turn, and its final message. Declines all requests of the server, because
 //! no user can answer them.
 
-use std::io::{self, ErrorKind, Stderr, Stdout, Write};
+use std::io::{self, ErrorKind, Stderr, Write};
 
 use protocol::{
     AgentMessageItem, CommandExecutionStatus, ItemCompletedNotification, MessagePhase,
@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::thread_events::ThreadEvents;
 use crate::commands::eprint;
 use crate::commands::local::{self, Observer};
+use crate::commands::output::Output;
 use crate::commands::transcript::{Style, Transcript, sandbox_name};
 
 /// Follows a turn.
@@ -26,8 +27,8 @@ pub(super) struct Report {
 
 /// The output format.
 pub(super) enum Progress {
-    Json(Events<Stdout>),
-    ThreadEvents(Box<ThreadEvents<Stdout>>),
+    Json(Events<Output>),
+    ThreadEvents(Box<ThreadEvents<Output>>),
     Text(Box<Transcript<Stderr>>),
 }
 

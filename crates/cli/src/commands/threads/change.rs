@@ -1,10 +1,12 @@
 //! `agentd threads archive`, `unarchive`, `rename` and `delete`.
 
+use anyhow::bail;
+use jsonrpc::Method;
 use protocol::thread::ThreadIdParams;
 use protocol::thread_edit::ThreadNameSetParams;
 
-use crate::commands::is_confirmed;
 use crate::commands::local::{LocalServer, Quiet};
+use crate::commands::{eprint, is_confirmed};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -31,20 +33,14 @@ pub(super) struct RenameArguments {
 }
 
 pub(super) async fn archive(server: &mut LocalServer, arguments: &Arguments) -> anyhow::Result<()> {
-    for thread in &arguments.threads {
-        server.call::<protocol::ThreadArchive>(&named(thread), &mut Quiet).await?;
-    }
-    Ok(())
+    for_each::<protocol::ThreadArchive>(server, &arguments.threads).await
 }
 
 pub(super) async fn unarchive(
     server: &mut LocalServer,
     arguments: &Arguments,
 ) -> anyhow::Result<()> {
-    for thread in &arguments.threads {
-        server.call::<protocol::ThreadUnarchive>(&named(thread), &mut Quiet).await?;
-    }
-    Ok(())
+    for_each::<protocol::ThreadUnarchive>(server, &arguments.threads).await
 }
 
 /// Deletes for good, so it asks.
@@ -60,10 +56,32 @@ pub(super) async fn delete(
     if !arguments.yes && !is_confirmed(&question, "add `--yes` to delete")? {
         return Ok(());
     }
-    for thread in threads {
-        server.call::<protocol::ThreadDelete>(&named(thread), &mut Quiet).await?;
+    for_each::<protocol::ThreadDelete>(server, threads).await
+}
+
+/// Does the same to each thread. One that fails is reported and does not stop the others.
+///
+/// # Errors
+/// How many failed; the error itself, where there is one thread.
+async fn for_each<M: Method<Params = ThreadIdParams>>(
+    server: &mut LocalServer,
+    threads: &[String],
+) -> anyhow::Result<()> {
+    if let [thread] = threads {
+        server.call::<M>(&named(thread), &mut Quiet).await?;
+        return Ok(());
     }
-    Ok(())
+    let mut failed = 0;
+    for thread in threads {
+        if let Err(error) = server.call::<M>(&named(thread), &mut Quiet).await {
+            eprint(format_args!("agentd: {thread}: {error:#}"));
+            failed += 1;
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        failed => bail!("{failed} of {} threads failed; the others are done", threads.len()),
+    }
 }
 
 pub(super) async fn rename(

@@ -2,7 +2,7 @@
 //! the rows that the store keeps for each response. Sums are exact.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -12,6 +12,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 use store::{Store, UsageQuery, UsageRow};
+
+use crate::commands::output;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -94,7 +96,7 @@ pub(super) async fn report(
         (_, true) => format!("{}\n", json_report(&by, &groups)),
         _ => table(&by, &groups),
     };
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())

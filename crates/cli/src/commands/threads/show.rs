@@ -1,6 +1,5 @@
 //! `agentd threads show`: what a thread holds.
 
-use std::io;
 use std::path::PathBuf;
 
 use protocol::thread::ThreadReadParams;
@@ -9,8 +8,8 @@ use serde_json::json;
 use serde_json::value::to_raw_value;
 
 use crate::commands::local::{LocalServer, Quiet};
-use crate::commands::print;
 use crate::commands::transcript::{Detail, Palette, Style, Transcript};
+use crate::commands::{output, print};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -36,7 +35,7 @@ pub(super) async fn show(
         return Ok(());
     }
     let cwd = PathBuf::from(&thread.cwd);
-    let mut transcript = Transcript::new(io::stdout(), palette, DETAIL, cwd);
+    let mut transcript = Transcript::new(output::stdout(), palette, DETAIL, cwd);
     let title = thread.name.as_deref().unwrap_or(&thread.preview);
     transcript.block(Style::Dim, "thread", &thread.id)?;
     transcript.block(Style::Dim, "title", title.lines().next().unwrap_or_default())?;
