@@ -1,12 +1,13 @@
 //! The shell classifier: whatever the script, it answers, and what it understood it can write down
-//! again for a shell to read back as the same words.
+//! again for a shell to read back as the same words. They are among the words that may name files.
 #![no_main]
 
 use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use sandbox::rules::{
-    Context, GitUse, Invocation, PrefixRule, Resolver, Rules, Token, assess, parse, quote,
+    Context, GitUse, Invocation, PrefixRule, Resolver, Rules, Token, assess, file_words, parse,
+    quote,
 };
 
 /// Every bare name is a program of the system, and nothing else is one.
@@ -30,6 +31,7 @@ fuzz_target!(|script: &str| {
     let context = Context { cwd: Path::new("/w"), resolver: &Machine };
     let assessed = assess(Invocation::Script(script), &context, &rules);
     assert!(!assessed.actions.is_empty());
+    let named = file_words(script, &|_| None);
     let Some(commands) = parse(script) else {
         assert!(!assessed.known_safe, "safe without being understood");
         return;
@@ -38,6 +40,11 @@ fuzz_target!(|script: &str| {
     assert!(!removes || assessed.decision.is_some(), "a rule was passed by");
     assert!(!(removes && assessed.known_safe));
     for command in commands {
+        for word in command.words.iter().filter(|word| !word.expands && !word.text.is_empty()) {
+            let is_named =
+                named.as_ref().is_none_or(|named| named.iter().any(|it| it.text == word.text));
+            assert!(is_named, "{word:?} may name a file");
+        }
         let argv = command.argv();
         let again = parse(&quote(&argv)).expect("a quoted command is plain");
         assert_eq!(again.len(), 1);

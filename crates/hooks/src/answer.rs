@@ -39,6 +39,10 @@ pub enum HandlerResult<'o> {
     NotRun {
         message: &'o str,
     },
+    /// It is no longer what the user trusts, and did not run: why.
+    NotTrusted {
+        message: &'o str,
+    },
     /// A model's verdict: `{"ok": true}`, or `{"ok": false, "reason": "…"}`.
     Verdict {
         text: &'o str,
@@ -140,6 +144,7 @@ pub fn read_answer(event: EventName, result: HandlerResult<'_>) -> Answer {
             Answer::failed(format!("it wrote more than {limit} bytes, which no answer has"))
         }
         HandlerResult::NotRun { message } => Answer::failed(message.to_owned()),
+        HandlerResult::NotTrusted { message } => Answer::doubtful(event, message),
         HandlerResult::Verdict { text } => read_verdict(event, text),
     }
 }
@@ -261,13 +266,15 @@ impl Answer {
         answer
     }
 
-    /// An answer that cannot be read. It may have been meant as a refusal, so that it refuses where a
-    /// refusal protects.
+    /// An answer that cannot be read.
     fn malformed(event: EventName, why: &str) -> Self {
-        let message = format!("its answer cannot be understood: {why}");
-        let mut answer = Self::failed(message);
-        let reason =
-            shortened(&format!("the hook's answer cannot be understood: {why}"), MAX_ENTRY);
+        Self::doubtful(event, &format!("its answer cannot be understood: {why}"))
+    }
+
+    /// A failure of a hook that may have wanted to refuse, so that it refuses where a refusal protects.
+    fn doubtful(event: EventName, why: &str) -> Self {
+        let mut answer = Self::failed(why.to_owned());
+        let reason = shortened(&format!("a hook failed: {why}"), MAX_ENTRY);
         match event {
             EventName::PreToolUse | EventName::PermissionRequest => {
                 answer.permission = Some(Permission::Deny(reason));

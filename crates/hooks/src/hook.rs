@@ -136,18 +136,4 @@ impl Hook {
         }
         format!("sha256:{}", const_hex::encode(digest.finalize()))
     }
-
-    /// The words of a command that may name files: what stands between blanks and the shell's
-    /// punctuation, without quotes. For [`Self::digest`].
-    pub fn words(&self) -> impl Iterator<Item = &str> {
-        let command = match &self.handler {
-            Handler::Command(command) => command.as_str(),
-            Handler::Prompt { .. } | Handler::Agent { .. } | Handler::McpTool { .. } => "",
-        };
-        let ends = |c: char| {
-            c.is_whitespace()
-                || matches!(c, '"' | '\'' | ';' | '|' | '&' | '<' | '>' | '(' | ')' | '=' | '`')
-        };
-        command.split(ends).filter(|word| !word.is_empty())
-    }
 }

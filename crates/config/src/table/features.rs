@@ -1,7 +1,7 @@
 //! The switches in `[features]`, and the stage of each.
 
 use crate::kind::Effect;
-use crate::kind::scope::{ANY, PINNABLE};
+use crate::kind::scope::{ANY, PINNABLE, USER};
 use crate::options::options;
 use crate::suggest::closest;
 
@@ -11,14 +11,14 @@ options! {
         /// Connectors of MCP servers count as apps (`apps`, `app/list`). Experimental.
         apps: bool = false, ANY | PINNABLE, Effect::Active;
         /// Lifecycle hooks from `hooks.json`. Under development.
-        codex_hooks: bool = false, ANY | PINNABLE, Effect::Active;
+        codex_hooks: bool = false, USER | PINNABLE, Effect::Active;
         /// Large requests to the default provider are compressed (zstd).
         enable_request_compression: bool = true, ANY | PINNABLE, Effect::Active;
         /// `service_tier = "fast"` is sent to the provider.
         fast_mode: bool = true, ANY | PINNABLE, Effect::Active;
         /// Another name of `codex_hooks`: hooks are on when either is `true`, unless requirements pin
         /// one of them to `false`.
-        hooks: Option<bool>, ANY | PINNABLE, Effect::Active;
+        hooks: Option<bool>, USER | PINNABLE, Effect::Active;
         /// Threads can have goals (`thread/goal/*`). Experimental.
         goals: bool = false, ANY | PINNABLE, Effect::Active;
         /// The model can start sub-agents.

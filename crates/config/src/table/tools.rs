@@ -181,16 +181,16 @@ options! {
     /// `skills`.
     pub struct Skills {
         /// Overrides of single skills.
-        config: Vec<SkillOverride>, ANY, Effect::Group;
+        config: Vec<SkillOverride>, USER, Effect::Group;
     }
 }
 options! {
     /// `skills.config.<index>`.
     pub struct SkillOverride {
         /// Folder of the skill's definition, as `skills/list` shows it.
-        path: Option<PathBuf>, ANY, Effect::Active;
+        path: Option<PathBuf>, USER, Effect::Active;
         /// Whether the model is offered the skill, and inputs can use it.
-        enabled: Option<bool>, ANY, Effect::Active;
+        enabled: Option<bool>, USER, Effect::Active;
     }
 }
 

@@ -138,7 +138,8 @@ fn a_project_cannot_set_user_keys() {
         &format!(
             "model = \"project\"\nprofile = \"mine\"\nsqlite_home = \"/elsewhere\"\n\
              [history]\npersistence = \"none\"\n[projects.\"{}\"]\ntrust_level = \"trusted\"\n\
-             [profiles.mine]\nmodel = \"sneaky\"\n",
+             [profiles.mine]\nmodel = \"sneaky\"\n[features]\ncodex_hooks = true\nhooks = true\n\
+             [skills]\nconfig = []\n",
             home.root.join("other").display()
         ),
     );
@@ -149,7 +150,8 @@ fn a_project_cannot_set_user_keys() {
     let warnings = home.warnings();
     let ignored =
         warnings.iter().filter(|w| w.contains("a project's file cannot set this key")).count();
-    assert_eq!(ignored, 5, "{warnings:?}");
+    assert!(!config.has_hooks());
+    assert_eq!(ignored, 8, "{warnings:?}");
 }
 
 #[test]

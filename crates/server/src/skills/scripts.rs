@@ -4,15 +4,13 @@
 use std::path::Path;
 
 use config::Config;
-use sandbox::rules::Invocation;
+use sandbox::rules::{FileWord, Invocation, file_words};
 use session::{ApprovalPolicy, Settings};
 
 use super::Skills;
 
 /// The folder of a skill that has its programs.
 const SCRIPTS: &str = "scripts";
-/// Words of a command that are looked at.
-const MAX_WORDS: usize = 1_024;
 
 impl Skills {
     /// Whether a command that runs in `cwd` names a file beneath the `scripts` of a skill, or that folder.
@@ -28,10 +26,6 @@ impl Skills {
         if !matches!(settings.approval, ApprovalPolicy::Granular(_)) {
             return false;
         }
-        let texts: Vec<&str> = match invocation {
-            Invocation::Script(script) => vec![script],
-            Invocation::Argv(argv) => argv.iter().map(String::as_str).collect(),
-        };
         let set = self.kept().get(&self.roots(&settings.cwd, config)).cloned();
         let Some(set) = set else { return false };
         let real = |skill: &skills::Skill| skill.folder().join(SCRIPTS).canonicalize().ok();
@@ -40,16 +34,41 @@ impl Skills {
             return false;
         }
         let is_script = |place: &Path| scripts.iter().any(|folder| place.starts_with(folder));
-        let words = texts.into_iter().flat_map(words).take(MAX_WORDS);
-        is_script(cwd)
-            || words
-                .filter_map(|word| cwd.join(word).canonicalize().ok())
-                .any(|place| is_script(&place))
+        let Some(words) = words(invocation, cwd) else { return true };
+        let names_script = |word: &FileWord| match word.expands {
+            true => scripts.iter().any(|folder| may_name(&cwd.join(&word.text), folder)),
+            false => cwd.join(&word.text).canonicalize().is_ok_and(|place| is_script(&place)),
+        };
+        is_script(cwd) || words.iter().any(names_script)
     }
 }
 
-/// What stands between blanks and the punctuation of a shell.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    let ends = |c: char| c.is_whitespace() || "\"';|&<>()=`".contains(c);
-    text.split(ends).filter(|word| !word.is_empty())
+/// The words that may name files; `None` when there are too many to be followed.
+fn words(invocation: Invocation<'_>, cwd: &Path) -> Option<Vec<FileWord>> {
+    let value = |name: &str| (name == "PWD").then(|| cwd.to_string_lossy().into_owned());
+    match invocation {
+        Invocation::Script(script) => file_words(script, &value),
+        Invocation::Argv(argv) => {
+            // An argument may be a script of another program.
+            let mut words = Vec::new();
+            for argument in argv {
+                words.push(FileWord { text: argument.clone(), expands: false });
+                words.extend(file_words(argument, &value)?);
+            }
+            Some(words)
+        }
+    }
+}
+
+/// Whether a pattern of the shell may stand for `folder` or a path beneath it.
+fn may_name(pattern: &Path, folder: &Path) -> bool {
+    let mut parts = pattern.components();
+    folder.components().all(|part| {
+        let Some(pattern) = parts.next() else { return false };
+        let pattern = pattern.as_os_str().to_string_lossy();
+        // What a variable or a substitution stands for is not known.
+        pattern.contains(['$', '`'])
+            || globset::Glob::new(&pattern)
+                .is_ok_and(|glob| glob.compile_matcher().is_match(part.as_os_str()))
+    })
 }

@@ -18,7 +18,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use super::HookReport;
 use super::command::{self, CommandEnd};
 use super::notifications::{completed, started};
-use super::sources::{LoadedHook, digest, plugin_of, project_folder};
+use super::sources::{LoadedHook, digest, plugin_of, project_folder, variables};
 use crate::allowed::Allowed;
 use crate::command_environment::command_environment;
 use crate::command_runner::{CommandLine, CommandRunner};
@@ -28,8 +28,6 @@ use crate::options::Options;
 const MAX_RUNNING: usize = 64;
 /// Seconds that the agent of a hook has for reading a file.
 const MAX_READING: u64 = 10;
-/// The variables with the folder of a hook's plugin: ours, and the one that plugins for another agent use.
-const PLUGIN_ROOT: [&str; 2] = ["AGENT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"];
 /// Stands for the event in a prompt and in the arguments of a tool.
 const ARGUMENTS: &str = "$ARGUMENTS";
 
@@ -159,7 +157,8 @@ impl HookRunner {
         match &hook.handler {
             Handler::Command(line) => {
                 if let Err(message) = self.check_unchanged(loaded, &place.config).await {
-                    return not_run(&message);
+                    let result = HandlerResult::NotTrusted { message: &message };
+                    return read_answer(hook.event, result);
                 }
                 let command = self.command(line, hook, place).await;
                 let input = event.input(&place.context) + "\n";
@@ -211,7 +210,8 @@ impl HookRunner {
         }
     }
 
-    /// A hook of a project that has changed since it was read is not what the user trusts.
+    /// A hook of a project that has changed since it was read is not what the user trusts: who
+    /// changed it may have wanted to be rid of its refusals.
     async fn check_unchanged(
         &self,
         loaded: &LoadedHook,
@@ -227,7 +227,9 @@ impl HookRunner {
             Ok(Ok(now)) if now == loaded.digest => Ok(()),
             Ok(Err(why)) => Err(why),
             Ok(Ok(_)) => {
-                Err("a file that its command names has changed since you trusted it".to_owned())
+                Err("a file that its command names has changed since you trusted it; look at it, and trust \
+                     the hook again (`agentd hooks trust`)"
+                    .to_owned())
             }
             Err(error) => Err(error.to_string()),
         }
@@ -242,11 +244,8 @@ impl HookRunner {
         };
         let argv = vec![self.options.shell.clone().into(), "-c".into(), line.into()];
         let mut env = command_environment(&self.options, config);
-        env.push(("AGENT_PROJECT_DIR".into(), config.project_root.clone().into()));
-        if let Some(plugin) = plugin_of(hook, config) {
-            let root = plugin.root.as_os_str();
-            env.extend(PLUGIN_ROOT.map(|name| (name.into(), root.into())));
-        }
+        let variables = variables(config, plugin_of(hook, config));
+        env.extend(variables.into_iter().map(|(name, path)| (name.into(), path.into())));
         let policy = match hook.origin.source.is_unconfined() {
             true => Allowed::hook_program(),
             false => {

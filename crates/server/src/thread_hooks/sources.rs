@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use config::{Config, PluginParts, dotted_key};
 use hooks::{Event, Handler, Hook, Origin, Source};
+use sandbox::rules::file_words;
 use session::HookEvents;
 
 /// Bytes of a file of hooks.
@@ -13,8 +14,15 @@ const MAX_FILE: u64 = 1 << 20;
 const MAX_SHOWN: usize = 4;
 /// Files that a hook's command names and its digest covers, at most.
 const MAX_NAMED_FILES: usize = 16;
+/// Folders that a hook's command changes to in which files that it names are looked for.
+const MAX_FOLDERS: usize = 8;
 /// Bytes of such a file.
 const MAX_NAMED_FILE: u64 = 16 << 20;
+
+/// The variable with the project's root.
+const PROJECT_DIR: &str = "AGENT_PROJECT_DIR";
+/// The variables with the folder of a hook's plugin: ours, and the one that plugins for another agent use.
+const PLUGIN_ROOT: [&str; 2] = ["AGENT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"];
 
 /// What applies in a folder.
 #[derive(Debug, Default)]
@@ -228,51 +236,70 @@ fn judged(hook: Hook, config: &Config) -> (LoadedHook, Option<String>) {
     (LoadedHook { hook, digest: digest.unwrap_or_default(), trust, is_enabled }, problem)
 }
 
-/// How a command names the project's root.
-const PROJECT_DIR: [&str; 2] = ["$AGENT_PROJECT_DIR/", "${AGENT_PROJECT_DIR}/"];
-
-/// How a command names its plugin's folder.
-const PLUGIN_DIR: [&str; 4] = [
-    "$CLAUDE_PLUGIN_ROOT/",
-    "${CLAUDE_PLUGIN_ROOT}/",
-    "$AGENT_PLUGIN_ROOT/",
-    "${AGENT_PLUGIN_ROOT}/",
-];
-
 /// The digest of a hook as it is now. That of a project covers the files that its command names, so that a
-/// changed script is not trusted either: by an absolute path, from the folder in which it runs, or from the
-/// project's root. That of a plugin also covers all files that the plugin was installed with.
+/// changed script is not trusted either: by an absolute path, from the folder in which it runs or one that it
+/// changes to, or from the project's root. That of a plugin also covers all files that the plugin was installed
+/// with.
 ///
 /// # Errors
-/// A file that it names is too large to be covered: such a hook is never trusted.
+/// The files that it names cannot be covered: such a hook is never trusted.
 pub(super) fn digest(hook: &Hook, config: &Config) -> Result<String, String> {
+    let Handler::Command(command) = &hook.handler else { return Ok(hook.digest([])) };
     if hook.origin.source.is_unconfined() {
         return Ok(hook.digest([]));
     }
-    let project = config.project_root.as_path();
     let plugin = plugin_of(hook, config);
-    let folder = project_folder(hook).unwrap_or(project);
-    let mut named: Vec<(&str, Vec<u8>)> = Vec::new();
+    let folder = project_folder(hook).unwrap_or(&config.project_root);
+    let mut covered: Vec<(String, Vec<u8>)> = Vec::new();
     if let Some(plugin) = plugin {
-        named.push(("", plugin.digest.clone().into_bytes()));
+        covered.push((String::new(), plugin.digest.clone().into_bytes()));
     }
-    for word in hook.words() {
-        let rest = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| word.strip_prefix(prefix));
-        let path = match (rest(&PROJECT_DIR), rest(&PLUGIN_DIR), plugin) {
-            (Some(rest), ..) => project.join(rest),
-            (None, Some(rest), Some(plugin)) => plugin.root.join(rest),
-            _ => folder.join(word),
-        };
-        if !path.is_file() {
-            continue;
-        }
-        if named.len() == MAX_NAMED_FILES {
+    for path in named_files(command, folder, &variables(config, plugin))? {
+        if covered.len() == MAX_NAMED_FILES {
             return Err(format!("its command names more than {MAX_NAMED_FILES} files"));
         }
         let contents = files::read(&path, MAX_NAMED_FILE).map_err(|error| error.to_string())?;
-        named.push((word, contents));
+        let shown = path.strip_prefix(folder).unwrap_or(&path);
+        covered.push((shown.to_string_lossy().into_owned(), contents));
     }
-    Ok(hook.digest(named.iter().map(|(word, contents)| (*word, contents.as_slice()))))
+    Ok(hook.digest(covered.iter().map(|(path, contents)| (&**path, contents.as_slice()))))
+}
+
+/// The variables that a hook's command has from us, with their values.
+pub(super) fn variables(
+    config: &Config,
+    plugin: Option<&PluginParts>,
+) -> Vec<(&'static str, PathBuf)> {
+    let mut variables = vec![(PROJECT_DIR, config.project_root.clone())];
+    if let Some(plugin) = plugin {
+        variables.extend(PLUGIN_ROOT.map(|name| (name, plugin.root.clone())));
+    }
+    variables
+}
+
+/// The files that a command names which runs in `folder`, each once.
+fn named_files(
+    command: &str,
+    folder: &Path,
+    variables: &[(&str, PathBuf)],
+) -> Result<Vec<PathBuf>, String> {
+    let value = |name: &str| {
+        let known = variables.iter().find(|(known, _)| *known == name).map(|(_, path)| &**path);
+        let path = if name == "PWD" { Some(folder) } else { known };
+        path.map(|path| path.to_string_lossy().into_owned())
+    };
+    let words = file_words(command, &value)
+        .ok_or("its command is too long for the files that it names to be found")?;
+    let changes = words.windows(2).filter(|pair| pair[0].text == "cd" && !pair[1].expands);
+    let mut folders = vec![folder.to_owned()];
+    folders.extend(changes.map(|pair| folder.join(&pair[1].text)).take(MAX_FOLDERS));
+    let mut files: Vec<PathBuf> = Vec::new();
+    for word in words.iter().filter(|word| !word.expands) {
+        let paths = folders.iter().map(|folder| folder.join(&word.text));
+        let named = paths.filter(|path| path.is_file()).collect::<Vec<_>>();
+        files.extend(named.into_iter().filter(|path| !files.contains(path)).collect::<Vec<_>>());
+    }
+    Ok(files)
 }
 
 /// The plugin that has the hook, as the configuration knows it.

@@ -334,6 +334,12 @@ async fn the_files_that_a_command_names_are_part_of_what_is_trusted() {
         "sh \"$AGENT_PROJECT_DIR/hooks/check.sh\"",
         "sh ${AGENT_PROJECT_DIR}/hooks/check.sh",
         "CHECK=1 sh -e 'hooks/check.sh'; true",
+        "\"$AGENT_PROJECT_DIR\"/hooks/check.sh",
+        "\".\"/hooks/check.sh",
+        "sh hooks/{check,x}.sh",
+        "sh -c 'cd hooks && sh \"check.sh\"'",
+        "cd hooks; sh check\\.sh",
+        "\"$(cat hooks/check.sh)\"",
     ];
     let server = env.start();
     let mut peer = server.connect().await;
@@ -450,6 +456,47 @@ async fn the_hook_of_a_project_runs_once_the_user_trusts_exactly_it() {
     peer.run_turn(&thread, "Four.").await;
     assert!(!ran());
     assert_eq!(listed(&mut peer).await["hooks"][1]["enabled"], false);
+}
+
+#[tokio::test]
+async fn who_changes_a_trusted_guard_is_not_rid_of_its_refusals_in_the_turn() {
+    let guard = "echo no >&2; exit 2";
+    let change = "*** Begin Patch\n*** Update File: check.sh\n@@\n-echo no >&2; exit 2\n+exit 0\n*** End Patch";
+    let responses = json!([
+        calls("apply_patch", json!({ "input": change })),
+        calls("exec_command", json!({ "cmd": "touch ran" })),
+        says("Done."),
+    ]);
+    let env = env(&[], responses).await;
+    trust_project(&env);
+    let hook = json!({ "PreToolUse": [{ "matcher": "Bash", "hooks": [command("sh check.sh")] }] });
+    write_project_hook(&env, &[]);
+    let file = env.workspace().join(".agent/hooks.json");
+    fs::write(&file, json!({ "hooks": hook }).to_string()).unwrap();
+    fs::write(env.workspace().join("check.sh"), format!("{guard}\n")).unwrap();
+    let (_server, mut peer, thread) = open(&env).await;
+    let hook = listed(&mut peer).await["hooks"][0].clone();
+    let key = format!("hooks.state.\"{}\".trusted_hash", hook["key"].as_str().unwrap());
+    let trust = json!({ "keyPath": key, "value": hook["currentHash"], "mergeStrategy": "replace" });
+    peer.call("config/value/write", trust).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(fs::read_to_string(env.workspace().join("check.sh")).unwrap(), "exit 0\n");
+    assert!(!env.workspace().join("ran").exists());
+    let requests = env.model().raw_requests();
+    assert!(requests[2].contains("has changed since you trusted it"), "{}", requests[2]);
+}
+
+#[tokio::test]
+async fn a_project_does_not_switch_hooks_off() {
+    let responses = json!([calls("exec_command", json!({ "cmd": "touch ran" })), says("Done.")]);
+    let env = env(&[("PreToolUse", command("exit 2"))], responses).await;
+    trust_project(&env);
+    write_project_hook(&env, &[]);
+    let features = "[features]\ncodex_hooks = false\nhooks = false\n";
+    fs::write(env.workspace().join(".agent/config.toml"), features).unwrap();
+    let (_server, mut peer, thread) = open(&env).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert!(!env.workspace().join("ran").exists());
 }
 
 #[tokio::test]

@@ -242,10 +242,19 @@ async fn what_a_profile_hides_is_not_in_the_catalog() {
 // Effect of `approval_policy.granular.skill_approval`.
 #[tokio::test]
 async fn questions_about_scripts_of_skills_are_of_their_own_kind() {
-    for (skill_approval, is_script) in [(true, true), (true, false), (false, true), (false, false)]
-    {
+    let plain = "sh PLACE/run.sh";
+    for (skill_approval, is_script, line) in [
+        (true, true, plain),
+        (true, false, plain),
+        (false, true, plain),
+        (false, true, "sh \"PLACE\"/run.sh"),
+        (false, true, "sh .agents/skills/to?l/scripts/run.sh"),
+        (false, true, "cat $(echo PLACE)/run.sh | sh -s"),
+        (false, false, plain),
+        (false, false, "sh oth*/run.sh"),
+    ] {
         let place = if is_script { ".agents/skills/tool/scripts" } else { "other" };
-        let call = json!({ "cmd": format!("sh {place}/run.sh"), "justification": "please",
+        let call = json!({ "cmd": line.replace("PLACE", place), "justification": "please",
             "sandbox_permissions": "require_escalated" });
         let responses = json!([calls("exec_command", call), says("Done.")]);
         let env = TestEnvironment::with_responses(responses).await;
@@ -275,7 +284,7 @@ async fn questions_about_scripts_of_skills_are_of_their_own_kind() {
             (false, true) => "prompts for scripts of skills are switched off",
             (false, false) => "prompts for leaving the sandbox are switched off",
         };
-        assert!(output.contains(expected), "{skill_approval} {is_script}: {output}");
+        assert!(output.contains(expected), "{skill_approval} {line}: {output}");
     }
 }
 
