@@ -6,11 +6,13 @@
 mod common;
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use common::socket::{Socket, get};
+use common::socket::{Socket, get, head};
 use common::{Running, TestEnvironment, stderr, stdout};
 use serde_json::json;
 
@@ -133,6 +135,12 @@ fn invalid_credential_options_are_refused() {
             "either",
         ),
         (format!("{web} --ws-token-file {token}"), 1, "--ws-token-file belongs to `--ws-auth capa"),
+        (
+            format!("{web} --metrics-token-file relative"),
+            1,
+            "--metrics-token-file relative: the path is",
+        ),
+        (format!("--metrics-token-file {token}"), 1, "--metrics-token-file is for `--listen ws"),
         (format!("{web} --ws-token-sha256 {hash}"), 1, "--ws-token-sha256 belongs to `--ws-auth"),
         (
             format!("{web} --ws-auth none --ws-token-file {token}"),
@@ -302,6 +310,67 @@ fn addresses_are_printed_for_scripts_and_probes_answer() {
     assert!(server.end().0.success());
     assert_eq!(fs::read_to_string(address_output(&env)).unwrap(), "");
     assert!(!at.exists());
+}
+
+#[test]
+fn metrics_are_served_to_clients_and_to_the_holder_of_their_own_token() {
+    let env = TestEnvironment::new();
+    let clients = secret(&env, "clients", "for-clients", 0o600);
+    let metrics = secret(&env, "metrics", "for-metrics", 0o600);
+    let at = env.work().join("control");
+    let server = start(
+        &env,
+        &format!(
+            "--listen ws://127.0.0.1:0 --listen unix://{} --ws-auth capability-token \
+             --ws-token-file {clients} --metrics-token-file {metrics}",
+            at.display()
+        ),
+    );
+    let address = web(&server);
+    assert!(self::address(&server).starts_with("unix://"));
+    let mut socket = Socket::tcp(&address, Some("for-clients")).unwrap().ok().unwrap();
+    socket.initialize();
+    assert_eq!(Socket::tcp(&address, Some("for-metrics")).unwrap().err(), Some(401));
+    for (bearer, status) in
+        [(None, 401), (Some("wrong"), 401), (Some("for-clients"), 200), (Some("for-metrics"), 200)]
+    {
+        assert_eq!(page(TcpStream::connect(&address).unwrap(), bearer).0, status, "{bearer:?}");
+    }
+    let own = page(UnixStream::connect(&at).unwrap(), None);
+    let (status, text) = page(TcpStream::connect(&address).unwrap(), Some("for-metrics"));
+    assert_eq!((own.0, status), (200, 200));
+    assert!(text.contains("content-type: application/openmetrics-text; version=1.0.0"), "{text}");
+    for line in [
+        "agentd_connections 1.0",
+        "agentd_connections_pending{stage=\"initialize\"} 0.0",
+        "agentd_connections_refused_total{status=\"401\"} 3.0",
+        "agentd_incoming_messages 0.0",
+        "agentd_turns_started_total 0.0",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}:\n{text}");
+    }
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name}:\n{text}")).parse::<f64>().unwrap()
+    };
+    assert!(number("process_resident_memory_bytes") > 1e6);
+    assert!(number("process_cpu_seconds_total") < 600.0);
+    assert!(number("process_start_time_seconds") > 1.7e9);
+    for hidden in ["for-clients", "for-metrics", env.work().to_str().unwrap()] {
+        assert!(!text.contains(hidden), "{hidden}:\n{text}");
+    }
+}
+
+/// Asks for the page of metrics; returns the status and the whole response.
+fn page(mut stream: impl Read + Write, bearer: Option<&str>) -> (u16, String) {
+    let bearer = bearer.map(|token| format!("Authorization: Bearer {token}\r\n"));
+    let request =
+        format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{}\r\n", bearer.unwrap_or_default());
+    stream.write_all(request.as_bytes()).unwrap();
+    let (status, head) = head(&mut stream).unwrap();
+    let mut body = String::new();
+    stream.read_to_string(&mut body).unwrap();
+    (status, head + &body)
 }
 
 #[test]

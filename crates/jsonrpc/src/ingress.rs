@@ -37,6 +37,13 @@ impl Ingress {
         Self { messages: Budget::new(messages), bytes: Budget::new(bytes) }
     }
 
+    /// Messages and bytes that wait.
+    #[must_use]
+    pub fn used(&self) -> (usize, usize) {
+        let used = |budget: &Budget| budget.used.load(Ordering::Relaxed);
+        (used(&self.messages), used(&self.bytes))
+    }
+
     /// Charges one message of `bytes` bytes, for a connection that already has `waiting` messages
     /// and bytes in the budget; `None` when it does not fit.
     pub(crate) fn charge(

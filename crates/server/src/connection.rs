@@ -171,6 +171,7 @@ impl Server {
             match next {
                 None => break,
                 Some(Incoming::Malformed(malformed)) => {
+                    self.services.telemetry.figures().count_refused(malformed.error.code);
                     peer.answer(encode_error(malformed.id.as_ref(), &malformed.error));
                 }
                 Some(Incoming::Message(message)) => {
@@ -245,6 +246,9 @@ impl Server {
             Err(error) => Err(error.into()),
         };
         span.in_scope(|| tracing::debug!(accepted = outcome.is_ok(), "answered"));
+        if let Err(error) = &outcome {
+            self.services.telemetry.figures().count_refused(error.code);
+        }
         peer.respond(&id, &method, outcome);
         caller.open_gates();
     }

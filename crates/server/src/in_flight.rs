@@ -22,6 +22,11 @@ impl InFlight {
         Accepted { count: self.count.clone() }
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        *self.count.borrow()
+    }
+
     /// Waits until none is left.
     pub(crate) async fn done(&self) {
         // Fails only when the sender is dropped, which `self` holds.

@@ -1,5 +1,5 @@
-//! What is exported of turns (`otel.*`): recorders by the configuration that they are for, and the trace
-//! that this process is part of. Without an exporter nothing is started.
+//! What is measured of turns, and what is exported of them (`otel.*`): recorders by the configuration that
+//! they are for, and the trace that this process is part of. Without an exporter nothing is started.
 
 mod exporters;
 mod open_span;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use config::Config;
 use config::table::Otel;
 use http_client::Network;
-use telemetry::{Recorder, Services, TraceContext};
+use telemetry::{Figures, Recorder, Services, TraceContext};
 
 use crate::options::Options;
 use exporters::Exporters;
 
-pub(crate) use open_span::OpenSpan;
+pub(crate) use open_span::{Meter, OpenSpan};
 pub(crate) use turn_trace::{TurnSpan, TurnTrace, set_usage};
 
 /// How long the end of the server waits for what is not sent yet.
@@ -28,6 +28,7 @@ const KEPT: usize = 4;
 pub(crate) struct Telemetry {
     options: Arc<Options>,
     network: Network,
+    meter: Meter,
     services: OnceLock<Arc<Services>>,
     /// The trace that this process was started in: `TRACEPARENT`.
     inherited: Option<TraceContext>,
@@ -53,7 +54,25 @@ impl Telemetry {
     pub(crate) fn new(options: Arc<Options>, network: Network) -> Self {
         let inherited = options.variable("TRACEPARENT").as_deref().and_then(TraceContext::parse);
         let (services, recorders) = (OnceLock::new(), Mutex::default());
-        Self { options, network, services, inherited, recorders }
+        let meter = Meter { clock: options.clock.clone(), figures: Arc::default() };
+        Self { options, network, meter, services, inherited, recorders }
+    }
+
+    /// What measures operations.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// What the server did so far.
+    pub(crate) fn figures(&self) -> &Figures {
+        &self.meter.figures
+    }
+
+    /// Records that wait for export, of all configurations, and their bytes.
+    pub(crate) fn queued(&self) -> (usize, usize) {
+        let kept = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        let queues = kept.iter().filter_map(|kept| kept.recorder.as_ref()).map(Recorder::queued);
+        queues.fold((0, 0), |sum, queue| (sum.0 + queue.0, sum.1 + queue.1))
     }
 
     /// The recorder of a configuration; `None` when it exports nothing.
@@ -91,16 +110,16 @@ impl Telemetry {
     }
 
     fn services(&self) -> Services {
-        let (clock, options) = (self.options.clock.clone(), &self.options);
+        let (meter, options) = (self.meter.clone(), &self.options);
+        let figures = meter.figures.clone();
         let random = options.random.clone();
         Services {
             network: self.network.clone(),
-            clock: Arc::new(move || {
-                u64::try_from(clock.now_ms()).unwrap_or(0).saturating_mul(1_000_000)
-            }),
+            clock: Arc::new(move || meter.now()),
             random: Arc::new(move |bytes| random(bytes)),
             jitter: options.jitter.clone(),
             user_agent: format!("agentd/{}", options.version),
+            figures,
         }
     }
 

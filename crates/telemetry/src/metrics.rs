@@ -11,34 +11,46 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use crate::encode::{Resource, key_value};
 use crate::names::{self, METRICS, Metric, MetricKind, Name, SCHEMA_URL};
-use crate::span::{Operation, Span, Value};
+use crate::span::{Measured, Operation, Value};
 
 /// Most sets of attributes of one metric; further ones are summed up as one.
 const MAX_SERIES: usize = 200;
 
 /// The attributes of a series. Texts only: numbers would make a series each.
-type Key = Vec<(Name, String)>;
+pub(crate) type Key = Vec<(Name, String)>;
+
+/// Attributes of turns, model requests and tool calls that tell series apart, where metrics are exported.
+pub(crate) const EXPORTED: &[Name] =
+    &[names::PROVIDER, names::REQUEST_MODEL, names::RESPONSE_MODEL, names::TOOL_NAME];
 
 /// See the module.
 pub(crate) struct Metrics {
     began: u64,
+    /// Attributes that tell series apart, besides the operation and the error.
+    by: &'static [Name],
     /// By the metric's place in the table.
     series: Vec<BTreeMap<Key, Sum>>,
     has_changed: bool,
 }
 
+/// The sum of a series.
 #[derive(Clone, Debug, Default)]
-struct Sum {
-    count: u64,
-    sum: f64,
+pub(crate) struct Sum {
+    pub(crate) count: u64,
+    pub(crate) sum: f64,
     /// Of a histogram: one more than its bounds.
-    buckets: Vec<u64>,
+    pub(crate) buckets: Vec<u64>,
 }
 
 impl Metrics {
-    pub(crate) fn new(began: u64) -> Self {
+    pub(crate) fn new(began: u64, by: &'static [Name]) -> Self {
         let series = METRICS.iter().map(|_| BTreeMap::new()).collect();
-        Self { began, series, has_changed: false }
+        Self { began, by, series, has_changed: false }
+    }
+
+    /// The series of each metric that has any.
+    pub(crate) fn filled(&self) -> impl Iterator<Item = (&'static Metric, &BTreeMap<Key, Sum>)> {
+        METRICS.iter().zip(&self.series).filter(|(_, series)| !series.is_empty())
     }
 
     /// Whether anything was added since the last message.
@@ -57,34 +69,32 @@ impl Metrics {
         self.record(names::DROPPED, key, items as f64);
     }
 
-    /// Adds what a span says.
-    pub(crate) fn add(&mut self, span: &Span) {
-        if span.operation == Operation::Approval {
-            let key = key(span, &[names::APPROVAL_KIND, names::APPROVAL_DECISION]);
-            return self.record(names::APPROVAL_DURATION, key, span.seconds());
+    /// Adds an operation that has ended.
+    pub(crate) fn add(&mut self, measured: &Measured<'_>) {
+        if measured.operation == Operation::Approval {
+            let key = key(measured, &[names::APPROVAL_KIND, names::APPROVAL_DECISION]);
+            return self.record(names::APPROVAL_DURATION, key, measured.seconds);
         }
-        const OF: &[Name] =
-            &[names::PROVIDER, names::REQUEST_MODEL, names::RESPONSE_MODEL, names::TOOL_NAME];
-        let mut key = key(span, OF);
-        key.insert(0, (names::OPERATION, span.operation.name().to_owned()));
-        if span.operation == Operation::Chat {
-            self.add_request(span, &key);
+        let mut key = key(measured, self.by);
+        key.insert(0, (names::OPERATION, measured.operation.name().to_owned()));
+        if measured.operation == Operation::Chat {
+            self.add_request(measured, &key);
         }
-        if let Some(failed) = &span.failed {
-            key.push((names::ERROR_TYPE, failed.kind.clone()));
+        if let Some(error) = measured.error {
+            key.push((names::ERROR_TYPE, error.to_owned()));
         }
-        self.record(names::OPERATION_DURATION, key, span.seconds());
+        self.record(names::OPERATION_DURATION, key, measured.seconds);
     }
 
-    fn add_request(&mut self, span: &Span, key: &Key) {
-        if let Some(Value::Float(seconds)) = span.value(names::TIME_TO_FIRST_CHUNK) {
+    fn add_request(&mut self, measured: &Measured<'_>, key: &Key) {
+        if let Some(Value::Float(seconds)) = measured.value(names::TIME_TO_FIRST_CHUNK) {
             self.record(names::FIRST_CHUNK, key.clone(), *seconds);
         }
-        if let Some(Value::Float(cost)) = span.value(names::COST) {
+        if let Some(Value::Float(cost)) = measured.value(names::COST) {
             self.record(names::COST_TOTAL, key.clone(), *cost);
         }
         for (name, kind) in [(names::INPUT_TOKENS, "input"), (names::OUTPUT_TOKENS, "output")] {
-            if let Some(Value::Integer(tokens)) = span.value(name) {
+            if let Some(Value::Integer(tokens)) = measured.value(name) {
                 let mut key = key.clone();
                 key.push((names::TOKEN_TYPE, kind.to_owned()));
                 self.record(names::TOKEN_USAGE, key, *tokens as f64);
@@ -120,9 +130,9 @@ impl Metrics {
         now: u64,
     ) -> (ExportMetricsServiceRequest, u64) {
         self.has_changed = false;
-        let filled = METRICS.iter().zip(&self.series).filter(|(_, series)| !series.is_empty());
-        let points: usize = filled.clone().map(|(_, series)| series.len()).sum();
-        let metrics = filled.map(|(metric, series)| self.metric(metric, series, now)).collect();
+        let points: usize = self.filled().map(|(_, series)| series.len()).sum();
+        let metrics =
+            self.filled().map(|(metric, series)| self.metric(metric, series, now)).collect();
         let scope = Some(from.scope.clone());
         let scoped = ScopeMetrics { scope, metrics, schema_url: SCHEMA_URL.to_owned() };
         let resource_metrics = vec![ResourceMetrics {
@@ -186,9 +196,9 @@ fn attributes(key: &Key) -> Vec<opentelemetry_proto::tonic::common::v1::KeyValue
         .collect()
 }
 
-fn key(span: &Span, of: &[Name]) -> Key {
+fn key(measured: &Measured<'_>, of: &[Name]) -> Key {
     of.iter()
-        .filter_map(|name| match span.value(*name)? {
+        .filter_map(|name| match measured.value(*name)? {
             Value::Text(text) => Some((*name, text.clone())),
             Value::Integer(_) | Value::Float(_) | Value::Bool(_) => None,
         })
@@ -199,7 +209,7 @@ fn key(span: &Span, of: &[Name]) -> Key {
 mod tests {
     use super::*;
     use crate::context::TraceContext;
-    use crate::span::{Attribute, Failed};
+    use crate::span::{Attribute, Failed, Span};
 
     fn span(operation: Operation, seconds: f64, attributes: Vec<Attribute>) -> Span {
         Span {
@@ -225,7 +235,7 @@ mod tests {
 
     #[test]
     fn requests_are_summed_up_by_model() {
-        let mut metrics = Metrics::new(0);
+        let mut metrics = Metrics::new(0, EXPORTED);
         let attributes = vec![
             Attribute::new(names::REQUEST_MODEL, "m"),
             Attribute::new(names::INPUT_TOKENS, 10),
@@ -234,10 +244,10 @@ mod tests {
             Attribute::new(names::TIME_TO_FIRST_CHUNK, 0.5),
         ];
         let request = span(Operation::Chat, 2.0, attributes);
-        metrics.add(&request);
-        metrics.add(&request);
+        metrics.add(&request.measured());
+        metrics.add(&request.measured());
         let failed = Some(Failed { kind: "serverOverloaded".to_owned(), message: None });
-        metrics.add(&Span { failed, attributes: Vec::new(), ..request });
+        metrics.add(&Span { failed, attributes: Vec::new(), ..request }.measured());
         let chat = "gen_ai.operation.name=chat";
         let of_model = format!("{chat} gen_ai.request.model=m");
         assert_eq!(
@@ -257,10 +267,10 @@ mod tests {
 
     #[test]
     fn series_beyond_the_bound_are_one() {
-        let mut metrics = Metrics::new(0);
+        let mut metrics = Metrics::new(0, EXPORTED);
         for number in 0..MAX_SERIES + 5 {
             let tool = vec![Attribute::new(names::TOOL_NAME, format!("tool{number}"))];
-            metrics.add(&span(Operation::ExecuteTool, 0.1, tool));
+            metrics.add(&span(Operation::ExecuteTool, 0.1, tool).measured());
         }
         let found = summed(&metrics, names::OPERATION_DURATION);
         assert_eq!(found.len(), MAX_SERIES + 1);
@@ -271,9 +281,9 @@ mod tests {
 
     #[test]
     fn values_fall_into_the_buckets_of_the_conventions() {
-        let mut metrics = Metrics::new(0);
+        let mut metrics = Metrics::new(0, EXPORTED);
         for seconds in [0.0, 0.01, 0.011, 100.0] {
-            metrics.add(&span(Operation::InvokeAgent, seconds, Vec::new()));
+            metrics.add(&span(Operation::InvokeAgent, seconds, Vec::new()).measured());
         }
         let (_, sum) = metrics.series[0].first_key_value().unwrap();
         assert_eq!((sum.buckets.len(), sum.buckets[0], sum.buckets[1]), (15, 2, 1));

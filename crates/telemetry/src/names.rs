@@ -50,6 +50,8 @@ names! {
     COST = "agentd.cost.usd", "turn, model request", "price in US dollars; absent where the price is not known";
     TOOL_NAME = "gen_ai.tool.name", "tool call, approval", "name of the tool";
     TOOL_TYPE = "gen_ai.tool.type", "tool call", "`function`; `extension` where a client, an MCP server or the provider runs it";
+    TOOL_KIND = "agentd.tool.kind", "tool call",
+        "`command`, `patch`, `image`, `agent`, `web_search`, `image_generation`, `client` or `mcp`";
     TOOL_CALL = "gen_ai.tool.call.id", "tool call, approval", "id of the item";
     MCP_METHOD = "mcp.method.name", "tool call", "`tools/call`, for the tool of an MCP server";
     MCP_SERVER = "agentd.mcp.server", "tool call", "name of the MCP server in the configuration";
@@ -83,6 +85,21 @@ pub enum MetricKind {
     Histogram(&'static [f64]),
     /// A sum that only grows.
     Counter,
+}
+
+impl Metric {
+    /// Its name for Prometheus, with the unit, as collectors translate it; a counter gets `_total` too.
+    #[must_use]
+    pub fn prometheus(&self) -> String {
+        let name = prometheus(self.text);
+        if self.unit == "s" { format!("{name}_seconds") } else { name }
+    }
+}
+
+/// A name in the spelling of Prometheus.
+#[must_use]
+pub fn prometheus(name: &str) -> String {
+    name.replace('.', "_")
 }
 
 /// Buckets of durations and of tokens: those that the conventions advise.
@@ -151,3 +168,64 @@ pub const DROPPED: Metric = Metric {
 /// All metrics.
 pub const METRICS: &[Metric] =
     &[OPERATION_DURATION, TOKEN_USAGE, FIRST_CHUNK, APPROVAL_DURATION, COST_TOTAL, DROPPED];
+
+/// A value of the page of metrics that no span gives (see [`Page`](crate::Page)).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// In the spelling of Prometheus, without the `_total` of counters.
+    pub text: &'static str,
+    pub kind: ReadingKind,
+    /// Names of its labels, for the reference page.
+    pub labels: &'static str,
+    pub meaning: &'static str,
+}
+
+/// How the values of a [`Reading`] develop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadingKind {
+    /// Grows while the process lives.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+}
+
+macro_rules! readings {
+    ($($name:ident = $kind:ident $text:literal, $labels:literal, $meaning:literal;)*) => {
+        $(
+            #[doc = $meaning]
+            pub const $name: Reading = Reading {
+                text: $text, kind: ReadingKind::$kind, labels: $labels, meaning: $meaning,
+            };
+        )*
+        /// All readings.
+        pub const READINGS: &[Reading] = &[$($name),*];
+    };
+}
+
+readings! {
+    BUILD_INFO = Gauge "agentd_build_info", "`version`, `os`, `arch`", "always 1";
+    PROCESS_START = Gauge "process_start_time_seconds", "", "Unix time of the start of the process";
+    PROCESS_MEMORY = Gauge "process_resident_memory_bytes", "", "memory of the process, on Linux";
+    PROCESS_CPU = Counter "process_cpu_seconds", "", "processor time of the process, on Linux";
+    CONNECTIONS = Gauge "agentd_connections", "", "clients that are connected, over all transports";
+    CONNECTIONS_PENDING = Gauge "agentd_connections_pending", "`stage`",
+        "connections in the HTTP `handshake`, or before `initialize`";
+    CONNECTIONS_REFUSED = Counter "agentd_connections_refused", "`status`",
+        "HTTP requests of the listeners that were refused, by status";
+    THREADS = Gauge "agentd_threads_loaded", "", "threads that are loaded";
+    TURNS_STARTED = Counter "agentd_turns_started", "", "turns that began";
+    TURNS_ENDED = Counter "agentd_turns_ended", "`status`", "turns that ended: `completed`, `interrupted` or `failed`";
+    TURNS_RUNNING = Gauge "agentd_turns_running", "", "turns under way";
+    REQUESTS_RUNNING = Gauge "agentd_requests_running", "", "requests of clients without an answer yet";
+    REQUESTS_REFUSED = Counter "agentd_requests_refused", "`code`",
+        "requests of clients that were answered with an error, by JSON-RPC code";
+    INCOMING_MESSAGES = Gauge "agentd_incoming_messages", "", "messages of WebSocket clients that wait; 4,096 at most";
+    INCOMING_BYTES = Gauge "agentd_incoming_bytes", "", "their bytes, unfinished messages included; 128 MiB at most";
+    OUTGOING_BYTES = Gauge "agentd_outgoing_bytes", "`place`",
+        "bytes that clients have not read, in `memory` and on `disk`, summed over the connections";
+    OUTGOING_BYTES_MAX = Gauge "agentd_outgoing_bytes_max", "", "the same of the connection that is furthest behind";
+    THREAD_COMMANDS = Gauge "agentd_thread_commands", "", "commands that wait for their threads, summed over the threads";
+    THREAD_COMMANDS_MAX = Gauge "agentd_thread_commands_max", "", "the same of the thread that is furthest behind";
+    TELEMETRY_RECORDS = Gauge "agentd_telemetry_queue_records", "", "spans and prompts that wait for export; 2,048 an exporter at most";
+    TELEMETRY_BYTES = Gauge "agentd_telemetry_queue_bytes", "", "their bytes; 4 MiB an exporter at most";
+}

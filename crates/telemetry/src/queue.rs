@@ -68,6 +68,12 @@ impl Queue {
         std::mem::take(&mut self.lock().dropped)
     }
 
+    /// Records that wait, and their bytes.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.records.len(), state.bytes)
+    }
+
     /// Takes no more.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;

@@ -7,6 +7,7 @@ use http_client::Network;
 use tokio::sync::watch;
 
 use crate::context::TraceContext;
+use crate::figures::Figures;
 use crate::queue::{Queue, Record};
 use crate::settings::Settings;
 use crate::span::{Prompt, Span};
@@ -28,6 +29,8 @@ pub struct Services {
     pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
     /// Identifies this program to collectors.
     pub user_agent: String,
+    /// Counts what no collector got.
+    pub figures: Arc<Figures>,
 }
 
 /// See the module. Cheap to clone. When the last clone is dropped, what is in the queue is still sent.
@@ -62,6 +65,12 @@ impl Recorder {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// Records that wait to be sent, and about how many bytes they have.
+    #[must_use]
+    pub fn queued(&self) -> (usize, usize) {
+        self.0.queue.load()
     }
 
     /// Whether nothing else uses it.

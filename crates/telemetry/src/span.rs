@@ -19,6 +19,16 @@ pub struct Span {
     pub failed: Option<Failed>,
 }
 
+/// An operation that has ended, as metrics see it: also of one that has no span.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured<'a> {
+    pub operation: Operation,
+    pub seconds: f64,
+    pub attributes: &'a [Attribute],
+    /// The kind of the failure.
+    pub error: Option<&'a str>,
+}
+
 /// What a span is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
@@ -120,7 +130,15 @@ impl Span {
     /// The value of an attribute.
     #[must_use]
     pub fn value(&self, name: Name) -> Option<&Value> {
-        self.attributes.iter().find(|one| one.name == name).map(|one| &one.value)
+        self.measured().value(name)
+    }
+
+    /// The operation, for metrics.
+    #[must_use]
+    pub fn measured(&self) -> Measured<'_> {
+        let (operation, seconds) = (self.operation, self.seconds());
+        let error = self.failed.as_ref().map(|failed| failed.kind.as_str());
+        Measured { operation, seconds, attributes: &self.attributes, error }
     }
 
     /// Its attributes with those that follow from its other members.
@@ -138,6 +156,14 @@ impl Span {
             failed.map_or(0, |one| one.kind.len() + one.message.as_ref().map_or(0, String::len));
         let attributes: usize = self.attributes.iter().map(Attribute::weight).sum();
         FIXED_WEIGHT + self.subject.len() + failed + attributes
+    }
+}
+
+impl<'a> Measured<'a> {
+    /// The value of an attribute.
+    #[must_use]
+    pub fn value(&self, name: Name) -> Option<&'a Value> {
+        self.attributes.iter().find(|one| one.name == name).map(|one| &one.value)
     }
 }
 

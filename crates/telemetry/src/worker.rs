@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::encode::{self, Resource};
 use crate::exporter::Sender;
-use crate::metrics::Metrics;
+use crate::metrics::{EXPORTED, Metrics};
 use crate::queue::{Queue, Record};
 use crate::recorder::Services;
 use crate::settings::{Encoding, Settings, Signal};
@@ -44,7 +44,7 @@ impl Worker {
             logs: sender(Signal::Logs, &settings.logs),
             traces: sender(Signal::Traces, &settings.traces),
             metrics: sender(Signal::Metrics, &settings.metrics),
-            sums: Metrics::new((services.clock)()),
+            sums: Metrics::new((services.clock)(), EXPORTED),
             services,
             metrics_due: None,
         }
@@ -87,6 +87,7 @@ impl Worker {
             let dropped = self.queue.take_dropped();
             if dropped > 0 {
                 self.sums.count_dropped("queue", dropped);
+                self.services.figures.count_dropped("queue", dropped);
             }
             if records.is_empty() {
                 break;
@@ -105,7 +106,7 @@ impl Worker {
                 Record::Span(span) => Some(&**span),
                 Record::Prompt(_) => None,
             });
-            spans.for_each(|span| sums.add(span));
+            spans.for_each(|span| sums.add(&span.measured()));
         }
         let (services, queue, resource) = (&**services, &**queue, &*resource);
         let send_logs = async {
@@ -128,6 +129,7 @@ impl Worker {
         for (signal, lost) in [logs, traces].into_iter().flatten() {
             if lost > 0 {
                 sums.count_dropped(signal.name(), lost);
+                services.figures.count_dropped(signal.name(), lost);
             }
         }
     }
@@ -141,6 +143,7 @@ impl Worker {
         if lost > 0 {
             // Sums go on: the next message makes good for this one, so nothing is due because of it.
             self.sums.count_dropped(sender.signal().name(), lost);
+            self.services.figures.count_dropped(sender.signal().name(), lost);
             self.sums.is_sent();
         }
     }

@@ -1,11 +1,16 @@
 //! The tables of `docs/telemetry.md` against the names in the code.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use telemetry::names::{self, MetricKind};
+use telemetry::names::{self, MetricKind, ReadingKind};
 use telemetry::{Operation, Prompt};
 
 fn page() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/telemetry.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn operations_page() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -36,6 +41,27 @@ fn every_metric_is_documented() {
     };
     let expected: Vec<String> = names::METRICS.iter().map(row).collect();
     assert_eq!(rows(&page(), "metric"), expected);
+}
+
+#[test]
+fn everything_on_the_page_of_metrics_is_documented() {
+    let readings = names::READINGS.iter().map(|reading| {
+        let (total, kind) = match reading.kind {
+            ReadingKind::Counter => ("_total", "counter"),
+            ReadingKind::Gauge => ("", "gauge"),
+        };
+        format!("| `{}{total}` | {} | {kind} | {} |", reading.text, reading.labels, reading.meaning)
+    });
+    let metrics = names::METRICS.iter().map(|metric| {
+        let (total, kind) = match metric.kind {
+            MetricKind::Histogram(_) => ("", "histogram"),
+            MetricKind::Counter => ("_total", "counter"),
+        };
+        format!("| `{}{total}` | {kind} | {} |", metric.prometheus(), metric.meaning)
+    });
+    let page = operations_page();
+    assert_eq!(rows(&page, "value"), readings.collect::<Vec<_>>());
+    assert_eq!(rows(&page, "sum"), metrics.collect::<Vec<_>>());
 }
 
 #[test]

@@ -26,6 +26,7 @@ fn services() -> Arc<Services> {
             bytes.iter_mut().rev().zip(number.iter().rev()).for_each(|(byte, one)| *byte = *one);
         }),
         jitter: Arc::new(|| 0.0),
+        figures: Arc::default(),
         user_agent: "agentd/test".to_owned(),
     })
 }

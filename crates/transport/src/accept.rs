@@ -1,12 +1,14 @@
 //! Accepts connections, and hands those that pass the handshake to the server.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming as Body;
+use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
@@ -18,7 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::handshake::{self, Admission, Verdict, Via, text};
+use crate::Auth;
+use crate::handshake::{self, Admission, TextResponse, Verdict, Via, text};
 use crate::pending::{PendingConnection, PendingConnections};
 #[cfg(unix)]
 use crate::unix::UnixSocket;
@@ -66,6 +69,33 @@ pub struct Acceptor {
     handshakes: Arc<PendingConnections>,
     uninitialized: Arc<PendingConnections>,
     connections: Arc<Semaphore>,
+    metrics: OnceLock<MetricsPage>,
+    /// Number of refused HTTP requests by status; only those that this crate chooses.
+    refused: Mutex<BTreeMap<u16, u64>>,
+}
+
+/// A page of metrics, served at `/metrics` of all listeners of an [`Acceptor`].
+pub struct MetricsPage {
+    /// A token that admits to the page and to nothing else; [`Auth::None`] for none. Whoever may connect may
+    /// read the page too. On a Unix socket no token is asked for, since only the own user can connect.
+    pub auth: Auth,
+    /// The media type.
+    pub content_type: &'static str,
+    /// Makes the page. Called on a thread of the runtime, so it must not block.
+    pub render: Box<dyn Fn(&Load) -> String + Send + Sync>,
+}
+
+/// What an [`Acceptor`] has to do at the moment, and what it refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Connections in the HTTP handshake.
+    pub handshakes: usize,
+    /// Connections without `initialize`.
+    pub uninitialized: usize,
+    /// Messages that wait, and bytes, of all connections; see [`Ingress`].
+    pub incoming: (usize, usize),
+    /// Number of refused HTTP requests by status.
+    pub refused: Vec<(u16, u64)>,
 }
 
 /// A socket that clients can connect to.
@@ -142,6 +172,8 @@ impl Acceptor {
             handshakes: PendingConnections::new(bounds.handshakes, bounds.handshake_time),
             uninitialized: PendingConnections::new(bounds.uninitialized, bounds.initialize_time),
             connections: Arc::new(Semaphore::new(bounds.connections)),
+            metrics: OnceLock::new(),
+            refused: Mutex::default(),
         });
         for pending in [&acceptor.handshakes, &acceptor.uninitialized] {
             let pending = Arc::downgrade(pending);
@@ -152,6 +184,36 @@ impl Acceptor {
             });
         }
         acceptor
+    }
+
+    /// Serves a page of metrics from now on. Later calls have no effect.
+    pub fn serve_metrics(&self, page: MetricsPage) {
+        self.metrics.get_or_init(|| page);
+    }
+
+    fn load(&self) -> Load {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        Load {
+            handshakes: self.handshakes.count(),
+            uninitialized: self.uninitialized.count(),
+            incoming: self.ingress.used(),
+            refused: refused.iter().map(|(status, count)| (*status, *count)).collect(),
+        }
+    }
+
+    fn metrics_page(&self) -> TextResponse {
+        let Some(metrics) = self.metrics.get() else {
+            return text(StatusCode::NOT_FOUND, "there is no page of metrics\n");
+        };
+        let body = (metrics.render)(&self.load()).into();
+        handshake::page(HeaderValue::from_static(metrics.content_type), body)
+    }
+
+    fn count_refused(&self, response: &TextResponse) {
+        if !response.status().is_success() {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            *refused.entry(response.status().as_u16()).or_default() += 1;
+        }
     }
 
     /// Accepts connections for as long as it is polled.
@@ -235,16 +297,21 @@ impl Acceptor {
     {
         let upgrade: Mutex<Option<(OnUpgrade, OwnedSemaphorePermit)>> = Mutex::default();
         let respond = async |mut request: Request<Body>| {
-            let verdict = handshake::judge(&request, via, &self.admission);
+            let metrics = self.metrics.get().map(|metrics| &metrics.auth);
+            let verdict = handshake::judge(&request, via, &self.admission, metrics);
             let accepted = match verdict {
-                Verdict::Respond(response) => return Ok::<_, std::convert::Infallible>(response),
+                Verdict::Respond(response) => {
+                    self.count_refused(&response);
+                    return Ok::<_, std::convert::Infallible>(response);
+                }
+                Verdict::Metrics => return Ok(self.metrics_page()),
                 Verdict::Upgrade(accepted) => accepted,
             };
             let Ok(permit) = self.connections.clone().try_acquire_owned() else {
-                return Ok(text(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "too many connections: try again later\n",
-                ));
+                let message = "too many connections: try again later\n";
+                let response = text(StatusCode::SERVICE_UNAVAILABLE, message);
+                self.count_refused(&response);
+                return Ok(response);
             };
             let upgraded = hyper::upgrade::on(&mut request);
             *upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgraded, permit));

@@ -33,18 +33,20 @@ pub enum Auth {
 const MIN_SECRET_BYTES: usize = 32;
 
 impl Auth {
-    /// Requires the token in the file. The second value is a warning about the file, for the
-    /// operator.
+    /// Requires the token in the file that `flag` names. The second value is a warning about the file, for
+    /// the operator.
     ///
     /// # Errors
     /// When the file cannot be read, is writable by other users, or holds no valid token.
-    pub fn capability_file(path: &Path) -> Result<(Self, Option<String>), Error> {
-        const FLAG: &str = "--ws-token-file";
-        let SecretFile { text: token, warning } = read_secret(FLAG, path)?;
+    pub fn capability_file(
+        flag: &'static str,
+        path: &Path,
+    ) -> Result<(Self, Option<String>), Error> {
+        let SecretFile { text: token, warning } = read_secret(flag, path)?;
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             let why = "the token must be a single word of visible ASCII, because it is sent in an \
                        HTTP header";
-            return Err(unusable(FLAG, path, why));
+            return Err(unusable(flag, path, why));
         }
         Ok((Self::Capability(hash(&token)), warning))
     }

@@ -54,6 +54,8 @@ pub(crate) type TextResponse = Response<Full<Bytes>>;
 pub(crate) enum Verdict {
     /// An ordinary response.
     Respond(TextResponse),
+    /// The page of metrics.
+    Metrics,
     /// The upgrade, with its response.
     Upgrade(TextResponse),
 }
@@ -85,36 +87,60 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     host.is_some_and(|origin| headers.get(HOST).is_some_and(|host| origin == host.as_bytes()))
 }
 
-/// Judges a request by its head.
-pub(crate) fn judge<B>(request: &Request<B>, via: Via, admission: &Admission) -> Verdict {
-    match check(request, via, admission) {
-        Ok(Some(upgrade)) => Verdict::Upgrade(upgrade),
-        Ok(None) => Verdict::Respond(text(StatusCode::OK, "ok\n")),
-        Err(refused) => Verdict::Respond(refused.response()),
-    }
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Probe,
+    Metrics,
+    Socket,
 }
 
-/// `None` for a health probe.
+/// Judges a request by its head. `metrics` is the access to the page of metrics, where there is one.
+pub(crate) fn judge<B>(
+    request: &Request<B>,
+    via: Via,
+    admission: &Admission,
+    metrics: Option<&Auth>,
+) -> Verdict {
+    check(request, via, admission, metrics)
+        .unwrap_or_else(|refused| Verdict::Respond(refused.response()))
+}
+
 fn check<B>(
     request: &Request<B>,
     via: Via,
     admission: &Admission,
-) -> Result<Option<TextResponse>, Refusal> {
+    metrics: Option<&Auth>,
+) -> Result<Verdict, Refusal> {
     let headers = request.headers();
-    let is_probe = via != Via::Unix && matches!(request.uri().path(), "/healthz" | "/readyz");
-    check_origin(headers, is_probe, admission)?;
+    let target = match request.uri().path() {
+        "/healthz" | "/readyz" if via != Via::Unix => Some(Target::Probe),
+        "/metrics" if metrics.is_some() => Some(Target::Metrics),
+        "/" => Some(Target::Socket),
+        _ => None,
+    };
+    let is_for_programs = matches!(target, Some(Target::Probe | Target::Metrics));
+    check_origin(headers, is_for_programs, admission)?;
     if let Via::Tcp(local) = via {
         check_host(request, local, admission)?;
     }
-    if !is_probe && request.uri().path() != "/" {
+    let Some(target) = target else {
         return Err(Refusal(StatusCode::NOT_FOUND, "not found: connect to the path /\n"));
-    }
-    let is_read = request.method() == Method::GET || is_probe && request.method() == Method::HEAD;
-    if !is_read {
+    };
+    let method = request.method();
+    if method != Method::GET && !(is_for_programs && method == Method::HEAD) {
         return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n"));
     }
-    if is_probe {
-        return Ok(None);
+    match (target, metrics) {
+        (Target::Probe, _) => return Ok(Verdict::Respond(text(StatusCode::OK, "ok\n"))),
+        (Target::Metrics, Some(own)) => {
+            let token = token(headers, &[])?;
+            if via == Via::Unix || may_read_metrics(token.as_deref(), &admission.auth, own) {
+                return Ok(Verdict::Metrics);
+            }
+            return Err(Refusal::unauthorized("unauthorized: send a valid bearer token\n"));
+        }
+        (Target::Metrics | Target::Socket, _) => {}
     }
     let accept = check_upgrade(request)?;
     let offered = offered_protocols(headers);
@@ -130,16 +156,29 @@ fn check<B>(
     if offered.contains(&PROTOCOL) {
         answered.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
     }
-    Ok(Some(response))
+    Ok(Verdict::Upgrade(response))
+}
+
+/// Whoever may connect may read the page, and so may the holder of the page's own token.
+fn may_read_metrics(token: Option<&str>, clients: &Auth, own: &Auth) -> bool {
+    match (clients, own) {
+        (_, Auth::None) => clients.admits(token),
+        (Auth::None, own) => own.admits(token),
+        (clients, own) => own.admits(token) || clients.admits(token),
+    }
 }
 
 /// Browsers send the origin of the page that connects. Only allowed origins may, and no page needs a
-/// health probe.
-fn check_origin(headers: &HeaderMap, is_probe: bool, admission: &Admission) -> Result<(), Refusal> {
+/// health probe or metrics.
+fn check_origin(
+    headers: &HeaderMap,
+    is_for_programs: bool,
+    admission: &Admission,
+) -> Result<(), Refusal> {
     let mut given = headers.get_all(ORIGIN).iter();
     let Some(origin) = given.next() else { return Ok(()) };
-    if is_probe {
-        let message = "health probes with an Origin header are refused: send none\n";
+    if is_for_programs {
+        let message = "health probes and metrics with an Origin header are refused: send none\n";
         return Err(Refusal(StatusCode::FORBIDDEN, message));
     }
     let allowed = |allowed: &String| allowed.as_bytes() == origin.as_bytes();
@@ -313,10 +352,17 @@ impl Refusal {
 }
 
 pub(crate) fn text(status: StatusCode, body: &'static str) -> TextResponse {
-    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    let mut response = page(kind, Bytes::from_static(body.as_bytes()));
     *response.status_mut() = status;
+    response
+}
+
+/// A page that nothing keeps.
+pub(crate) fn page(content_type: HeaderValue, body: Bytes) -> TextResponse {
+    let mut response = Response::new(Full::new(body));
     let headers = response.headers_mut();
-    headers.insert("content-type", HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert("content-type", content_type);
     headers.insert("cache-control", HeaderValue::from_static("no-store"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     response

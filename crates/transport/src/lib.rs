@@ -1,6 +1,7 @@
 //! How clients connect: listeners on TCP and Unix sockets, and the HTTP upgrade with its checks of
 //! origin, host and credentials (specification: Transports, Health probes, Authentication). It yields
-//! connections and knows nothing about the messages on them.
+//! connections and knows nothing about the messages on them. A page of metrics that the caller makes is served
+//! beside the health probes.
 //!
 //! ```text
 //! accept ─▶ peer's user ─▶ HTTP: Origin, Host, path ─▶ credentials ─▶ number of connections ─▶ Connection
@@ -17,7 +18,7 @@ mod token;
 #[cfg(unix)]
 mod unix;
 
-pub use accept::{Acceptor, Bounds, Listener, Serve};
+pub use accept::{Acceptor, Bounds, Listener, Load, MetricsPage, Serve};
 pub use address::Address;
 pub use auth::Auth;
 pub use client::{connect, upgrade};

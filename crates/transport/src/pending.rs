@@ -76,6 +76,11 @@ impl PendingConnections {
         next
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().by_number.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::{
-    ACCEPT, KEY, RawClient, SECRET, TOKEN, TestServer, capability, signed, upgrade, without_auth,
+    ACCEPT, KEY, METRICS_TOKEN, RawClient, SECRET, TOKEN, TestServer, capability,
+    metrics_capability, signed, upgrade, without_auth,
 };
 use jsonrpc::{Ingress, Limits};
 use transport::{Admission, Auth, Bounds, Claims};
@@ -156,7 +157,11 @@ fn signature() -> Auth {
 
 async fn bind(listener: &str) -> Option<BoundListener> {
     let loopback = Some(IpAddr::from([127, 0, 0, 1]));
-    let server = |admission| TestServer::new(admission);
+    let server = |admission: Admission| {
+        let is_open = matches!(admission.auth, Auth::None);
+        let own = if is_open { Auth::None } else { metrics_capability() };
+        TestServer::new(admission).with_metrics(own)
+    };
     match listener {
         "open" => BoundListener::tcp(server(without_auth()), "127.0.0.1:0", None).await,
         "open6" => BoundListener::tcp(server(without_auth()), "[::1]:0", None).await,
@@ -169,6 +174,10 @@ async fn bind(listener: &str) -> Option<BoundListener> {
         "signed" => {
             let admission = Admission { auth: signature(), ..without_auth() };
             BoundListener::tcp(server(admission), "127.0.0.1:0", None).await
+        }
+        "guarded" => {
+            let server = TestServer::new(without_auth()).with_metrics(metrics_capability());
+            BoundListener::tcp(server, "127.0.0.1:0", None).await
         }
         "wild" => BoundListener::tcp(server(guarded()), "0.0.0.0:0", loopback).await,
         "wild6" => BoundListener::tcp(server(guarded()), "[::]:0", loopback).await,
@@ -213,6 +222,7 @@ fn words(bound: &BoundListener) -> BTreeMap<&'static str, String> {
         ("$HOST", host),
         ("$PORT", port),
         ("$TOKEN", TOKEN.to_owned()),
+        ("$METRICS", METRICS_TOKEN.to_owned()),
         ("$BASE64", URL_SAFE_NO_PAD.encode(TOKEN)),
         ("$SIGNED64", URL_SAFE_NO_PAD.encode(&good)),
         ("$EXPIRED", signed(header, r#"{"iss":"tests","exp":1}"#, SECRET)),
@@ -283,6 +293,29 @@ async fn refusals_name_the_remedy() {
         assert_eq!(head.header("access-control-allow-origin"), None);
         assert_eq!(head.header("connection"), Some("close"));
     }
+}
+
+#[tokio::test]
+async fn the_page_of_metrics_shows_the_load_and_counts_refusals() {
+    let mut server = TestServer::new(without_auth()).with_metrics(Auth::None);
+    let address = server.tcp("127.0.0.1:0").await.unwrap();
+    let request = async |lines: &str| {
+        let request = format!("{lines} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        let mut client = RawClient::tcp(address).await;
+        let head = client.request(request.as_bytes()).await;
+        (head, client.rest().await)
+    };
+    assert_eq!(request("GET /nothing").await.0.status, 404);
+    assert_eq!(request("GET /").await.0.status, 426);
+    assert_eq!(request("POST /metrics").await.0.status, 405);
+    assert_eq!(request("GET /").await.0.status, 426);
+    let (head, body) = request("GET /metrics").await;
+    assert_eq!((head.status, head.header("content-type")), (200, Some("text/x-metrics")));
+    assert_eq!(head.header("cache-control"), Some("no-store"));
+    assert!(body.contains("uninitialized: 0, incoming: (0, 0)"), "{body}");
+    assert!(body.contains("refused: [(404, 1), (405, 1), (426, 2)]"), "{body}");
+    let (head, body) = request("HEAD /metrics").await;
+    assert_eq!((head.status, body.as_str()), (200, ""));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! `agentd app-server`: serves the protocol, or writes its schemas.
 
+mod metrics;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,6 +34,10 @@ pub(crate) struct Arguments {
     listen: Vec<Address>,
     #[command(flatten)]
     access: AccessArguments,
+    /// The file that holds a token which admits to `/metrics` and to nothing else (absolute; readable by
+    /// its owner alone)
+    #[arg(long, value_name = "PATH")]
+    metrics_token_file: Option<PathBuf>,
     /// On a signal, wait this many seconds for running turns to reach a safe point; a second signal
     /// interrupts them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
@@ -124,6 +130,7 @@ async fn serve(
     // Checked first, so that a mistake in the flags leaves nothing behind.
     let access = (&arguments.access, AccessFlags::WEB_SOCKET);
     let settings = ListenSettings::settle(&arguments.listen, access, &environment)?;
+    let metrics_auth = settings.metrics_auth(arguments.metrics_token_file.as_deref())?;
     // A script may send a signal as soon as it has read the address.
     let mut signals = Signals::catch()?;
     let grace = Duration::from_secs(arguments.shutdown_grace);
@@ -139,7 +146,9 @@ async fn serve(
     let acceptor = if listeners.is_empty() && serves_stdio {
         None
     } else {
-        Some(Acceptor::new(settings.admission, limits, Ingress::default()))
+        let acceptor = Acceptor::new(settings.admission, limits, Ingress::default());
+        acceptor.serve_metrics(metrics::page(server.clone(), metrics_auth));
+        Some(acceptor)
     };
     let mut accepting = JoinSet::new();
     for listener in listeners {

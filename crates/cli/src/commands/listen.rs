@@ -1,7 +1,7 @@
 //! The flags about listening and authentication of `agentd app-server`, checked before it starts
 //! (specification: Transports, Authentication).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -69,6 +69,11 @@ enum Mode {
     SignedBearerToken,
 }
 
+/// Whether clients over TCP may connect there.
+fn is_web(address: &Address) -> bool {
+    matches!(address, Address::WebSocket(_) | Address::Systemd)
+}
+
 /// Default tolerance for `exp` and `nbf` of signed tokens.
 const CLOCK_SKEW_SECONDS: u64 = 30;
 
@@ -95,8 +100,6 @@ impl ListenSettings {
         environment: &Environment,
     ) -> anyhow::Result<Self> {
         let AccessFlags { prefix, scheme } = flags;
-        let is_web =
-            |address: &Address| matches!(address, Address::WebSocket(_) | Address::Systemd);
         let mut addresses: Vec<Address> = Vec::new();
         for address in listen {
             let port_0 = matches!(address, Address::WebSocket(address) if address.port() == 0);
@@ -137,6 +140,19 @@ impl ListenSettings {
         };
         let stdio = addresses.contains(&Address::Stdio);
         Ok(Self { stdio, admission, addresses, open, flags })
+    }
+
+    /// The access to the page of metrics: the token in the file, if one is named.
+    ///
+    /// # Errors
+    /// When no listener asks for tokens, or the file cannot be used.
+    pub(crate) fn metrics_auth(&self, token_file: Option<&Path>) -> anyhow::Result<Auth> {
+        const FLAG: &str = "--metrics-token-file";
+        let Some(path) = token_file else { return Ok(Auth::None) };
+        if !self.addresses.iter().any(is_web) {
+            bail!("{FLAG} is for `--listen ws://IP:PORT`: add such an address, or drop the flag");
+        }
+        Ok(warned(Auth::capability_file(FLAG, path)?))
     }
 
     /// Opens the sockets; `given` are those that the service manager passed on.
@@ -253,7 +269,9 @@ impl AccessArguments {
         match self.ws_auth {
             None | Some(Mode::None) => Ok(None),
             Some(Mode::CapabilityToken) => match (&self.ws_token_file, &self.ws_token_sha256) {
-                (Some(path), None) => Ok(Some(warned(Auth::capability_file(path)?))),
+                (Some(path), None) => {
+                    Ok(Some(warned(Auth::capability_file("--ws-token-file", path)?)))
+                }
                 (None, Some(hex)) => Ok(Some(Auth::capability_sha256(hex)?)),
                 _ => bail!(
                     "--{prefix}-auth capability-token: give either --{prefix}-token-file or \

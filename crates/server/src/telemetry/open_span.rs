@@ -1,49 +1,84 @@
-//! An operation under way: a span that is recorded when it ends, or is dropped.
+//! An operation under way: it is measured when it ends, or is dropped, and recorded as a span where the
+//! configuration exports anything.
 
-use telemetry::{Attribute, Failed, Operation, Recorder, Span, TraceContext, Value, names};
+use std::sync::Arc;
+
+use telemetry::{
+    Attribute, Failed, Figures, Measured, Operation, Recorder, Span, TraceContext, Value, names,
+};
+
+use crate::options::Clock;
 
 /// Longest message of an error that is exported, in bytes.
 const MAX_MESSAGE: usize = 500;
 /// Longest other text, in bytes: names come from models, servers and clients.
 const MAX_TEXT: usize = 256;
+const NANOSECONDS: f64 = 1e9;
 
-/// See the module. Dropped without an end, it counts as cancelled. Without a recorder it only has a
-/// position in a trace, if any.
+/// What measures operations: the time, and where they are summed up.
+#[derive(Clone)]
+pub(crate) struct Meter {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) figures: Arc<Figures>,
+}
+
+impl Meter {
+    /// Nanoseconds since the Unix epoch.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.clock.now_ms()).unwrap_or(0).saturating_mul(1_000_000)
+    }
+}
+
+/// See the module. Dropped without an end, it counts as cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSpan {
     context: Option<TraceContext>,
-    recording: Option<Box<Recording>>,
+    measuring: Option<Box<Measuring>>,
 }
 
-struct Recording {
-    recorder: Recorder,
-    span: Span,
+struct Measuring {
+    meter: Meter,
+    operation: Operation,
+    /// Nanoseconds since the Unix epoch.
+    began: u64,
+    attributes: Vec<Attribute>,
+    failed: Option<Failed>,
+    export: Option<Export>,
 }
 
-impl std::fmt::Debug for Recording {
+/// What a span has besides what is measured.
+pub(super) struct Export {
+    pub(super) recorder: Recorder,
+    pub(super) context: TraceContext,
+    pub(super) parent: u64,
+    pub(super) subject: String,
+}
+
+impl std::fmt::Debug for Measuring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.span.fmt(f)
+        write!(f, "{:?} {:?}", self.operation, self.attributes)
     }
 }
 
 impl OpenSpan {
-    /// A span that is not recorded.
-    pub(super) fn unrecorded(context: Option<TraceContext>) -> Self {
-        Self { context, recording: None }
-    }
-
-    /// A span that begins now.
+    /// A span that begins now. Without `export` it is measured only; `passed_on` is then its position in a
+    /// trace, if any.
     pub(super) fn begin(
-        recorder: Recorder,
-        (context, parent): (TraceContext, u64),
-        (operation, subject): (Operation, &str),
+        meter: &Meter,
+        operation: Operation,
         attributes: Vec<Attribute>,
+        (export, passed_on): (Option<Export>, Option<TraceContext>),
     ) -> Self {
-        let began = recorder.now();
-        let (subject, failed) = (cut(subject, MAX_TEXT), None);
-        let span =
-            Span { context, parent, operation, subject, began, ended: began, attributes, failed };
-        Self { context: Some(context), recording: Some(Box::new(Recording { recorder, span })) }
+        meter.figures.begin(operation);
+        let context = export.as_ref().map(|export| export.context).or(passed_on);
+        let export = export.map(|mut export| {
+            export.subject = cut(&export.subject, MAX_TEXT);
+            export
+        });
+        let began = meter.now();
+        let meter = meter.clone();
+        let measuring = Measuring { meter, operation, began, attributes, failed: None, export };
+        Self { context, measuring: Some(Box::new(measuring)) }
     }
 
     /// Its position, for those who take part in the operation.
@@ -51,25 +86,26 @@ impl OpenSpan {
         self.context
     }
 
-    /// Nanoseconds since it began; `None` when it is not recorded.
-    pub(crate) fn elapsed(&self) -> Option<u64> {
-        let recording = self.recording.as_ref()?;
-        Some(recording.recorder.now().saturating_sub(recording.span.began))
+    /// Seconds since it began; `None` when it is not measured.
+    pub(crate) fn elapsed(&self) -> Option<f64> {
+        let measuring = self.measuring.as_ref()?;
+        Some(seconds(measuring.began, measuring.meter.now()))
     }
 
     /// Sets an attribute.
     pub(crate) fn set(&mut self, name: names::Name, value: impl Into<Value>) {
-        let Some(recording) = &mut self.recording else { return };
-        let attributes = &mut recording.span.attributes;
+        let Some(measuring) = &mut self.measuring else { return };
+        let attributes = &mut measuring.attributes;
         attributes.retain(|one| one.name != name);
         attributes.push(short(name, value));
     }
 
     /// The operation has failed. `message` may have secrets: they are removed.
     pub(crate) fn fail(&mut self, kind: &str, message: Option<&str>) {
-        let Some(recording) = &mut self.recording else { return };
+        let Some(measuring) = &mut self.measuring else { return };
+        let message = message.filter(|_| measuring.export.is_some());
         let message = message.map(|message| redacted(message, MAX_MESSAGE));
-        recording.span.failed = Some(Failed { kind: kind.to_owned(), message });
+        measuring.failed = Some(Failed { kind: kind.to_owned(), message });
     }
 
     /// The operation has ended.
@@ -78,20 +114,31 @@ impl OpenSpan {
     }
 
     fn record(&mut self) {
-        let Some(recording) = self.recording.take() else { return };
-        let Recording { recorder, mut span } = *recording;
-        span.ended = recorder.now();
-        recorder.record(span);
+        let Some(measuring) = self.measuring.take() else { return };
+        let Measuring { meter, operation, began, attributes, failed, export } = *measuring;
+        let ended = meter.now();
+        let error = failed.as_ref().map(|failed| failed.kind.as_str());
+        let seconds = seconds(began, ended);
+        meter.figures.add(&Measured { operation, seconds, attributes: &attributes, error });
+        if let Some(Export { recorder, context, parent, subject }) = export {
+            let span =
+                Span { context, parent, operation, subject, began, ended, attributes, failed };
+            recorder.record(span);
+        }
     }
 }
 
 impl Drop for OpenSpan {
     fn drop(&mut self) {
-        if self.recording.is_some() {
+        if self.measuring.is_some() {
             self.fail("cancelled", None);
             self.record();
         }
     }
+}
+
+fn seconds(began: u64, ended: u64) -> f64 {
+    ended.saturating_sub(began) as f64 / NANOSECONDS
 }
 
 /// An attribute whose text is not too long.

@@ -6,22 +6,23 @@ use session::{Id, Usage};
 use telemetry::{Attribute, Operation, Prompt, Recorder, TraceContext, names};
 
 use super::Telemetry;
-use super::open_span::{OpenSpan, redacted, short};
+use super::open_span::{Export, Meter, OpenSpan, redacted, short};
 
 /// Longest prompt that is exported, in bytes.
 const MAX_PROMPT: usize = 32 * 1024;
 /// What a price is counted in.
 const PICODOLLARS: f64 = 1e12;
 
-/// The position of a turn, for those that take part in it. The default is in no trace.
+/// A turn, for those that take part in it. The default is no turn: nothing of it is measured.
 #[derive(Clone, Default)]
 pub(crate) struct TurnTrace(Option<Arc<Position>>);
 
 struct Position {
-    /// The turn's span, or that of the caller when nothing is recorded.
-    context: TraceContext,
+    meter: Meter,
+    /// The turn's span, or that of the caller when nothing is recorded, if it has one.
+    context: Option<TraceContext>,
     recorder: Option<Recorder>,
-    /// The thread and the turn, which every span names.
+    /// The thread and the turn, which every recorded span names.
     names: [Attribute; 2],
 }
 
@@ -33,9 +34,14 @@ pub(crate) struct TurnSpan {
 }
 
 impl TurnTrace {
+    /// Whether this is a turn.
+    pub(crate) fn is_turn(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The position of the turn.
     pub(crate) fn context(&self) -> Option<TraceContext> {
-        self.0.as_ref().map(|position| position.context)
+        self.0.as_ref()?.context
     }
 
     /// Begins an operation within `parent`, or else within the turn.
@@ -47,20 +53,28 @@ impl TurnTrace {
         attributes: impl IntoIterator<Item = Attribute>,
     ) -> OpenSpan {
         let Some(position) = &self.0 else { return OpenSpan::default() };
-        let parent = parent.unwrap_or(position.context);
-        let Some(recorder) = &position.recorder else {
-            return OpenSpan::unrecorded(Some(parent));
-        };
+        let parent = parent.or(position.context);
         let attributes = attributes.into_iter().map(|one| short(one.name, one.value));
+        let (Some(recorder), Some(parent)) = (&position.recorder, parent) else {
+            let attributes = attributes.collect();
+            return OpenSpan::begin(&position.meter, operation, attributes, (None, parent));
+        };
         let attributes = position.names.iter().cloned().chain(attributes).collect();
-        let at = (recorder.child(parent), parent.span);
-        OpenSpan::begin(recorder.clone(), at, (operation, subject), attributes)
+        let export = Export {
+            recorder: recorder.clone(),
+            context: recorder.child(parent),
+            parent: parent.span,
+            subject: subject.to_owned(),
+        };
+        OpenSpan::begin(&position.meter, operation, attributes, (Some(export), None))
     }
 
     /// Records what the user wrote; the text itself only where the configuration asks for it.
     pub(crate) fn prompt(&self, text: &str, is_text_wanted: bool) {
         let Some(position) = &self.0 else { return };
-        let Some(recorder) = position.recorder.as_ref() else { return };
+        let (Some(recorder), Some(context)) = (&position.recorder, position.context) else {
+            return;
+        };
         if recorder.settings().logs.is_none() {
             return;
         }
@@ -72,11 +86,7 @@ impl TurnTrace {
             let messages = serde_json::json!([{ "role": "user", "parts": [part] }]);
             attributes.push(Attribute::new(names::PROMPT, messages.to_string()));
         }
-        recorder.record_prompt(Prompt {
-            context: position.context,
-            at: recorder.now(),
-            attributes,
-        });
+        recorder.record_prompt(Prompt { context, at: recorder.now(), attributes });
     }
 }
 
@@ -92,18 +102,19 @@ impl TurnSpan {
         let parent = parent.or_else(|| telemetry.inherited());
         let thread = Attribute::new(names::CONVERSATION, &**thread);
         let names = [thread, Attribute::new(names::TURN, &**turn)];
-        let Some(recorder) = recorder else {
-            let position = parent.map(|context| Position { context, recorder: None, names });
-            let span = OpenSpan::unrecorded(parent);
-            return Self { trace: TurnTrace(position.map(Arc::new)), span, used: Usage::default() };
-        };
-        let context = parent.map_or_else(|| recorder.new_trace(), |parent| recorder.child(parent));
+        let meter = telemetry.meter().clone();
         let name = Attribute::new(names::AGENT_NAME, agent);
-        let all = names.iter().cloned().chain([name]).chain(attributes);
+        let named = recorder.is_some().then(|| names.iter().cloned().chain([name]));
+        let all = named.into_iter().flatten().chain(attributes);
         let all = all.map(|one| short(one.name, one.value)).collect();
-        let at = (context, parent.map_or(0, |parent| parent.span));
-        let span = OpenSpan::begin(recorder.clone(), at, (Operation::InvokeAgent, agent), all);
-        let position = Position { context, recorder: Some(recorder), names };
+        let export = recorder.clone().map(|recorder| Export {
+            context: parent.map_or_else(|| recorder.new_trace(), |of| recorder.child(of)),
+            parent: parent.map_or(0, |parent| parent.span),
+            subject: agent.to_owned(),
+            recorder,
+        });
+        let span = OpenSpan::begin(&meter, Operation::InvokeAgent, all, (export, parent));
+        let position = Position { meter, context: span.context(), recorder, names };
         Self { trace: TurnTrace(Some(Arc::new(position))), span, used: Usage::default() }
     }
 

@@ -236,6 +236,11 @@ impl ThreadHandle {
         self.sender.send(command).await.is_ok()
     }
 
+    /// Commands that wait for the thread.
+    pub(crate) fn queued_commands(&self) -> usize {
+        self.sender.max_capacity() - self.sender.capacity()
+    }
+
     /// Sends the first command of a thread, for which there is room.
     pub(crate) fn send_first(&self, command: Command) {
         // A thread that has ended needs no command.

@@ -130,7 +130,7 @@ impl ThreadTrace {
     fn item_started(&mut self, item: &Item) {
         let Some((tool, attributes)) = described(item) else { return };
         let turn = self.of_turn();
-        if turn.context().is_none() {
+        if !turn.is_turn() {
             return;
         }
         let name = Attribute::new(names::TOOL_NAME, tool);
@@ -181,7 +181,7 @@ impl ThreadTrace {
             Ask::ServerTool { .. } => "server_tool",
         };
         let turn = self.of_turn();
-        if turn.context().is_none() {
+        if !turn.is_turn() {
             return;
         }
         let parent = self.calls.get(item).and_then(|call| call.span.context());
@@ -212,18 +212,21 @@ impl ThreadTrace {
 
 /// The tool of an item, and what else is exported of its call; `None` for items that are no calls.
 fn described(item: &Item) -> Option<(&str, Vec<Attribute>)> {
-    let kind = |name: &'static str| vec![Attribute::new(names::TOOL_TYPE, name)];
+    let of = |kind: &'static str, type_name: &'static str| {
+        let kind = Attribute::new(names::TOOL_KIND, kind);
+        vec![Attribute::new(names::TOOL_TYPE, type_name), kind]
+    };
     let (function, extension) = ("function", "extension");
     Some(match item {
-        Item::Command(_) => ("exec_command", kind(function)),
-        Item::FileChange { .. } => ("apply_patch", kind(function)),
-        Item::ImageView { .. } => ("view_image", kind(function)),
-        Item::AgentCall(call) => (agent_tool(call.tool), kind(function)),
-        Item::WebSearch { .. } => ("web_search", kind(extension)),
-        Item::ImageGeneration(_) => ("image_generation", kind(extension)),
-        Item::DynamicCall(call) => (call.tool.as_str(), kind(extension)),
+        Item::Command(_) => ("exec_command", of("command", function)),
+        Item::FileChange { .. } => ("apply_patch", of("patch", function)),
+        Item::ImageView { .. } => ("view_image", of("image", function)),
+        Item::AgentCall(call) => (agent_tool(call.tool), of("agent", function)),
+        Item::WebSearch { .. } => ("web_search", of("web_search", extension)),
+        Item::ImageGeneration(_) => ("image_generation", of("image_generation", extension)),
+        Item::DynamicCall(call) => (call.tool.as_str(), of("client", extension)),
         Item::ServerCall(call) => {
-            let mut attributes = kind(extension);
+            let mut attributes = of("mcp", extension);
             attributes.push(Attribute::new(names::MCP_METHOD, "tools/call"));
             attributes.push(Attribute::new(names::MCP_SERVER, call.target.server.as_str()));
             (call.target.tool.as_str(), attributes)

@@ -62,6 +62,7 @@ mod mcp_servers;
 mod mcp_skills;
 mod mcp_turns;
 mod methods;
+mod metrics_page;
 mod models;
 mod panics;
 mod parameters;

@@ -116,10 +116,10 @@ async fn a_turn_is_a_few_spans_with_the_names_of_the_conventions() {
          agentd.turn.status=completed\n  \
          chat gpt-5: {chat}\n  \
          execute_tool exec_command: operation.name=execute_tool tool.name=exec_command \
-         tool.type=function process.exit.code=3 error.type=failed\n  \
+         tool.type=function agentd.tool.kind=command process.exit.code=3 error.type=failed\n  \
          chat gpt-5: {chat}\n  \
          execute_tool apply_patch: operation.name=execute_tool tool.name=apply_patch \
-         tool.type=function\n  \
+         tool.type=function agentd.tool.kind=patch\n  \
          chat gpt-5: {chat}\n"
     );
     assert_eq!(tree(&spans), expected);

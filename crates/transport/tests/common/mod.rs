@@ -17,12 +17,16 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use transport::{Acceptor, Admission, Auth, Bounds, Listener, PendingConnection, Serve};
+use transport::{
+    Acceptor, Admission, Auth, Bounds, Listener, MetricsPage, PendingConnection, Serve,
+};
 
 /// Longest wait for any operation before the test fails; far more than is needed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The valid capability token.
 pub const TOKEN: &str = "correct-horse-battery-staple";
+/// The token for the page of metrics alone.
+pub const METRICS_TOKEN: &str = "only-to-read-metrics";
 /// The secret of signed tokens.
 pub const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 /// The example of RFC 6455, section 1.3.
@@ -38,6 +42,11 @@ pub fn without_auth() -> Admission {
 /// Admits clients with [`TOKEN`].
 pub fn capability() -> Auth {
     Auth::Capability(Sha256::digest(TOKEN).into())
+}
+
+/// Admits whoever has [`METRICS_TOKEN`].
+pub fn metrics_capability() -> Auth {
+    Auth::Capability(Sha256::digest(METRICS_TOKEN).into())
 }
 
 /// Returns a token of this header and these claims, signed with `secret`.
@@ -78,6 +87,14 @@ impl TestServer {
         });
         let acceptor = Acceptor::bounded(admission, limits, ingress, bounds);
         Self { acceptor, accepting: JoinSet::new(), serve, served, serving }
+    }
+
+    /// Serves a page of metrics, which shows the load.
+    #[must_use]
+    pub fn with_metrics(self, auth: Auth) -> Self {
+        let render = Box::new(|load: &transport::Load| format!("{load:?}\n"));
+        self.acceptor.serve_metrics(MetricsPage { auth, content_type: "text/x-metrics", render });
+        self
     }
 
     /// Adds a listener.
@@ -259,6 +276,12 @@ impl RawClient {
                 return None;
             }
         }
+    }
+
+    /// Returns all further bytes, as text.
+    pub async fn rest(&mut self) -> String {
+        while self.more().await {}
+        String::from_utf8(std::mem::take(&mut self.read)).unwrap()
     }
 
     /// Returns the next frame; `None` when the stream ends.

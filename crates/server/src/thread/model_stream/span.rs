@@ -6,8 +6,6 @@ use telemetry::{Attribute, Operation, TraceContext, names};
 use crate::telemetry::{OpenSpan, TurnTrace, set_usage};
 use crate::thread::trace::error_type;
 
-const NANOSECONDS: f64 = 1e9;
-
 /// See the module. Dropped before the end of the response, it counts as cancelled.
 pub(super) struct RequestSpan {
     span: OpenSpan,
@@ -52,9 +50,9 @@ impl RequestSpan {
 
     fn begun(&mut self) {
         if !std::mem::replace(&mut self.has_begun, true)
-            && let Some(elapsed) = self.span.elapsed()
+            && let Some(seconds) = self.span.elapsed()
         {
-            self.span.set(names::TIME_TO_FIRST_CHUNK, elapsed as f64 / NANOSECONDS);
+            self.span.set(names::TIME_TO_FIRST_CHUNK, seconds);
         }
     }
 
