@@ -97,7 +97,9 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
             print(format_args!("{shown:#}"))?;
         }
         Command::Show { origins, defaults, secrets, .. } => {
-            show(&resolved, origins, defaults, secrets)?;
+            for line in lines(&resolved, origins, defaults, secrets) {
+                print(format_args!("{line}"))?;
+            }
         }
         Command::Get { key } => return get(&resolved, &key),
         Command::Path => {
@@ -123,32 +125,35 @@ fn check(resolved: &Resolved) -> std::io::Result<()> {
     }
 }
 
-/// One line a value: `key = value`, its key whole.
-fn show(resolved: &Resolved, origins: bool, defaults: bool, secrets: bool) -> std::io::Result<()> {
-    let line = |key: &str, value: &Value, origin: &str| {
+/// What is set, one line a value: `key = value`, its key whole.
+pub(super) fn lines(
+    resolved: &Resolved,
+    origins: bool,
+    defaults: bool,
+    secrets: bool,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = |key: &str, value: &Value, origin: &str| {
         let value = toml_text(&masked_value(key, value.clone(), secrets));
-        match origins {
-            true => print(format_args!("{key} = {value}  # {origin}")),
-            false => print(format_args!("{key} = {value}")),
-        }
+        lines.push(match origins {
+            true => format!("{key} = {value}  # {origin}"),
+            false => format!("{key} = {value}"),
+        });
     };
     for (key, origin) in resolved.origins() {
         if let Some((value, _)) = resolved.value(&key) {
             let pending = resolved.pending_reason(&key).map(|why| format!("; {why}"));
-            line(&key, &value, &format!("{}{}", described(origin), pending.unwrap_or_default()))?;
+            line(&key, &value, &format!("{}{}", described(origin), pending.unwrap_or_default()));
         }
     }
-    if !defaults {
-        return Ok(());
-    }
-    for row in docs::rows() {
+    for row in docs::rows().into_iter().filter(|_| defaults) {
         let unset = resolved.value(&row.path).is_none();
         if let Some(default) = default(resolved, &row).filter(|_| unset && !row.path.contains('<'))
         {
-            line(&row.path, &default, "default")?;
+            line(&row.path, &default, "default");
         }
     }
-    Ok(())
+    lines
 }
 
 /// The default of a key; a feature whose part of the program is missing is off.

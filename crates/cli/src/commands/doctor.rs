@@ -1,10 +1,16 @@
 //! `agentd doctor`: looks over what the program works with and says what is wrong, and what to do.
-//! Changes nothing.
+//! Changes nothing, but writes a bundle for support where `--bundle` asks for one.
+
+mod bundle;
+mod contents;
+mod ends_of_logs;
+mod stores;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use sandbox::LayerStatus;
 use sandbox::rules::Invocation;
 use store::Kept;
 use store::check::{Report, check};
@@ -13,13 +19,32 @@ use crate::commands::print;
 use crate::environment::Environment;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// Also write what support needs to know, without secrets, as a `.tar.gz`; the files in it are listed
+    /// first [default: `agentd-bundle-TIME.tar.gz` in this folder]
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    bundle: Option<Option<PathBuf>>,
+    /// Write the bundle without asking
+    #[arg(long, requires = "bundle")]
+    yes: bool,
+}
 
-/// Runs the subcommand. Exit codes: 0 when all is well, 1 when something is wrong.
+/// Runs the subcommand. Exit codes: 0 when all is well or the bundle was written, 1 when something is wrong.
 pub(crate) async fn run(
-    _arguments: &Arguments,
+    arguments: &Arguments,
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
+    let (page, layers) = examine(environment).await;
+    print(format_args!("{}", page.text.trim_end()))?;
+    if let Some(path) = &arguments.bundle {
+        let entries = contents::gather(environment, &page.text, &layers).await;
+        bundle::offer(&entries, path.as_deref(), arguments.yes, environment)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(if page.wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn examine(environment: &Environment) -> (Page, Vec<LayerStatus>) {
     let mut page = Page::default();
     page.good("home", format_args!("{}", environment.home.display()));
     let dir = match server::configuration(&environment.clone().options("cli"), true) {
@@ -34,11 +59,11 @@ pub(crate) async fn run(
             environment.home.clone()
         }
     };
-    layers(&mut page, environment).await;
+    let found = environment.sandbox().report().await;
+    layers(&mut page, &found);
     threads(&mut page, &dir);
     kept(&mut page, &dir);
-    print(format_args!("{}", page.text.trim_end()))?;
-    Ok(if page.wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    (page, found)
 }
 
 #[derive(Default)]
@@ -74,11 +99,10 @@ fn rules(page: &mut Page, environment: &Environment) {
 
 /// The layers of the sandbox. One that does not work is a problem only when what is left cannot
 /// confine commands: then they are refused.
-async fn layers(page: &mut Page, environment: &Environment) {
-    let found = environment.sandbox().report().await;
+fn layers(page: &mut Page, found: &[LayerStatus]) {
     let usable = |name: &str| found.iter().any(|status| status.layer == name && status.usable);
     let confines = usable("seccomp") && (usable("bubblewrap") || usable("landlock"));
-    for status in &found {
+    for status in found {
         let (layer, detail) = (status.layer, &status.detail);
         match (status.usable, confines) {
             (true, _) => page.good("sandbox", format_args!("{layer}: {detail}")),
