@@ -1,4 +1,4 @@
-//! The JSON of a `hooks.json`. A member that is there twice is an error, because only one of them would
+//! The JSON of a `hooks.json` and of what hooks answer. A member that is there twice is an error, because only one of them would
 //! count; but the groups of an event that is there twice add up, so that no guard is lost.
 
 use std::fmt;

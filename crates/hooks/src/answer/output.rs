@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Answer, EntryKind, MAX_ENTRY, MAX_SHOWN_VERDICT, Permission, Status, shortened};
 use crate::event::EventName;
+use crate::json;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -67,8 +68,12 @@ enum Behavior {
 
 /// Reads an answer. Members that the format does not have cost nothing where the rest decides.
 pub(super) fn read_object(event: EventName, text: &str) -> Result<Answer, String> {
-    let mut object: Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| error.to_string())?;
+    // Of a member that is there twice only one would count: which one a refusal is in is unknown.
+    let Value::Object(mut object) =
+        json::read(text.as_bytes()).map_err(|error| error.to_string())?
+    else {
+        return Err("it is no object".to_owned());
+    };
     let mut unknown = take_unknown(&mut object, MEMBERS);
     if let Some(Value::Object(specific)) = object.get_mut("hookSpecificOutput") {
         unknown.extend(take_unknown(specific, SPECIFIC_MEMBERS));

@@ -128,6 +128,11 @@ fn what_cannot_be_understood_refuses_calls_and_approvals() {
         r#"{"hookSpecificOutput": {"decision": {"behavior": "allow", "updatedInput": {}}}}"#,
         r#"{"hookSpecificOutput": {"decision": {"behavior": "allow", "interrupt": true}}}"#,
         r#"{"decision": "approve"} and more"#,
+        r#"{"decision": "block", "decision": "approve"}"#,
+        r#"{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecision": "allow"}}"#,
+        r#"{"hookSpecificOutput": {"decision": {"behavior": "deny", "behavior": "allow"}}}"#,
+        r#"{"hookSpecificOutput": {"permissionDecision": "deny"}, "hookSpecificOutput": {}}"#,
+        r#"{"hooks": 1, "hooks": 2, "decision": "approve"}"#,
         "{",
     ];
     for event in [EventName::PreToolUse, EventName::PermissionRequest] {
