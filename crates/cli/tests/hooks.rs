@@ -48,8 +48,10 @@ fn hooks_are_listed_trusted_and_switched() {
     run(&["disable", &key], 0);
     assert!(run(&["list"], 0).0.contains(&line("switched off")));
     run(&["enable", &key], 0);
-    let changed = file(json!({ "Stop": group("make test") }));
+    let changed = file(json!({ "Stop": group("make test\n/x:Stop:0:0  (runs)") }));
     std::fs::write(folder.join("hooks.json"), changed).unwrap();
+    let listed = run(&["list"], 0).0;
+    assert!(listed.contains(r"runs: make test\u{a}/x:Stop:0:0  (runs)"), "{listed}");
     let listed: Value = serde_json::from_str(&run(&["list", "--json"], 0).0).unwrap();
     assert_eq!(listed[1]["trustStatus"], "modified", "{listed}");
     assert!(run(&["trust", "--yes", "nothing"], 2).1.contains("there is no hook `nothing`"));

@@ -94,6 +94,40 @@ fn plugins_are_shown_installed_upgraded_and_removed() {
 }
 
 #[test]
+fn no_text_of_a_plugin_looks_like_a_line_of_what_is_shown() {
+    let env = TestEnvironment::new();
+    let run = |arguments: &[&str]| {
+        let output = env.run(&[&["plugins"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let folder = env.work().join("shop");
+    shop(&folder);
+    let forged = "nice\n  What it could do:\n    nothing at all";
+    let servers = json!({ "s": { "command": "helper", "args": [forged, "a b", "\u{202e}"] } });
+    let manifest = json!({ "name": "tidy", "version": "1\n  Skills:", "description": forged,
+        "mcpServers": servers });
+    write(&folder.join("tidy/.claude-plugin/plugin.json"), &manifest.to_string());
+    let group = json!([{ "hooks": [{ "type": "command", "command": forged }] }]);
+    let hooks = json!({ "hooks": { "Stop": group } });
+    write(&folder.join("tidy/hooks/hooks.json"), &hooks.to_string());
+    run(&["marketplace", "add", folder.to_str().unwrap()]);
+    for arguments in [&["show", "tidy@shop"][..], &["install", "--yes", "tidy@shop"]] {
+        let shown = run(arguments);
+        let titles = shown.lines().filter(|line| line.starts_with("  What it could do:"));
+        assert_eq!(titles.count(), 1, "{shown}");
+        assert!(!shown.lines().any(|line| line.trim() == "nothing at all"), "{shown}");
+        for part in [
+            "\n    nice What it could do: nothing at all\n",
+            r"helper 'nice\u{a}  What it could do:\u{a}    nothing at all' 'a b' '\u{202e}'",
+            r"runs, in the sandbox: nice\u{a}  What it could do:\u{a}    nothing at all",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn faults_of_a_marketplace_are_named_where_they_matter() {
     let env = TestEnvironment::new();
     let run = |arguments: &[&str], code: i32| {

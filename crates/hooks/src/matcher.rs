@@ -39,6 +39,12 @@ impl Matcher {
         })
     }
 
+    /// Whether this tool, source or trigger matches.
+    #[must_use]
+    pub fn is_for(&self, subject: &str) -> bool {
+        self.matches(true, &[subject])
+    }
+
     /// Whether any of the subjects matches. An event without subjects takes every handler.
     pub(crate) fn matches(&self, has_subject: bool, subjects: &[&str]) -> bool {
         if !has_subject {

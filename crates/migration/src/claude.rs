@@ -8,6 +8,7 @@ use crate::agent::Agent;
 use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
 use crate::permissions::Permissions;
+use crate::refusals::Refusals;
 use crate::{
     hook_groups, instructions, markdown, mcp, permissions, plugins, skill_folders, source,
 };
@@ -109,14 +110,52 @@ fn servers(roots: &Roots, project: Option<&Path>, item: &mut Item) -> Result<(),
     let own = roots.user_home.join(".claude.json");
     let read = source::json(&roots.user_home, &own);
     let Some(root) = project else { return servers_of_user(&own, read?, item) };
-    // A file that cannot be used does not hide the other; of two servers with one name, Claude Code uses
-    // that of its own file.
-    let of_user = read.and_then(|read| servers_of_project(&own, read, root, item));
+    let (of_any, of_shared) = refusals(roots, root, (&own, &read));
+    // Of two servers with one name, Claude Code uses that of its own file.
+    let of_user = read.and_then(|read| servers_of_project(&own, read, root, &of_any, item));
     let file = root.join(".mcp.json");
     if let Some(read) = source::json(root, &file)? {
-        add_servers(&file, &read["mcpServers"], item)?;
+        match &read["mcpServers"] {
+            Value::Object(servers) => {
+                let servers = of_shared.without(&of_any.without(servers, item), item);
+                mcp::add_json(&servers, item);
+            }
+            other => add_servers(&file, other, item)?,
+        }
     }
     of_user
+}
+
+/// The servers that the user refused in a project: any, and those of its `.mcp.json`. `own` is Claude Code's
+/// own file, as it was read.
+fn refusals(
+    roots: &Roots,
+    project: &Path,
+    (own, read): (&Path, &Result<Option<Value>, Error>),
+) -> (Refusals, Refusals) {
+    const SHARED: &str = "disabledMcpjsonServers";
+    const ANY: &str = "disabledMcpServers";
+    let (mut of_any, mut of_shared) = (Refusals::default(), Refusals::default());
+    let place = |member: &str, path: &Path| format!("`{member}` of {}", visible::path(path));
+    for base in [&roots.user_home, project] {
+        for path in settings_files(base) {
+            match source::json(base, &path) {
+                Ok(Some(read)) => of_shared.read_refused(&read[SHARED], &place(SHARED, &path)),
+                Ok(None) => {}
+                Err(error) => of_shared.does_not_know(&path, &error),
+            }
+        }
+    }
+    match read {
+        Ok(Some(read)) => {
+            let entry = project.to_str().map_or(&Value::Null, |name| &read["projects"][name]);
+            of_any.read_refused(&entry[ANY], &place(ANY, own));
+            of_shared.read_refused(&entry[SHARED], &place(SHARED, own));
+        }
+        Ok(None) => {}
+        Err(error) => of_shared.does_not_know(own, error),
+    }
+    (of_any, of_shared)
 }
 
 fn servers_of_user(file: &Path, read: Option<Value>, item: &mut Item) -> Result<(), Error> {
@@ -137,6 +176,7 @@ fn servers_of_project(
     file: &Path,
     read: Option<Value>,
     root: &Path,
+    refusals: &Refusals,
     item: &mut Item,
 ) -> Result<(), Error> {
     let entry = read.as_ref().and_then(|read| read["projects"].get(root.to_str()?));
@@ -144,7 +184,7 @@ fn servers_of_project(
     match &entry["mcpServers"] {
         Value::Null => Ok(()),
         Value::Object(servers) => {
-            mcp::add_private(servers, item);
+            mcp::add_private(&refusals.without(servers, item), item);
             Ok(())
         }
         _ => Err(Error::contents(file, "`mcpServers` of a project must be an object")),

@@ -11,7 +11,7 @@ use crate::{hook_groups, instructions, markdown, mcp, skill_folders, source};
 const AGENT: Agent = Agent::Codex;
 
 /// Keys of a server that mean the same here.
-const SERVER_KEYS: [&str; 15] = [
+const SERVER_KEYS: [&str; 16] = [
     "command",
     "args",
     "cwd",
@@ -25,6 +25,7 @@ const SERVER_KEYS: [&str; 15] = [
     "required",
     "enabled_tools",
     "disabled_tools",
+    "default_tools_approval_mode",
     "startup_timeout_sec",
     "tool_timeout_sec",
 ];

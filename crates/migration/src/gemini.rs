@@ -1,6 +1,6 @@
 //! Where Gemini CLI keeps its configuration.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -8,6 +8,7 @@ use crate::agent::Agent;
 use crate::error::Error;
 use crate::item::{Detected, Item, Kind, Roots};
 use crate::markdown::{self, Command};
+use crate::refusals::Refusals;
 use crate::{instructions, mcp, source};
 
 const AGENT: Agent = Agent::GeminiCli;
@@ -23,7 +24,7 @@ pub(crate) fn detect(roots: &Roots, project: Option<&Path>, detected: &mut Detec
     let target = project.map(|root| root.join("AGENTS.md"));
     instructions::detect((base, &memory), target.as_deref(), AGENT, project, detected);
     let mut item = Item::new(Kind::McpServers, AGENT, project);
-    if let Err(error) = servers(base, &folder.join("settings.json"), &mut item) {
+    if let Err(error) = servers(roots, base, &mut item) {
         detected.problems.push(error);
     }
     detected.items.push(item);
@@ -83,16 +84,42 @@ fn command(text: &str) -> Result<(Option<String>, String), String> {
     Ok((text("description")?, prompt))
 }
 
-fn servers(root: &Path, file: &Path, item: &mut Item) -> Result<(), Error> {
-    let Some(read) = source::json(root, file)? else { return Ok(()) };
+/// The servers of the settings in `base`: the user's home, or a project, in which the user's settings say
+/// which servers are refused, too.
+fn servers(roots: &Roots, base: &Path, item: &mut Item) -> Result<(), Error> {
+    let file = settings_file(base);
+    let Some(read) = source::json(base, &file)? else { return Ok(()) };
+    let mut refusals = Refusals::default();
+    read_refusals(&read, &file, &mut refusals);
+    if base != roots.user_home {
+        let of_user = settings_file(&roots.user_home);
+        match source::json(&roots.user_home, &of_user) {
+            Ok(Some(read)) => read_refusals(&read, &of_user, &mut refusals),
+            Ok(None) => {}
+            Err(error) => refusals.does_not_know(&of_user, &error),
+        }
+    }
     match &read["mcpServers"] {
         Value::Null => Ok(()),
         Value::Object(servers) => {
-            mcp::add_adapted(servers, adapted, item);
+            mcp::add_adapted(&refusals.without(servers, item), adapted, item);
             Ok(())
         }
-        _ => Err(Error::contents(file, "its member `mcpServers` must be an object")),
+        _ => Err(Error::contents(&file, "its member `mcpServers` must be an object")),
     }
+}
+
+fn settings_file(base: &Path) -> PathBuf {
+    base.join(".gemini/settings.json")
+}
+
+/// The lists of refused and of allowed servers, under their present and their former names.
+fn read_refusals(settings: &Value, file: &Path, refusals: &mut Refusals) {
+    let place = |member: &str| format!("`{member}` of {}", visible::path(file));
+    refusals.read_refused(&settings["mcp"]["excluded"], &place("mcp.excluded"));
+    refusals.read_refused(&settings["excludeMCPServers"], &place("excludeMCPServers"));
+    refusals.read_allowed(&settings["mcp"]["allowed"], &place("mcp.allowed"));
+    refusals.read_allowed(&settings["allowMCPServers"], &place("allowMCPServers"));
 }
 
 /// The server with the members that `.mcp.json` would have.

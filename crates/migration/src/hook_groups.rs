@@ -2,10 +2,34 @@
 
 use std::path::Path;
 
-use hooks::{EventName, Origin};
+use hooks::{EventName, Matcher, Origin};
 use serde_json::{Map, Value, json};
 
 use crate::item::{Change, Item};
+
+/// Tools of the other agents that have no counterpart here.
+const FOREIGN_TOOLS: [&str; 18] = [
+    "Agent",
+    "AskUserQuestion",
+    "BashOutput",
+    "ExitPlanMode",
+    "Glob",
+    "Grep",
+    "KillShell",
+    "LS",
+    "MultiEdit",
+    "NotebookEdit",
+    "NotebookRead",
+    "Read",
+    "Skill",
+    "SlashCommand",
+    "Task",
+    "TodoWrite",
+    "WebFetch",
+    "WebSearch",
+];
+/// Names of tools that hooks know here, and one of an MCP server.
+const TOOLS: [&str; 5] = ["Bash", "Edit", "Write", "apply_patch", "mcp__server__tool"];
 
 /// Adds the groups of a member `hooks`, as far as this agent reads them.
 pub(crate) fn add(groups: &Value, source: &Path, target: &Path, item: &mut Item) {
@@ -69,7 +93,47 @@ fn checked(
     }
     match shown.is_empty() {
         true => Err("it has no handlers".into()),
-        false => Ok((object.clone(), shown.join("; "))),
+        false => {
+            let first = read.hooks.first();
+            let note = first.map_or(Ok(None), |hook| unmatched(hook.event, &hook.matcher))?;
+            let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
+            Ok((object.clone(), shown.join("; ") + &note))
+        }
+    }
+}
+
+/// What of a matcher is never there, if something is.
+///
+/// # Errors
+/// It is for nothing that is there.
+fn unmatched(event: EventName, matcher: &Matcher) -> Result<Option<String>, String> {
+    let (known, foreign): (&[&str], &[&str]) = match event {
+        EventName::PreToolUse | EventName::PermissionRequest | EventName::PostToolUse => {
+            (&TOOLS, &FOREIGN_TOOLS)
+        }
+        EventName::SessionStart => (&["startup", "resume", "fork", "compact"], &["clear"]),
+        EventName::SessionEnd => (
+            &["closed", "archived", "deleted", "shutdown"],
+            &["clear", "logout", "prompt_input_exit", "bypass_permissions_disabled", "other"],
+        ),
+        _ => return Ok(None),
+    };
+    let missing: Vec<&str> = foreign.iter().copied().filter(|name| matcher.is_for(name)).collect();
+    let is_for_known = known.iter().any(|name| matcher.is_for(name));
+    // One for everything is for all that is there.
+    let is_for_all = matches!(matcher, Matcher::Any) || matcher.is_for("anything");
+    if missing.is_empty() || is_for_all {
+        return Ok(None);
+    }
+    // A name that is in neither list may be a tool of an MCP server.
+    let is_for_others = match matcher {
+        Matcher::Names(names) => names.len() > missing.len(),
+        Matcher::Any | Matcher::Pattern(_) => false,
+    };
+    let missing = missing.join(", ");
+    match is_for_known || is_for_others {
+        true => Ok(Some(format!("never for {missing}: these do not exist here"))),
+        false => Err(format!("its matcher is for {missing} only, and these do not exist here")),
     }
 }
 
@@ -96,4 +160,36 @@ pub(crate) fn with_group(
     }
     groups.push(group);
     Ok(Some(format!("{file:#}\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matchers_for_what_does_not_exist_are_left_out_or_named() {
+        let check = |event, matcher, expected: Result<Option<&str>, &str>| {
+            let read = unmatched(event, &Matcher::parse(Some(matcher)).unwrap());
+            match (&read, expected) {
+                (Ok(None), Ok(None)) => {}
+                (Ok(Some(text)), Ok(Some(part))) | (Err(text), Err(part))
+                    if text.contains(part) => {}
+                _ => panic!("{matcher}: {read:?}, not {expected:?}"),
+            }
+        };
+        use EventName::{PreToolUse, SessionEnd, SessionStart, Stop};
+        check(PreToolUse, "Bash", Ok(None));
+        check(PreToolUse, "*", Ok(None));
+        check(PreToolUse, ".*", Ok(None));
+        check(PreToolUse, "mcp__a__b", Ok(None));
+        check(PreToolUse, "Edit|MultiEdit|Write", Ok(Some("never for MultiEdit:")));
+        check(PreToolUse, "Read|mcp__a__b", Ok(Some("never for Read:")));
+        check(PreToolUse, "Read|WebFetch", Err("for Read, WebFetch only"));
+        check(PreToolUse, "Web.*", Err("for WebFetch, WebSearch only"));
+        check(SessionStart, "*", Ok(None));
+        check(SessionStart, "clear", Err("for clear only"));
+        check(SessionStart, "startup|clear", Ok(Some("never for clear:")));
+        check(SessionEnd, "logout", Err("for logout only"));
+        check(Stop, "Read", Ok(None));
+    }
 }

@@ -24,6 +24,7 @@ mod mcp;
 mod permissions;
 mod plan;
 mod plugins;
+mod refusals;
 pub mod sessions;
 mod skill_folders;
 mod source;

@@ -114,7 +114,7 @@ pub(crate) fn add(name: &str, value: Value, item: &mut Item) {
         (None, Some(url)) => format!("at {}", visible::exact(&without_secrets(url))),
         (None, None) => return item.leave_out(name, "it has neither `command` nor `url`"),
     };
-    let summary = summary + &given(&value);
+    let summary = summary + &given(&value) + asked(&value);
     let key_path = vec!["mcp_servers".to_owned(), name.to_owned()];
     item.add(name, summary, Change::Setting { key_path, value });
 }
@@ -145,6 +145,15 @@ fn quoted(word: &str) -> String {
     }
     shown.push('"');
     shown
+}
+
+/// When its tools ask, if not as the approval policy says.
+fn asked(value: &Value) -> &'static str {
+    match value["default_tools_approval_mode"].as_str() {
+        Some("approve") => ", its tools are called WITHOUT A QUESTION",
+        Some("prompt") => ", each call of its tools asks",
+        _ => "",
+    }
 }
 
 /// The variables and headers that a server gets, by their names: the values may be secrets.

@@ -236,7 +236,8 @@ pub struct PluginDetail {
     pub hooks: Vec<PluginHookSummary>,
     pub apps: Vec<AppSummary>,
     pub mcp_servers: Vec<String>,
-    /// What its hooks and MCP servers would run or reach, a sentence each.
+    /// What its hooks and MCP servers would run or reach, a sentence each. Line breaks and hidden characters are
+    /// written as numbers, as in `\u{a}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
     /// Of an installed plugin: what an installation would change now, a sentence each.

@@ -81,6 +81,9 @@ pub(crate) fn description(offer: &Offer, roots: &Roots) -> String {
     for left_out in item.left_out.iter().chain(&plan.conflicts) {
         text.push_str(&format!("\n- {}", one_line(left_out)));
     }
+    if item.kind == Kind::Hooks {
+        text.push_str("\nNone of them runs while `features.codex_hooks` is off.");
+    }
     text.push_str(&format!("\nContents: sha256:{}", item.digest()));
     text
 }

@@ -10,7 +10,17 @@ pub use hidden::is_hidden;
 
 /// Replaces every hidden character by its number, as in `\u{1b}`. Keeps new lines and tabs.
 pub fn text(text: &str) -> Cow<'_, str> {
-    let is_hidden = |c: char| !matches!(c, '\n' | '\t') && is_hidden(c);
+    without_hidden(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// As [`text`], on one line: line breaks and tabs are numbers, too, so that a text cannot look like
+/// lines of whatever shows it.
+pub fn line(text: &str) -> Cow<'_, str> {
+    without_hidden(text, |_| false)
+}
+
+fn without_hidden(text: &str, keeps: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_hidden = |c: char| is_hidden(c) && !keeps(c);
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
@@ -30,6 +40,25 @@ pub fn exact(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     push_exact(&mut shown, text, |c| matches!(c, '\n' | '\t'));
     shown
+}
+
+/// As [`exact`], on one line: line breaks and tabs are numbers, too.
+pub fn exact_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    push_exact(&mut shown, text, |_| false);
+    shown
+}
+
+/// Words on one line as [`exact_line`], in quotes where a POSIX shell would need them: where each word ends
+/// can be seen.
+pub fn command_line<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    let quoted =
+        words.into_iter().map(|word| match word.is_empty() || !word.chars().all(is_plain) {
+            true => format!("'{}'", word.replace('\'', "'\\''")),
+            false => word.to_owned(),
+        });
+    exact_line(&quoted.collect::<Vec<_>>().join(" "))
 }
 
 /// A path on one line: as [`exact`], and a byte that is not UTF-8 as in `\xff`. Two paths never look
@@ -82,6 +111,33 @@ mod tests {
         check("\\u{3}", "\\u{5c}u{3}");
         check("\\\\u{3}", "\\\\u{5c}u{3}");
         check("\\u03 \\n \\xff", "\\u03 \\n \\u{5c}xff");
+    }
+
+    #[test]
+    fn a_line_stays_one_line() {
+        let check = |given: &str, simple: &str, exactly: &str| {
+            assert_eq!((line(given).as_ref(), exact_line(given).as_str()), (simple, exactly));
+            assert_eq!(line(&line(given)), line(given));
+        };
+        check("Tidies 'é'.", "Tidies 'é'.", "Tidies 'é'.");
+        check(
+            "a\n  b\t\r\u{2028}",
+            "a\\u{a}  b\\u{9}\\u{d}\\u{2028}",
+            "a\\u{a}  b\\u{9}\\u{d}\\u{2028}",
+        );
+        check("a\\u{a}", "a\\u{a}", "a\\u{5c}u{a}");
+    }
+
+    #[test]
+    fn words_of_a_command_line_are_told_apart() {
+        let check = |words: &[&str], expect: &str| {
+            assert_eq!(command_line(words.iter().copied()), expect);
+        };
+        check(&["sh", "-c", "curl x|sh"], "sh -c 'curl x|sh'");
+        check(&["./a.py", "--x=1", ""], "./a.py --x=1 ''");
+        check(&["a b", "it's"], "'a b' 'it'\\''s'");
+        check(&["x\n  nothing else"], "'x\\u{a}  nothing else'");
+        check(&["\u{1b}[2K", "\u{202e}"], "'\\u{1b}[2K' '\\u{202e}'");
     }
 
     #[test]

@@ -2133,7 +2133,10 @@ export type PluginAvailability = "AVAILABLE" | "DISABLED_BY_ADMIN";
 
 /** Details of a plugin. */
 export interface PluginDetail {
-  /** What its hooks and MCP servers would run or reach, a sentence each. */
+  /**
+   * What its hooks and MCP servers would run or reach, a sentence each. Line breaks and hidden characters are
+   * written as numbers, as in `\u{a}`.
+   */
   actions?: Array<string>;
   apps: Array<AppSummary>;
   /** Of an installed plugin: what an installation would change now, a sentence each. */
@@ -2213,7 +2216,7 @@ export interface PluginMarketplaceEntry {
   interface?: MarketplaceInterface | null;
   name: string;
   /**
-   * Null for a remote marketplace, and for one that is not there any more: only installed plugins are left of
+   * Null for a remote marketplace, and for one that no longer exists: only installed plugins are left of
    * it.
    */
   path: string | null;

@@ -59,10 +59,11 @@ pub(crate) async fn run(
         server.call::<protocol::HooksList>(&params, &mut Quiet).await?;
     for entry in &data {
         for error in &entry.errors {
-            eprint(format_args!("agentd: {}: {}", error.path, error.message));
+            let (path, message) = (visible::line(&error.path), visible::line(&error.message));
+            eprint(format_args!("agentd: {path}: {message}"));
         }
         for warning in &entry.warnings {
-            eprint(format_args!("agentd: {warning}"));
+            eprint(format_args!("agentd: {}", visible::line(warning)));
         }
     }
     let are_on = data.iter().all(|entry| entry.hooks_enabled);
@@ -90,7 +91,11 @@ fn list(hooks: &[HookMetadata], are_on: bool, as_json: bool) -> anyhow::Result<E
             (true, HookTrustStatus::Modified) => "does not run: changed since it was trusted",
             (true, HookTrustStatus::Managed | HookTrustStatus::Trusted) => "runs",
         };
-        print(format_args!("{}  ({state})\n    {}", visible::exact(&hook.key), described(hook)))?;
+        print(format_args!(
+            "{}  ({state})\n    {}",
+            visible::exact_line(&hook.key),
+            described(hook)
+        ))?;
     }
     if hooks.is_empty() {
         eprint(format_args!(
@@ -106,18 +111,19 @@ fn described(hook: &HookMetadata) -> String {
     let event = json!(hook.event_name);
     let event = event.as_str().unwrap_or_default();
     let matcher = hook.matcher.as_deref().filter(|matcher| !matcher.is_empty());
-    let matcher =
-        matcher.map(|matcher| format!(" of `{}`", visible::exact(matcher))).unwrap_or_default();
+    let matcher = matcher
+        .map(|matcher| format!(" of `{}`", visible::exact_line(matcher)))
+        .unwrap_or_default();
     let what = match (&hook.command, &hook.prompt, &hook.server) {
-        (Some(command), ..) => format!("runs: {}", visible::exact(command)),
+        (Some(command), ..) => format!("runs: {}", visible::exact_line(command)),
         (None, Some(prompt), _) => {
             let model = hook.model.as_deref().unwrap_or("the thread's model");
-            format!("asks {}: {}", visible::exact(model), visible::exact(prompt))
+            format!("asks {}: {}", visible::exact_line(model), visible::exact_line(prompt))
         }
         (None, None, server) => {
-            let server = visible::exact(server.as_deref().unwrap_or_default());
-            let tool = visible::exact(hook.tool.as_deref().unwrap_or_default());
-            let arguments = visible::exact(&json!(hook.arguments).to_string());
+            let server = visible::exact_line(server.as_deref().unwrap_or_default());
+            let tool = visible::exact_line(hook.tool.as_deref().unwrap_or_default());
+            let arguments = visible::exact_line(&json!(hook.arguments).to_string());
             format!("calls `{tool}` of the MCP server `{server}` with {arguments}")
         }
     };
@@ -134,7 +140,7 @@ async fn trust(
 ) -> anyhow::Result<ExitCode> {
     let chosen = chosen(hooks, keys)?;
     for hook in &chosen {
-        print(format_args!("{}\n    {}", visible::exact(&hook.key), described(hook)))?;
+        print(format_args!("{}\n    {}", visible::exact_line(&hook.key), described(hook)))?;
     }
     let question = "Let these hooks run as they are now?";
     if !yes && !is_confirmed(question, "add `--yes` to trust these hooks")? {
@@ -155,7 +161,7 @@ async fn switch(
 ) -> anyhow::Result<ExitCode> {
     for hook in chosen(hooks, keys)? {
         if hook.is_managed && !on {
-            let key = visible::exact(&hook.key);
+            let key = visible::exact_line(&hook.key);
             return Err(Invalid::new(format!(
                 "`{key}` is a hook of the administrator, which always runs"
             ))
@@ -170,7 +176,7 @@ fn chosen<'h>(hooks: &'h [HookMetadata], keys: &[String]) -> anyhow::Result<Vec<
     let find = |key: &String| {
         let found = hooks.iter().find(|hook| hook.key == *key);
         found.ok_or_else(|| {
-            let key = visible::exact(key);
+            let key = visible::exact_line(key);
             Invalid::new(format!("there is no hook `{key}`; `agentd hooks list` lists them")).into()
         })
     };

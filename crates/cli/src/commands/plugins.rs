@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::commands::local::{LocalServer, Quiet};
 use crate::commands::{Invalid, eprint, is_confirmed, print};
 use crate::environment::Environment;
-use shown::{show, state};
+use shown::{flat, show, state};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -115,7 +115,7 @@ async fn carry_out(command: Command, server: &mut LocalServer) -> anyhow::Result
         Command::Uninstall { plugin } => {
             let params = PluginUninstallParams { plugin_id: plugin.clone() };
             server.call::<protocol::PluginUninstall>(&params, &mut Quiet).await?;
-            print(format_args!("{} is removed", visible::text(&plugin)))?;
+            print(format_args!("{} is removed", visible::line(&plugin)))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Upgrade { plugins, yes } => upgrade(server, plugins, yes).await,
@@ -143,8 +143,8 @@ fn print_errors(listed: &PluginListResponse, of: Option<&Path>) {
         if of.is_none_or(|root| Path::new(path).starts_with(root)) {
             eprint(format_args!(
                 "agentd: {}: {}",
-                visible::text(path),
-                visible::text(&error.message)
+                visible::line(path),
+                visible::line(&error.message)
             ));
         }
     }
@@ -173,10 +173,10 @@ async fn list(server: &mut LocalServer, installed: bool, json: bool) -> anyhow::
     }
     for (plugin, is_there) in &plugins {
         let note = if *is_there { "" } else { "  (its marketplace no longer exists)" };
-        print(format_args!("{}{}{note}", visible::text(&plugin.id), state(plugin)))?;
+        print(format_args!("{}{}{note}", visible::line(&plugin.id), state(plugin)))?;
         let interface = plugin.interface.as_ref();
         if let Some(text) = interface.and_then(|interface| interface.short_description.as_ref()) {
-            print(format_args!("    {}", visible::text(text).replace('\n', " ")))?;
+            print(format_args!("    {}", flat(text)))?;
         }
     }
     if plugins.is_empty() {
@@ -196,7 +196,7 @@ async fn read(server: &mut LocalServer, id: &str) -> anyhow::Result<Found> {
         let message = format!(
             "the marketplace `{}` no longer exists: its installed plugins can be shown, used, disabled and \
              uninstalled; to upgrade them, add it with `agentd plugins marketplace add`",
-            visible::text(&marketplace.name)
+            visible::line(&marketplace.name)
         );
         return Err(Invalid::new(message).into());
     };
@@ -239,7 +239,7 @@ fn find<'l>(
     });
     found.ok_or_else(|| {
         print_errors(response, None);
-        let id = visible::text(id);
+        let id = visible::line(id);
         Invalid::new(format!("there is no plugin `{id}`; `agentd plugins list` lists them")).into()
     })
 }
@@ -256,7 +256,7 @@ async fn install(
         return Ok(ExitCode::FAILURE);
     }
     server.call::<protocol::PluginInstall>(&found.params, &mut Quiet).await?;
-    print(format_args!("{} is installed", visible::text(&found.detail.summary.id)))?;
+    print(format_args!("{} is installed", visible::line(&found.detail.summary.id)))?;
     if !found.detail.hooks.is_empty() {
         eprint(format_args!(
             "agentd: its hooks run after you trust them: see `agentd hooks list` and `agentd hooks trust`"
@@ -274,7 +274,7 @@ async fn upgradable(server: &mut LocalServer) -> anyhow::Result<Vec<String>> {
                 ids.push(plugin.id);
                 continue;
             }
-            let id = visible::text(&plugin.id);
+            let id = visible::line(&plugin.id);
             eprint(format_args!("agentd: {id} stays as it is: no marketplace offers it"));
         }
     }
@@ -293,7 +293,7 @@ async fn upgrade(
     let mut code = ExitCode::SUCCESS;
     for id in plugins {
         let found = read(server, &id).await?;
-        let shown = visible::text(&id);
+        let shown = visible::line(&id);
         match found.detail.changes.as_deref() {
             None => {
                 let message =
@@ -304,7 +304,7 @@ async fn upgrade(
             Some(changes) => {
                 print(format_args!("{shown} changes:"))?;
                 for change in changes {
-                    print(format_args!("    {}", visible::exact(change)))?;
+                    print(format_args!("    {}", visible::line(change)))?;
                 }
                 let done = install(server, found, "Install these changes?", yes).await?;
                 if done != ExitCode::SUCCESS {
@@ -325,7 +325,7 @@ async fn switch(
     let all: Vec<PluginSummary> = all.flat_map(|marketplace| marketplace.plugins).collect();
     for id in plugins {
         if !all.iter().any(|plugin| plugin.id == *id && plugin.installed) {
-            let message = format!("the plugin `{}` is not installed", visible::text(id));
+            let message = format!("the plugin `{}` is not installed", visible::line(id));
             return Err(Invalid::new(message).into());
         }
         let params = ConfigValueWriteParams {

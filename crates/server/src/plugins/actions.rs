@@ -37,13 +37,16 @@ pub(super) fn actions(parts: &PluginParts) -> Vec<String> {
 
 fn of_hook(hook: &Hook) -> String {
     let matcher = hook.matcher_text.as_deref().filter(|matcher| !matcher.is_empty());
-    let matcher = matcher.map(|matcher| format!(" of `{matcher}`")).unwrap_or_default();
+    let matcher = matcher
+        .map(|matcher| format!(" of `{}`", visible::exact_line(matcher)))
+        .unwrap_or_default();
     let what = match &hook.handler {
-        Handler::Command(line) => format!("runs, in the sandbox: {line}"),
+        Handler::Command(line) => format!("runs, in the sandbox: {}", visible::exact_line(line)),
         Handler::Prompt { prompt, .. } | Handler::Agent { prompt, .. } => {
-            format!("asks a model: {prompt}")
+            format!("asks a model: {}", visible::exact_line(prompt))
         }
         Handler::McpTool { server, tool, .. } => {
+            let (server, tool) = (visible::exact_line(server), visible::exact_line(tool));
             format!("calls the tool `{tool}` of the MCP server `{server}`, which plugins may not")
         }
     };

@@ -102,7 +102,7 @@ fn tampering(plugin: &Installed, home: &Home) -> Vec<String> {
             ("was removed after the installation:", files.removed),
             ("was changed after the installation:", files.changed),
         ]),
-        Err(error) => vec![format!("the installed files cannot be compared: {error}")],
+        Err(error) => vec![one_line(format!("the installed files cannot be compared: {error}"))],
     }
 }
 
@@ -135,12 +135,12 @@ fn changes(old: &InstalledPlugin, new: &Installed, actions: &[String], home: &Ho
         ])),
         Err(error) => changes.push(format!("replaces the installed files: {error}")),
     }
-    changes
+    changes.into_iter().map(one_line).collect()
 }
 
 fn lines(files: [(&str, Vec<PathBuf>); 3]) -> Vec<String> {
     let lines = files.into_iter().flat_map(|(what, paths)| {
-        paths.into_iter().map(move |path| format!("{what} {}", path.display()))
+        paths.into_iter().map(move |path| format!("{what} {}", visible::path(&path)))
     });
     let mut lines: Vec<String> = lines.collect();
     if lines.len() > MAX_FILES {
@@ -151,6 +151,10 @@ fn lines(files: [(&str, Vec<PathBuf>); 3]) -> Vec<String> {
     lines
 }
 
+fn one_line(sentence: String) -> String {
+    visible::line(&sentence).into_owned()
+}
+
 fn actions_of(plugin: &Installed, contents: &Contents) -> Vec<String> {
     let of = (plugin.id.as_str(), plugin.digest.as_str());
     let (parts, problems) = parts(of, (&plugin.root, Path::new(ROOT)), contents);
@@ -158,10 +162,11 @@ fn actions_of(plugin: &Installed, contents: &Contents) -> Vec<String> {
     sentences(&parts, problems, &skills)
 }
 
-/// What a plugin could do and asks for, then what is wrong with it.
+/// What a plugin could do and asks for, then what is wrong with it. Each is one line, so that no text of the
+/// plugin looks like a sentence of its own.
 fn sentences(parts: &PluginParts, problems: Vec<String>, skills: &PluginSkills) -> Vec<String> {
     let problems = problems.iter().map(|problem| format!("left out: {problem}"));
     let faults = skills.problems.iter().map(|problem| format!("a skill has a fault: {problem}"));
     let all = actions(parts).into_iter().chain(skills.needs.iter().cloned());
-    all.chain(problems).chain(faults).collect()
+    all.chain(problems).chain(faults).map(one_line).collect()
 }

@@ -58,20 +58,18 @@ pub(super) fn action(name: &str, entry: &Value) -> String {
     match entry["url"].as_str() {
         Some(url) => format!("the MCP server `{name}` is reached at {url}{variables}"),
         None => {
-            let line: Vec<String> = entry["command"]
-                .as_str()
-                .map(str::to_owned)
-                .into_iter()
-                .chain(words("args"))
-                .collect();
-            let line = line.join(" ");
+            let args = words("args");
+            let args = args.iter().map(String::as_str);
+            let line = visible::command_line(entry["command"].as_str().into_iter().chain(args));
             let set = entry["env"].as_object().into_iter().flatten();
             let set = set.filter(|(name, _)| !ROOT_VARIABLES.contains(&name.as_str()));
             let set: Vec<String> =
                 set.map(|(name, value)| format!("{name}={}", plain(value))).collect();
             let set = match set.is_empty() {
                 true => String::new(),
-                false => format!("; with {}", set.join(" ")),
+                false => {
+                    format!("; with {}", visible::command_line(set.iter().map(String::as_str)))
+                }
             };
             format!("the MCP server `{name}` runs, outside of the sandbox: {line}{set}{variables}")
         }
@@ -275,12 +273,11 @@ mod tests {
 
     #[test]
     fn what_a_server_would_run_is_said() {
-        let definition =
-            json!({ "command": "sh", "args": ["-c", "x"], "env": { "A": "b", "KEY": "${KEY}" } });
+        let definition = json!({ "command": "sh", "args": ["-c", "x\n y"], "env": { "A": "b c", "KEY": "${KEY}" } });
         let said = action("one", &entry(&definition, Path::new("/p")).unwrap());
         assert_eq!(
             said,
-            "the MCP server `one` runs, outside of the sandbox: sh -c x; with A=b; it gets these variables \
+            "the MCP server `one` runs, outside of the sandbox: sh -c 'x\\u{a} y'; with 'A=b c'; it gets these variables \
              of your environment: KEY"
         );
     }

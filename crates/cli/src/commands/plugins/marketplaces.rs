@@ -44,7 +44,7 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
             let sparse_paths = Some(sparse).filter(|sparse| !sparse.is_empty());
             let params = MarketplaceAddParams { source, ref_name: reference, sparse_paths };
             let added = server.call::<protocol::MarketplaceAdd>(&params, &mut Quiet).await?;
-            let name = visible::text(&added.marketplace_name);
+            let name = visible::line(&added.marketplace_name);
             let what = if added.already_added { "was there already" } else { "is added" };
             print(format_args!("{name} {what}: {}", added.installed_root))?;
             print_errors(&listed(server).await?, Some(Path::new(&added.installed_root)));
@@ -52,12 +52,12 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
         Command::Remove { name } => {
             let params = MarketplaceRemoveParams { marketplace_name: name };
             let removed = server.call::<protocol::MarketplaceRemove>(&params, &mut Quiet).await?;
-            print(format_args!("{} is removed", visible::text(&removed.marketplace_name)))?;
+            print(format_args!("{} is removed", visible::line(&removed.marketplace_name)))?;
             if !removed.installed_plugin_ids.is_empty() {
                 eprint(format_args!(
                     "agentd: these plugins from it stay installed and in use: {}; `agentd plugins uninstall` \
                      removes them",
-                    visible::text(&removed.installed_plugin_ids.join(", "))
+                    visible::line(&removed.installed_plugin_ids.join(", "))
                 ));
             }
         }
@@ -68,8 +68,8 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
                 print(format_args!("upgraded {root}"))?;
             }
             for error in &done.errors {
-                let name = visible::text(&error.marketplace_name);
-                eprint(format_args!("agentd: {name}: {}", visible::text(&error.message)));
+                let name = visible::line(&error.marketplace_name);
+                eprint(format_args!("agentd: {name}: {}", visible::line(&error.message)));
             }
             if !done.errors.is_empty() {
                 return Ok(ExitCode::FAILURE);
@@ -88,7 +88,7 @@ pub(super) async fn run(command: Command, server: &mut LocalServer) -> anyhow::R
             }
             // Of those without a path, only installed plugins are left.
             for marketplace in marketplaces.iter().filter(|one| one.path.is_some()) {
-                let name = visible::text(&marketplace.name);
+                let name = visible::line(&marketplace.name);
                 let count = marketplace.plugins.len();
                 let path = marketplace.path.as_deref().unwrap_or_default();
                 print(format_args!("{name}  {count} plugins  {path}"))?;

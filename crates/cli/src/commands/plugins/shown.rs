@@ -24,22 +24,27 @@ pub(super) fn state(plugin: &PluginSummary) -> &'static str {
 /// Prints all that is known of a plugin.
 pub(super) fn show(detail: &PluginDetail) -> io::Result<()> {
     let summary = &detail.summary;
-    print(format_args!("{}{}", visible::text(&summary.id), state(summary)))?;
+    print(format_args!("{}{}", visible::line(&summary.id), state(summary)))?;
     print(format_args!("    from {}", source(&summary.source)))?;
     if let Some(description) = &detail.description {
-        print(format_args!("    {}", visible::text(description).replace('\n', "\n    ")))?;
+        print(format_args!("    {}", flat(description)))?;
     }
-    let skills = detail.skills.iter().map(|skill| {
-        let description = visible::text(&skill.description).replace('\n', " ");
-        format!("{}: {description}", visible::text(&skill.name))
-    });
+    let skills = detail
+        .skills
+        .iter()
+        .map(|skill| format!("{}: {}", visible::line(&skill.name), flat(&skill.description)));
     section("Skills", skills)?;
-    let apps = detail.apps.iter().map(|app| visible::text(&app.name).into_owned());
+    let apps = detail.apps.iter().map(|app| visible::line(&app.name).into_owned());
     section("Apps", apps)?;
-    let actions = detail.actions.iter().map(|action| visible::exact(action));
+    let actions = detail.actions.iter().map(|action| visible::line(action).into_owned());
     section("What it could do", actions)?;
     let changes = detail.changes.iter().flatten();
-    section("What an upgrade changes", changes.map(|change| visible::exact(change)))
+    section("What an upgrade changes", changes.map(|change| visible::line(change).into_owned()))
+}
+
+/// Prose of an author on one line, so that it cannot look like what follows it.
+pub(super) fn flat(text: &str) -> String {
+    visible::line(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
 fn section(title: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
@@ -54,7 +59,7 @@ fn section(title: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
 
 fn source(source: &PluginSource) -> String {
     match source {
-        PluginSource::Local { path } => visible::text(path).into_owned(),
+        PluginSource::Local { path } => visible::line(path).into_owned(),
         PluginSource::Git { url, path, ref_name, sha } => {
             let mut shown = url.clone();
             let parts = [("folder", path), ("ref", ref_name), ("commit", sha)];
@@ -63,7 +68,7 @@ fn source(source: &PluginSource) -> String {
                     shown.push_str(&format!(", {what} {value}"));
                 }
             }
-            visible::text(&shown).into_owned()
+            visible::line(&shown).into_owned()
         }
         PluginSource::Remote => "a remote marketplace".to_owned(),
     }
