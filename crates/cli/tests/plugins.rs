@@ -94,6 +94,25 @@ fn plugins_are_shown_installed_upgraded_and_removed() {
 }
 
 #[test]
+fn the_marketplace_of_a_trusted_project_is_there_in_it() {
+    let env = TestEnvironment::new();
+    shop(&env.work());
+    let run = |arguments: &[&str], code: i32| {
+        let output = env.run(&[&["plugins"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    assert_eq!(run(&["list"], 0), "", "the project is not trusted");
+    let trusted = format!("[projects.{}]\ntrust_level = \"trusted\"\n", json!(env.work()));
+    std::fs::write(env.home().join("config.toml"), trusted).unwrap();
+    assert_eq!(run(&["list"], 0), "tidy@shop\n    Tidies.\n");
+    assert!(run(&["marketplace", "list"], 0).starts_with("shop  1 plugins"));
+    assert!(run(&["show", "tidy@shop"], 0).contains("tidy:sweep: Sweeps."));
+    run(&["install", "--yes", "tidy@shop"], 0);
+    assert!(run(&["list"], 0).starts_with("tidy@shop  (installed)"));
+}
+
+#[test]
 fn no_text_of_a_plugin_looks_like_a_line_of_what_is_shown() {
     let env = TestEnvironment::new();
     let run = |arguments: &[&str]| {

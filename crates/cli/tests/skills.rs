@@ -17,7 +17,15 @@ fn skills_are_made_checked_and_listed() {
     let root = env.home().join("skills");
     std::fs::create_dir_all(&root).unwrap();
     let root = root.to_str().unwrap();
-    assert!(run(&["list"], 0).1.contains("no skills were found"));
+    let hint = run(&["list"], 0).1;
+    let own = env.home().join("skills");
+    assert!(
+        hint.contains(&format!(
+            "no skills were found; `agentd skills new NAME --path {}`",
+            own.display()
+        )),
+        "{hint}"
+    );
     let (made, _) = run(&["new", "pdf-tools", "--path", root, "--description", "Reads: PDFs"], 0);
     assert_eq!(made.trim_end(), format!("{root}/pdf-tools/SKILL.md"));
     let (listed, _) = run(&["list"], 0);

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::event::EventName;
+use crate::event::{Event, EventName};
 
 /// Bytes of an entry.
 const MAX_ENTRY: usize = 16 << 10;
@@ -226,6 +226,21 @@ impl Answer {
             self.permission = None;
             let text = "it allows the call, which only hooks of the user and the administrator can; the \
                         call is decided about as without it";
+            self.add(EntryKind::Warning, text.to_owned());
+        }
+        self
+    }
+
+    /// The answer to this event. A result in place of that of a call is only for tools of MCP servers; it is
+    /// named where it is for another one, and has no effect.
+    pub fn without_foreign_output(mut self, event: &Event) -> Self {
+        let is_foreign = match event {
+            Event::PostToolUse { tool, .. } => !tool.name.starts_with("mcp__"),
+            _ => false,
+        };
+        if is_foreign && self.updated_output.take().is_some() {
+            let text = "`updatedMCPToolOutput` replaces only results of tools of MCP servers, and has no \
+                        effect here";
             self.add(EntryKind::Warning, text.to_owned());
         }
         self

@@ -119,6 +119,9 @@ fn read_group(
         return read.warn(&part, "the member `hooks` must be an array of handlers");
     };
     read.warn_unknown(&part, &group);
+    if handlers.is_empty() {
+        read.warn(&part, "it has no handlers, and does nothing");
+    }
     for (place, handler) in handlers.into_iter().enumerate() {
         let part = format!("{part}.hooks[{place}]");
         if read.hooks.len() == MAX_HOOKS {

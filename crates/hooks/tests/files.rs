@@ -273,3 +273,9 @@ proptest! {
         let _ = read_file(format!(r#"{{"hooks": {{"Stop": [{{"hooks": [{text}]}}]}}}}"#).as_bytes(), &origin());
     }
 }
+
+#[test]
+fn a_group_without_handlers_is_reported() {
+    let file = json!({"hooks": {"PreToolUse": [{"hooks": []}]}});
+    assert_eq!(warnings(&file), ["PreToolUse[0]: it has no handlers, and does nothing"]);
+}

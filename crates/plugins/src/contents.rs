@@ -78,6 +78,9 @@ impl Plugin {
         read.hooks(members.get("hooks"));
         read.mcp_servers(members.get("mcpServers"));
         read.apps(members.get("apps"));
+        for said in json::misspelt(&members, &manifest::MEMBERS, &manifest::OTHER_MEMBERS) {
+            read.report_manifest(&said);
+        }
         Ok(read.contents)
     }
 }
@@ -192,7 +195,12 @@ impl Reader<'_> {
         match inner {
             Some(Value::Object(servers)) => self.servers(&file, servers),
             Some(_) => self.report(file, "`mcpServers` must be an object"),
-            None => self.servers(&file, members),
+            None => {
+                for said in json::misspelt(&members, &["mcpServers"], &[]) {
+                    self.report(&file, &said);
+                }
+                self.servers(&file, members);
+            }
         }
     }
 

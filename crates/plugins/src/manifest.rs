@@ -11,6 +11,21 @@ use crate::name::{check_name, relative_path};
 /// The manifests, relative to the plugin's folder; the first one that exists is read.
 pub const FILES: [&str; 2] = [".codex-plugin/plugin.json", ".claude-plugin/plugin.json"];
 
+/// Members that are read.
+pub(crate) const MEMBERS: [&str; 9] = [
+    "name",
+    "version",
+    "description",
+    "keywords",
+    "interface",
+    "skills",
+    "hooks",
+    "mcpServers",
+    "apps",
+];
+/// Members that other agents read.
+pub(crate) const OTHER_MEMBERS: [&str; 4] = ["agents", "author", "commands", "lspServers"];
+
 /// A plugin's manifest. Members that are not known are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {

@@ -123,6 +123,9 @@ impl Marketplace {
         };
         let mut names = HashSet::new();
         for (index, value) in plugins.iter().enumerate().take(MAX_PLUGINS) {
+            for said in value.as_object().into_iter().flat_map(Entry::misspelt) {
+                read.report(index, &said);
+            }
             match Entry::from_json(value, base) {
                 Ok(entry) if names.insert(entry.name.to_lowercase()) => read.plugins.push(entry),
                 Ok(entry) => read.report(index, &format!("`{}` is listed twice", entry.name)),
@@ -134,6 +137,8 @@ impl Marketplace {
                 }
             }
         }
+        let outer = json::misspelt(members, &["name", "plugins", "interface", "metadata"], &[]);
+        read.problems.extend(outer.into_iter().map(|said| Problem::new(&read.file, said)));
         if plugins.len() > MAX_PLUGINS {
             read.report(MAX_PLUGINS, &format!("only the first {MAX_PLUGINS} plugins are read"));
         }
@@ -155,6 +160,12 @@ pub(crate) fn no_marketplace_in(place: &Path) -> Error {
 }
 
 impl Entry {
+    fn misspelt(members: &Map<String, Value>) -> Vec<String> {
+        const KNOWN: [&str; 7] =
+            ["name", "source", "policy", "category", "description", "version", "keywords"];
+        json::misspelt(members, &KNOWN, &[])
+    }
+
     fn from_json(value: &Value, base: &str) -> Result<Self, String> {
         let Value::Object(members) = value else {
             return Err("it must be an object".to_owned());

@@ -74,7 +74,11 @@ impl Plugins {
             let has_list = |folder: &PathBuf| {
                 ::plugins::marketplace::FILES.iter().any(|file| folder.join(file).is_file())
             };
-            roots.extend(projects.into_iter().filter(has_list));
+            for project in projects.into_iter().filter(has_list) {
+                if !roots.contains(&project) {
+                    roots.push(project);
+                }
+            }
             let known = Known { installed: &installed, config: &config };
             let mut response = known.list(&roots);
             if of_home {

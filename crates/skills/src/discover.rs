@@ -6,6 +6,7 @@ use std::fs::{DirEntry, Metadata};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
+use crate::copies;
 use crate::problem::{Fault, Problem};
 use crate::skill::{self, SKILL_FILE, Scope, Skill};
 
@@ -56,6 +57,8 @@ pub fn discover(roots: &[Root], visit: Visit<'_>) -> Found {
             by_name.insert(skill.name.clone(), skill.path.clone());
             true
         }
+        // A copy, such as an imported skill beside its source, would change nothing.
+        Some(first) if copies::are_equal(first.parent().unwrap_or(first), skill.folder()) => false,
         Some(first) => {
             let message = format!(
                 "the skill is not used, because {} has the same name, `{}`",

@@ -5,6 +5,7 @@
 //! nothing, writes nothing, and does not know who uses a skill.
 
 pub mod catalog;
+mod copies;
 mod definition;
 mod discover;
 mod front_matter;

@@ -145,7 +145,7 @@ fn links_are_followed_inside_the_boundary_only() {
 fn the_first_of_one_name_is_used_and_a_folder_is_searched_once() {
     let home = Home::new();
     home.skill("one/same");
-    home.skill("two/same");
+    home.write("two/same/SKILL.md", &text("same").replace("For", "Also for"));
     home.skill("two/other");
     symlink(home.path("two"), home.path("three")).unwrap();
     let three = Root { boundary: home.path(""), ..home.root("three") };
@@ -155,6 +155,33 @@ fn the_first_of_one_name_is_used_and_a_folder_is_searched_once() {
     let message = "two/same/SKILL.md: the skill is not used, because one/same/SKILL.md has the same \
                    name, `same`";
     assert_eq!(problems, [message]);
+}
+
+#[test]
+fn a_copy_of_the_first_of_one_name_is_no_problem() {
+    let home = Home::new();
+    for root in ["one", "two"] {
+        home.skill(&format!("{root}/same"));
+        home.write(&format!("{root}/same/scripts/a.sh"), "true\n");
+    }
+    let problems = || {
+        let found = discover(&[home.root("one"), home.root("two")]);
+        let (names, problems) = home.shown(&found);
+        assert_eq!(names, ["same"]);
+        problems.len()
+    };
+    assert_eq!(problems(), 0);
+    home.write("two/same/scripts/a.sh", "false\n");
+    assert_eq!(problems(), 1, "another script");
+    home.write("two/same/scripts/a.sh", "true\n");
+    home.write("one/same/more.md", "");
+    assert_eq!(problems(), 1, "another file");
+    fs::remove_file(home.path("one/same/more.md")).unwrap();
+    assert_eq!(problems(), 0);
+    for root in ["one", "two"] {
+        symlink("/etc/hostname", home.path(&format!("{root}/same/link"))).unwrap();
+    }
+    assert_eq!(problems(), 1, "links are not followed to compare them");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! turn at a time. It displays nothing: its caller observes.
 
 use std::io;
+use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
 use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Method, code};
@@ -30,6 +31,8 @@ use crate::log;
 pub(crate) struct LocalServer {
     /// The response to `initialize`.
     pub(crate) opened: InitializeResponse,
+    /// The working folder.
+    pub(crate) cwd: PathBuf,
     client: Client,
     events: Events,
     serving: JoinHandle<()>,
@@ -102,6 +105,7 @@ impl LocalServer {
     ) -> anyhow::Result<Self> {
         let sandbox = environment.sandbox();
         let log_file = log::to_file(&environment)?;
+        let cwd = environment.cwd.clone();
         let options = Options { log_file, ..environment.options(source) };
         let server = Server::start(options, sandbox)?;
         let limits = server::connection_limits();
@@ -118,7 +122,7 @@ impl LocalServer {
         };
         let opened = client.request::<protocol::Initialize>(&hello).await?;
         client.notify::<protocol::Initialized>(&Empty {})?;
-        Ok(Self { opened, client, events, serving, completed: None })
+        Ok(Self { opened, cwd, client, events, serving, completed: None })
     }
 
     /// Calls a method; what the server sends before its response goes to the observer.

@@ -131,9 +131,11 @@ struct Found {
     params: PluginInstallParams,
 }
 
-/// All marketplaces.
+/// The marketplaces of the home, and that of the working folder's project, if it is trusted.
 async fn listed(server: &mut LocalServer) -> anyhow::Result<PluginListResponse> {
-    server.call::<protocol::PluginList>(&PluginListParams::default(), &mut Quiet).await
+    let cwds = server.cwd.to_str().map(|cwd| vec![cwd.to_owned()]);
+    let params = PluginListParams { cwds, ..PluginListParams::default() };
+    server.call::<protocol::PluginList>(&params, &mut Quiet).await
 }
 
 /// Prints what is wrong with marketplaces: with that in the folder `of`, or with all.

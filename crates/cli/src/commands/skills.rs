@@ -68,6 +68,7 @@ pub(crate) async fn run(
 }
 
 async fn list(environment: Environment, as_json: bool) -> anyhow::Result<ExitCode> {
+    let own = environment.home.join("skills");
     let mut server = LocalServer::start(environment, "cli").await?;
     let params = SkillsListParams::default();
     let listed = server.call::<protocol::SkillsList>(&params, &mut Quiet).await?;
@@ -93,7 +94,9 @@ async fn list(environment: Environment, as_json: bool) -> anyhow::Result<ExitCod
     }
     if is_empty {
         eprint(format_args!(
-            "agentd: no skills were found; `agentd skills new NAME` makes one in the working folder"
+            "agentd: no skills were found; `agentd skills new NAME --path {}` makes one for \
+             all folders",
+            visible::path(&own)
         ));
     }
     Ok(ExitCode::SUCCESS)

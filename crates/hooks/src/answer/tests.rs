@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::ToolUse;
 use crate::outcome::Outcome;
 
 fn outcome_of(answers: impl IntoIterator<Item = Answer>) -> Outcome {
@@ -228,6 +229,25 @@ fn further_members() {
     let answer = exited(EventName::PostToolUse, 0, r#"{"continue": false}"#, "");
     assert_eq!(answer.status, Status::Stopped);
     assert_eq!(answer.stop.as_deref(), Some("a hook ended the turn"));
+}
+
+#[test]
+fn a_result_of_a_tool_that_is_no_mcp_tool_is_not_replaced_and_that_is_said() {
+    let output = r#"{"hookSpecificOutput": {"updatedMCPToolOutput": 1}}"#;
+    for (name, is_replaced) in [("mcp__s__t", true), ("Bash", false), ("apply_patch", false)] {
+        let tool = ToolUse {
+            name: name.to_owned(),
+            aliases: &[],
+            input: Value::Null,
+            call_id: "c".to_owned(),
+        };
+        let event = Event::PostToolUse { tool, response: Value::Null };
+        let answer = exited(EventName::PostToolUse, 0, output, "").without_foreign_output(&event);
+        assert_eq!(answer.updated_output.is_some(), is_replaced, "{name}");
+        let kinds: Vec<EntryKind> = answer.entries.iter().map(|entry| entry.kind).collect();
+        let expected: &[EntryKind] = if is_replaced { &[] } else { &[EntryKind::Warning] };
+        assert_eq!(kinds, expected, "{name}");
+    }
 }
 
 #[test]

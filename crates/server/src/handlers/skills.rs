@@ -24,8 +24,9 @@ use crate::skills::{Listed, SkillSet, Switches, skill_folder};
 
 /// Folders of a request, and added roots of a folder.
 const MAX_FOLDERS: usize = 100;
-/// Tries to write the list of a file that others write at the same time.
-const MAX_TRIES: usize = 3;
+/// Tries to write the list of a file that others write at the same time: each conflict is a write of one of them
+/// that has succeeded.
+const MAX_TRIES: usize = 64;
 const KEY: &str = "skills.config";
 
 impl SkillsMethods<Caller> for Server {

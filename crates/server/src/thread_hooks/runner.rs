@@ -144,6 +144,7 @@ impl HookRunner {
             true => answer,
             false => answer.without_consent(),
         };
+        let answer = answer.without_foreign_output(event);
         let answer = if hook.is_async { answer.without_effect() } else { answer };
         let BegunHook { turn, run, started_ms } = begun;
         let id = run.id.clone();

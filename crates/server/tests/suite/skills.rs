@@ -41,7 +41,7 @@ fn names(entry: &Value) -> Vec<String> {
 async fn skills_are_listed_from_home_and_trusted_projects() {
     let env = TestEnvironment::with_responses(json!([says("1")])).await;
     skill(&env.home().join("skills"), "own");
-    skill(&env.home().join("skills"), "same");
+    write(&env.home().join("skills"), "same", "---\nname: same\ndescription: Another.\n---\n");
     let project = skill(&env.workspace().join(".agents/skills"), "project");
     skill(&env.workspace().join(".claude/skills"), "same");
     write(&env.home().join("skills"), "broken", "---\nname: broken\nname: x\n---\n");
