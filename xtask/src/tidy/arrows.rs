@@ -47,7 +47,7 @@ const TABLE: &[(&str, May)] = &[
     ("images", Only(&[])),
     ("extensions", Only(&[])),
     ("skills", Only(&["files", "hooks", "visible"])),
-    ("plugins", Only(&["files", "visible", "sandbox"])),
+    ("plugins", Only(&["files", "hooks", "visible", "sandbox"])),
     ("migration", Only(&["files", "hooks", "redact", "skills", "visible"])),
     (
         "server",
