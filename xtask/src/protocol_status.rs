@@ -35,16 +35,11 @@ const LACKS: &[Lack] = &[
     Lack::of_results("plugin/share/delete", NO_SERVICE),
     Lack::of_results("windowsSandbox/readiness", WINDOWS),
     Lack::of_results("windowsSandbox/setupStart", WINDOWS),
-    Lack::of_results("thread/memoryMode/set", NOT_IMPLEMENTED),
-    Lack { method: "thread/memoryMode/set", outcome: Outcome::Error, why: NOT_IMPLEMENTED },
-    Lack::of_results("memory/reset", NOT_IMPLEMENTED),
-    Lack { method: "memory/reset", outcome: Outcome::Error, why: NOT_IMPLEMENTED },
 ];
 
 const UNSUPPORTED: &str = "always refused, as the specification says";
 const NO_SERVICE: &str = "the specification names no service that answers it";
 const WINDOWS: &str = "applies to Windows only";
-const NOT_IMPLEMENTED: &str = "not implemented yet";
 
 impl Lack {
     const fn of_results(method: &'static str, why: &'static str) -> Self {

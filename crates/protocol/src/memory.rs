@@ -9,5 +9,5 @@ methods! {
     /// Deletes the memory shared by threads.
     MemoryReset = "memory/reset",
         memory_reset(Empty) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Concurrent, [];
 }

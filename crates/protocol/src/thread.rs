@@ -167,7 +167,7 @@ methods! {
     /// Allows or forbids memory to use a thread.
     ThreadMemoryModeSet = "thread/memoryMode/set",
         thread_memory_mode_set(ThreadMemoryModeSetParams) -> Empty,
-        Experimental, Unimplemented, [];
+        Experimental, Ordered, [];
 }
 
 notifications! {

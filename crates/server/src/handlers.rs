@@ -1,5 +1,4 @@
-//! The handlers of the protocol's methods: one file a resource, one function a method. A
-//! resource without handlers is listed here.
+//! The handlers of the protocol's methods: one file a resource, one function a method.
 
 mod account;
 mod app;
@@ -16,6 +15,7 @@ mod goal;
 mod hooks;
 mod marketplace;
 mod mcp;
+mod memory;
 mod model;
 mod page;
 mod plugin;
@@ -30,23 +30,11 @@ mod windows;
 
 pub use review::check_review;
 
-use crate::connection::Caller;
 use crate::error::Error;
 use crate::server::Server;
 
 impl protocol::Handlers for Server {
     type Error = Error;
-}
-
-/// Resources of which this version implements no method.
-macro_rules! without_handlers {
-    ($($resource:ident)+) => {
-        $(impl protocol::$resource<Caller> for Server {})+
-    };
-}
-
-without_handlers! {
-    MemoryMethods
 }
 
 /// Refuses parameters that this version does not implement: `given` pairs each name with whether

@@ -37,6 +37,7 @@ mod in_flight;
 mod loaded_threads;
 mod local_models;
 mod mcp_servers;
+mod memories;
 mod metrics_page;
 mod models;
 mod notify;

@@ -30,6 +30,7 @@ use crate::image_reader::ImageReader;
 use crate::in_flight::InFlight;
 use crate::loaded_threads::LoadedThreads;
 use crate::mcp_servers::McpServers;
+use crate::memories::Memories;
 use crate::models::{Listings, Models};
 use crate::notify::Notifier;
 use crate::options::Options;
@@ -43,7 +44,8 @@ use crate::telemetry::Telemetry;
 use crate::thread::{
     Actor, AgentCalls, Broadcast, Command, CommandServices, HookRuns, InspectionServices, Journal,
     Mailbox, ModelStream, Questions, Reviewer, RunningCommands, ServerCalls, SkillNeeds,
-    ThreadConfiguration, ThreadHandle, ThreadTrace, ThreadUndo, ToolInspector, TurnHooks,
+    ThreadConfiguration, ThreadHandle, ThreadMemories, ThreadTrace, ThreadUndo, ToolInspector,
+    TurnHooks,
 };
 use crate::thread_defaults::{ModelName, ThreadDefaults};
 use crate::thread_hooks::HookRunner;
@@ -67,6 +69,7 @@ pub(crate) struct Services {
     /// For copies and removals, which may take minutes: others do not wait behind them.
     pub(crate) long_files: Pool,
     pub(crate) undo: Arc<UndoRecords>,
+    pub(crate) memories: Arc<Memories>,
     pub(crate) images: Arc<ImageReader>,
     pub(crate) configurations: Arc<Configurations>,
     pub(crate) defaults: Arc<ThreadDefaults>,
@@ -222,13 +225,8 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let accounts = Arc::new(Accounts::new(options.clone(), connections.clone(), direct_requests));
     let models = models((client.clone(), accounts.clone()), &options, &files);
     let rules = Arc::new(CommandRules::new(&options));
-    let configurations = Arc::new(Configurations::new(
-        source.clone(),
-        (models.clone(), rules.clone(), accounts.clone()),
-        files.clone(),
-        options.clone(),
-        connections.clone(),
-    ));
+    let with = (models.clone(), rules.clone(), accounts.clone());
+    let configurations = configurations(&source, with, (&files, &options, &connections));
     let defaults = Arc::new(ThreadDefaults::new(options.clone(), models.clone(), files.clone()));
     let store = Arc::new(ThreadStore::new(options.clone(), source, connections.clone()));
     let threads = Arc::new(LoadedThreads::new(connections.clone()));
@@ -242,6 +240,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let plugins = Plugins::new(installed, files.clone(), configurations.clone(), skills.clone());
     let inspection = inspection_services(&options, &files, (&images, &models, &rules, &skills));
     let undo = Arc::new(UndoRecords::default());
+    let memories = Arc::new(Memories::new(options.home.clone(), files.clone()));
     let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
     let realtime = Arc::new(RealtimeSessions::new(client.clone(), accounts.clone()));
     let actor_services = ActorServices {
@@ -260,6 +259,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         mcp: mcp.clone(),
         skills: skills.clone(),
         undo: undo.clone(),
+        memories: memories.clone(),
         telemetry: telemetry.clone(),
         hooks: Arc::new(HookRunner::new(runner.clone(), options.clone(), files.clone())),
     };
@@ -303,10 +303,21 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
         long_files: Pool::default(),
         undo,
+        memories,
         watches: ClientWatches::new(watcher),
         telemetry,
         realtime,
     }
+}
+
+fn configurations(
+    source: &Arc<ConfigSource>,
+    with: (Arc<Models>, Arc<CommandRules>, Arc<Accounts>),
+    (files, options, connections): (&Pool, &Arc<Options>, &Arc<Connections>),
+) -> Arc<Configurations> {
+    let (source, files) = (source.clone(), files.clone());
+    let (options, connections) = (options.clone(), connections.clone());
+    Arc::new(Configurations::new(source, with, files, options, connections))
 }
 
 fn models(
@@ -374,6 +385,7 @@ struct ActorServices {
     mcp: Arc<McpServers>,
     skills: Arc<Skills>,
     undo: Arc<UndoRecords>,
+    memories: Arc<Memories>,
     telemetry: Arc<Telemetry>,
     hooks: Arc<HookRunner>,
 }
@@ -417,6 +429,8 @@ fn start_actor(
         let trace = ThreadTrace::new(id.clone(), nickname, services.telemetry.clone());
         let is_stored = machine.needs_history();
         let mcp = services.mcp.of_thread(&record.id, &machine.settings().cwd, &config, &origin);
+        let memories = (services.memories.clone(), services.store.clone());
+        let memories = ThreadMemories::new(memories.0, memories.1, sender.clone());
         let server_calls = ServerCalls::new(record.id.clone(), sender.clone());
         let hook_runs = HookRuns::new(services.hooks.clone(), sender.clone());
         let journal = (record, extra, ephemeral);
@@ -455,6 +469,7 @@ fn start_actor(
             ),
             mailbox,
             mcp,
+            memories,
             undo: ThreadUndo::new(services.undo.clone()),
             trace,
             skills: ThreadSkills::new(services.skills.clone()),

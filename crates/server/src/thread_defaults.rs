@@ -19,6 +19,7 @@ use crate::convert::policies::{
     approval_policy, approvals_reviewer, configured_sandbox, profile_policy,
 };
 use crate::error::Error;
+use crate::memories;
 use crate::models::Models;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
@@ -200,7 +201,16 @@ fn read_parts(
 ) -> Result<Parts, Error> {
     let doc = project_doc(options, config, &settings);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
-    let context = context(options, config, extra, &doc, info)?;
+    let mut problems = doc.problems.clone();
+    let notes = match extra.takes_part_in_memories(config) {
+        true => memories::notes(&options.home, config),
+        false => Ok(None),
+    };
+    let memories = notes.unwrap_or_else(|problem| {
+        problems.push(problem);
+        None
+    });
+    let context = Context { memories, ..context(options, config, extra, &doc, info)? };
     let tools = ToolSet {
         dynamic: extra.dynamic_tools.clone(),
         server_tools,
@@ -215,7 +225,7 @@ fn read_parts(
         configured: settings.configured(context, offer, limits, plan_effort),
         instruction_sources: doc.sources,
         context_window: i64::try_from(window).ok(),
-        problems: doc.problems,
+        problems,
     })
 }
 
@@ -332,6 +342,7 @@ fn context(
             .clone()
             .or_else(|| config.developer_instructions.clone()),
         project_doc: doc.text.clone(),
+        memories: None,
         commit_attribution: config.commit_attribution.clone().filter(|text| !text.is_empty()),
         takes_personality: config.features.personality && info.supports_personality,
         shell: shell.to_string_lossy().into_owned(),

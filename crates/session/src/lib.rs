@@ -55,6 +55,7 @@ pub use port::item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, ImageGeneration, Item,
     ItemStatus, Phase, SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
+pub use port::memory::{MemoryCitation, MemoryFile, MemoryLine, MemoryNotes, MemoryPassage};
 pub use port::model::{
     Cost, Failure, FailureKind, GeneratedImage, ModelEvent, ModelItem, ModelItemKind, ModelNotice,
     ResponseSource, ResponseUsage, Retry, Retrying, Usage, Verification,

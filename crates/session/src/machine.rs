@@ -243,6 +243,7 @@ impl Machine {
             Input::Configure(configured) => self.configure(*configured),
             Input::Skills { catalog } => self.thread.configuration.set_skills(catalog),
             Input::ProjectDocuments { documents } => self.thread.offer_documents(&documents),
+            Input::Spent { turn, usage } => self.thread.account(&turn, usage),
             Input::Hooks { events } => self.thread.configuration.set_hooks(events),
             Input::Output { process, text } => {
                 self.thread.processes.output(process, text, &mut self.thread.cx);

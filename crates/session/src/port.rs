@@ -12,6 +12,7 @@ pub(crate) mod goal;
 pub(crate) mod hook;
 pub(crate) mod input;
 pub(crate) mod item;
+pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod permission;
 pub(crate) mod prompt;

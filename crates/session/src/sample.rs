@@ -2,6 +2,7 @@
 //!
 //! Tool calls, the history and what follows from the end of a response are the turn's.
 
+mod citations;
 mod message;
 mod plan_tags;
 mod reasoning;
@@ -9,11 +10,13 @@ pub(crate) mod retry;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::Id;
 use crate::cx::Cx;
 use crate::port::event::Event;
 use crate::port::item::{Change, ImageGeneration, Item, ItemStatus, Phase, SearchAction};
+use crate::port::memory::MemoryNotes;
 use crate::port::model::{Failure, FailureKind, GeneratedImage, ModelItemKind};
 use message::Message;
 use reasoning::Reasoning;
@@ -36,6 +39,8 @@ pub(crate) struct Sample {
     bytes: usize,
     /// The request waits for the provider's rate limit, and is not sent yet.
     is_queued: bool,
+    /// The notes that messages may cite.
+    notes: Option<Arc<MemoryNotes>>,
 }
 
 /// An output item that is not whole yet.
@@ -73,8 +78,8 @@ impl From<TooLong> for Failure {
 }
 
 impl Sample {
-    pub(crate) fn new(number: u64, turn: Id) -> Self {
-        Self { number, turn, items: BTreeMap::new(), bytes: 0, is_queued: false }
+    pub(crate) fn new(number: u64, turn: Id, notes: Option<Arc<MemoryNotes>>) -> Self {
+        Self { number, turn, items: BTreeMap::new(), bytes: 0, is_queued: false, notes }
     }
 
     /// Names the request to the driver.
@@ -127,7 +132,7 @@ impl Sample {
         let turn = &self.turn;
         let streaming = match kind {
             ModelItemKind::Message { phase } => {
-                Streaming::Message(Message::start(turn, phase, planning, cx))
+                Streaming::Message(Message::start(turn, phase, (planning, self.notes.clone()), cx))
             }
             ModelItemKind::Reasoning => Streaming::Reasoning(Reasoning::start(turn, cx)),
             ModelItemKind::WebSearch { query } => {
@@ -258,7 +263,7 @@ impl Sample {
             Some(Streaming::Message(message)) => message,
             other => {
                 self.reopen(other, cx)?;
-                Message::start(&self.turn, phase, planning, cx)
+                Message::start(&self.turn, phase, (planning, self.notes.clone()), cx)
             }
         };
         Ok(message.complete(&self.turn, text, phase, cx))

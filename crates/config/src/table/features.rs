@@ -21,6 +21,8 @@ options! {
         hooks: Option<bool>, USER | PINNABLE, Effect::Active;
         /// Threads can have goals (`thread/goal/*`). Experimental.
         goals: bool = false, ANY | PINNABLE, Effect::Active;
+        /// Threads leave notes for later ones in the agent's home. Experimental.
+        memories: bool = false, ANY | PINNABLE, Effect::Active;
         /// The model can start sub-agents.
         multi_agent: bool = true, ANY | PINNABLE, Effect::Active;
         /// `personality` is sent to the model.
@@ -102,6 +104,13 @@ const EXPERIMENTAL: &[(&str, Announcement)] = &[
             display_name: "Goals",
             text: "Give a thread a goal: the agent works towards it turn after turn, within a \
                    budget of tokens.",
+        },
+    ),
+    (
+        "memories",
+        Announcement {
+            display_name: "Memories",
+            text: "Keep short notes of what threads learned, and give them to later threads.",
         },
     ),
     (

@@ -67,6 +67,17 @@ options! {
     }
 }
 options! {
+    /// `memories`: see `features.memories`.
+    pub struct Memories {
+        /// How long a thread rests after a turn before it leaves its notes, in seconds.
+        rest_after_seconds: Whole<1, 1_200> = Whole::new(300), USER, Effect::Active;
+        /// Largest size of a file of notes, and of the notes that a thread gets, in bytes; the oldest
+        /// notes are removed first.
+        max_bytes: Whole<1_024, 262_144> = Whole::new(16 * 1024), USER, Effect::Active;
+    }
+}
+
+options! {
     /// `history`.
     pub struct History {
         /// Whether prompts are stored in `history.jsonl` in the agent's home.

@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 
 use super::features::Features;
 use super::misc::{
-    Analytics, CredentialsStore, Feedback, FileOpener, History, LoginMethod, Notice, Realtime, Tui,
+    Analytics, CredentialsStore, Feedback, FileOpener, History, LoginMethod, Memories, Notice,
+    Realtime, Tui,
 };
 use super::model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
@@ -167,6 +168,8 @@ options! {
         analytics: Analytics, ANY, Effect::Group;
         /// Feedback.
         feedback: Feedback, ANY, Effect::Group;
+        /// Notes that threads leave for later ones.
+        memories: Memories, USER, Effect::Group;
         /// Realtime conversations.
         realtime: Realtime, ANY, Effect::Group;
         /// The program checks for a newer version when it starts.

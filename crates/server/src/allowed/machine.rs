@@ -77,6 +77,7 @@ machine_inputs! {
     RootWords { words: Arc<str> }
     Hooks { events: HookEvents }
     HooksAnswered { run: u64, outcome: Box<hooks::Outcome>, usage: Vec<ResponseUsage> }
+    Spent { turn: Id, usage: ResponseUsage }
     StoreFailed { message: String }
     FailTurn { turn: Id, failure: Failure }
     Drain {}

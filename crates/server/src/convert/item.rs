@@ -4,7 +4,7 @@ use protocol::item as wire;
 use serde_json::value::RawValue;
 use session::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, ImageGeneration, Item,
-    ItemStatus, Phase, SearchAction, ToolContent, UserContent,
+    ItemStatus, MemoryCitation, MemoryPassage, Phase, SearchAction, ToolContent, UserContent,
 };
 
 /// The item as it is sent and stored.
@@ -14,12 +14,12 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             id: id.to_string(),
             content: content.iter().map(user_content).collect(),
         }),
-        Item::AgentMessage { id, text, phase } => {
+        Item::AgentMessage { id, text, phase, citation } => {
             wire::ThreadItem::AgentMessage(wire::AgentMessageItem {
                 id: id.to_string(),
                 text: text.clone(),
                 phase: phase.map(message_phase),
-                memory_citation: None,
+                memory_citation: citation.as_deref().map(memory_citation),
             })
         }
         Item::Plan { id, text } => {
@@ -86,6 +86,19 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             path: path.clone(),
             reason: reason.clone(),
         }),
+    }
+}
+
+fn memory_citation(citation: &MemoryCitation) -> wire::MemoryCitation {
+    let entry = |passage: &MemoryPassage| wire::MemoryCitationEntry {
+        path: passage.path.clone(),
+        line_start: *passage.lines.start(),
+        line_end: *passage.lines.end(),
+        note: passage.note.clone(),
+    };
+    wire::MemoryCitation {
+        entries: citation.entries.iter().map(entry).collect(),
+        thread_ids: citation.threads.clone(),
     }
 }
 

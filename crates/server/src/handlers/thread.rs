@@ -225,6 +225,14 @@ impl ThreadMethods<Caller> for Server {
         self.change_elicitation(&caller, &params.thread_id, ElicitationChange::Decrement).await
     }
 
+    async fn thread_memory_mode_set(
+        &self,
+        _: Caller,
+        params: ThreadMemoryModeSetParams,
+    ) -> Result<Empty, Error> {
+        self.set_memory_mode(params).await
+    }
+
     async fn thread_archive(&self, caller: Caller, params: ThreadIdParams) -> Result<Empty, Error> {
         self.archive(&caller, &params.thread_id).await
     }

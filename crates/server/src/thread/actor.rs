@@ -5,6 +5,7 @@ mod attachment;
 mod clients;
 mod effects;
 mod hooks;
+mod memories;
 mod preparation;
 mod requests;
 mod skill_needs;
@@ -26,6 +27,7 @@ use crate::thread::hook_runs::HookRuns;
 use crate::thread::inspect::{ToolContext, ToolInspector};
 use crate::thread::journal::Journal;
 use crate::thread::mailbox::Mailbox;
+use crate::thread::memories::ThreadMemories;
 use crate::thread::model_stream::{FromModel, ModelStream};
 use crate::thread::panics;
 use crate::thread::pausable_clock::PausableClock;
@@ -63,6 +65,7 @@ pub(crate) struct Actor {
     pub(crate) skill_needs: SkillNeeds,
     pub(crate) server_calls: ServerCalls,
     pub(crate) hooks: HookRuns,
+    pub(crate) memories: ThreadMemories,
     pub(crate) undo: ThreadUndo,
     pub(crate) trace: ThreadTrace,
 }

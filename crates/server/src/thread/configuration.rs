@@ -61,6 +61,11 @@ impl ThreadConfiguration {
         self.configurations.clone()
     }
 
+    /// The tools of MCP servers that the thread offers.
+    pub(super) fn server_tools(&self) -> Arc<[ServerTool]> {
+        self.server_tools.clone()
+    }
+
     /// The documents that the thread's instructions came from.
     pub(super) fn instruction_sources(&self) -> &[PathBuf] {
         &self.instruction_sources

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use config::Config;
 use protocol::ThreadSource;
 use serde::{Deserialize, Serialize};
 use session::{ApprovedAction, DynamicTool, Settings};
@@ -21,6 +22,9 @@ pub(crate) struct Extra {
     pub(crate) service_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) thread_source: Option<ThreadSource>,
+    /// The thread leaves no notes for later ones, and gets none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) without_memories: bool,
     /// The settings that the model was last informed of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) introduced: Option<Settings>,
@@ -45,6 +49,16 @@ impl Extra {
     pub(crate) fn read(record: &ThreadRecord) -> Self {
         let extra = record.extra.as_deref().and_then(|json| serde_json::from_str(json).ok());
         extra.unwrap_or_default()
+    }
+
+    /// Whether the thread leaves notes and gets those of others. Agents, and threads that a client
+    /// starts to work on notes, do not.
+    pub(crate) fn takes_part_in_memories(&self, config: &Config) -> bool {
+        let is_own = !matches!(
+            self.thread_source,
+            Some(ThreadSource::Subagent | ThreadSource::MemoryConsolidation)
+        );
+        config.features.memories && !self.without_memories && self.agent.is_none() && is_own
     }
 
     pub(crate) fn json(&self) -> String {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use config::Config;
 use hooks::EndReason;
 use model::catalog::ModelInfo;
+use protocol::ThreadMemoryMode;
 use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::{Map, Value};
 use session::{
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     Warn { message: String },
     /// Facts about the thread change; answered when they are stored.
     Change { changes: Box<ThreadChanges>, answer: oneshot::Sender<Result<(), Error>> },
+    /// `thread/memoryMode/set`; answered when it is stored.
+    SetMemoryMode { mode: ThreadMemoryMode, answer: oneshot::Sender<Result<(), Error>> },
     /// A connection subscribes. With `announce` it is sent `thread/started` too, with a position the
     /// events since.
     Attach {

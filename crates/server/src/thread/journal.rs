@@ -186,6 +186,15 @@ impl Journal {
         Ok(())
     }
 
+    /// Sets whether the thread leaves notes and gets those of others.
+    pub(super) async fn set_without_memories(&mut self, without: bool) -> Result<(), Error> {
+        let extra = Extra { without_memories: without, ..self.extra.clone() };
+        let changes = ThreadChanges { extra: Some(Some(extra.json())), ..ThreadChanges::default() };
+        self.change(changes).await?;
+        self.extra = extra;
+        Ok(())
+    }
+
     /// Sets facts about the thread.
     pub(super) async fn change(&mut self, changes: ThreadChanges) -> Result<(), Error> {
         if !self.ephemeral {

@@ -240,6 +240,12 @@ impl ModelStream {
         }
     }
 
+    /// Sends the request for the notes of the thread, between turns and beyond their budgets.
+    pub(super) fn note_asker(&self, config: &Arc<Config>, user_agent: Option<&str>) -> Asker {
+        let cache_key = format!("{}/memories", self.thread);
+        Asker { cache_key, ..self.asker(config, user_agent) }
+    }
+
     /// Drops the answer of a reviewer.
     pub(super) fn cancel_review(&mut self, review: u64) {
         self.reviewer.cancel(review);

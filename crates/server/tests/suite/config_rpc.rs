@@ -206,7 +206,7 @@ async fn features_are_listed_and_switched() {
             break;
         }
     }
-    assert_eq!(names.len(), 18, "{names:?}");
+    assert_eq!(names.len(), 19, "{names:?}");
     for (name, stage) in [("codex_hooks", "underDevelopment"), ("prevent_idle_sleep", "beta")] {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], stage, "{name}");

@@ -61,6 +61,7 @@ mod mcp_questions;
 mod mcp_servers;
 mod mcp_skills;
 mod mcp_turns;
+mod memories;
 mod methods;
 mod metrics_page;
 mod models;

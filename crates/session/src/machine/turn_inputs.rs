@@ -62,6 +62,7 @@ pub(super) fn route(input: Input, running: &mut Turn, thread: &mut Thread) {
         | Input::Skills { .. }
         | Input::ProjectDocuments { .. }
         | Input::Hooks { .. }
+        | Input::Spent { .. }
         | Input::Output { .. }
         | Input::Exited { .. }
         | Input::Decided { .. }

@@ -145,6 +145,13 @@ pub enum Input {
         /// What models cost that were asked.
         usage: Vec<ResponseUsage>,
     },
+    /// A request to a model after a turn, on behalf of the thread, cost this.
+    Spent {
+        /// The turn.
+        turn: Id,
+        /// What it used.
+        usage: ResponseUsage,
+    },
     /// A record could not be stored: the turn fails, because nothing durable can be promised.
     StoreFailed { message: String },
     /// This turn cannot go on, if it still runs.

@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::agents::{AgentCall, AgentOutcome};
+use super::memory::MemoryCitation;
 use super::server_tool::ServerCall;
 pub use super::tool_content::{ItemStatus, ToolAnswer, ToolContent};
 use crate::Id;
@@ -254,6 +255,8 @@ pub enum Item {
         text: String,
         /// Commentary or answer, where the model says.
         phase: Option<Phase>,
+        /// What it cites of the notes of earlier threads.
+        citation: Option<Box<MemoryCitation>>,
     },
     /// A proposed plan (plan mode).
     Plan {

@@ -6,6 +6,7 @@ use super::auto_review::ApprovedAction;
 use super::fragment::Fragment;
 use super::goal::Goal;
 use super::hook::ThreadStart;
+use super::memory::MemoryNotes;
 use super::model::Usage;
 use super::settings::Settings;
 use super::tool_set::Offer;
@@ -141,6 +142,8 @@ pub struct Context {
     pub developer: Option<String>,
     /// The project's own document for agents.
     pub project_doc: Option<String>,
+    /// Notes of earlier threads.
+    pub memories: Option<Arc<MemoryNotes>>,
     /// Co-author trailer for commit messages.
     pub commit_attribution: Option<String>,
     /// Whether the model takes a personality.

@@ -1,10 +1,14 @@
 //! A message while it streams, and in plan mode the plan inside it.
 
+use std::sync::Arc;
+
+use super::citations::CitationReader;
 use super::plan_tags::{self, Piece, Splitter};
 use crate::Id;
 use crate::cx::Cx;
 use crate::port::event::Event;
 use crate::port::item::{Item, Phase};
+use crate::port::memory::MemoryNotes;
 
 /// A message that is not whole yet.
 pub(super) struct Message {
@@ -13,6 +17,8 @@ pub(super) struct Message {
     phase: Option<Phase>,
     /// `None` outside of plan mode.
     plan: Option<Plan>,
+    /// `None` without notes that it could cite.
+    citations: Option<CitationReader>,
 }
 
 /// The plan inside a message of plan mode.
@@ -27,17 +33,23 @@ struct Plan {
 
 impl Message {
     /// Opens a message.
-    pub(super) fn start(turn: &Id, phase: Option<Phase>, planning: bool, cx: &mut Cx) -> Self {
+    pub(super) fn start(
+        turn: &Id,
+        phase: Option<Phase>,
+        (planning, notes): (bool, Option<Arc<MemoryNotes>>),
+        cx: &mut Cx,
+    ) -> Self {
         let id = cx.item_id();
-        let text = String::new();
-        cx.item_started(turn, Item::AgentMessage { id: id.clone(), text, phase });
-        Self { id, text: String::new(), phase, plan: planning.then(Plan::default) }
+        let (text, citation) = (String::new(), None);
+        cx.item_started(turn, Item::AgentMessage { id: id.clone(), text, phase, citation });
+        let plan = planning.then(Plan::default);
+        Self { id, text: String::new(), phase, plan, citations: notes.map(CitationReader::new) }
     }
 
     /// The message, and its plan while that is open, as far as they have come.
     pub(super) fn items(&self) -> impl Iterator<Item = Item> {
         let (id, text) = (self.id.clone(), self.text.clone());
-        let message = Item::AgentMessage { id, text, phase: self.phase };
+        let message = Item::AgentMessage { id, text, phase: self.phase, citation: None };
         let plan = self.plan.as_ref().and_then(|plan| plan.item.clone());
         std::iter::once(message).chain(plan.map(|(id, text)| Item::Plan { id, text }))
     }
@@ -55,6 +67,17 @@ impl Message {
     }
 
     fn push_text(&mut self, turn: &Id, delta: String, cx: &mut Cx) {
+        let delta = match &mut self.citations {
+            Some(citations) => citations.push(&delta),
+            None => delta,
+        };
+        self.show(turn, delta, cx);
+    }
+
+    fn show(&mut self, turn: &Id, delta: String, cx: &mut Cx) {
+        if delta.is_empty() && self.citations.is_some() {
+            return;
+        }
         self.text.push_str(&delta);
         let item = self.id.clone();
         cx.emit(Event::MessageDelta { turn: turn.clone(), item, text: delta });
@@ -113,16 +136,27 @@ impl Message {
             self.push_pieces(turn, pieces, cx);
         }
         let text = if self.plan.is_some() { plan_tags::split(&text).0 } else { text };
-        cx.item_completed(turn, Item::AgentMessage { id: self.id, text: text.clone(), phase });
+        let (text, citation) = match self.citations.take() {
+            Some(reader) => {
+                let (notes, (rest, _)) = (reader.notes(), reader.finish());
+                self.show(turn, rest, cx);
+                CitationReader::split(notes, &text)
+            }
+            None => (text, None),
+        };
+        let item = Item::AgentMessage { id: self.id, text: text.clone(), phase, citation };
+        cx.item_completed(turn, item);
         text
     }
 
     /// The message was cut off.
     pub(super) fn close(self, turn: &Id, cx: &mut Cx) {
-        let Self { id, text, phase, plan } = self;
+        let Self { id, mut text, phase, plan, citations } = self;
         if let Some((id, text)) = plan.and_then(|plan| plan.item) {
             cx.item_completed(turn, Item::Plan { id, text });
         }
-        cx.item_completed(turn, Item::AgentMessage { id, text, phase });
+        let (rest, citation) = citations.map(CitationReader::finish).unwrap_or_default();
+        text.push_str(&rest);
+        cx.item_completed(turn, Item::AgentMessage { id, text, phase, citation });
     }
 }

@@ -45,7 +45,8 @@ impl Turn {
 
     pub(super) fn new_sample(&mut self, thread: &mut Thread) -> u64 {
         let number = thread.cx.number();
-        self.request = Request::Streaming(Sample::new(number, self.view.id.clone()));
+        let notes = thread.configuration.context().memories.clone();
+        self.request = Request::Streaming(Sample::new(number, self.view.id.clone(), notes));
         number
     }
 

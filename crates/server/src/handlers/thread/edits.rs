@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::handlers::thread::command;
 use crate::loaded_threads::LoadedThreads;
 use crate::server::Server;
-use crate::thread::Command;
+use crate::thread::{Command, Extra};
 
 /// Longest name of a thread, in characters.
 const MAX_NAME: usize = 1000;
@@ -202,6 +202,33 @@ impl Server {
             None => self.stored_thread(id, Vec::new()).await?,
         };
         Ok(ThreadReadResponse { thread })
+    }
+
+    /// Sets whether a thread leaves notes for later ones, and gets those of others.
+    pub(super) async fn set_memory_mode(
+        &self,
+        params: ThreadMemoryModeSetParams,
+    ) -> Result<Empty, Error> {
+        let ThreadMemoryModeSetParams { thread_id: id, mode } = params;
+        let _loading = self.services.threads.lock_loading().await;
+        if let Some(handle) = self.services.threads.get(&id) {
+            command(&handle, |answer| Command::SetMemoryMode { mode, answer }).await?;
+            return Ok(Empty {});
+        }
+        let store = self.services.store.get().await?;
+        let record = store.thread(&id).await?.ok_or_else(|| Error::unknown_thread(&id))?.record;
+        let (without_memories, extra) = (mode == ThreadMemoryMode::Disabled, Extra::read(&record));
+        if extra.without_memories
+            && !without_memories
+            && let Some(turn) = store.last_turn(&id).await?
+        {
+            self.services.memories.skip(id.clone(), turn.id).await?;
+        }
+        let extra = Extra { without_memories, ..extra };
+        let changes = ThreadChanges { extra: Some(Some(extra.json())), ..ThreadChanges::default() };
+        let changes = Box::new(changes);
+        self.write_unloaded(&id, Write::UpdateThread { thread: id.clone(), changes }).await?;
+        Ok(Empty {})
     }
 
     /// Changes a thread through its actor, or in the store when it has none.

@@ -118,6 +118,7 @@ impl Actor {
             Effect::TurnEnded { turn } => {
                 self.tools.turn_ended(&turn);
                 self.model.turn_ended();
+                self.begin_rest(&turn);
             }
         }
     }
@@ -131,6 +132,7 @@ impl Actor {
                 let (limits, clock) = (BudgetLimits::new(agents), self.clock());
                 self.model.turn_started(&view.id, limits, clock);
                 self.begin_trace(view);
+                self.memories.stop();
                 self.mark_turn(&view.id);
             }
             Event::TokenUsage { .. } => {

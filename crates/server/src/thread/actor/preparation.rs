@@ -62,7 +62,10 @@ impl Actor {
 
     /// Takes over the tools of MCP servers as they are now; they stay so for the turn.
     pub(super) async fn offer_server_tools(&mut self, steps: &mut Vec<Step>) {
-        let Some(tools) = self.mcp.refreshed_tools(self.configuration.config()) else { return };
+        let refreshed = self.mcp.refreshed_tools(self.configuration.config());
+        let has_new_mode = self.memories.take_new_mode();
+        let kept = || has_new_mode.then(|| self.configuration.server_tools());
+        let Some(tools) = refreshed.or_else(kept) else { return };
         let (settings, extra) = (self.machine.chosen_settings(), self.journal.extra());
         let offered =
             self.configuration.offer_server_tools(tools, settings, extra, &self.broadcast);

@@ -53,6 +53,7 @@ impl Actor {
                 self.execute(std::mem::take(steps)).await;
                 let _ = answer.send(self.journal.change(*changes).await);
             }
+            Command::SetMemoryMode { mode, answer } => self.change_mode(mode, answer, steps).await,
             Command::Attach { peer, since, overrides, announce, snapshot, gate } => {
                 let overrides = self.allow(overrides, Some(&peer));
                 append_steps(self.machine.override_settings(overrides), steps);

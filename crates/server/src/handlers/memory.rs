@@ -1,0 +1,14 @@
+//! Notes of threads for later ones: their removal.
+
+use protocol::{Empty, MemoryMethods};
+
+use crate::connection::Caller;
+use crate::error::Error;
+use crate::server::Server;
+
+impl MemoryMethods<Caller> for Server {
+    async fn memory_reset(&self, _: Caller, _: Empty) -> Result<Empty, Error> {
+        self.services.memories.reset().await?;
+        Ok(Empty {})
+    }
+}
