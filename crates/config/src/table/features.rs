@@ -22,7 +22,7 @@ options! {
         /// Threads can have goals (`thread/goal/*`). Experimental.
         goals: bool = false, ANY | PINNABLE, Effect::Active;
         /// Threads leave notes for later ones in the agent's home. Experimental.
-        memories: bool = false, ANY | PINNABLE, Effect::Active;
+        memories: bool = false, USER | PINNABLE, Effect::Active;
         /// The model can start sub-agents.
         multi_agent: bool = true, ANY | PINNABLE, Effect::Active;
         /// `personality` is sent to the model.

@@ -308,8 +308,10 @@ fn check(file_use: FileUse, kind: &str, said: &str, outcome: &Outcome) {
             let is_read = kind == "growing" && matches!(file_use, Instructions | CompactPrompt);
             assert!(file_use.goes_on() || is_read, "{file_use:?}, {kind} was accepted: {notice}");
             let is_reported = matches!(file_use, ProjectDoc | Rules);
+            // A link is judged by where it leads.
+            let leads_out = file_use == ProjectDoc && notice.contains("outside of the project");
             assert!(
-                !special || !is_reported || notice.contains(said),
+                !special || !is_reported || leads_out || notice.contains(said),
                 "{file_use:?}, {kind}: {notice}"
             );
         }
