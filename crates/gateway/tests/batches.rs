@@ -470,12 +470,23 @@ async fn nodes_killed_at_any_point_lose_nothing() {
     loop {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let steps = (chance >> 33) % 40;
-        let received = fixture.upstream.received().len() + steps as usize;
+        let mut last = fixture.upstream.received().len();
+        let wanted = last + steps as usize;
+        let mut looks_in_vain = 0;
         let client = Client::new(&node.base, &key);
         let ended = loop {
             let (_, batch) = client.get(&path).await;
-            if batch["status"] == "completed" || fixture.upstream.received().len() >= received {
+            let received = fixture.upstream.received().len();
+            if batch["status"] == "completed" || received >= wanted {
                 break batch["status"] == "completed";
+            }
+            looks_in_vain = if received == last { looks_in_vain + 1 } else { 0 };
+            last = received;
+            // A node that renews its lease while it dies holds it for longer.
+            if looks_in_vain == 1_000 {
+                fixture.clock.add_seconds(31);
+                deaths += 1;
+                looks_in_vain = 0;
             }
         };
         if ended {
