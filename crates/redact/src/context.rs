@@ -89,6 +89,14 @@ pub(crate) fn end_of_value(text: &str, from: usize, to: usize, name: &str) -> us
             ends.find(is_end).unwrap_or(to)
         }
         _ if text[to..line_end].trim().is_empty() => to,
+        // A scheme, and what goes with it.
+        _ if name.to_ascii_lowercase().ends_with("authorization") => {
+            let before = line_before(text, from, LONGEST_COMMAND);
+            let is_open = |quote| before.matches(quote).count() % 2 == 1;
+            let rest = &text[to..line_end];
+            let end = rest.find(|c| c == '\\' || matches!(c, '"' | '\'') && is_open(c));
+            to + end.unwrap_or(rest.trim_end().len())
+        }
         _ if name.to_ascii_lowercase().ends_with("passphrase") => {
             let rest = &text[to..line_end];
             to + rest.find(['"', '\'', ',', ';', '}', '\\']).unwrap_or(rest.trim_end().len())

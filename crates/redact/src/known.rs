@@ -1,6 +1,6 @@
 //! Secrets that are known by their form, and the names of values that are secret.
 
-use crate::Range;
+use crate::{Range, is_separator};
 
 /// Beginnings of keys and tokens of well-known services, with the fewest characters that follow.
 const PREFIXES: &[(&str, usize)] = &[
@@ -106,7 +106,7 @@ pub(crate) fn is_secret_option(word: &str) -> bool {
 
 /// Whether this text ends with the scheme of an `Authorization` header.
 pub(crate) fn is_scheme(text: &str) -> bool {
-    let last = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let last = text.rsplit(is_separator).next().unwrap_or_default();
     ["bearer", "basic"].iter().any(|scheme| last.eq_ignore_ascii_case(scheme))
 }
 

@@ -24,9 +24,8 @@ pub struct Redacted<'t> {
 pub fn redact(text: &str) -> Redacted<'_> {
     let mut found = known::private_keys(text);
     for word in words(text) {
-        if let Some(part) = secret_in(text, word) {
-            found.push(part);
-        }
+        found.extend(secret_in(text, word));
+        found.extend(secret_in_url(text, word));
     }
     found.sort_unstable();
     let mut result = String::new();
@@ -85,13 +84,21 @@ fn words(text: &str) -> impl Iterator<Item = Range> {
     })
 }
 
-/// The secret part of a word: of `NAME=VALUE` only the value, of a URL only the user's part. A value in
+/// The secret parts of a URL: the user's, and that of the query.
+fn secret_in_url(text: &str, (from, to): Range) -> impl Iterator<Item = Range> {
+    let word = &text[from..to];
+    let user = known::user_info(word);
+    let parts = user.into_iter().chain(user.and_then(|_| parameter(word)));
+    parts.map(move |(start, end)| (from + start, from + end))
+}
+
+/// The secret part of a word that has no user's part of a URL: of `NAME=VALUE` only the value. A value in
 /// quotes that a name says to be secret goes as a whole.
 fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
     let word = &text[from..to];
     let here = |(start, end): Range| (from + start, from + end);
-    if let Some(part) = known::user_info(word) {
-        return Some(here(part));
+    if known::user_info(word).is_some() {
+        return None;
     }
     if known::is_secret_address(word) {
         return Some((from, to));
@@ -149,6 +156,10 @@ fn known_part(word: &str) -> Option<Range> {
 fn value_start(word: &str) -> usize {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let Some(at) = word.find(|c| !is_name(c)) else { return 0 };
+    // The padding of base64.
+    if word[at..].bytes().all(|byte| byte == b'=') {
+        return 0;
+    }
     match word.as_bytes()[at] {
         b'=' | b':' if at > 0 => at + 1,
         _ => 0,
@@ -230,6 +241,30 @@ mod tests {
             ("access_token%3Dqq77zz", "access_token%3D[redacted]"),
             ("xoxe.xoxp-1-Mi0yLTEyMzQ1Njc4OTA", "[redacted]"),
             ("Cookie: session=abcdef", "Cookie: session=[redacted]"),
+            ("Authorization: Basic dXNlcjpwYXNzd29yZA==", "Authorization: Basic [redacted]"),
+            (r#"{"Authorization":"Basic dXNlcjpw=="}"#, r#"{"Authorization":"Basic [redacted]"}"#),
+            ("Authorization: Token abc 12\nnext", "Authorization: [redacted]\nnext"),
+            (
+                "-H 'Authorization: ApiKey abc' https://x",
+                "-H 'Authorization: [redacted]' https://x",
+            ),
+            (
+                r#"{"Authorization": "Token abc", "n": 1}"#,
+                r#"{"Authorization": "[redacted]", "n": 1}"#,
+            ),
+            (
+                "Authorization: Digest username=\"me\", response=\"0a1b\"\nnext",
+                "Authorization: [redacted]\nnext",
+            ),
+            (
+                "https://u:p@h/v1?api_key=hunter2&sig=abc&n=1",
+                "https://[redacted]@h/v1?api_key=[redacted]&sig=[redacted]&n=1",
+            ),
+            (
+                "postgres://u@h/db?password=hunter2",
+                "postgres://[redacted]@h/db?password=[redacted]",
+            ),
+            ("count=", "count="),
         ];
         for (text, expected) in cases {
             assert_eq!(redact(text).text, expected, "{text}");

@@ -46,12 +46,16 @@ fn marked(error: io::Error) -> io::Error {
     }
 }
 
+/// Whether what read standard output reads it no longer.
+pub(crate) fn is_reader_gone(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<ReaderGone>())
+}
+
 /// The exit code of a program that ends with `error`, if that is a reader of standard output which is
 /// gone: nothing is to be said about it.
 pub(crate) fn quiet_end(error: &anyhow::Error) -> Option<ExitCode> {
     let is_gone = |cause: &(dyn std::error::Error + 'static)| {
-        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        inner.is_some_and(|inner| inner.is::<ReaderGone>())
+        cause.downcast_ref::<io::Error>().is_some_and(is_reader_gone)
     };
     error.chain().any(is_gone).then(|| ExitCode::from(ENDED_BY_SIGPIPE))
 }

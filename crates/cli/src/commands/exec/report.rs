@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::thread_events::ThreadEvents;
 use crate::commands::eprint;
 use crate::commands::local::{self, Observer};
-use crate::commands::output::Output;
+use crate::commands::output::{self, Output};
 use crate::commands::transcript::{Style, Transcript, sandbox_name};
 
 /// Follows a turn.
@@ -151,8 +151,11 @@ impl<W: Write> Events<W> {
     }
 }
 
-/// The error of a write of events.
+/// The error of a write of events. That of a reader who is gone stays what it is: the program ends quietly.
 pub(super) fn output_error(error: io::Error) -> io::Error {
+    if output::is_reader_gone(&error) {
+        return error;
+    }
     let why = format!("cannot write to standard output, so the turn was interrupted: {error}");
     io::Error::new(error.kind(), why)
 }
