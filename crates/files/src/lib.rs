@@ -17,7 +17,9 @@ mod secret;
 
 pub use error::Error;
 pub use file_kind::FileKind;
-pub use open::{Opened, append, check_usable, open, open_for_writing, open_without_links};
+pub use open::{
+    Opened, append, append_without_links, check_usable, open, open_for_writing, open_without_links,
+};
 pub use pool::{ANSWER_TIMEOUT, Pool};
 pub use read::{open_argument, read, read_argument, read_start, read_text};
 pub use secret::{SecretFile, read_own_secret, read_secret};

@@ -8,6 +8,13 @@ use crate::error::Error;
 use crate::file_kind::FileKind;
 use crate::kernel;
 
+/// The flag that refuses a symbolic link as the last component of a path.
+#[cfg(unix)]
+const NO_LINKS: i32 = libc::O_NOFOLLOW;
+/// As above: there is none.
+#[cfg(not(unix))]
+const NO_LINKS: i32 = 0;
+
 /// An open regular file.
 #[derive(Debug)]
 pub struct Opened {
@@ -29,11 +36,7 @@ pub fn open(path: &Path) -> Result<Opened, Error> {
 /// # Errors
 /// As [`open`].
 pub fn open_without_links(path: &Path) -> Result<Opened, Error> {
-    #[cfg(unix)]
-    let flags = libc::O_NOFOLLOW;
-    #[cfg(not(unix))]
-    let flags = 0;
-    opened(OpenOptions::new().read(true), path, flags)
+    opened(OpenOptions::new().read(true), path, NO_LINKS)
 }
 
 /// Opens a regular file for reading and appending. Creates it if it does not exist, private to its
@@ -42,11 +45,23 @@ pub fn open_without_links(path: &Path) -> Result<Opened, Error> {
 /// # Errors
 /// As [`open`].
 pub fn append(path: &Path) -> Result<Opened, Error> {
+    opened(&mut appending(), path, 0)
+}
+
+fn appending() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    opened(&mut options, path, 0)
+    options
+}
+
+/// As [`append`], but refuses a symbolic link as the last component of the path.
+///
+/// # Errors
+/// As [`open`].
+pub fn append_without_links(path: &Path) -> Result<Opened, Error> {
+    opened(&mut appending(), path, NO_LINKS)
 }
 
 /// Opens a regular file that exists for writing, and leaves its contents.

@@ -105,7 +105,10 @@ fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
     }
     let value = value_start(word);
     if let Some((start, end)) = known_part(word) {
-        return Some(here((start.max(value), end)));
+        let name = &word[..value.saturating_sub(1)];
+        // A key before a colon, as in a message about it.
+        let is_key = start < value && known::is_secret(name) && name.contains(is_digit);
+        return Some(here(if is_key { (start, value - 1) } else { (start.max(value), end) }));
     }
     if let Some(part) = context::option_value(text, (from, to)) {
         return Some(part);
@@ -123,6 +126,10 @@ fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
     }
     let is_secret = known::is_access_key(secret) || entropy::is_random(secret);
     is_secret.then_some((from + value, to))
+}
+
+fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
 }
 
 /// The value of a secret parameter within a word, as in the query of a URL, also if that is encoded.
@@ -265,6 +272,7 @@ mod tests {
                 "postgres://[redacted]@h/db?password=[redacted]",
             ),
             ("count=", "count="),
+            ("ghp_0123456789abcdefghijABCD: bad credentials", "[redacted]: bad credentials"),
         ];
         for (text, expected) in cases {
             assert_eq!(redact(text).text, expected, "{text}");

@@ -80,6 +80,7 @@ impl ThreadLoader {
         let settings = self.new_settings(&config, &client, cwd, clients)?;
         extra.base_instructions = client.base_instructions;
         extra.developer_instructions = client.developer_instructions;
+        extra.without_memories |= ephemeral;
         let id = options.ids.next();
         let now = options.clock.now_ms() / 1000;
         let record = ThreadRecord {

@@ -33,10 +33,12 @@ fn check_kind(path: &Path, is_right: fn(&FileType) -> bool) -> Result<(), StoreE
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // A file created at the target could be in a location that is only temporarily missing.
             return match fs::symlink_metadata(path) {
-                Ok(_) => {
+                Ok(found) if found.is_symlink() => {
                     let what = "a dangling symbolic link";
                     Err(StoreError::NotAFile { path: path.to_owned(), what })
                 }
+                // Another server made it meanwhile.
+                Ok(_) => check_kind(path, is_right),
                 Err(_) => Ok(()),
             };
         }

@@ -22,6 +22,8 @@ const FORMAT: u32 = 2;
 /// The version without a last line that counts the others.
 const WITHOUT_END: u32 = 1;
 
+/// Longest id of a thread, in bytes.
+const MAX_ID: usize = 128;
 /// Places that are read at a time.
 const BATCH: usize = 64;
 
@@ -133,6 +135,12 @@ pub async fn export(
             }
         }
     }
+}
+
+/// Whether this can be the id of a thread: it is shown, and written beside the notes that a thread leaves.
+fn is_id(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=MAX_ID).contains(&text.len()) && text.bytes().all(is_part)
 }
 
 /// The id of the thread in the lines; reads only the first one.
@@ -284,6 +292,9 @@ impl Importer {
                  that exported it"
             );
             return Err(bad_line(number, &why));
+        }
+        if !is_id(&id) || !is_id(&session_id) {
+            return Err(bad_line(number, "its `id` or `session_id` is not an id of a thread"));
         }
         let json = |value: Option<Box<RawValue>>| value.map(|json| json.get().to_owned());
         self.format = format;

@@ -181,7 +181,7 @@ impl MemoryFolder {
 
     fn lock(&self) -> Result<File, String> {
         let path = self.home.join(LOCK);
-        let opened = files::append(&path).map_err(|error| error.to_string())?;
+        let opened = files::append_without_links(&path).map_err(|error| error.to_string())?;
         let deadline = Instant::now() + LOCK_LIMIT;
         loop {
             match opened.file.try_lock() {

@@ -56,6 +56,7 @@ impl ThreadLoader {
                 .developer_instructions
                 .or(inherited.developer_instructions),
             thread_source: fork.source,
+            without_memories: inherited.without_memories || fork.ephemeral,
             dynamic_tools: inherited.dynamic_tools,
             // What the model knew at an earlier turn is unknown: it is informed again.
             introduced: inherited.introduced.filter(|_| fork.last_turn.is_none()),

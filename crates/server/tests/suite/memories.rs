@@ -254,3 +254,36 @@ async fn a_provider_that_fails_delays_no_end_of_the_server() {
         .expect("it waits for a retry");
     assert!(!env.home().join("memories").exists());
 }
+
+#[tokio::test]
+async fn ephemeral_threads_and_forks_of_threads_without_memories_get_none() {
+    let env = environment(json!([says("1"), says("2"), says("3")])).await;
+    write_notes(&env, GENERAL);
+    let server = env.start();
+    let mut peer = experimental(&server).await;
+    let ephemeral = peer.start_thread(json!({ "ephemeral": true })).await;
+    peer.run_turn(&ephemeral, "Go.").await;
+    assert!(!last_input(&env).contains("Likes tabs"));
+    let original = peer.start_thread(json!({})).await;
+    let off = json!({ "threadId": original, "mode": "disabled" });
+    peer.call("thread/memoryMode/set", off).await;
+    peer.run_turn(&original, "Go.").await;
+    assert!(!last_input(&env).contains("Likes tabs"));
+    let fork = peer.call("thread/fork", json!({ "threadId": original })).await;
+    let fork = fork["thread"]["id"].as_str().unwrap().to_owned();
+    peer.run_turn(&fork, "Go.").await;
+    assert!(!last_input(&env).contains("Likes tabs"));
+}
+
+#[tokio::test]
+async fn a_lock_that_is_a_link_is_not_followed() {
+    let env = environment(json!([says("1")])).await;
+    let target = env.root().join("target");
+    std::fs::write(&target, "").unwrap();
+    std::os::unix::fs::symlink(&target, env.home().join("memories.lock")).unwrap();
+    let server = env.start();
+    let mut peer = experimental(&server).await;
+    let fault = peer.refused("memory/reset", json!({})).await;
+    assert!(fault.message.contains("memories.lock"), "{}", fault.message);
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "");
+}
