@@ -89,7 +89,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this size, and nothing uses it any more.
+        // SAFETY: the memory was mapped with this size, and nothing else uses it.
         unsafe { libc::munmap(self.start, Self::BYTES) };
     }
 }

@@ -11,7 +11,7 @@ const MAX_NOTE: usize = 400;
 /// Longest part of a conversation, in bytes.
 const MAX_PART: usize = 4 << 10;
 
-/// What the model is told that writes notes.
+/// The instructions of the request for notes.
 pub(crate) const INSTRUCTIONS: &str = "You keep the notes of a coding agent. You get a part of a \
 conversation between a user and the agent, and the notes that exist. Write down what helps in later \
 conversations and cannot be seen from the files: what the user prefers, decisions and their reasons, how \

@@ -496,7 +496,7 @@ async fn log_in_with_key(peer: &mut Peer) {
     peer.call("account/login/start", json!({ "type": "apiKey", "apiKey": "sk-stored" })).await;
 }
 
-/// Neither used nor deleted, and no reason to say that nobody is logged in.
+/// It is neither used nor deleted, and the user is not reported as logged out.
 #[tokio::test]
 async fn a_folder_in_the_place_of_the_credentials_is_reported() {
     let service = service(|_| true).await;
