@@ -56,6 +56,7 @@ const OWN_TARGETS: &[&str] = &[
     "testkit",
     "transport",
     "undo",
+    "updates",
     "visible",
 ];
 

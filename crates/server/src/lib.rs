@@ -63,6 +63,7 @@ mod thread_hooks;
 mod thread_loader;
 mod thread_store;
 mod undo;
+mod updates;
 mod warm_up;
 mod warnings;
 

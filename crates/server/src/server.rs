@@ -52,6 +52,7 @@ use crate::thread_hooks::HookRunner;
 use crate::thread_loader::{LoadedThread, ThreadLoader};
 use crate::thread_store::ThreadStore;
 use crate::undo::UndoRecords;
+use crate::updates::Updates;
 use crate::warm_up::WarmUp;
 
 /// The application server. Cheap to clone: all clones are the same server.
@@ -233,6 +234,8 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let runner = CommandRunner::new(sandbox);
     let idle_sleep = IdleSleep::new(runner.clone(), options.clone(), connections.clone());
     let for_apps = (threads.clone(), configurations.clone());
+    let updates =
+        Updates::new(options.clone(), network.clone(), files.clone(), connections.clone());
     let mcp = Arc::new(McpServers::new(options.clone(), runner.clone(), network, for_apps));
     let commands = command_services(&options, &runner);
     let images = Arc::new(ImageReader::new(files.clone()));
@@ -271,6 +274,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
         store: store.clone(),
         threads: threads.clone(),
         mcp: mcp.clone(),
+        updates,
         policies: Arc::default(),
         start: Box::new(start_actor(actor_services, commands, inspection)),
     });

@@ -28,6 +28,7 @@ use crate::options::Options;
 use crate::thread::{Extra, ThreadHandle};
 use crate::thread_defaults::{Parts, ThreadDefaults};
 use crate::thread_store::{NewThread, ThreadStore};
+use crate::updates::Updates;
 use crate::{git, warnings};
 
 pub(crate) use agents::AgentThread;
@@ -46,6 +47,7 @@ pub(crate) struct ThreadLoader {
     pub(crate) store: Arc<ThreadStore>,
     pub(crate) threads: Arc<LoadedThreads>,
     pub(crate) mcp: Arc<McpServers>,
+    pub(crate) updates: Arc<Updates>,
     /// What the threads above agents may do.
     pub(crate) policies: Arc<PresentPolicies>,
     /// Starts the actor of a thread.
@@ -261,6 +263,7 @@ impl ThreadLoader {
         let read = self.configurations.in_folder_with_rules(cwd, overrides, role);
         let (loaded, problems) = read.await?;
         clients.iter().for_each(|peer| warnings::send(peer, &loaded.resolved.warnings));
+        self.updates.begin(&loaded.resolved.config);
         for (peer, problem) in to_each(clients, &problems) {
             warnings::send_plain(peer, problem.clone());
         }

@@ -172,8 +172,12 @@ options! {
         memories: Memories, USER, Effect::Group;
         /// Realtime conversations.
         realtime: Realtime, ANY, Effect::Group;
-        /// The program checks for a newer version when it starts.
-        check_for_update_on_startup: bool = true, USER, Effect::Pending("updates");
+        /// The server looks for a newer version when it loads its first thread, at most once a day, if there
+        /// is an `update_feed`.
+        check_for_update_on_startup: bool = true, USER, Effect::Active;
+        /// Address of the feed of new versions, a JSON document: with `https`, or on this machine. Without
+        /// it, none is looked for.
+        update_feed: Option<Url>, USER, Effect::Active;
         /// Co-author trailer that the model is instructed to add to commit messages; none when
         /// empty or unset.
         commit_attribution: Option<String>, ANY, Effect::Active;

@@ -239,18 +239,18 @@ async fn what_has_no_effect_is_marked() {
     let env = env().await;
     let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     env.write_config(&format!(
-        "check_for_update_on_startup = true\n{file}\n\
+        "file_opener = \"none\"\n{file}\n\
          [features]\nundo = false\ngoals = true\n"
     ));
     let server = env.start();
     let mut peer = server.connect().await;
-    let updates = "has no effect yet: it requires updates";
+    let terminal = "has no effect yet: it requires the terminal interface";
     for defaults in [false, true] {
         let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;
         for (key, value, layer, held_off) in [
             ("features.undo", json!(false), "user", Value::Null),
             ("features.goals", json!(true), "user", Value::Null),
-            ("check_for_update_on_startup", json!(true), "user", json!(updates)),
+            ("file_opener", json!("none"), "user", json!(terminal)),
             ("model", json!("gpt-5"), "user", Value::Null),
         ] {
             let found = key.split('.').fold(&read["config"], |table, part| &table[part]);
@@ -263,8 +263,7 @@ async fn what_has_no_effect_is_marked() {
         }
         // A default is `heldOff` too.
         let animations = &read["origins"]["tui.animations"];
-        let reason = json!("has no effect yet: it requires the terminal interface");
-        let expected = if defaults { reason } else { Value::Null };
+        let expected = if defaults { json!(terminal) } else { Value::Null };
         assert_eq!(animations["heldOff"], expected);
     }
 }

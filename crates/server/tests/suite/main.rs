@@ -97,6 +97,7 @@ mod tool_search;
 mod typing;
 mod undo;
 mod unstored;
+mod updates;
 mod user_shell;
 mod verdicts;
 mod web_search;
