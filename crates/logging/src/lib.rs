@@ -55,6 +55,7 @@ const OWN_TARGETS: &[&str] = &[
     "telemetry",
     "testkit",
     "transport",
+    "tui",
     "undo",
     "updates",
     "visible",

@@ -1,0 +1,9 @@
+//! The terminal program: a client of the public protocol for a person at a terminal.
+//!
+//! It is a state machine: what the person types, what the server sends and the time go in, frames and
+//! effects come out. Only [`terminal`] and [`run`] touch the world.
+#![warn(missing_docs)]
+
+pub mod palette;
+pub mod terminal;
+pub mod text;
