@@ -29,6 +29,9 @@ pub(crate) trait Letter: Copy + Eq + Send + Sync + 'static {
     /// Whether no letter but its other case has the same bit.
     fn has_own_bit(self) -> bool;
 
+    /// Whether it is a slash or a separator of ASCII: no other letter is compared as equal to it.
+    fn is_ascii_separator(self) -> bool;
+
     /// Whether an extension begins here.
     fn is_dot(self) -> bool;
 }
@@ -56,6 +59,11 @@ impl Letter for u8 {
 
     fn has_own_bit(self) -> bool {
         matches!(self, b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'_' | b'-')
+    }
+
+    #[inline]
+    fn is_ascii_separator(self) -> bool {
+        matches!(self.class(), Class::Slash | Class::Separator)
     }
 
     fn is_dot(self) -> bool {
@@ -102,6 +110,10 @@ impl Letter for char {
         u8::try_from(self).is_ok_and(u8::has_own_bit)
     }
 
+    fn is_ascii_separator(self) -> bool {
+        u8::try_from(self).is_ok_and(|byte| byte.is_ascii() && byte.is_ascii_separator())
+    }
+
     fn is_dot(self) -> bool {
         self == '.'
     }
@@ -117,6 +129,19 @@ pub(crate) fn mask(name: &[u8]) -> u32 {
 #[inline]
 pub(crate) fn bit(byte: u8) -> u32 {
     1 << BIT_NUMBERS[usize::from(byte)]
+}
+
+/// Which pairs of letters stand next to each other in a name, without regard to case: a name that lacks
+/// a bit of a word's pairs does not contain the word without gaps.
+pub(crate) fn pairs(name: &[u8]) -> u64 {
+    name.windows(2).fold(0, |pairs, pair| pairs | self::pair(pair[0], pair[1]))
+}
+
+/// The bit of two bytes in [`pairs`].
+#[inline]
+fn pair(first: u8, second: u8) -> u64 {
+    let number = |byte: u8| u32::from(BIT_NUMBERS[usize::from(byte)]);
+    1 << ((number(first) * 11 + number(second)) % 64)
 }
 
 /// The class of each byte.

@@ -11,6 +11,7 @@
 //! Everything here waits for file systems, on threads of its own or the caller's.
 
 mod error;
+mod in_folder;
 mod index;
 mod indexes;
 mod letter;
@@ -28,6 +29,7 @@ mod stop;
 mod top;
 mod tree;
 mod walk;
+mod ways;
 
 pub use error::Error;
 pub use index::{Index, Refresh};

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::letter::mask;
+use crate::letter::{mask, pairs};
 use crate::rules::{GIT, RuleFiles, Rules};
 use crate::score::starts;
 
-/// Bytes before each name: its masks (4 each), its length (2), whether it is a folder (1).
-const HEADER: usize = 11;
+/// Bytes before each name: its masks (4 each), its pairs (8), its length (2), whether it is a folder (1).
+const HEADER: usize = 19;
 /// A folder that changed this shortly before it was listed may have changed again within the same tick
 /// of the file system's clock.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
@@ -29,6 +29,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) mask: u32,
     /// The mask of the letters whose place counts: see [`starts`].
     pub(crate) starts: u32,
+    /// See [`pairs`].
+    pub(crate) pairs: u64,
     pub(crate) is_folder: bool,
     pub(crate) name: &'a [u8],
 }
@@ -59,12 +61,19 @@ impl Entries {
     #[inline]
     fn entry(&self, at: usize) -> Option<(Entry<'_>, usize)> {
         let (header, rest) = self.0.get(at..)?.split_first_chunk::<HEADER>()?;
-        let [m0, m1, m2, m3, s0, s1, s2, s3, l0, l1, is_folder] = *header;
-        let name = rest.get(..usize::from(u16::from_le_bytes([l0, l1])))?;
-        let mask = u32::from_le_bytes([m0, m1, m2, m3]);
-        let offset = u32::try_from(at).ok()?;
-        let starts = u32::from_le_bytes([s0, s1, s2, s3]);
-        let entry = Entry { offset, mask, starts, is_folder: is_folder != 0, name };
+        let (mask, header) = header.split_first_chunk()?;
+        let (starts, header) = header.split_first_chunk()?;
+        let (pairs, header) = header.split_first_chunk()?;
+        let (length, is_folder) = header.split_first_chunk()?;
+        let name = rest.get(..usize::from(u16::from_le_bytes(*length)))?;
+        let entry = Entry {
+            offset: u32::try_from(at).ok()?,
+            mask: u32::from_le_bytes(*mask),
+            starts: u32::from_le_bytes(*starts),
+            pairs: u64::from_le_bytes(*pairs),
+            is_folder: *is_folder != [0],
+            name,
+        };
         Some((entry, at + HEADER + name.len()))
     }
 }
@@ -77,6 +86,7 @@ fn pack(packed: &mut Vec<u8>, name: &[u8], is_folder: bool) -> bool {
     };
     packed.extend_from_slice(&mask(name).to_le_bytes());
     packed.extend_from_slice(&starts(name).to_le_bytes());
+    packed.extend_from_slice(&pairs(name).to_le_bytes());
     packed.extend_from_slice(&length.to_le_bytes());
     packed.push(u8::from(is_folder));
     packed.extend_from_slice(name);
@@ -191,7 +201,7 @@ mod tests {
         assert_eq!(read, names);
         for entry in entries.iter() {
             assert_eq!(entries.at(entry.offset).unwrap().name, entry.name);
-            assert_eq!(entry.mask, mask(entry.name));
+            assert_eq!((entry.mask, entry.pairs), (mask(entry.name), pairs(entry.name)));
         }
     }
 }

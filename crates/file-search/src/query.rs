@@ -3,7 +3,7 @@
 //! A word with an upper-case letter is compared with regard to case, another one without.
 
 use crate::error::Error;
-use crate::letter::{Letter, NOT_ASCII, bit};
+use crate::letter::{Letter, NOT_ASCII, bit, pairs};
 
 /// Longest query, in characters.
 pub const MAX_QUERY_CHARS: usize = 256;
@@ -33,11 +33,16 @@ pub(crate) struct Word<L> {
     minds_case: bool,
     /// The mask of the letters from each one to the end; the last is 0.
     masks: Vec<u32>,
+    /// See [`pairs`]; without those with a slash, or what is not ASCII.
+    pairs: u64,
     /// The bit of the first letter.
     first: u32,
     /// For each bit of a mask, which of the first 64 letters have it.
     places: [u64; 32],
     has_slash: bool,
+    /// Letters after the last slash.
+    in_last_part: usize,
+    later_separators: usize,
     /// A mask alone says whether a text contains the last letter.
     ends_in_own_bit: bool,
 }
@@ -87,14 +92,31 @@ impl<L: Letter> Word<L> {
             .collect();
         masks.reverse();
         let letters: Vec<L> = letters.collect();
+        // Characters that are not ASCII are compared without regard to how they are encoded.
+        let pairs = word.split(|c: char| c == '/' || !c.is_ascii());
+        let pairs = pairs.fold(0, |all, part| all | self::pairs(part.as_bytes()));
+        let later_separators = letters.iter().skip(1).filter(|l| l.is_ascii_separator()).count();
         let mut places = [0; 32];
         for (at, letter) in letters.iter().enumerate().take(MAX_PLACES) {
             places[letter.bit_number()] |= 1 << at;
         }
         let has_slash = word.contains('/');
+        let last_part = word.rsplit('/').next().unwrap_or_default();
+        let in_last_part = L::letters(last_part.as_bytes()).count();
         let last = letters.last();
         let ends_in_own_bit = !minds_case && last.is_some_and(|letter| letter.has_own_bit());
-        Self { letters, minds_case, masks, first, places, has_slash, ends_in_own_bit }
+        Self {
+            letters,
+            minds_case,
+            masks,
+            pairs,
+            first,
+            places,
+            has_slash,
+            in_last_part,
+            later_separators,
+            ends_in_own_bit,
+        }
     }
 
     /// Number of letters, at least 1.
@@ -104,6 +126,36 @@ impl<L: Letter> Word<L> {
 
     pub(crate) fn has_slash(&self) -> bool {
         self.has_slash
+    }
+
+    /// Whether a text with these pairs of letters, or two texts beside a slash, may contain the word
+    /// without gaps.
+    #[inline]
+    pub(crate) fn may_be_run_in(&self, pairs: u64) -> bool {
+        self.pairs & !pairs == 0
+    }
+
+    /// Number of letters but the first that are slashes, dots and the like.
+    pub(crate) fn later_separators(&self) -> usize {
+        self.later_separators
+    }
+
+    /// Number of letters after the last slash.
+    pub(crate) fn in_last_part(&self) -> usize {
+        self.in_last_part
+    }
+
+    /// Whether `name` begins with the letters after the last slash.
+    pub(crate) fn begins_last_part(&self, name: &[u8]) -> bool {
+        let mut letters = L::letters(name);
+        (self.len() - self.in_last_part..self.len())
+            .all(|at| letters.next().is_some_and(|letter| self.is_at(at, letter)))
+    }
+
+    /// Whether the letter at `at` is a slash, a dot or the like, whatever its case.
+    #[inline]
+    pub(crate) fn is_separator(&self, at: usize) -> bool {
+        self.letters[at].is_ascii_separator()
     }
 
     /// Whether `letter` is the word's letter at `at`.

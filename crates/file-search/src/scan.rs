@@ -4,13 +4,15 @@
 //! score. Only those that can be among the best are compared with the query. The letters that a
 //! folder's path contains are found once for all of its entries.
 
+use crate::in_folder::InFolder;
 use crate::letter::Letter;
 use crate::listing::Entry;
 use crate::query::{Query, Word, Words};
-use crate::score::{Scratch, Text, most_in_name, most_in_path};
+use crate::score::{Text, most_in_name};
 use crate::stop::Stop;
 use crate::top::{Match, Rank, Top};
 use crate::tree::{Folder, Place, Tree};
+use crate::ways::Ways;
 
 /// Folders that one thread scans at a time.
 const FOLDERS_AT_ONCE: usize = 512;
@@ -79,23 +81,12 @@ fn scan_words<L: Letter>(
     })
 }
 
-/// What is known of a word in the path of a folder.
-#[derive(Clone, Copy, Default)]
-struct InFolder {
-    /// The word's letters that the path contains, in order.
-    letters: usize,
-    /// Whether the path contains the word without gaps, once it was needed.
-    is_run: Option<bool>,
-    /// Its score there, once it was needed.
-    score: Option<i32>,
-}
-
 /// What is known of a word in an entry's name.
 #[derive(Clone, Copy, Default)]
 struct InName {
     /// The name contains the word.
     is_there: bool,
-    /// The path contains it without gaps, as far as that is known.
+    /// Its name, or otherwise its path, contains it without gaps.
     is_run: bool,
     /// The most that the word can score.
     most: i32,
@@ -109,7 +100,7 @@ struct Scanner<'a, L> {
     text: Text<L>,
     /// The text is that of this folder.
     text_of: Option<usize>,
-    scratch: Scratch,
+    scratch: Ways,
 }
 
 impl<'a, L: Letter> Scanner<'a, L> {
@@ -117,11 +108,11 @@ impl<'a, L: Letter> Scanner<'a, L> {
         Self {
             tree,
             words,
-            in_folder: vec![InFolder::default(); words.len()],
+            in_folder: words.iter().map(|_| InFolder::default()).collect(),
             in_name: vec![InName::default(); words.len()],
             text: Text::of_folder(b""),
             text_of: None,
-            scratch: Scratch::default(),
+            scratch: Ways::default(),
         }
     }
 
@@ -130,15 +121,10 @@ impl<'a, L: Letter> Scanner<'a, L> {
         if stop.is_set() {
             return None;
         }
-        let slash: &[u8] = if folder.path.is_empty() { b"" } else { b"/" };
         for (word, known) in self.words.iter().zip(&mut self.in_folder) {
-            let letters = match word.may_begin_in(folder.mask) {
-                true => word.advance(word.advance(0, &folder.path), slash),
-                false => 0,
-            };
-            *known = InFolder { letters, ..InFolder::default() };
+            known.begin(word, folder);
         }
-        let above = folder.path.len() + slash.len();
+        let above = folder.path.len() + usize::from(!folder.path.is_empty());
         for (count, entry) in folder.entries.iter().enumerate() {
             // A folder may have a million entries.
             if count % 4096 == 4095 && stop.is_set() {
@@ -154,7 +140,7 @@ impl<'a, L: Letter> Scanner<'a, L> {
             if !top.takes(rank) || !self.matches(&entry) {
                 continue;
             }
-            rank.score = self.most(folder, &entry) - cost;
+            rank.score = self.most(id, folder, &entry) - cost;
             if !top.takes(rank) {
                 continue;
             }
@@ -173,14 +159,15 @@ impl<'a, L: Letter> Scanner<'a, L> {
     #[inline]
     fn may_match(&self, mask: u32) -> bool {
         let mut words = self.words.iter().zip(&self.in_folder);
-        words.all(|(word, known)| word.may_be_in(known.letters, mask))
+        words.all(|(word, known)| word.may_be_in(known.letters(), mask))
     }
 
     /// Whether the path of an entry, which may contain all words, does.
     #[inline]
     fn matches(&self, entry: &Entry<'_>) -> bool {
         self.words.iter().zip(&self.in_folder).all(|(word, known)| {
-            known.letters == word.len() || word.rest_is_in(known.letters, entry.name, entry.mask)
+            known.letters() == word.len()
+                || word.rest_is_in(known.letters(), entry.name, entry.mask)
         })
     }
 
@@ -189,9 +176,12 @@ impl<'a, L: Letter> Scanner<'a, L> {
     fn most_by_masks(&self, entry: &Entry<'_>) -> i32 {
         let words = self.words.iter().zip(&self.in_folder);
         let most = words.map(|(word, known)| {
-            let in_name = || most_in_name(word, entry.name, entry.starts, true);
-            let in_path = || most_in_path(word, false);
-            match (known.letters, word.may_be_in(0, entry.mask)) {
+            let in_name = || {
+                let may_be_run = word.may_be_run_in(entry.pairs);
+                most_in_name(word, entry.name, entry.starts, may_be_run)
+            };
+            let in_path = || known.most(word, entry);
+            match (known.letters(), word.may_be_in(0, entry.mask)) {
                 (0, _) => in_name(),
                 (_, true) => in_name().max(in_path()),
                 (_, false) => in_path(),
@@ -201,59 +191,57 @@ impl<'a, L: Letter> Scanner<'a, L> {
     }
 
     /// The most that an entry can score. Notes which words are in its name.
-    fn most(&mut self, folder: &Folder, entry: &Entry<'_>) -> i32 {
+    fn most(&mut self, id: usize, folder: &Folder, entry: &Entry<'_>) -> i32 {
         let mut sum = 0;
-        let known = self.in_folder.iter_mut().zip(&mut self.in_name);
-        for (word, (known, in_name)) in self.words.iter().zip(known) {
-            let is_there = known.letters == 0
+        for (at, word) in self.words.iter().enumerate() {
+            let known = &self.in_folder[at];
+            let is_there = known.letters() == 0
                 || word.may_be_in(0, entry.mask) && word.rest_is_in(0, entry.name, entry.mask);
-            let is_run = match is_there {
-                true => word.len() == 1 || word.is_run_in(entry.name),
-                // Only a word with a slash can be in both without a gap.
-                false if word.has_slash() => true,
-                false if known.letters < word.len() => false,
-                false => *known.is_run.get_or_insert_with(|| word.is_run_in(&folder.path)),
+            let (is_run, most) = if is_there {
+                let is_run = word.len() == 1
+                    || word.may_be_run_in(entry.pairs) && word.is_run_in(entry.name);
+                (is_run, most_in_name(word, entry.name, entry.starts, is_run))
+            } else {
+                if known.needs_runs(word, entry) {
+                    self.set_folder(id, folder);
+                    self.in_folder[at].find_runs(word, &self.text);
+                }
+                let known = &self.in_folder[at];
+                (known.is_run(word, entry.name), known.most(word, entry))
             };
-            let most = match is_there {
-                true => most_in_name(word, entry.name, entry.starts, is_run),
-                false => most_in_path(word, !is_run),
-            };
-            *in_name = InName { is_there, is_run, most };
+            self.in_name[at] = InName { is_there, is_run, most };
             sum += most;
         }
         sum
     }
 
-    /// The score of an entry; `None` when it is less than `needed`, as far as that is known early.
-    fn score(&mut self, id: usize, folder: &Folder, entry: &Entry<'_>, needed: i32) -> Option<i32> {
+    fn set_folder(&mut self, id: usize, folder: &Folder) {
         if self.text_of != Some(id) {
             self.text.set_folder(&folder.path);
             self.text_of = Some(id);
         }
+    }
+
+    /// The score of an entry; `None` when it is less than `needed`, as far as that is known early.
+    fn score(&mut self, id: usize, folder: &Folder, entry: &Entry<'_>, needed: i32) -> Option<i32> {
+        self.set_folder(id, folder);
         self.text.set_name(entry.name);
         // The words' scores, as far as they are known, and otherwise the most that they can be.
         let mut sum: i32 = self.in_name.iter().map(|in_name| in_name.most).sum();
-        for (at, word) in self.words.iter().enumerate() {
-            let (in_name, known) = (self.in_name[at], &mut self.in_folder[at]);
+        let words = self.words.iter().zip(self.in_folder.iter_mut().zip(&self.in_name));
+        for (word, (known, in_name)) in words {
             sum -= in_name.most;
-            let is_above = known.letters == word.len() && !in_name.is_there && !word.has_slash();
-            if is_above && (in_name.is_run || !word.may_end_in(entry.mask)) {
-                sum += *known
-                    .score
-                    .get_or_insert_with(|| self.text.score_in_folders(word, &mut self.scratch).0);
-                continue;
-            }
-            let run = match in_name.is_run {
-                true => self.text.run_score(word, in_name.is_there),
-                false => None,
-            };
-            sum += match run {
-                Some((score, _)) => score,
-                None if !in_name.is_there && sum + most_in_path(word, true) < needed => {
-                    return None;
+            let (text, scratch) = (&self.text, &mut self.scratch);
+            sum += match (in_name.is_there, in_name.is_run) {
+                (true, true) => text.run_score(word, true)?.0,
+                (true, false) => text.gapped_score(word, true, scratch),
+                (false, _) => {
+                    known.score(word, (entry, text), needed.saturating_sub(sum), scratch)?
                 }
-                None => self.text.gapped_score(word, in_name.is_there, &mut self.scratch),
             };
+            if sum < needed {
+                return None;
+            }
         }
         Some(sum)
     }

@@ -6,18 +6,17 @@
 
 use crate::letter::{Class, Letter, bit};
 use crate::query::{MAX_PLACES, Word};
+use crate::ways::{GAP, GAP_START, NEXT, NONE, Ways};
 
 const LETTER: i32 = 16;
 /// For a letter in the name of the file.
 const IN_NAME: i32 = 4;
-/// For a letter next to the one before, where its place does not count more.
-const NEXT: u8 = 8;
-const GAP_START: i32 = 3;
-const GAP: i32 = 1;
 /// The most that a letter's place counts.
 const MAX_PLACE: i32 = 10;
 /// The most that it counts after the start of a name.
 const MAX_PART_PLACE: i32 = 8;
+/// What the place of a slash, a dot and the like counts.
+const SEPARATOR_PLACE: i32 = 4;
 /// For a word within the name.
 const WITHIN_NAME: i32 = 30;
 /// For a word without gaps.
@@ -37,64 +36,6 @@ pub(crate) struct Text<L> {
     name: usize,
 }
 
-/// Scratch space of [`Text::gapped`], kept between calls.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    rows: Vec<Row>,
-}
-
-/// The best scores with a letter of a word at the places so far.
-#[derive(Clone, Copy)]
-struct Row {
-    /// The last place, and the best score with the letter there.
-    last: usize,
-    score: i32,
-    /// The best score with the letter at an earlier place, plus [`GAP`] for each place up to that.
-    earlier: i32,
-}
-
-impl Default for Row {
-    fn default() -> Self {
-        Self { last: 0, score: NONE, earlier: NONE }
-    }
-}
-
-impl Row {
-    /// The best scores before the next letter at `at`: with this letter next to it, and earlier.
-    #[inline]
-    fn before(&mut self, at: usize) -> (i32, i32) {
-        let mut next = NONE;
-        if self.score != NONE {
-            if self.last + 1 == at {
-                next = self.score;
-            } else {
-                self.pass();
-            }
-        }
-        (next, self.earlier.saturating_sub(GAP * distance(at)))
-    }
-
-    #[inline]
-    fn set(&mut self, at: usize, score: i32) {
-        if self.score != NONE {
-            self.pass();
-        }
-        (self.last, self.score) = (at, score);
-    }
-
-    /// Counts the last place among the earlier ones: the next letter comes after a gap.
-    #[inline]
-    fn pass(&mut self) {
-        let score = self.score - GAP_START + GAP * distance(self.last + 2);
-        self.earlier = self.earlier.max(score);
-        self.score = NONE;
-    }
-}
-
-fn distance(at: usize) -> i32 {
-    i32::try_from(at).unwrap_or(i32::MAX / 4)
-}
-
 /// Whether the best of all ways to find `word` in so many letters takes too long.
 fn is_long<L: Letter>(word: &Word<L>, letters: usize) -> bool {
     word.len() > MAX_PLACES || letters * word.len() > MAX_CELLS
@@ -108,9 +49,6 @@ pub(crate) enum Fit {
     /// With gaps, within the letters from this one on.
     Gapped(usize),
 }
-
-/// A score that no path may have.
-const NONE: i32 = i32::MIN / 2;
 
 impl<L: Letter> Text<L> {
     /// A text for the entries of `folder`, a path relative to the root.
@@ -146,17 +84,11 @@ impl<L: Letter> Text<L> {
         }
     }
 
-    /// The score of `word` within the folders' part, which contains it.
-    pub(crate) fn score_in_folders(&self, word: &Word<L>, scratch: &mut Scratch) -> (i32, Fit) {
-        self.run(word, 0, self.name)
-            .unwrap_or_else(|| (self.gapped(word, 0, self.name, scratch), Fit::Gapped(0)))
-    }
-
     /// The score of `word` in the path, which contains it; `in_name`: its name contains it.
-    pub(crate) fn score(&self, word: &Word<L>, in_name: bool, scratch: &mut Scratch) -> (i32, Fit) {
+    pub(crate) fn score(&self, word: &Word<L>, in_name: bool, ways: &mut Ways) -> (i32, Fit) {
         let from = if in_name { self.name } else { 0 };
         self.run_score(word, in_name)
-            .unwrap_or_else(|| (self.gapped_score(word, in_name, scratch), Fit::Gapped(from)))
+            .unwrap_or_else(|| (self.gapped_score(word, in_name, ways), Fit::Gapped(from)))
     }
 
     /// As [`Text::score`], if the word is there without gaps.
@@ -169,11 +101,11 @@ impl<L: Letter> Text<L> {
     }
 
     /// As [`Text::score`], for a word that is not there without gaps.
-    pub(crate) fn gapped_score(&self, word: &Word<L>, in_name: bool, scratch: &mut Scratch) -> i32 {
+    pub(crate) fn gapped_score(&self, word: &Word<L>, in_name: bool, ways: &mut Ways) -> i32 {
         let end = self.letters.len();
         match in_name {
-            true => self.gapped(word, self.name, end, scratch) + WITHIN_NAME,
-            false => self.gapped(word, 0, end, scratch),
+            true => self.gapped(word, self.name, end, ways) + WITHIN_NAME,
+            false => self.gapped(word, 0, end, ways),
         }
     }
 
@@ -185,15 +117,12 @@ impl<L: Letter> Text<L> {
             if !(0..count).all(|at| word.is_at(at, self.letters[start + at])) {
                 continue;
             }
-            let mut score = self.value(start) + 2 * i32::from(self.places[start]);
-            for at in start + 1..start + count {
-                score += self.value(at) + i32::from(self.places[at].max(NEXT));
-            }
+            let score = self.run_at(word, start);
             if best.is_none_or(|(known, _)| score >= known) {
                 best = Some((score, Fit::Run(start)));
             }
         }
-        best.map(|(score, fit)| (score + RUN + RUN_LETTER * length(word), fit))
+        best
     }
 
     fn whole_name(&self, word: &Word<L>, fit: Fit) -> i32 {
@@ -214,42 +143,87 @@ impl<L: Letter> Text<L> {
     }
 
     /// The best score of `word` in the letters from `from` to `to`, with gaps. The letters contain it.
-    fn gapped(&self, word: &Word<L>, from: usize, to: usize, scratch: &mut Scratch) -> i32 {
-        let count = word.len();
+    fn gapped(&self, word: &Word<L>, from: usize, to: usize, ways: &mut Ways) -> i32 {
         if is_long(word, to - from) {
             return self.score_of(&self.last_letters(word, from, to));
         }
-        scratch.rows.clear();
-        scratch.rows.resize(count, Row::default());
-        let rows = &mut scratch.rows[..];
-        let mut best = NONE;
+        ways.begin(word.len());
+        self.extend(word, from, to, ways);
+        ways.best()
+    }
+
+    /// Finds more ways, in the letters from `from` to `to`, which come next.
+    fn extend(&self, word: &Word<L>, from: usize, to: usize, ways: &mut Ways) {
         for at in from..to {
-            let letter = self.letters[at];
-            let mut places = word.places_of(letter);
-            // Later letters first: they read the rows of earlier letters as they were before this place.
-            while places != 0 {
-                let j = 63 - places.leading_zeros() as usize;
-                places &= !(1 << j);
-                if !word.is_at(j, letter) {
-                    continue;
-                }
-                let (value, place) = (self.value(at), i32::from(self.places[at]));
-                let score = match j.checked_sub(1) {
-                    None => value + 2 * place,
-                    Some(before) => {
-                        let (next, apart) = rows[before].before(at);
-                        value + (apart + place).max(next + place.max(i32::from(NEXT)))
-                    }
-                };
-                if score > NONE / 2 {
-                    rows[j].set(at, score);
-                    if j + 1 == count {
-                        best = best.max(score);
-                    }
-                }
-            }
+            let counts = (self.value(at), i32::from(self.places[at]));
+            ways.extend(word, (at, self.letters[at]), counts);
         }
-        best
+    }
+
+    /// Finds the ways in the folders' part; false where that takes too long.
+    pub(crate) fn ways_in_folders(&self, word: &Word<L>, ways: &mut Ways) -> bool {
+        if is_long(word, self.name) {
+            return false;
+        }
+        ways.begin(word.len());
+        self.extend(word, 0, self.name, ways);
+        true
+    }
+
+    /// As [`Text::gapped_score`] for a word that is not in the name; `above` are the ways in the folders'
+    /// part.
+    pub(crate) fn gapped_score_from(
+        &self,
+        word: &Word<L>,
+        above: &Ways,
+        scratch: &mut Ways,
+    ) -> i32 {
+        let end = self.letters.len();
+        if is_long(word, end) {
+            return self.gapped(word, 0, end, scratch);
+        }
+        scratch.copy(above);
+        self.extend(word, self.name, end, scratch);
+        scratch.best()
+    }
+
+    /// The most that `word` can score with gaps in a path with these folders, `ways` being those there, by
+    /// which letter is the last one in the folders' part.
+    pub(crate) fn most_below(&self, word: &Word<L>, ways: &Ways, most: &mut Vec<i32>) {
+        let letter = LETTER + IN_NAME + MAX_PART_PLACE;
+        let count = word.len();
+        most.clear();
+        most.extend((0..count).map(|at| match number(count - at - 1) {
+            0 => ways.best(),
+            // The first letter of the name can count as the start of a name.
+            left => {
+                let above = ways.best_before(at, self.name);
+                above.saturating_add(left * letter + MAX_PLACE - MAX_PART_PLACE)
+            }
+        }));
+    }
+
+    /// The score of `word` without gaps in the folders' part.
+    pub(crate) fn run_in_folders(&self, word: &Word<L>) -> Option<i32> {
+        Some(self.run(word, 0, self.name)?.0)
+    }
+
+    /// Where a word with a slash, without gaps, would begin whose last slash is that before the name, if
+    /// the folders' part allows for it; its letters from the slash on are in the name.
+    pub(crate) fn run_into_name(&self, word: &Word<L>) -> Option<usize> {
+        let start = self.name.checked_sub(word.len() - word.in_last_part())?;
+        (0..word.len() - word.in_last_part())
+            .all(|at| word.is_at(at, self.letters[start + at]))
+            .then_some(start)
+    }
+
+    /// The score of `word`, which is at `start` without gaps.
+    pub(crate) fn run_at(&self, word: &Word<L>, start: usize) -> i32 {
+        let mut score = self.value(start) + 2 * i32::from(self.places[start]);
+        for at in start + 1..start + word.len() {
+            score += self.value(at) + i32::from(self.places[at]).max(NEXT);
+        }
+        score + RUN + RUN_LETTER * length(word)
     }
 
     /// The places of `word`'s letters, ascending.
@@ -288,7 +262,7 @@ impl<L: Letter> Text<L> {
                     0 => value + 2 * place,
                     _ if i == 0 => NONE,
                     _ => {
-                        let next = here[j - 1][i - 1] + place.max(i32::from(NEXT));
+                        let next = here[j - 1][i - 1] + place.max(NEXT);
                         value + next.max(apart[j - 1][i] + place)
                     }
                 };
@@ -310,7 +284,7 @@ impl<L: Letter> Text<L> {
                 break;
             }
             let place = i32::from(self.places[from + i]);
-            let next = here[j - 1][i - 1] + place.max(i32::from(NEXT));
+            let next = here[j - 1][i - 1] + place.max(NEXT);
             if next >= apart[j - 1][i] + place {
                 i -= 1;
                 continue;
@@ -350,7 +324,7 @@ impl<L: Letter> Text<L> {
             score += self.value(at);
             score += match before.map(|before| at - before - 1) {
                 None => 2 * place,
-                Some(0) => place.max(i32::from(NEXT)),
+                Some(0) => place.max(NEXT),
                 Some(gap) => place - GAP_START - GAP * (i32::try_from(gap).unwrap_or(i32::MAX) - 1),
             };
             before = Some(at);
@@ -386,6 +360,7 @@ pub(crate) fn most_in_name<L: Letter>(
     let mut letters = L::letters(name);
     let is_start = letters.next().is_some_and(|letter| word.is_at(0, letter));
     let first = match (is_start, word.may_start(0, starts)) {
+        _ if word.is_separator(0) => SEPARATOR_PLACE,
         (true, _) => MAX_PLACE,
         (false, true) => MAX_PART_PLACE,
         (false, false) => 0,
@@ -410,19 +385,26 @@ pub(crate) fn most_in_name<L: Letter>(
 
 /// The most that `word` can score in a path whose name does not contain it; `is_gapped`: with gaps.
 pub(crate) fn most_in_path<L: Letter>(word: &Word<L>, is_gapped: bool) -> i32 {
-    let count = length(word);
-    let places = (count + 1) * MAX_PLACE;
-    let gapped = count * (LETTER + IN_NAME) + places - GAP_START;
-    // Without gaps, it is outside of the name: only a word with a slash reaches into it.
-    let letter = if word.has_slash() { LETTER + IN_NAME } else { LETTER };
-    match is_gapped {
-        true => gapped,
-        false => (count * (letter + RUN_LETTER) + RUN + places).max(gapped),
+    let (count, later_separators) = (length(word), number(word.later_separators()));
+    let first = if word.is_separator(0) { SEPARATOR_PLACE } else { MAX_PLACE };
+    let places = 2 * first + (count - 1) * MAX_PLACE - later_separators * (MAX_PLACE - NEXT);
+    // At least the first letter is in a folder, and those up to the last slash.
+    let in_folders = number(word.len() - word.in_last_part()).max(1);
+    let gapped = count * LETTER + (count - in_folders) * IN_NAME + places - GAP_START;
+    if is_gapped {
+        return gapped;
     }
+    // Without gaps, it is outside of the name: only a word with a slash reaches into it.
+    let in_name = if word.has_slash() { number(word.in_last_part()) * IN_NAME } else { 0 };
+    (count * (LETTER + RUN_LETTER) + in_name + RUN + places).max(gapped)
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX / 64)
 }
 
 fn length<L: Letter>(word: &Word<L>) -> i32 {
-    i32::try_from(word.len()).unwrap_or(i32::MAX)
+    number(word.len())
 }
 
 /// What the place of a letter of this class counts, after one of the class `before`.
@@ -480,11 +462,29 @@ mod tests {
             prop_assume!(!ways.is_empty());
             let best = ways.iter().map(|way| text.score_of(way)).max().unwrap();
             let to = text.letters.len();
-            prop_assert_eq!(text.gapped(&word, 0, to, &mut Scratch::default()), best);
+            prop_assert_eq!(text.gapped(&word, 0, to, &mut Ways::default()), best);
             let traced = text.traced(&word, 0, to);
             prop_assert!(ways.contains(&traced), "{:?}", traced);
             prop_assert_eq!(text.score_of(&traced), best);
             prop_assert!(ways.contains(&text.last_letters(&word, 0, to)));
+        }
+
+        #[test]
+        fn ways_go_on_in_the_name_within_the_most_that_their_folders_allow_for(
+            folder in "[abA/_]{1,6}", name in "[abA1._]{1,7}", letters in "[abA/]{1,3}",
+        ) {
+            let mut text = Text::of_folder(folder.as_bytes());
+            let word = word(&letters);
+            let (mut ways, mut most) = (Ways::default(), Vec::new());
+            prop_assert!(text.ways_in_folders(&word, &mut ways));
+            text.most_below(&word, &ways, &mut most);
+            text.set_name(name.as_bytes());
+            prop_assume!(!every_way(&text, &word, 0, 0).is_empty());
+            let score = text.gapped_score_from(&word, &ways, &mut Ways::default());
+            prop_assert_eq!(score, text.gapped_score(&word, false, &mut Ways::default()));
+            // Its best way within the folders, or into the name.
+            let in_name = word.advance(0, name.as_bytes()) == word.len();
+            prop_assert!(in_name || most.iter().any(|most| score <= *most), "{} {:?}", score, most);
         }
 
         #[test]
@@ -496,7 +496,7 @@ mod tests {
             let word = word(&letters);
             prop_assume!(!every_way(&text, &word, 0, 0).is_empty());
             let in_name = word.advance(0, name.as_bytes()) == word.len();
-            let (score, fit) = text.score(&word, in_name, &mut Scratch::default());
+            let (score, fit) = text.score(&word, in_name, &mut Ways::default());
             let is_gapped = matches!(fit, Fit::Gapped(_));
             let most = match in_name {
                 true => {

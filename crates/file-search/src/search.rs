@@ -8,10 +8,11 @@ use crate::index::Index;
 use crate::letter::Letter;
 use crate::query::{Query, Word, Words};
 use crate::scan::scan;
-use crate::score::{Scratch, Text};
+use crate::score::Text;
 use crate::stop::Stop;
 use crate::top::{KEPT, Rank, Top};
 use crate::walk::{State, Walk};
+use crate::ways::Ways;
 
 /// Most results of a search.
 pub const MAX_RESULTS: usize = 100;
@@ -223,11 +224,11 @@ fn positions<L: Letter>(words: &[Word<L>], path: &[u8]) -> Vec<usize> {
     };
     let mut text = Text::of_folder(folder);
     text.set_name(name);
-    let mut scratch = Scratch::default();
+    let mut ways = Ways::default();
     let mut all = Vec::new();
     for word in words {
         let in_name = word.advance(0, name) == word.len();
-        let (_, fit) = text.score(word, in_name, &mut scratch);
+        let (_, fit) = text.score(word, in_name, &mut ways);
         all.extend(text.positions(word, fit));
     }
     all.sort_unstable();

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::letter::{bit, mask};
+use crate::letter::{bit, mask, pairs};
 use crate::listing::{Entries, Entry, Listing};
 use crate::rules::Rules;
 
@@ -16,6 +16,8 @@ pub(crate) struct Folder {
     pub(crate) path: Box<[u8]>,
     /// Of the path and the slash after it: see [`crate::letter::mask`].
     pub(crate) mask: u32,
+    /// Of the path: see [`crate::letter::pairs`].
+    pub(crate) pairs: u64,
     pub(crate) entries: Entries,
     count: u32,
     /// The rules for its entries; `None` when the folder is gone.
@@ -66,6 +68,7 @@ impl Tree {
         self.folders.push(Folder {
             path: path.into(),
             mask: mask(path) | bit(b'/'),
+            pairs: pairs(path),
             entries: Entries::default(),
             count: 0,
             rules: None,
@@ -110,6 +113,7 @@ impl Tree {
                 *folder = Folder {
                     path: Box::default(),
                     mask: 0,
+                    pairs: 0,
                     entries: Entries::default(),
                     count: 0,
                     rules: None,

@@ -68,6 +68,46 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Most entries of a large tree are decided by bounds; one alone is always compared and scored.
+    #[test]
+    fn the_best_of_many_have_the_scores_that_they_have_alone(
+        folders in proptest::collection::vec("[abcA]{1,3}(/[abA._-]{1,3}){0,2}", 8..16),
+        names in proptest::collection::vec("[abcA1._-]{4,9}", 60..100),
+        query in "[abcA._]{1,3}|[abc]{4,5}|[abc]{0,2}/[abc]{0,2}|[abc]{1,2} [abcA/.]{1,3}|[aä]{2}",
+    ) {
+        let is_plain = |path: &&String| !path.split('/').any(|part| part == "." || part == "..");
+        let paths: Vec<String> = folders
+            .iter()
+            .flat_map(|folder| names.iter().map(move |name| format!("{folder}/{name}")))
+            .collect();
+        let paths: Vec<&[u8]> = paths.iter().filter(is_plain).map(|path| path.as_bytes()).collect();
+        let query = Query::new(&query).unwrap();
+        let found = search_paths(paths.iter().copied(), &query);
+        let alone = |path: &[u8]| {
+            search_paths([path], &query).into_iter().find(|hit| hit.path.as_bytes() == path)
+        };
+        let mut all: Vec<_> = paths
+            .iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .filter_map(|path| alone(path).map(|hit| hit.score))
+            .collect();
+        all.sort_unstable_by(|one, other| other.cmp(one));
+        let files: Vec<_> = found.iter().filter(|hit| !hit.is_folder).collect();
+        for hit in &files {
+            let expected = alone(hit.path.as_bytes());
+            prop_assert_eq!(expected.as_ref(), Some(*hit));
+        }
+        let scores: Vec<_> = files.iter().map(|hit| hit.score).collect();
+        prop_assert_eq!(&scores[..], &all[..scores.len()]);
+        // Folders take places only where they are among the best.
+        prop_assert!(found.len() == file_search::MAX_RESULTS || all.len() == scores.len());
+    }
+}
+
 /// The characters at `indices` contain each word in order, and no more characters than the words have.
 fn check_indices(path: &str, indices: &[u32], query: &str) {
     assert!(indices.is_sorted_by(|one, other| one < other), "{path}: {indices:?}");
