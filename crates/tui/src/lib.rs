@@ -4,6 +4,8 @@
 //! effects come out. Only [`terminal`] and [`run`] touch the world.
 #![warn(missing_docs)]
 
+pub mod composer;
 pub mod palette;
 pub mod terminal;
 pub mod text;
+pub mod view;

@@ -1,0 +1,106 @@
+//! What the composer hands over: text and the elements in it, as it is sent, kept over a crash, or put
+//! back to be edited.
+
+use std::ops::Range;
+
+use protocol::{ByteRange, TextElement, UserInput};
+use serde::{Deserialize, Serialize};
+
+pub use super::chip::ChipKind;
+
+/// A message that was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draft {
+    /// The text as it is sent, pasted text included.
+    pub text: String,
+    /// What is in the text, in its order. Elements do not overlap.
+    #[serde(default)]
+    pub elements: Vec<DraftElement>,
+}
+
+/// A part of the text that is shown as one element.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DraftElement {
+    /// Bytes of the text.
+    pub range: Range<usize>,
+    /// What is shown in its place.
+    pub label: String,
+    /// What it is.
+    pub kind: ChipKind,
+}
+
+impl Draft {
+    /// A draft of text alone.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), elements: Vec::new() }
+    }
+
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.elements.is_empty() && self.text.trim().is_empty()
+    }
+
+    /// The command behind a `!` at the start, which is for the shell.
+    #[must_use]
+    pub fn shell(&self) -> Option<&str> {
+        self.text.strip_prefix('!').map(str::trim).filter(|command| !command.is_empty())
+    }
+
+    /// Name and arguments of a command behind a `/` at the start. Paths are no commands: a name holds
+    /// letters, digits, `-`, `_` and `:` only.
+    #[must_use]
+    pub fn command(&self) -> Option<(&str, &str)> {
+        let rest = self.text.strip_prefix('/')?;
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (name, arguments) = rest.split_at(end);
+        let is_name = |c: char| c.is_alphanumeric() || "-_:".contains(c);
+        (!name.is_empty() && name.chars().all(is_name)).then(|| (name, arguments.trim()))
+    }
+
+    /// The input of a turn: images, the text with its elements, skills and mentions.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<UserInput> {
+        let mut inputs = Vec::new();
+        let mut named = Vec::new();
+        for element in &self.elements {
+            let input = match &element.kind {
+                ChipKind::Image { path } => {
+                    inputs.push(UserInput::LocalImage { path: path.clone() });
+                    continue;
+                }
+                ChipKind::Mention { name, path } => {
+                    UserInput::Mention { name: name.clone(), path: path.clone() }
+                }
+                ChipKind::Skill { name, path } => {
+                    UserInput::Skill { name: name.clone(), path: path.clone() }
+                }
+                ChipKind::Pasted | ChipKind::Character => continue,
+            };
+            if !named.contains(&input) {
+                named.push(input);
+            }
+        }
+        if !self.text.is_empty() {
+            inputs.push(UserInput::Text {
+                text: self.text.clone(),
+                text_elements: self.text_elements(),
+            });
+        }
+        inputs.append(&mut named);
+        inputs
+    }
+
+    fn text_elements(&self) -> Vec<TextElement> {
+        let shown = self.elements.iter().filter(|it| it.kind != ChipKind::Character);
+        shown
+            .map(|element| TextElement {
+                byte_range: ByteRange {
+                    start: element.range.start as u64,
+                    end: element.range.end as u64,
+                },
+                placeholder: Some(element.label.clone()),
+            })
+            .collect()
+    }
+}
