@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod composer;
+pub mod history;
 pub mod palette;
 pub mod terminal;
 pub mod text;
