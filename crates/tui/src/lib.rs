@@ -6,6 +6,9 @@
 
 pub mod composer;
 pub mod history;
+pub mod context;
+pub mod highlight;
+pub mod markdown;
 pub mod palette;
 pub mod terminal;
 pub mod text;

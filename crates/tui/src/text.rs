@@ -326,8 +326,11 @@ impl Wrap<'_> {
                 self.next_line();
             }
             let mut left = word;
-            while self.used + width(left) > self.columns {
+            loop {
                 let mut fits = prefix(left, self.columns - self.used);
+                if fits == left.len() {
+                    break;
+                }
                 if fits == 0 && self.blank {
                     // Not even one wide character fits.
                     fits = left.graphemes(true).next().map_or(left.len(), str::len);
