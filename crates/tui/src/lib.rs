@@ -5,9 +5,9 @@
 #![warn(missing_docs)]
 
 pub mod composer;
-pub mod history;
 pub mod context;
 pub mod highlight;
+pub mod history;
 pub mod markdown;
 pub mod palette;
 pub mod terminal;
