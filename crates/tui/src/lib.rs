@@ -4,6 +4,7 @@
 //! effects come out. Only [`terminal`] and [`run`] touch the world.
 #![warn(missing_docs)]
 
+pub mod ask;
 pub mod composer;
 pub mod context;
 pub mod highlight;

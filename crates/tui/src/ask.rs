@@ -1,0 +1,341 @@
+//! The dialog for whatever the server asks: approvals, permissions, questions, forms of MCP servers.
+//!
+//! It shows all of what would happen. Nothing is cut off without saying so, and an answer that allows
+//! something is taken only when all of it was on the screen, or after a second press that says what was
+//! not. Keys that were meant for something else are ignored, see [`guard`].
+
+mod approval;
+mod choices;
+mod field;
+mod form;
+mod guard;
+mod permissions;
+mod questions;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+
+use jsonrpc::ErrorObject;
+use protocol::elicitation::McpServerElicitationRequestParams;
+use protocol::item::ThreadItem;
+use protocol::tool::{
+    DynamicToolCallOutputContentItem, DynamicToolCallParams, DynamicToolCallResponse,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::palette::Palette;
+use crate::terminal::input::{Code, Key};
+use crate::text::Line;
+use crate::view::View;
+
+use choices::Choices;
+use form::Form;
+use guard::Guard;
+use questions::Questions;
+
+/// What goes back to the server, and what the transcript says about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The result of the request, in the shape of the protocol, or the error.
+    pub reply: Result<Value, ErrorObject>,
+    /// What was decided, on one line.
+    pub summary: Line,
+    /// An address to open in the user's browser.
+    pub open: Option<String>,
+}
+
+/// When the request came, and what is known about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context<'c> {
+    /// The time, in milliseconds.
+    pub now_ms: u64,
+    /// When the last key was pressed.
+    pub last_key_ms: Option<u64>,
+    /// The item that the request is about, with the patch or the command.
+    pub item: Option<&'c ThreadItem>,
+}
+
+/// An open request.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    title: Line,
+    /// What would happen, where, with what rights, and why.
+    facts: Vec<Line>,
+    control: Control,
+    guard: Guard,
+    /// What the last key did not do, and why.
+    notice: Option<String>,
+    /// Whether the next press of the same key accepts what was not all on the screen.
+    confirms: Option<Key>,
+    scroll: Cell<Scroll>,
+}
+
+#[derive(Clone, Debug)]
+enum Control {
+    Choices(Box<Choices>),
+    Questions(Questions),
+    Form(Form),
+}
+
+/// What a key did to a control.
+#[derive(Clone, Debug)]
+enum Step {
+    Stay,
+    /// It has no use for the key.
+    Ignored,
+    Notice(String),
+    /// The user decided; `accepts` says whether that allows anything.
+    Done {
+        answer: Answer,
+        accepts: bool,
+    },
+}
+
+/// Rows of a control; those in `focus` are to be displayed if any are.
+#[derive(Clone, Debug, Default)]
+struct Rows {
+    lines: Vec<Line>,
+    focus: std::ops::Range<usize>,
+    cursor: Option<(usize, usize)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Scroll {
+    columns: usize,
+    first: usize,
+    shown: usize,
+    total: usize,
+    /// Rows from the top that were on the screen at this width.
+    seen: usize,
+}
+
+impl Ask {
+    /// The dialog for a request.
+    ///
+    /// # Errors
+    /// The answer to send at once where there is nothing to ask: unknown methods, parameters that do not
+    /// fit, and what this program does not do.
+    pub fn new(method: &str, params: Value, context: Context<'_>) -> Result<Self, Box<Answer>> {
+        let (title, facts, control) = match method {
+            "item/commandExecution/requestApproval" => approval::command(&read(method, params)?),
+            "item/fileChange/requestApproval" => {
+                approval::file_change(&read(method, params)?, context.item)
+            }
+            "item/permissions/requestApproval" => permissions::request(read(method, params)?),
+            "item/tool/requestUserInput" => {
+                let questions = Questions::new(read(method, params)?);
+                let title = "The agent asks".to_owned();
+                (title, Vec::new(), Control::Questions(questions))
+            }
+            "mcpServer/elicitation/request" => elicitation(method, params)?,
+            "item/tool/call" => return Err(refused_tool(&read(method, params)?)),
+            _ => return Err(refused(ErrorObject::method_not_found(method))),
+        };
+        Ok(Self {
+            title: Line::new(title, Palette::HEADING),
+            facts,
+            control,
+            guard: Guard::new(context.now_ms, context.last_key_ms),
+            notice: None,
+            confirms: None,
+            scroll: Cell::default(),
+        })
+    }
+
+    /// Takes a key that came at `now_ms`; returns the answer when there is one.
+    pub fn key(&mut self, key: Key, now_ms: u64) -> Option<Answer> {
+        let confirms = self.confirms.take();
+        self.notice = self.guard.refuses(now_ms).map(str::to_owned);
+        if self.notice.is_some() || self.scrolls(key) {
+            return None;
+        }
+        let before = self.control.clone();
+        let step = match &mut self.control {
+            Control::Choices(choices) => choices.key(key),
+            Control::Questions(questions) => questions.key(key),
+            Control::Form(form) => form.key(key),
+        };
+        match step {
+            Step::Stay | Step::Ignored => None,
+            Step::Notice(notice) => {
+                self.notice = Some(notice);
+                None
+            }
+            Step::Done { answer, accepts } => {
+                if accepts && confirms != Some(key) && !self.was_displayed(key) {
+                    self.control = before;
+                    return None;
+                }
+                Some(answer)
+            }
+        }
+    }
+
+    /// Whether all facts were on the screen. If not, the same key again accepts.
+    fn was_displayed(&mut self, key: Key) -> bool {
+        let Scroll { total, seen, .. } = self.scroll.get();
+        if total == 0 {
+            return false;
+        }
+        let hidden = total - seen;
+        if hidden > 0 {
+            self.notice = Some(format!(
+                "{hidden} of {total} lines were not on the screen: PgDn shows them; the same key \
+                 again accepts anyway"
+            ));
+            self.confirms = Some(key);
+        }
+        hidden == 0
+    }
+
+    /// Takes pasted text, into the field that is being written.
+    pub fn paste(&mut self, text: &str, now_ms: u64) {
+        self.confirms = None;
+        self.notice = self.guard.refuses(now_ms).map(str::to_owned);
+        if self.notice.is_some() {
+            return;
+        }
+        match &mut self.control {
+            Control::Choices(_) => {}
+            Control::Questions(questions) => questions.paste(text),
+            Control::Form(form) => form.paste(text),
+        }
+    }
+
+    /// PgUp and PgDn move through the facts.
+    fn scrolls(&mut self, key: Key) -> bool {
+        let mut scroll = self.scroll.get();
+        let page = scroll.shown.max(1);
+        match key.code {
+            Code::PageDown => {
+                scroll.first = (scroll.first + page).min(scroll.total.saturating_sub(scroll.shown));
+            }
+            Code::PageUp => scroll.first = scroll.first.saturating_sub(page),
+            _ => return false,
+        }
+        self.scroll.set(scroll);
+        true
+    }
+
+    /// The dialog in at most `max_rows` rows.
+    #[must_use]
+    pub fn view(&self, columns: usize, max_rows: usize) -> View {
+        let mut facts = self.title.wrapped(columns, &Line::default());
+        let indent = Line::plain("  ");
+        facts.extend(self.facts.iter().flat_map(|line| line.wrapped(columns, &indent)));
+        let rows = match &self.control {
+            Control::Choices(choices) => choices.rows(columns),
+            Control::Questions(questions) => questions.rows(columns),
+            Control::Form(form) => form.rows(columns),
+        };
+        let notice = self.notice.as_ref().map(|text| {
+            let line = Line::new(text.clone(), Palette::WARNING);
+            line.wrapped(columns, &Line::default())
+        });
+        let mut notice = notice.unwrap_or_default();
+        // What is asked about comes before all the ways to answer, as long as one of these can be seen.
+        notice.truncate(max_rows.saturating_sub(2).max(max_rows.min(1)));
+        let free = max_rows - notice.len();
+        let wanted = rows.lines.len().min(free);
+        let least = rows.focus.len().clamp(1, (free / 2).max(1)).min(wanted);
+        let for_control =
+            free.saturating_sub(facts.len()).clamp(least, wanted.max(least)).min(wanted);
+        let mut view =
+            View { lines: self.shown_facts(&facts, columns, free - for_control), cursor: None };
+        let offset = view.lines.len();
+        let is_cut = for_control < rows.lines.len() && for_control > 1;
+        let for_rows = for_control - usize::from(is_cut);
+        let first = rows.focus.end.saturating_sub(for_rows).min(rows.focus.start);
+        let first = first.min(rows.lines.len() - for_rows.min(rows.lines.len()));
+        if let Control::Choices(choices) = &self.control {
+            choices.note_shown(first..first + for_rows);
+        }
+        let hidden = rows.lines.len().saturating_sub(for_rows);
+        let visible = rows.lines.into_iter().skip(first).take(for_rows);
+        view.lines.extend(visible.map(|line| line.truncated(columns)));
+        if is_cut {
+            let text = format!("… {hidden} more rows of choices (Up, Down)");
+            view.lines.push(Line::new(text, Palette::WARNING).truncated(columns));
+        }
+        view.cursor = rows.cursor.and_then(|(row, column)| {
+            let row = row.checked_sub(first).filter(|row| *row < for_rows)?;
+            Some((offset + row, column.min(columns.saturating_sub(1))))
+        });
+        view.lines.extend(notice);
+        if columns < 2 {
+            // Lines are wrapped to two columns at least.
+            view.lines.iter_mut().for_each(|line| *line = line.truncated(columns));
+        }
+        view
+    }
+
+    /// The part of the facts that fits, and a line that says how many do not.
+    fn shown_facts(&self, facts: &[Line], columns: usize, rows: usize) -> Vec<Line> {
+        let mut scroll = self.scroll.get();
+        if scroll.columns != columns || scroll.total != facts.len() {
+            let first = if scroll.columns == columns { scroll.first } else { 0 };
+            scroll = Scroll { columns, first, total: facts.len(), ..Scroll::default() };
+        }
+        let fits = facts.len() <= rows;
+        scroll.shown = if fits { facts.len() } else { rows.saturating_sub(1) };
+        scroll.first = scroll.first.min(facts.len() - scroll.shown);
+        let end = scroll.first + scroll.shown;
+        if scroll.first <= scroll.seen {
+            scroll.seen = scroll.seen.max(end);
+        }
+        self.scroll.set(scroll);
+        let mut lines: Vec<Line> = facts[scroll.first..end].to_vec();
+        if !fits && rows > 0 {
+            let above = scroll.first;
+            let below = facts.len() - end;
+            let text = format!(
+                "… {} lines hidden ({above} above, {below} below; PgUp, PgDn)",
+                above + below
+            );
+            let short = format!("… {} hidden", above + below);
+            let text = if crate::text::width(&text) <= columns { text } else { short };
+            lines.push(Line::new(text, Palette::WARNING).truncated(columns));
+        }
+        lines
+    }
+}
+
+fn elicitation(method: &str, params: Value) -> Result<(String, Vec<Line>, Control), Box<Answer>> {
+    let mode = params.get("mode").and_then(Value::as_str).unwrap_or_default();
+    if !matches!(mode, "form" | "url") {
+        return Ok(values::unknown_mode(&params));
+    }
+    let params: McpServerElicitationRequestParams = read(method, params)?;
+    Ok(Form::ask(params))
+}
+
+fn read<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, Box<Answer>> {
+    serde_json::from_value(params).map_err(|error| {
+        refused(ErrorObject::invalid_params(format!("the parameters of `{method}`: {error}")))
+    })
+}
+
+fn refused(error: ErrorObject) -> Box<Answer> {
+    let text = format!("Refused a request of the server: {}", error.message);
+    Box::new(Answer { reply: Err(error), summary: Line::new(text, Palette::WARNING), open: None })
+}
+
+fn refused_tool(params: &DynamicToolCallParams) -> Box<Answer> {
+    let text =
+        format!("the terminal runs no tools of its own, so `{}` is unavailable", params.tool);
+    let response = DynamicToolCallResponse {
+        content_items: vec![DynamicToolCallOutputContentItem::InputText { text: text.clone() }],
+        success: false,
+    };
+    let summary = Line::new(format!("Refused a tool call: {text}"), Palette::WARNING);
+    Box::new(Answer { reply: encoded(&response), summary, open: None })
+}
+
+/// The result as it is sent.
+fn encoded(response: &impl serde::Serialize) -> Result<Value, ErrorObject> {
+    serde_json::to_value(response).map_err(|error| ErrorObject::internal(error.to_string()))
+}

@@ -1,0 +1,438 @@
+//! Requests of MCP servers: forms, and pages that the user is sent to.
+
+use protocol::elicitation::{
+    McpElicitationEnumSchema, McpElicitationMultiSelectEnumSchema, McpElicitationPrimitiveSchema,
+    McpElicitationSchema, McpElicitationSingleSelectEnumSchema, McpServerElicitationAction,
+    McpServerElicitationRequestMode, McpServerElicitationRequestParams,
+    McpServerElicitationRequestResponse,
+};
+use serde_json::{Map, Value};
+
+use crate::palette::Palette;
+use crate::terminal::input::{Code, Key};
+use crate::text::{Line, Style};
+
+use super::approval::text_lines;
+use super::choices::Choice;
+use super::field::Field;
+use super::{Answer, Control, Rows, Step, encoded, values};
+
+/// A form: its fields, and below them the answers.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    server: String,
+    fields: Vec<FormField>,
+    /// The field, or behind the last one sending and declining.
+    at: usize,
+}
+
+#[derive(Clone, Debug)]
+struct FormField {
+    name: String,
+    title: String,
+    description: Option<String>,
+    is_required: bool,
+    schema: McpElicitationPrimitiveSchema,
+    input: Input,
+    error: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Input {
+    Text(Field),
+    Switch(Option<bool>),
+    One { options: Vec<(String, String)>, chosen: Option<usize> },
+    Many { options: Vec<(String, String)>, chosen: Vec<bool>, at: usize },
+}
+
+impl Form {
+    /// See [`super::Ask::new`].
+    pub(super) fn ask(params: McpServerElicitationRequestParams) -> (String, Vec<Line>, Control) {
+        let server = params.server_name;
+        let title = format!("{server} asks");
+        match params.request {
+            McpServerElicitationRequestMode::Form { message, requested_schema, .. } => {
+                let facts = text_lines("", &message, Style::PLAIN);
+                if requested_schema.properties.is_empty() {
+                    let yes = Choice {
+                        letter: 'y',
+                        label: "Yes, accept".to_owned(),
+                        effect: None,
+                        accepts: true,
+                        answer: accepted(&server, Some(Value::Object(Map::new()))),
+                    };
+                    return (title, facts, values::choices(vec![yes], &server));
+                }
+                let form = Self { fields: fields(requested_schema), at: 0, server };
+                (title, facts, Control::Form(form))
+            }
+            McpServerElicitationRequestMode::Url { message, url, .. } => {
+                let mut facts = text_lines("", &message, Style::PLAIN);
+                facts.extend(address(&url));
+                let accept = |letter, label: &str, open: Option<String>| Choice {
+                    letter,
+                    label: label.to_owned(),
+                    effect: None,
+                    accepts: true,
+                    answer: Answer { open, ..accepted(&server, None) },
+                };
+                let mut choices = Vec::new();
+                if host(&url).is_some() {
+                    choices.push(accept('y', "Yes, open the page in the browser", Some(url)));
+                }
+                choices.push(accept('d', "Yes, I open it myself", None));
+                let control = values::choices(choices, &server);
+                (title, facts, control)
+            }
+        }
+    }
+
+    pub(super) fn key(&mut self, key: Key) -> Step {
+        let count = self.fields.len() + 2;
+        match key.code {
+            Code::Esc => return self.end(McpServerElicitationAction::Cancel),
+            Code::Char('c') if key.ctrl => return self.end(McpServerElicitationAction::Cancel),
+            Code::Tab if key.shift => self.at = (self.at + count - 1) % count,
+            Code::Up => self.at = (self.at + count - 1) % count,
+            Code::Tab | Code::Down => self.at = (self.at + 1) % count,
+            Code::Enter if self.at == self.fields.len() => return self.submit(),
+            Code::Enter if self.at > self.fields.len() => {
+                return self.end(McpServerElicitationAction::Decline);
+            }
+            Code::Enter => self.at += 1,
+            _ => {
+                let Some(field) = self.fields.get_mut(self.at) else { return Step::Ignored };
+                field.error = None;
+                if !field.input.key(key) {
+                    return Step::Ignored;
+                }
+            }
+        }
+        Step::Stay
+    }
+
+    pub(super) fn paste(&mut self, text: &str) {
+        if let Some(FormField { input: Input::Text(field), error, .. }) =
+            self.fields.get_mut(self.at)
+        {
+            *error = None;
+            field.insert(text);
+        }
+    }
+
+    fn end(&self, action: McpServerElicitationAction) -> Step {
+        Step::Done { answer: values::action(action, &self.server), accepts: false }
+    }
+
+    fn submit(&mut self) -> Step {
+        let mut content = Map::new();
+        let mut wrong = None;
+        for (index, field) in self.fields.iter_mut().enumerate() {
+            match field.value() {
+                Ok(Some(value)) => {
+                    content.insert(field.name.clone(), value);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    wrong = wrong.or(Some((index, format!("{} {error}", field.title))));
+                    field.error = Some(error);
+                }
+            }
+        }
+        if let Some((index, error)) = wrong {
+            self.at = index;
+            return Step::Notice(error);
+        }
+        let answer = accepted(&self.server, Some(Value::Object(content)));
+        Step::Done { answer, accepts: true }
+    }
+
+    pub(super) fn rows(&self, columns: usize) -> Rows {
+        let mut rows = Rows::default();
+        for (index, field) in self.fields.iter().enumerate() {
+            let start = rows.lines.len();
+            let is_focus = index == self.at;
+            let cursor = field.rows(is_focus, columns, &mut rows.lines);
+            if is_focus {
+                rows.cursor = cursor;
+                rows.focus = start..rows.lines.len();
+            }
+        }
+        for (index, label) in ["Send", "Decline"].into_iter().enumerate() {
+            let is_focus = self.at == self.fields.len() + index;
+            let style = if is_focus { Palette::SELECTED } else { Style::PLAIN };
+            let sign = if is_focus { "› " } else { "  " };
+            if is_focus {
+                rows.focus = rows.lines.len()..rows.lines.len() + 1;
+            }
+            rows.lines.push(Line::new(format!("{sign}{label}"), style));
+        }
+        let help = "Tab moves, Space changes, Esc cancels";
+        rows.lines.extend(Line::new(help, Palette::QUIET).wrapped(columns, &Line::default()));
+        rows
+    }
+}
+
+fn accepted(server: &str, content: Option<Value>) -> Answer {
+    let action = McpServerElicitationAction::Accept;
+    let response = McpServerElicitationRequestResponse { action, content, meta: None };
+    Answer { reply: encoded(&response), ..values::action(action, server) }
+}
+
+fn fields(schema: McpElicitationSchema) -> Vec<FormField> {
+    let required = schema.required.unwrap_or_default();
+    let field = |(name, schema): (String, McpElicitationPrimitiveSchema)| {
+        let (title, description, input) = parts(&schema);
+        FormField {
+            title: title.unwrap_or_else(|| name.clone()),
+            description,
+            is_required: required.contains(&name),
+            input,
+            schema,
+            error: None,
+            name,
+        }
+    };
+    schema.properties.into_iter().map(field).collect()
+}
+
+/// Title, description and the input with its default.
+fn parts(schema: &McpElicitationPrimitiveSchema) -> (Option<String>, Option<String>, Input) {
+    let text = |text: Option<String>| Input::Text(Field::new(text.unwrap_or_default(), false));
+    match schema {
+        McpElicitationPrimitiveSchema::String(it) => {
+            (it.title.clone(), it.description.clone(), text(it.default.clone()))
+        }
+        McpElicitationPrimitiveSchema::Number(it) => {
+            let default = it.default.map(|number| number.to_string());
+            (it.title.clone(), it.description.clone(), text(default))
+        }
+        McpElicitationPrimitiveSchema::Boolean(it) => {
+            (it.title.clone(), it.description.clone(), Input::Switch(it.default))
+        }
+        McpElicitationPrimitiveSchema::Enum(it) => choice_parts(it),
+    }
+}
+
+fn choice_parts(schema: &McpElicitationEnumSchema) -> (Option<String>, Option<String>, Input) {
+    use McpElicitationMultiSelectEnumSchema as Many;
+    use McpElicitationSingleSelectEnumSchema as One;
+    let same = |values: &[String]| values.iter().map(|it| (it.clone(), it.clone())).collect();
+    let one = |options: Vec<(String, String)>, default: &Option<String>| {
+        let chosen = default.as_ref().and_then(|it| options.iter().position(|o| o.0 == *it));
+        Input::One { options, chosen }
+    };
+    let many = |options: Vec<(String, String)>, default: &Option<Vec<String>>| {
+        let is_default = |value: &String| default.as_ref().is_some_and(|it| it.contains(value));
+        let chosen = options.iter().map(|(value, _)| is_default(value)).collect();
+        Input::Many { options, chosen, at: 0 }
+    };
+    match schema {
+        McpElicitationEnumSchema::SingleSelect(One::Untitled(it)) => {
+            let mut options: Vec<(String, String)> = same(&it.values);
+            for (option, name) in options.iter_mut().zip(it.enum_names.iter().flatten()) {
+                option.1.clone_from(name);
+            }
+            (it.title.clone(), it.description.clone(), one(options, &it.default))
+        }
+        McpElicitationEnumSchema::SingleSelect(One::Titled(it)) => {
+            let options = it.one_of.iter().map(|it| (it.value.clone(), it.title.clone()));
+            (it.title.clone(), it.description.clone(), one(options.collect(), &it.default))
+        }
+        McpElicitationEnumSchema::MultiSelect(Many::Untitled(it)) => {
+            (it.title.clone(), it.description.clone(), many(same(&it.items.values), &it.default))
+        }
+        McpElicitationEnumSchema::MultiSelect(Many::Titled(it)) => {
+            let options = it.items.any_of.iter().map(|it| (it.value.clone(), it.title.clone()));
+            (it.title.clone(), it.description.clone(), many(options.collect(), &it.default))
+        }
+    }
+}
+
+impl Input {
+    fn key(&mut self, key: Key) -> bool {
+        let turn = match key.code {
+            Code::Left => -1,
+            Code::Right => 1,
+            Code::Char(' ') if key.typed().is_some() => 0,
+            _ => 2,
+        };
+        match self {
+            Self::Text(field) => return field.key(key),
+            _ if turn == 2 => return false,
+            Self::Switch(value) => *value = Some(!value.unwrap_or(false)),
+            Self::One { options, chosen } => {
+                let count = options.len().max(1);
+                *chosen = Some(match (*chosen, turn) {
+                    (None, _) => 0,
+                    (Some(at), -1) => (at + count - 1) % count,
+                    (Some(at), _) => (at + 1) % count,
+                })
+                .filter(|at| *at < options.len());
+            }
+            Self::Many { chosen, at, .. } => match turn {
+                0 => {
+                    if let Some(chosen) = chosen.get_mut(*at) {
+                        *chosen = !*chosen;
+                    }
+                }
+                1 => *at = (*at + 1) % chosen.len().max(1),
+                _ => *at = (*at + chosen.len().max(1) - 1) % chosen.len().max(1),
+            },
+        }
+        true
+    }
+}
+
+impl FormField {
+    /// The value to send; `None` if there is none and none is needed.
+    fn value(&self) -> Result<Option<Value>, String> {
+        let value = match &self.input {
+            Input::Text(field) if field.is_empty() => None,
+            Input::Text(field) => match &self.schema {
+                McpElicitationPrimitiveSchema::Number(it) => {
+                    Some(values::number(it, &field.text())?)
+                }
+                McpElicitationPrimitiveSchema::String(it) => {
+                    Some(values::string(it, &field.text())?)
+                }
+                _ => None,
+            },
+            Input::Switch(value) => value.map(Value::Bool),
+            Input::One { options, chosen } => {
+                chosen.and_then(|at| options.get(at)).map(|option| Value::String(option.0.clone()))
+            }
+            Input::Many { options, chosen, .. } => {
+                let taken = options.iter().zip(chosen).filter(|(_, chosen)| **chosen);
+                let taken: Vec<Value> = taken.map(|(it, _)| Value::String(it.0.clone())).collect();
+                self.check_count(taken.len() as u64)?;
+                (self.is_required || !taken.is_empty()).then_some(Value::Array(taken))
+            }
+        };
+        match value {
+            None if self.is_required => Err("needs a value".to_owned()),
+            value => Ok(value),
+        }
+    }
+
+    fn check_count(&self, count: u64) -> Result<(), String> {
+        use McpElicitationMultiSelectEnumSchema as Many;
+        let (min, max) = match &self.schema {
+            McpElicitationPrimitiveSchema::Enum(McpElicitationEnumSchema::MultiSelect(it)) => {
+                match it {
+                    Many::Untitled(it) => (it.min_items, it.max_items),
+                    Many::Titled(it) => (it.min_items, it.max_items),
+                }
+            }
+            _ => (None, None),
+        };
+        if let Some(min) = min.filter(|min| count < *min && (self.is_required || count > 0)) {
+            return Err(format!("needs at least {min} of its options"));
+        }
+        match max.filter(|max| count > *max) {
+            Some(max) => Err(format!("takes at most {max} of its options")),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the rows; returns the place of the cursor.
+    fn rows(
+        &self,
+        is_focus: bool,
+        columns: usize,
+        lines: &mut Vec<Line>,
+    ) -> Option<(usize, usize)> {
+        let style = if is_focus { Palette::SELECTED } else { Style::BOLD };
+        let mut head = Line::new(if is_focus { "› " } else { "  " }, Style::PLAIN);
+        head.push(self.title.clone(), style);
+        if self.is_required {
+            head.push(" (required)", Palette::QUIET);
+        }
+        if let Some(description) = &self.description {
+            head.push(format!(" {description}"), Palette::QUIET);
+        }
+        let indent = Line::plain("    ");
+        lines.extend(head.wrapped(columns, &indent));
+        let mut cursor = None;
+        let text = match &self.input {
+            Input::Text(field) => {
+                let (rows, (row, column)) = field.rows("    ", columns);
+                cursor = is_focus.then_some((lines.len() + row, column));
+                lines.extend(rows);
+                None
+            }
+            Input::Switch(None) => Some("[ ] not set".to_owned()),
+            Input::Switch(Some(value)) => {
+                Some(if *value { "[x] yes" } else { "[ ] no" }.to_owned())
+            }
+            Input::One { options, chosen } => Some(match chosen.and_then(|at| options.get(at)) {
+                Some((_, title)) => {
+                    let number = chosen.map_or(0, |at| at + 1);
+                    format!("‹ {title} › ({number} of {})", options.len())
+                }
+                None => format!("‹ not set › ({} options)", options.len()),
+            }),
+            Input::Many { options, chosen, at } => {
+                let parts = options.iter().zip(chosen).enumerate().map(|(index, (it, chosen))| {
+                    let mark = if *chosen { "[x]" } else { "[ ]" };
+                    let sign = if index == *at && is_focus { "›" } else { " " };
+                    format!("{sign}{mark} {}", it.1)
+                });
+                Some(parts.collect::<Vec<_>>().join(" "))
+            }
+        };
+        if let Some(text) = text {
+            lines.extend(indent.clone().with(text, Style::PLAIN).wrapped(columns, &indent));
+        }
+        if let Some(error) = &self.error {
+            let error = indent.clone().with(error.clone(), Palette::ERROR);
+            lines.extend(error.wrapped(columns, &indent));
+        }
+        cursor
+    }
+}
+
+/// The host of a web address, as bytes of it; `None` if it is none that a browser should open.
+fn host(url: &str) -> Option<std::ops::Range<usize>> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    if !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+        return None;
+    }
+    let start = url.len() - rest.len();
+    let end = start + rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    (start < end).then_some(start..end)
+}
+
+/// The whole address with its host emphasised, and what is doubtful about it.
+fn address(url: &str) -> Vec<Line> {
+    let Some(range) = host(url) else {
+        let warning = "This is not an ordinary web address, so it is not opened from here:";
+        let shown = visible::exact_line(url);
+        return vec![
+            Line::new(warning, Palette::WARNING),
+            Line::new(format!("  {shown}"), Style::BOLD),
+        ];
+    };
+    let line = Line::new(format!("  {}", &url[..range.start]), Palette::QUIET)
+        .with(url[range.clone()].to_owned(), Style::BOLD)
+        .with(url[range.end..].to_owned(), Palette::QUIET);
+    let mut lines = vec![line];
+    let mut warn = |text: String| lines.push(Line::new(text, Palette::WARNING));
+    if url[..range.start].contains('@') {
+        warn(format!(
+            "What stands before the @ is no host: the page is on {}",
+            &url[range.clone()]
+        ));
+    }
+    if url.starts_with("http://") {
+        warn("The connection is not encrypted.".to_owned());
+    }
+    if url[range].split('.').any(|part| part.starts_with("xn--")) {
+        warn(
+            "The host's name has characters of other scripts, which may look like a known one."
+                .to_owned(),
+        );
+    }
+    lines
+}

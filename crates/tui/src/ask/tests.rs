@@ -1,0 +1,441 @@
+use serde_json::json;
+
+use super::*;
+
+fn open(method: &str, params: Value) -> Ask {
+    Ask::new(method, params, Context::default()).unwrap()
+}
+
+fn command(extra: Value) -> Ask {
+    let mut params = json!({
+        "threadId": "t", "turnId": "u", "itemId": "i", "startedAtMs": 0,
+        "command": "cargo test\n--all", "cwd": "/work/project",
+    });
+    params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    open("item/commandExecution/requestApproval", params)
+}
+
+fn all() -> Value {
+    json!({
+        "reason": "to see\u{1b}[2J whether it works",
+        "additionalPermissions": { "network": { "enabled": true }, "fileSystem": { "write": ["/etc"] } },
+        "availableDecisions": [
+            "accept",
+            "acceptForSession",
+            { "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["cargo", "test it"] } },
+            { "applyNetworkPolicyAmendment": { "network_policy_amendment": { "host": "a.org", "action": "allow" } } },
+            "decline",
+            "cancel"
+        ],
+    })
+}
+
+fn c(c: char) -> Key {
+    Key::plain(Code::Char(c))
+}
+
+fn reply(answer: Option<Answer>) -> Value {
+    answer.unwrap().reply.unwrap()
+}
+
+#[test]
+fn a_command_is_displayed_whole() {
+    let ask = command(all());
+    let whole = "\
+Run this command?
+$ cargo test
+  --all
+In: /work/project
+With more rights than the sandbox gives:
+  Network: any host
+  Write: /etc
+Why: to see\\u{1b}[2J whether it works
+› 1. Yes, this once (y)
+  2. Yes, and for this session (a)
+     Until the session ends, the very same command will not be asked about.
+  3. Yes, and always allow commands that start with `cargo 'test it'` (p)
+     Adds a rule, in all later sessions too: `cargo 'test it'` with any further arguments runs unasked.
+  4. Yes, and always allow a.org (h)
+     Adds a rule, in all later sessions too: every command may connect to a.org unasked.
+  5. No, go on without it (n)
+  6. No, and stop the turn (c)
+";
+    assert_eq!(ask.view(120, 40).text(), whole);
+    assert_eq!(ask.view(80, 24).lines.len(), 19);
+    let narrow = "\
+Run this command?
+$ cargo test
+  --all
+In: /work/project
+With more rights than the sandbox gives:
+  Network: any host
+  Write: /etc
+Why: to see\\u{1b}[2J whether it works
+› 1. Yes, this once (y)
+  2. Yes, and for this session (a)
+     Until the session ends, the very
+… 13 more rows of choices (Up, Down)
+";
+    assert_eq!(ask.view(40, 12).text(), narrow);
+    assert_eq!(ask.view(10, 3).text(), "Run this\n… 21 hidd…\n› 1. Yes,\n");
+    for columns in 0..30 {
+        for rows in 0..20 {
+            let view = ask.view(columns, rows);
+            assert!(view.lines.len() <= rows, "{columns}x{rows}");
+            assert!(view.lines.iter().all(|line| line.width() <= columns), "{columns}x{rows}");
+        }
+    }
+}
+
+#[test]
+fn decisions_are_those_of_the_protocol() {
+    for (key, expect) in [
+        (c('y'), json!("accept")),
+        (c('1'), json!("accept")),
+        (Key::plain(Code::Enter), json!("accept")),
+        (c('a'), json!("acceptForSession")),
+        (
+            c('p'),
+            json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["cargo", "test it"] } }),
+        ),
+        (
+            c('4'),
+            json!({ "applyNetworkPolicyAmendment":
+                { "network_policy_amendment": { "host": "a.org", "action": "allow" } } }),
+        ),
+        (c('n'), json!("decline")),
+        (Key::plain(Code::Esc), json!("decline")),
+        (c('c'), json!("cancel")),
+        (Key::ctrl('c'), json!("cancel")),
+    ] {
+        let mut ask = command(all());
+        let _ = ask.view(120, 40);
+        assert_eq!(reply(ask.key(key, 1000)), json!({ "decision": expect }), "{key:?}");
+    }
+    // Only what is offered.
+    let mut ask = command(json!({ "availableDecisions": ["accept", "cancel"] }));
+    let _ = ask.view(120, 40);
+    assert_eq!(ask.key(c('a'), 1000), None);
+    assert_eq!(reply(ask.key(Key::plain(Code::Esc), 1001)), json!({ "decision": "cancel" }));
+    // What is offered where the server does not say.
+    let ask = command(json!({
+        "networkApprovalContext": { "host": "b.org", "protocol": "socks5Tcp" },
+        "proposedNetworkPolicyAmendments": [{ "host": "b.org", "action": "deny" }],
+    }));
+    let text = ask.view(120, 40).text();
+    assert!(text.starts_with("Allow a connection to b.org?\n"), "{text}");
+    assert!(text.contains("Network: b.org over TCP (SOCKS5)\n"), "{text}");
+    assert!(text.contains("  3. No, and always refuse b.org (b)\n"), "{text}");
+}
+
+#[test]
+fn keys_meant_for_something_else_do_nothing() {
+    let mut ask = command(json!({}));
+    let _ = ask.view(120, 40);
+    assert_eq!(ask.key(c('y'), 399), None);
+    let text = ask.view(120, 40).text();
+    assert!(text.ends_with("This has just appeared: the key did nothing\n"), "{text}");
+    assert_eq!(ask.key(c('y'), 600), None);
+    assert!(ask.view(120, 40).text().contains("You were still typing"));
+    assert_eq!(ask.key(Key::plain(Code::Down), 900), None);
+    assert_eq!(reply(ask.key(c('y'), 901)), json!({ "decision": "accept" }));
+    // Keys before it appeared count.
+    let context = Context { now_ms: 1000, last_key_ms: Some(1400), item: None };
+    let mut guard = Guard::new(context.now_ms, context.last_key_ms);
+    assert!(guard.refuses(1401).is_some() && guard.refuses(1701).is_none());
+}
+
+#[test]
+fn what_was_not_on_the_screen_is_accepted_only_after_a_second_press() {
+    let long = || {
+        command(json!({ "command": (0..50).map(|n| format!("line {n}\n")).collect::<String>() }))
+    };
+    let mut ask = long();
+    // Never drawn.
+    assert_eq!(ask.key(c('y'), 1000), None);
+    let _ = ask.view(80, 24);
+    let text = ask.view(80, 24).text();
+    assert!(text.contains("lines hidden (0 above, "), "{text}");
+    assert_eq!(ask.key(c('y'), 2000), None);
+    let text = ask.view(80, 24).text();
+    assert!(text.contains("lines were not on the screen"), "{text}");
+    // Another key in between starts again.
+    assert_eq!(ask.key(c('a'), 2001), None);
+    assert_eq!(ask.key(c('y'), 2002), None);
+    assert_eq!(reply(ask.key(c('y'), 2003)), json!({ "decision": "accept" }));
+    // Having looked at all of it needs one press.
+    let mut ask = long();
+    for now in 0..10 {
+        let _ = ask.view(80, 24);
+        assert_eq!(ask.key(Key::plain(Code::PageDown), 1000 + now), None);
+    }
+    let text = ask.view(80, 24).text();
+    assert!(text.contains("0 below"), "{text}");
+    assert_eq!(reply(ask.key(c('y'), 2000)), json!({ "decision": "accept" }));
+    // A choice whose rule was not on the screen.
+    let mut ask = command(all());
+    for (row, presses) in [(40, 1), (3, 3)] {
+        let taken = (0..presses).map(|at| {
+            let _ = ask.view(120, row);
+            ask.key(c('p'), 1000 + at)
+        });
+        let taken: Vec<bool> = taken.map(|it| it.is_some()).collect();
+        let mut expect = vec![false; presses as usize];
+        expect[presses as usize - 1] = true;
+        assert_eq!(taken, expect, "{row}");
+        ask = command(all());
+    }
+    // Refusing needs no look.
+    let mut ask = long();
+    let _ = ask.view(80, 24);
+    assert_eq!(reply(ask.key(c('n'), 1000)), json!({ "decision": "decline" }));
+}
+
+#[test]
+fn file_changes() {
+    let params = json!({
+        "threadId": "t", "turnId": "u", "itemId": "i", "startedAtMs": 0, "grantRoot": "/srv",
+    });
+    let item: ThreadItem = serde_json::from_value(json!({
+        "type": "fileChange", "id": "i", "status": "inProgress", "changes": [
+            { "path": "a.rs", "kind": { "type": "update", "movePath": null }, "diff": "@@ -1 +1 @@\n-old\n+new\n" },
+            { "path": "b.rs", "kind": { "type": "add" }, "diff": "text\n" },
+        ],
+    }))
+    .unwrap();
+    let context = Context { item: Some(&item), ..Context::default() };
+    let mut ask = Ask::new("item/fileChange/requestApproval", params.clone(), context).unwrap();
+    let text = "\
+Change these 2 files?
+Changed a.rs
+  @@ -1 +1 @@
+  -old
+  +new
+New file b.rs
+  +text
+Makes writable for the session: /srv
+› 1. Yes, this once (y)
+  2. Yes, and for this session (a)
+     Until the session ends, changes of these files will not be asked about.
+  3. No, go on without it (n)
+  4. No, and stop the turn (c)
+";
+    assert_eq!(ask.view(80, 24).text(), text);
+    assert_eq!(reply(ask.key(c('a'), 1000)), json!({ "decision": "acceptForSession" }));
+    let ask = open("item/fileChange/requestApproval", params);
+    assert!(ask.view(80, 24).text().contains("The changes are not known here"));
+}
+
+#[test]
+fn permissions() {
+    let asked = json!({
+        "network": { "enabled": true },
+        "fileSystem": { "entries": [
+            { "path": { "type": "special", "value": { "kind": "root" } }, "access": "read" },
+        ] },
+    });
+    let params = json!({
+        "threadId": "t", "turnId": "u", "itemId": "i", "startedAtMs": 0, "cwd": "/w", "permissions": asked,
+    });
+    for (key, expect) in [
+        (c('y'), json!({ "permissions": asked })),
+        (c('a'), json!({ "permissions": asked, "scope": "session" })),
+        (c('n'), json!({ "permissions": {} })),
+        (Key::plain(Code::Esc), json!({ "permissions": {} })),
+    ] {
+        let mut ask = open("item/permissions/requestApproval", params.clone());
+        let text = ask.view(80, 24).text();
+        assert!(
+            text.contains("  Network: any host\n  Read: the whole file system\nIn: /w\n"),
+            "{text}"
+        );
+        assert_eq!(reply(ask.key(key, 1000)), expect);
+    }
+}
+
+fn press(ask: &mut Ask, keys: &[Key]) -> Option<Answer> {
+    let _ = ask.view(80, 24);
+    keys.iter().map(|key| ask.key(*key, 1000)).last().flatten()
+}
+
+const ENTER: Key = Key::plain(Code::Enter);
+
+#[test]
+fn questions() {
+    let params = json!({ "threadId": "t", "turnId": "u", "itemId": "i", "questions": [
+        { "id": "lang", "header": "Language", "question": "Which one?", "isOther": true, "options": [
+            { "label": "Rust", "description": "Quick" }, { "label": "Go", "description": "" },
+        ] },
+        { "id": "key", "header": "Key", "question": "Which key?", "isSecret": true },
+    ] });
+    let mut ask = open("item/tool/requestUserInput", params.clone());
+    let text = "\
+The agent asks
+Language (1 of 2)
+Which one?
+› ○ 1. Rust
+       Quick
+  ○ 2. Go
+    3. something else
+Enter goes on, Space chooses several, Tab the other questions, Esc skips all
+";
+    assert_eq!(ask.view(80, 24).text(), text);
+    assert_eq!(ask.view(120, 40).text(), text);
+    assert_eq!(ask.view(10, 3).lines.len(), 3);
+    assert_eq!(press(&mut ask, &[ENTER, c('s'), c('é')]), None);
+    ask.paste("x", 1001);
+    let view = ask.view(40, 12);
+    assert!(view.text().contains("› •••\n"), "{}", view.text());
+    assert_eq!(view.cursor, Some((3, 5)));
+    let answer = press(&mut ask, &[ENTER]).unwrap();
+    assert_eq!(answer.summary.text(), "Answered Language: Rust; Key: (hidden)");
+    let expect =
+        json!({ "answers": { "lang": { "answers": ["Rust"] }, "key": { "answers": ["séx"] } } });
+    assert_eq!(answer.reply.unwrap(), expect);
+    // Several options and a text; the other question is skipped.
+    let mut ask = open("item/tool/requestUserInput", params.clone());
+    let answer = press(&mut ask, &[c('1'), c('2'), c('Z'), c('1'), ENTER, ENTER]);
+    assert_eq!(
+        reply(answer),
+        json!({ "answers": { "lang": { "answers": ["Rust", "Go", "Z1"] } } })
+    );
+    let mut ask = open("item/tool/requestUserInput", params);
+    assert_eq!(reply(press(&mut ask, &[Key::plain(Code::Esc)])), json!({ "answers": {} }));
+}
+
+fn form(properties: Value, required: Value) -> Ask {
+    let schema = json!({ "type": "object", "properties": properties, "required": required });
+    let params = json!({
+        "threadId": "t", "serverName": "maps", "mode": "form", "message": "Where to?", "requestedSchema": schema,
+    });
+    open("mcpServer/elicitation/request", params)
+}
+
+#[test]
+fn forms() {
+    let properties = json!({
+        "a": { "type": "string", "title": "Town", "minLength": 2 },
+        "b": { "type": "integer", "minimum": 1, "default": 3 },
+        "c": { "type": "boolean", "description": "by night" },
+        "d": { "type": "string", "enum": ["x", "y"], "enumNames": ["Ex", "Why"] },
+        "e": { "type": "array", "items": { "type": "string", "enum": ["p", "q"] }, "maxItems": 1 },
+    });
+    let mut ask = form(properties.clone(), json!(["a", "d"]));
+    let text = "\
+maps asks
+Where to?
+› Town (required)
+
+    3
+  c by night
+    [ ] not set
+  d (required)
+    ‹ not set › (2 options)
+  e
+     [ ] p  [ ] q
+  Send
+  Decline
+Tab moves, Space changes, Esc cancels
+";
+    assert_eq!(ask.view(80, 24).text().replace("\n  b\n", "\n"), text);
+    let space = c(' ');
+    // Sent with a text that is too short.
+    let to_send = [ENTER; 5];
+    press(&mut ask, &[c('X')]);
+    press(&mut ask, &to_send);
+    assert_eq!(press(&mut ask, &[ENTER]), None);
+    let text = ask.view(80, 24).text();
+    assert!(text.ends_with("Town needs at least 2 characters\n"), "{text}");
+    press(&mut ask, &[c('Y'), ENTER, c('0'), ENTER, space, ENTER]);
+    press(&mut ask, &[space, Key::plain(Code::Right), ENTER]);
+    press(&mut ask, &[space, Key::plain(Code::Right), space, ENTER]);
+    assert_eq!(press(&mut ask, &[ENTER]), None);
+    assert!(ask.view(80, 24).text().ends_with("e takes at most 1 of its options\n"));
+    press(&mut ask, &[space, ENTER]);
+    let content = json!({ "a": "XY", "b": 30, "c": true, "d": "y", "e": ["p"] });
+    assert_eq!(reply(press(&mut ask, &[ENTER])), json!({ "action": "accept", "content": content }));
+    let mut ask = form(properties.clone(), json!([]));
+    assert_eq!(reply(press(&mut ask, &[Key::plain(Code::Esc)])), json!({ "action": "cancel" }));
+    let mut ask = form(properties, json!([]));
+    let decline = [Key::plain(Code::Up), ENTER];
+    assert_eq!(reply(press(&mut ask, &decline)), json!({ "action": "decline" }));
+    let mut ask = form(json!({}), json!([]));
+    assert_eq!(reply(press(&mut ask, &[c('y')])), json!({ "action": "accept", "content": {} }));
+}
+
+#[test]
+fn pages() {
+    let page = |url: &str| {
+        open(
+            "mcpServer/elicitation/request",
+            json!({
+                "threadId": "t", "turnId": null, "serverName": "bank", "mode": "url", "message": "Log in",
+                "url": url, "elicitationId": "e",
+            }),
+        )
+    };
+    let mut ask = page("https://bank.org@evil.org:8080/a?b=c");
+    let view = ask.view(80, 24);
+    let text = "\
+bank asks
+Log in
+  https://bank.org@evil.org:8080/a?b=c
+What stands before the @ is no host: the page is on evil.org:8080
+› 1. Yes, open the page in the browser (y)
+  2. Yes, I open it myself (d)
+  3. No, decline (n)
+  4. Cancel, decide later (c)
+";
+    assert_eq!(view.text(), text);
+    assert_eq!(view.lines[2].spans[1].text(), "evil.org:8080");
+    let answer = press(&mut ask, &[c('y')]).unwrap();
+    assert_eq!(answer.open.as_deref(), Some("https://bank.org@evil.org:8080/a?b=c"));
+    assert_eq!(answer.reply.unwrap(), json!({ "action": "accept" }));
+    for url in [
+        "javascript:alert(1)",
+        "https://a.org\\@b.org",
+        "https://",
+        "https://a.org/\u{202e}",
+        "file:///x",
+    ] {
+        let text = page(url).view(80, 24).text();
+        assert!(text.contains("not an ordinary web address"), "{text}");
+        assert!(!text.contains("open the page"), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_with_the_reason() {
+    let refused = |method: &str, params: Value| {
+        *Ask::new(method, params, Context::default()).expect_err("refused")
+    };
+    let answer = refused("item/unknown", json!({}));
+    assert_eq!(answer.reply.unwrap_err().code, -32601);
+    let answer = refused("item/commandExecution/requestApproval", json!({ "threadId": 3 }));
+    let error = answer.reply.unwrap_err();
+    assert_eq!(error.code, -32602);
+    assert!(error.message.contains("item/commandExecution/requestApproval"), "{}", error.message);
+    let call =
+        json!({ "threadId": "t", "turnId": "u", "callId": "c", "tool": "draw", "arguments": null });
+    let answer = refused("item/tool/call", call);
+    let expect = "the terminal runs no tools of its own, so `draw` is unavailable";
+    let content = json!([{ "type": "inputText", "text": expect }]);
+    assert_eq!(answer.reply.unwrap(), json!({ "contentItems": content, "success": false }));
+    // Of a newer version.
+    let params =
+        json!({ "threadId": "t", "serverName": "maps", "mode": "voice", "message": "Say it" });
+    let mut ask = open("mcpServer/elicitation/request", params);
+    assert!(ask.view(80, 24).text().contains("the mode `voice`"));
+    assert_eq!(reply(press(&mut ask, &[Key::plain(Code::Esc)])), json!({ "action": "cancel" }));
+}
+
+#[test]
+fn every_request_of_the_server_is_asked_or_refused() {
+    for info in protocol::SERVER_REQUESTS {
+        for params in [json!(null), json!([]), json!({}), json!("x")] {
+            if let Err(answer) = Ask::new(info.name, params, Context::default()) {
+                assert!(!answer.summary.text().is_empty(), "{}", info.name);
+            }
+        }
+    }
+}
