@@ -10,6 +10,7 @@ pub mod context;
 pub mod highlight;
 pub mod history;
 pub mod markdown;
+pub mod output;
 pub mod palette;
 pub mod terminal;
 pub mod text;
