@@ -7,6 +7,7 @@
 pub mod ask;
 pub mod composer;
 pub mod context;
+pub mod diff;
 pub mod highlight;
 pub mod history;
 pub mod markdown;

@@ -74,6 +74,19 @@ impl Output {
         self.lines + u64::from(!self.row.is_empty() || !self.sequence.is_empty())
     }
 
+    /// The last lines, at most `rows`, cut at the width of the screen. Where lines are left out, the
+    /// first says how many.
+    #[must_use]
+    pub fn tail(&self, context: &Context, rows: usize) -> Vec<Line> {
+        let last = match self.line_count() > rows as u64 {
+            true => rows.saturating_sub(1),
+            false => rows,
+        };
+        let lines = self.lines(context, 0, last);
+        let fit = lines.iter().take(rows).map(|line| line.truncated(context.width()));
+        fit.collect()
+    }
+
     /// The first and the last lines; between them a line says how much is left out, which is not counted.
     #[must_use]
     pub fn lines(&self, context: &Context, first: usize, last: usize) -> Vec<Line> {
@@ -397,6 +410,13 @@ mod tests {
         }
         assert_eq!(shown(&output, 2, 1), "0\n1\n… 7 lines (14 bytes) left out\n9");
         assert_eq!(shown(&output, 0, 1), "… 9 lines (18 bytes) left out\n9");
+        let tail = |rows| {
+            let lines = output.tail(&Context::default(), rows);
+            lines.iter().map(Line::text).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(tail(0), "");
+        assert_eq!(tail(2), "… 9 lines (18 bytes) left out|9");
+        assert_eq!(tail(10).split('|').count(), 10);
         assert_eq!(shown(&output, 5, 5), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9");
         for line in 10..100_000 {
             output.push(&format!("{line}\n"));
@@ -419,7 +439,7 @@ mod tests {
             parts.push(first);
             parts.push(second);
             let shown = shown(&whole, 100, 100);
-            prop_assert_eq!(&shown, &super::tests::shown(&parts, 100, 100));
+            prop_assert_eq!(&shown, &tests::shown(&parts, 100, 100));
             prop_assert!(!shown.contains(|c: char| c.is_control() && c != '\n'));
         }
     }
