@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::composer::Draft;
 
+pub(crate) use search::find;
 pub use search::{Search, SearchOutcome};
 
 /// Reads the lines of `history.jsonl`, the oldest message first. Lines that hold no message are counted:

@@ -198,7 +198,7 @@ fn file_changes() {
     });
     let item: ThreadItem = serde_json::from_value(json!({
         "type": "fileChange", "id": "i", "status": "inProgress", "changes": [
-            { "path": "a.rs", "kind": { "type": "update", "movePath": null }, "diff": "@@ -1 +1 @@\n-old\n+new\n" },
+            { "path": "a.rs", "kind": { "type": "update", "move_path": null }, "diff": "@@ -1 +1 @@\n-old\n+new\n" },
             { "path": "b.rs", "kind": { "type": "add" }, "diff": "text\n" },
         ],
     }))
