@@ -351,7 +351,13 @@ impl Wrap<'_> {
         let (line, used) = (&mut self.line, &mut self.used);
         cursor.take(bytes, |span, text| {
             *used += width(text);
-            line.spans.push(span.with(text));
+            match line.spans.last_mut() {
+                // The words of a line are one span, not one each.
+                Some(last) if last.style == span.style && last.link == span.link => {
+                    last.text.to_mut().push_str(text);
+                }
+                _ => line.spans.push(span.with(text)),
+            }
         });
         self.blank &= bytes == 0;
     }
