@@ -6,17 +6,19 @@
 
 mod approval;
 mod choices;
+mod facts;
 mod field;
 mod form;
 mod guard;
 mod permissions;
 mod questions;
+mod step;
 mod values;
 
 #[cfg(test)]
 mod tests;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use jsonrpc::ErrorObject;
 use protocol::elicitation::McpServerElicitationRequestParams;
@@ -33,20 +35,12 @@ use crate::text::Line;
 use crate::view::View;
 
 use choices::Choices;
-use form::Form;
+use form::{Elicitation, Form};
 use guard::Guard;
 use questions::Questions;
+use step::{Step, encoded};
 
-/// What goes back to the server, and what the transcript says about it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// The result of the request, in the shape of the protocol, or the error.
-    pub reply: Result<Value, ErrorObject>,
-    /// What was decided, on one line.
-    pub summary: Line,
-    /// An address to open in the user's browser.
-    pub open: Option<String>,
-}
+pub use step::Answer;
 
 /// When the request came, and what is known about it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +66,8 @@ pub struct Ask {
     /// Whether the next press of the same key accepts what was not all on the screen.
     confirms: Option<Key>,
     scroll: Cell<Scroll>,
+    /// Title and facts as they were wrapped last, and to how many columns: a command may be long.
+    wrapped: RefCell<(usize, Vec<Line>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,28 +75,6 @@ enum Control {
     Choices(Box<Choices>),
     Questions(Questions),
     Form(Form),
-}
-
-/// What a key did to a control.
-#[derive(Clone, Debug)]
-enum Step {
-    Stay,
-    /// It has no use for the key.
-    Ignored,
-    Notice(String),
-    /// The user decided; `accepts` says whether that allows anything.
-    Done {
-        answer: Answer,
-        accepts: bool,
-    },
-}
-
-/// Rows of a control; those in `focus` are to be displayed if any are.
-#[derive(Clone, Debug, Default)]
-struct Rows {
-    lines: Vec<Line>,
-    focus: std::ops::Range<usize>,
-    cursor: Option<(usize, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,11 +95,15 @@ impl Ask {
     /// fit, and what this program does not do.
     pub fn new(method: &str, params: Value, context: Context<'_>) -> Result<Self, Box<Answer>> {
         let (title, facts, control) = match method {
-            "item/commandExecution/requestApproval" => approval::command(&read(method, params)?),
-            "item/fileChange/requestApproval" => {
-                approval::file_change(&read(method, params)?, context.item)
+            "item/commandExecution/requestApproval" => {
+                chosen(approval::command(read(method, params)?, context.item))
             }
-            "item/permissions/requestApproval" => permissions::request(read(method, params)?),
+            "item/fileChange/requestApproval" => {
+                chosen(approval::file_change(&read(method, params)?, context.item))
+            }
+            "item/permissions/requestApproval" => {
+                chosen(permissions::request(read(method, params)?))
+            }
             "item/tool/requestUserInput" => {
                 let questions = Questions::new(read(method, params)?);
                 let title = "The agent asks".to_owned();
@@ -143,6 +121,7 @@ impl Ask {
             notice: None,
             confirms: None,
             scroll: Cell::default(),
+            wrapped: RefCell::default(),
         })
     }
 
@@ -224,9 +203,8 @@ impl Ask {
     /// The dialog in at most `max_rows` rows.
     #[must_use]
     pub fn view(&self, columns: usize, max_rows: usize) -> View {
-        let mut facts = self.title.wrapped(columns, &Line::default());
-        let indent = Line::plain("  ");
-        facts.extend(self.facts.iter().flat_map(|line| line.wrapped(columns, &indent)));
+        self.wrap_facts(columns);
+        let facts = &self.wrapped.borrow().1;
         let rows = match &self.control {
             Control::Choices(choices) => choices.rows(columns),
             Control::Questions(questions) => questions.rows(columns),
@@ -241,11 +219,12 @@ impl Ask {
         notice.truncate(max_rows.saturating_sub(2).max(max_rows.min(1)));
         let free = max_rows - notice.len();
         let wanted = rows.lines.len().min(free);
-        let least = rows.focus.len().clamp(1, (free / 2).max(1)).min(wanted);
+        // Of choices that are cut off, the last row says so.
+        let least = (rows.focus.len() + 1).clamp(1, (free / 2).max(1)).min(wanted);
         let for_control =
             free.saturating_sub(facts.len()).clamp(least, wanted.max(least)).min(wanted);
         let mut view =
-            View { lines: self.shown_facts(&facts, columns, free - for_control), cursor: None };
+            View { lines: self.shown_facts(facts, columns, free - for_control), cursor: None };
         let offset = view.lines.len();
         let is_cut = for_control < rows.lines.len() && for_control > 1;
         let for_rows = for_control - usize::from(is_cut);
@@ -271,6 +250,16 @@ impl Ask {
             view.lines.iter_mut().for_each(|line| *line = line.truncated(columns));
         }
         view
+    }
+
+    fn wrap_facts(&self, columns: usize) {
+        let (width, lines) = &mut *self.wrapped.borrow_mut();
+        if *width != columns || lines.is_empty() {
+            *width = columns;
+            *lines = self.title.wrapped(columns, &Line::default());
+            let indent = Line::plain("  ");
+            lines.extend(self.facts.iter().flat_map(|line| line.wrapped(columns, &indent)));
+        }
     }
 
     /// The part of the facts that fits, and a line that says how many do not.
@@ -307,10 +296,19 @@ impl Ask {
 fn elicitation(method: &str, params: Value) -> Result<(String, Vec<Line>, Control), Box<Answer>> {
     let mode = params.get("mode").and_then(Value::as_str).unwrap_or_default();
     if !matches!(mode, "form" | "url") {
-        return Ok(values::unknown_mode(&params));
+        return Ok(chosen(values::unknown_mode(&params)));
     }
     let params: McpServerElicitationRequestParams = read(method, params)?;
-    Ok(Form::ask(params))
+    let (title, facts, elicitation) = Form::ask(params);
+    let control = match elicitation {
+        Elicitation::Choices(choices) => Control::Choices(choices),
+        Elicitation::Form(form) => Control::Form(form),
+    };
+    Ok((title, facts, control))
+}
+
+fn chosen((title, facts, choices): (String, Vec<Line>, Choices)) -> (String, Vec<Line>, Control) {
+    (title, facts, Control::Choices(Box::new(choices)))
 }
 
 fn read<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, Box<Answer>> {
@@ -333,9 +331,4 @@ fn refused_tool(params: &DynamicToolCallParams) -> Box<Answer> {
     };
     let summary = Line::new(format!("Refused a tool call: {text}"), Palette::WARNING);
     Box::new(Answer { reply: encoded(&response), summary, open: None })
-}
-
-/// The result as it is sent.
-fn encoded(response: &impl serde::Serialize) -> Result<Value, ErrorObject> {
-    serde_json::to_value(response).map_err(|error| ErrorObject::internal(error.to_string()))
 }

@@ -12,12 +12,19 @@ use crate::palette::Palette;
 use crate::text::{Line, Style};
 
 use super::choices::{Choice, Choices};
-use super::{Answer, Control, encoded, permissions};
+use super::facts::{fact, short, text_lines};
+use super::permissions;
+use super::step::{Answer, encoded};
 
 /// See [`super::Ask::new`].
 pub(super) fn command(
-    params: &CommandExecutionRequestApprovalParams,
-) -> (String, Vec<Line>, Control) {
+    mut params: CommandExecutionRequestApprovalParams,
+    item: Option<&ThreadItem>,
+) -> (String, Vec<Line>, Choices) {
+    if let Some(ThreadItem::CommandExecution(item)) = item {
+        params.command.get_or_insert_with(|| item.command.clone());
+        params.cwd.get_or_insert_with(|| item.cwd.clone());
+    }
     let network = params.network_approval_context.as_ref();
     let title = match network {
         Some(network) => format!("Allow a connection to {}?", network.host),
@@ -46,7 +53,7 @@ pub(super) fn command(
     }
     let decisions = match &params.available_decisions {
         Some(decisions) => decisions.clone(),
-        None => default_decisions(params),
+        None => default_decisions(&params),
     };
     let subject = match (&params.command, network) {
         (_, Some(network)) => format!("the connection to {}", network.host),
@@ -64,7 +71,7 @@ pub(super) fn command(
         let (letter, label, effect) = describe(decision, network);
         Choice { letter, label, effect, accepts: allows(decision), answer: answer(decision) }
     });
-    (title, facts, Control::Choices(Box::new(Choices::new(choices.collect(), escape, interrupt))))
+    (title, facts, Choices::new(choices.collect(), escape, interrupt))
 }
 
 fn default_decisions(params: &CommandExecutionRequestApprovalParams) -> Vec<Decision> {
@@ -179,7 +186,7 @@ fn connection(network: &NetworkApprovalContext) -> String {
 pub(super) fn file_change(
     params: &FileChangeRequestApprovalParams,
     item: Option<&ThreadItem>,
-) -> (String, Vec<Line>, Control) {
+) -> (String, Vec<Line>, Choices) {
     let mut facts = Vec::new();
     let mut count = None;
     match item {
@@ -243,7 +250,7 @@ pub(super) fn file_change(
     ];
     let escape = answer(FileChangeApprovalDecision::Decline);
     let interrupt = answer(FileChangeApprovalDecision::Cancel);
-    (title, facts, Control::Choices(Box::new(Choices::new(choices, escape, interrupt))))
+    (title, facts, Choices::new(choices, escape, interrupt))
 }
 
 fn change_lines(change: &FileUpdateChange) -> Vec<Line> {
@@ -272,29 +279,4 @@ fn change_lines(change: &FileUpdateChange) -> Vec<Line> {
         lines.push(Line::new(format!("  {sign}{text}"), style));
     }
     lines
-}
-
-/// A named fact on one line.
-pub(super) fn fact(name: &str, value: &str) -> Line {
-    Line::new(format!("{name}: "), Palette::QUIET).with(value.to_owned(), Style::PLAIN)
-}
-
-/// Text of several lines, the first behind `label` and the others indented.
-pub(super) fn text_lines(label: &str, text: &str, style: Style) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for (index, part) in text.trim_end_matches('\n').split('\n').enumerate() {
-        let head = if index == 0 { label.to_owned() } else { "  ".to_owned() };
-        lines.push(Line::new(head, Palette::QUIET).with(part.to_owned(), style));
-    }
-    lines
-}
-
-/// The beginning of a text, for a summary.
-pub(super) fn short(text: &str) -> String {
-    const MAX: usize = 60;
-    let line = text.lines().next().unwrap_or_default();
-    match line.chars().count() > MAX || line.len() < text.trim_end().len() {
-        true => line.chars().take(MAX).collect::<String>() + "…",
-        false => line.to_owned(),
-    }
 }

@@ -7,7 +7,7 @@ use crate::palette::Palette;
 use crate::terminal::input::{Code, Key};
 use crate::text::{Line, Style};
 
-use super::{Answer, Rows, Step};
+use super::step::{Answer, Rows, Step};
 
 /// A decision.
 #[derive(Clone, Debug)]

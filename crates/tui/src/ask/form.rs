@@ -12,10 +12,18 @@ use crate::palette::Palette;
 use crate::terminal::input::{Code, Key};
 use crate::text::{Line, Style};
 
-use super::approval::text_lines;
-use super::choices::Choice;
+use super::choices::{Choice, Choices};
+use super::facts::text_lines;
 use super::field::Field;
-use super::{Answer, Control, Rows, Step, encoded, values};
+use super::step::{Answer, Rows, Step, encoded};
+use super::values;
+
+/// What a request asks for: a form, or a yes or no.
+#[derive(Clone, Debug)]
+pub(super) enum Elicitation {
+    Choices(Box<Choices>),
+    Form(Form),
+}
 
 /// A form: its fields, and below them the answers.
 #[derive(Clone, Debug)]
@@ -47,7 +55,9 @@ enum Input {
 
 impl Form {
     /// See [`super::Ask::new`].
-    pub(super) fn ask(params: McpServerElicitationRequestParams) -> (String, Vec<Line>, Control) {
+    pub(super) fn ask(
+        params: McpServerElicitationRequestParams,
+    ) -> (String, Vec<Line>, Elicitation) {
         let server = params.server_name;
         let title = format!("{server} asks");
         match params.request {
@@ -61,10 +71,11 @@ impl Form {
                         accepts: true,
                         answer: accepted(&server, Some(Value::Object(Map::new()))),
                     };
-                    return (title, facts, values::choices(vec![yes], &server));
+                    let choices = values::choices(vec![yes], &server);
+                    return (title, facts, Elicitation::Choices(Box::new(choices)));
                 }
                 let form = Self { fields: fields(requested_schema), at: 0, server };
-                (title, facts, Control::Form(form))
+                (title, facts, Elicitation::Form(form))
             }
             McpServerElicitationRequestMode::Url { message, url, .. } => {
                 let mut facts = text_lines("", &message, Style::PLAIN);
@@ -81,8 +92,8 @@ impl Form {
                     choices.push(accept('y', "Yes, open the page in the browser", Some(url)));
                 }
                 choices.push(accept('d', "Yes, I open it myself", None));
-                let control = values::choices(choices, &server);
-                (title, facts, control)
+                let choices = values::choices(choices, &server);
+                (title, facts, Elicitation::Choices(Box::new(choices)))
             }
         }
     }

@@ -11,12 +11,12 @@ use protocol::permission::{
 use crate::palette::Palette;
 use crate::text::{Line, Style};
 
-use super::approval::{fact, text_lines};
 use super::choices::{Choice, Choices};
-use super::{Answer, Control, encoded};
+use super::facts::{fact, text_lines};
+use super::step::{Answer, encoded};
 
 /// See [`super::Ask::new`].
-pub(super) fn request(params: PermissionsRequestApprovalParams) -> (String, Vec<Line>, Control) {
+pub(super) fn request(params: PermissionsRequestApprovalParams) -> (String, Vec<Line>, Choices) {
     let mut facts = lines(&params.permissions);
     facts.push(fact("In", &params.cwd));
     if let Some(reason) = &params.reason {
@@ -64,7 +64,7 @@ pub(super) fn request(params: PermissionsRequestApprovalParams) -> (String, Vec<
         },
     ];
     let choices = Choices::new(choices, denied(), denied());
-    ("Give more permissions?".to_owned(), facts, Control::Choices(Box::new(choices)))
+    ("Give more permissions?".to_owned(), facts, choices)
 }
 
 /// The permissions, a line each.

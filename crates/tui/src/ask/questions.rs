@@ -12,7 +12,7 @@ use crate::terminal::input::{Code, Key};
 use crate::text::{Line, Style};
 
 use super::field::Field;
-use super::{Answer, Rows, Step, encoded};
+use super::step::{Answer, Rows, Step, encoded};
 
 /// The questions, of which one is displayed at a time.
 #[derive(Clone, Debug)]

@@ -129,6 +129,47 @@ fn decisions_are_those_of_the_protocol() {
 }
 
 #[test]
+fn a_command_that_the_request_leaves_out_is_that_of_the_item() {
+    let params = json!({
+        "threadId": "t", "turnId": "u", "itemId": "i", "startedAtMs": 0, "availableDecisions": [],
+    });
+    let item = json!({
+        "type": "commandExecution", "id": "i", "command": "ls", "cwd": "/x", "status": "inProgress",
+        "commandActions": [],
+    });
+    let item: ThreadItem = serde_json::from_value(item).unwrap();
+    let method = "item/commandExecution/requestApproval";
+    let context = Context { item: Some(&item), ..Context::default() };
+    let mut ask = Ask::new(method, params.clone(), context).unwrap();
+    assert_eq!(ask.view(80, 24).text(), "Run this command?\n$ ls\nIn: /x\n");
+    // Refusing works even where nothing is offered.
+    assert_eq!(reply(ask.key(Key::plain(Code::Esc), 1000)), json!({ "decision": "decline" }));
+    let text = open(method, params).view(80, 24).text();
+    assert!(text.contains("The server does not say which command."), "{text}");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn nothing_of_a_command_is_cut_off(text in "[ -~\n\u{1b}日é]{0,300}", columns in 8usize..60) {
+        let ask = command(json!({ "command": text, "availableDecisions": [] }));
+        let shown = ask.view(columns, 5000).text();
+        let join = |text: &str| text.split_whitespace().collect::<String>();
+        let expect = join(&visible::text(&text));
+        proptest::prop_assert!(join(&shown).contains(&expect), "{}", shown);
+        // By pages, all of it can be seen and then accepted with one press.
+        let mut ask = command(json!({ "command": text }));
+        for now in 0..100 {
+            let _ = ask.view(columns, 20);
+            ask.key(Key::plain(Code::PageDown), 1000 + now);
+        }
+        let _ = ask.view(columns, 20);
+        proptest::prop_assert!(ask.key(Key::plain(Code::Enter), 2000).is_some());
+    }
+}
+
+#[test]
 fn keys_meant_for_something_else_do_nothing() {
     let mut ask = command(json!({}));
     let _ = ask.view(120, 40);

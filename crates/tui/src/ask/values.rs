@@ -10,9 +10,9 @@ use serde_json::{Number, Value};
 use crate::palette::Palette;
 use crate::text::{Line, Style};
 
-use super::approval::text_lines;
 use super::choices::{Choice, Choices};
-use super::{Answer, Control, encoded};
+use super::facts::text_lines;
+use super::step::{Answer, encoded};
 
 /// The value of a text field, or what is wrong with it.
 pub(super) fn string(schema: &McpElicitationStringSchema, text: &str) -> Result<Value, String> {
@@ -142,14 +142,14 @@ pub(super) fn refusals(server: &str) -> [Choice; 2] {
 }
 
 /// A dialog of choices in which Esc and Ctrl+C cancel.
-pub(super) fn choices(mut choices: Vec<Choice>, server: &str) -> Control {
+pub(super) fn choices(mut choices: Vec<Choice>, server: &str) -> Choices {
     choices.extend(refusals(server));
     let cancel = || action(McpServerElicitationAction::Cancel, server);
-    Control::Choices(Box::new(Choices::new(choices, cancel(), cancel())))
+    Choices::new(choices, cancel(), cancel())
 }
 
 /// A request in a mode of a newer version: it can be read and refused.
-pub(super) fn unknown_mode(params: &Value) -> (String, Vec<Line>, Control) {
+pub(super) fn unknown_mode(params: &Value) -> (String, Vec<Line>, Choices) {
     let text = |name: &str| params.get(name).and_then(Value::as_str).unwrap_or_default();
     let server = text("serverName").to_owned();
     let mut facts = text_lines("", text("message"), Style::PLAIN);

@@ -7,9 +7,9 @@ use super::buffer::Pos;
 const INTERVAL: u64 = 8;
 /// So long after the last character, in milliseconds, a burst is over.
 const END: u64 = 40;
-/// Intervals that a burst needs before a line break is one of it: fingers that roll over two keys are
-/// quicker than [`INTERVAL`] now and then.
-const ENOUGH: usize = 2;
+/// Short intervals that a burst needs before a line break is one of it: fingers that roll over two keys are
+/// quicker than [`INTERVAL`] now and then, but not over three.
+const ENOUGH: usize = 1;
 
 /// The characters that came last.
 #[derive(Clone, Debug, Default)]
