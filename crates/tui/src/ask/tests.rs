@@ -480,3 +480,43 @@ fn every_request_of_the_server_is_asked_or_refused() {
         }
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_keys_at_any_size_lead_to_a_view_that_fits(
+        kind in 0usize..4,
+        steps in proptest::collection::vec((0usize..16, 0usize..70, 0usize..30), 0..60),
+    ) {
+        let mut ask = match kind {
+            0 => command(all()),
+            1 => open("item/tool/requestUserInput", json!({
+                "threadId": "t", "turnId": "u", "itemId": "i", "questions": [
+                    { "id": "a", "header": "A", "question": "b\n日", "isOther": true,
+                      "options": [{ "label": "x", "description": "y" }] },
+                    { "id": "b", "header": "B", "question": "c" },
+                ],
+            })),
+            2 => form(json!({
+                "a": { "type": "string", "default": "日" },
+                "b": { "type": "string", "enum": ["x", "y"] },
+                "c": { "type": "array", "items": { "type": "string", "enum": [] } },
+                "d": { "type": "boolean" },
+            }), json!(["a", "b", "c", "d"])),
+            _ => form(json!({}), json!([])),
+        };
+        let codes = [
+            Code::Up, Code::Down, Code::Left, Code::Right, Code::Tab, Code::Enter, Code::Backspace,
+            Code::Delete, Code::Home, Code::End, Code::PageUp, Code::PageDown, Code::Char(' '),
+            Code::Char('2'), Code::Char('é'), Code::Insert,
+        ];
+        for (at, (code, columns, rows)) in steps.into_iter().enumerate() {
+            if ask.key(Key::plain(codes[code]), at as u64 * 1000).is_some() {
+                break;
+            }
+            let view = ask.view(columns, rows);
+            proptest::prop_assert!(view.lines.len() <= rows);
+            proptest::prop_assert!(view.lines.iter().all(|line| line.width() <= columns));
+            proptest::prop_assert!(view.cursor.is_none_or(|(row, _)| row < rows));
+        }
+    }
+}

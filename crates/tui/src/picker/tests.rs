@@ -124,3 +124,38 @@ fn short_lists_are_searched_at_once() {
     press(&mut picker, &[Code::Backspace]);
     assert_eq!(picker.pages.len(), 24);
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_keys_and_answers_in_any_order_keep_the_list_whole(
+        total in 0usize..700,
+        says_total in proptest::bool::ANY,
+        steps in proptest::collection::vec((0usize..14, 0usize..40), 0..120),
+    ) {
+        let mut picker = Picker::new("Resume").with_folder_filter(true);
+        let mut needs = Vec::new();
+        for (step, size) in steps {
+            let code = [
+                Code::Up, Code::Down, Code::PageUp, Code::PageDown, Code::Home, Code::End, Code::Tab,
+                Code::Backspace, Code::Char('a'), Code::Enter,
+            ];
+            match (code.get(step), step) {
+                (Some(code), _) => {
+                    picker.key(Key::plain(*code));
+                }
+                (None, 10 | 11) => needs.extend(picker.need()),
+                _ if needs.is_empty() => {}
+                _ => {
+                    let need: Need = needs.swap_remove(size % needs.len());
+                    let start = (need.page * PAGE).min(total);
+                    let rows = (start..total.min(start + PAGE)).map(row).collect();
+                    picker.set_page(need.token, need.page, rows, says_total.then_some(total));
+                }
+            }
+            let view = picker.view(size * 4, size);
+            proptest::prop_assert!(view.lines.len() <= size);
+            proptest::prop_assert!(picker.selected < picker.pages.len().max(1));
+            proptest::prop_assert!(picker.pages.held() <= 8 * PAGE);
+        }
+    }
+}
