@@ -16,6 +16,8 @@ use super::edit::Editor;
 
 /// Rows of the list.
 const MAX_ROWS: usize = 8;
+/// Bytes of a word on either side of the cursor, of which more opens no list.
+const MAX_WORD: usize = 1024;
 
 /// A command that `/` offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,11 +295,20 @@ fn word(editor: &Editor) -> Option<(char, Range<Pos>, String)> {
     let at = editor.cursor();
     let line = editor.buffer().line(at.line);
     let stops = |c: char| c.is_whitespace() || is_chip(c);
-    let before = &line[..at.byte];
-    let start = before.char_indices().rev().find(|(_, c)| stops(*c));
-    let start = start.map_or(0, |(at, c)| at + c.len_utf8());
-    let rest = &line[at.byte..];
-    let end = at.byte + rest.find(stops).unwrap_or(rest.len());
+    // Longer words are no names, and looking for their ends at each key would take long.
+    let from = line.floor_char_boundary(at.byte.saturating_sub(MAX_WORD));
+    let to = line.floor_char_boundary(line.len().min(at.byte + MAX_WORD));
+    let before = &line[from..at.byte];
+    let start = match before.char_indices().rev().find(|(_, c)| stops(*c)) {
+        Some((found, c)) => from + found + c.len_utf8(),
+        None if from == 0 => 0,
+        None => return None,
+    };
+    let end = match line[at.byte..to].find(stops) {
+        Some(found) => at.byte + found,
+        None if to == line.len() => to,
+        None => return None,
+    };
     let sign = line[start..].chars().next()?;
     let is_list = match sign {
         '/' => start == 0 && at.line == 0 && !line[1..end].contains('/'),
@@ -308,7 +319,7 @@ fn word(editor: &Editor) -> Option<(char, Range<Pos>, String)> {
         return None;
     }
     let range = Pos { byte: start, ..at }..Pos { byte: end, ..at };
-    Some((sign, range, before[start + 1..].to_owned()))
+    Some((sign, range, line[start + 1..at.byte].to_owned()))
 }
 
 /// The rows whose name has the characters of `text` in their order, without regard to case, with the
