@@ -137,8 +137,13 @@ impl Stream {
         }
         match part.strip_suffix('\n') {
             Some(end) => {
-                self.source_line.push_str(end.strip_suffix('\r').unwrap_or(end));
-                self.source.push(std::mem::take(&mut self.source_line));
+                self.source_line.push_str(end);
+                let mut line = std::mem::take(&mut self.source_line);
+                // The carriage return may have come before, in a part of its own.
+                if line.ends_with('\r') {
+                    line.pop();
+                }
+                self.source.push(line);
             }
             None => self.source_line.push_str(part),
         }

@@ -201,6 +201,11 @@ fn source_text_is_given_line_by_line() {
     let context = Context { raw: true, ..context(10) };
     let text = "# a\n\n```\n  *b* and more";
     assert_eq!(plain(&rendered(text, &context)), text.to_owned() + "\n");
+    let mut stream = Stream::default();
+    for part in ["a\r", "\nb", "\r\n"] {
+        stream.push(part);
+    }
+    assert_eq!(plain(&stream.finished(&context)), "a\nb\n");
 }
 
 #[test]
@@ -299,8 +304,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_are_rendered_as_the_whole(text in markdown(), cuts in prop::collection::vec(1..200_usize, 1..20), columns in 0..40_usize) {
-        let context = context(columns);
+    fn parts_are_rendered_as_the_whole(text in markdown(), cuts in prop::collection::vec(1..200_usize, 1..20), columns in 0..40_usize, raw in prop::bool::weighted(0.1)) {
+        let context = Context { raw, ..context(columns) };
         let whole = rendered(&text, &context);
         let mut stream = Stream::default();
         let mut lines = Vec::new();
