@@ -35,6 +35,7 @@ mod stored;
 mod streams;
 mod target;
 mod telemetry;
+mod terminal;
 mod thread_start;
 mod tool;
 mod turn;
@@ -67,6 +68,9 @@ const SCENARIOS: &[Scenario] = &[
     streams::SCENARIO,
     disk::SCENARIO,
     config_read::SCENARIO,
+    terminal::SCENARIO,
+    terminal::STREAM,
+    terminal::BURST,
     stored::SCENARIO,
     long_thread::SCENARIO,
     long_request::SCENARIO,

@@ -27,6 +27,7 @@ pub(crate) mod sandbox;
 #[path = "commands/sandbox_elsewhere.rs"]
 pub(crate) mod sandbox;
 pub(crate) mod skills;
+pub(crate) mod terminal;
 pub(crate) mod threads;
 mod transcript;
 mod watchdog;

@@ -18,7 +18,7 @@ use crate::commands::{
     Invalid, app_server, completions, demo, doctor, exec, gateway as gateway_command,
     hooks as hooks_command, import as import_command, login, mcp as mcp_command, mcp_server,
     model_server, output, plugins as plugins_command, rules, sandbox as sandbox_command,
-    skills as skills_command, threads,
+    skills as skills_command, terminal, threads,
 };
 use crate::environment::Environment;
 
@@ -28,8 +28,10 @@ use crate::environment::Environment;
 struct Arguments {
     #[command(flatten)]
     config: ConfigArguments,
+    #[command(flatten)]
+    terminal: terminal::Arguments,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 /// Options of every subcommand that runs a server.
@@ -103,6 +105,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Run one turn without a client
     Exec(exec::Arguments),
+    /// Go on, on the terminal, in a copy of a thread
+    Fork(terminal::ThreadArguments),
     /// Serve the hosted API: keys, limits and spend in front of model servers
     Gateway(gateway_command::Arguments),
     /// Log in at the hosted service or with an API key, or show who is logged in
@@ -121,6 +125,8 @@ enum Command {
     Hooks(hooks_command::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
+    /// Go on with a thread on the terminal
+    Resume(terminal::ThreadArguments),
     /// Explain decisions of the command rules
     Rules(rules::Arguments),
     /// Run a command under a sandbox policy
@@ -153,7 +159,7 @@ fn main() -> ExitCode {
     };
     arguments.config.add_leading(std::env::args_os());
     let prints_thread_events =
-        matches!(&arguments.command, Command::Exec(exec) if exec.prints_thread_events());
+        matches!(&arguments.command, Some(Command::Exec(exec)) if exec.prints_thread_events());
     match run(arguments, given) {
         Ok(code) => code,
         Err(error) => {
@@ -175,7 +181,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         overrides.push(format!("profile={}", toml_string(&profile)));
     }
     let runtime = match &arguments.command {
-        Command::Gateway(_) => gateway_command::runtime()?,
+        Some(Command::Gateway(_)) => gateway_command::runtime()?,
         _ => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?,
     };
     for (names, on) in [(&arguments.config.enable, true), (&arguments.config.disable, false)] {
@@ -188,12 +194,29 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     }
     let strict = arguments.config.strict_config;
     let dialect = environment::dialect(match &arguments.command {
-        Command::AppServer(arguments) => arguments.dialect(),
-        Command::Exec(arguments) => arguments.dialect(),
+        Some(Command::AppServer(arguments)) => arguments.dialect(),
+        Some(Command::Exec(arguments)) => arguments.dialect(),
         _ => None,
     })?;
     let environment = || Environment::gather(overrides, strict, dialect);
-    let code = match arguments.command {
+    let Some(command) = arguments.command else {
+        if let Some(name) = arguments.terminal.only_word().and_then(mistaken_subcommand) {
+            let message = format!(
+                "there is no such subcommand: is it `agentd {name}`? A message of one word can be typed in \
+                 `agentd` itself"
+            );
+            return Err(Invalid::new(message).into());
+        }
+        let code = runtime.block_on(terminal::run(arguments.terminal, environment()?));
+        runtime.shutdown_background();
+        return code;
+    };
+    if arguments.terminal.are_given() {
+        let message =
+            "these options belong to `agentd` without a subcommand, or behind the subcommand";
+        return Err(Invalid::new(message).into());
+    }
+    let code = match command {
         Command::AppServer(arguments) => {
             runtime.block_on(app_server::run(arguments, dialect, environment, given))
         }
@@ -205,6 +228,8 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, environment()?)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(&arguments, &environment()?)),
         Command::Exec(arguments) => runtime.block_on(exec::run(arguments, environment()?)),
+        Command::Fork(arguments) => runtime.block_on(terminal::fork(arguments, environment()?)),
+        Command::Resume(arguments) => runtime.block_on(terminal::resume(arguments, environment()?)),
         Command::Gateway(arguments) => {
             runtime.block_on(gateway_command::run(arguments, environment))
         }
@@ -238,6 +263,17 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     // Remaining background tasks have no one to report to.
     runtime.shutdown_background();
     code
+}
+
+/// The subcommand that `word` is a misspelling of.
+fn mistaken_subcommand(word: &str) -> Option<String> {
+    let command = Arguments::command();
+    let names = command.get_subcommands().map(|it| it.get_name().to_owned());
+    names
+        .map(|name| (strsim::damerau_levenshtein(word, &name), name))
+        .filter(|(distance, name)| (1..=2).contains(distance) && name.len() > 3)
+        .min()
+        .map(|(_, name)| name)
 }
 
 fn toml_string(text: &str) -> String {

@@ -234,8 +234,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let runner = CommandRunner::new(sandbox);
     let idle_sleep = IdleSleep::new(runner.clone(), options.clone(), connections.clone());
     let for_apps = (threads.clone(), configurations.clone());
-    let updates =
-        Updates::new(options.clone(), network.clone(), files.clone(), connections.clone());
+    let updates = Updates::new(&options, &network, &files, &connections);
     let mcp = Arc::new(McpServers::new(options.clone(), runner.clone(), network, for_apps));
     let commands = command_services(&options, &runner);
     let images = Arc::new(ImageReader::new(files.clone()));

@@ -42,13 +42,18 @@ struct State {
 
 impl Updates {
     pub(crate) fn new(
-        options: Arc<Options>,
-        network: Network,
-        files: Pool,
-        connections: Arc<Connections>,
+        options: &Arc<Options>,
+        network: &Network,
+        files: &Pool,
+        connections: &Arc<Connections>,
     ) -> Arc<Self> {
-        let has_begun = AtomicBool::default();
-        Arc::new(Self { options, network, files, connections, has_begun })
+        Arc::new(Self {
+            options: options.clone(),
+            network: network.clone(),
+            files: files.clone(),
+            connections: connections.clone(),
+            has_begun: AtomicBool::default(),
+        })
     }
 
     /// Looks for a later version, unless this server has done so.

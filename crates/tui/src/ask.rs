@@ -171,6 +171,11 @@ impl Ask {
         hidden == 0
     }
 
+    /// It is in front now, as new to the reader as one that has just come.
+    pub(crate) fn comes_to_front(&mut self, now_ms: u64) {
+        self.guard = Guard::new(now_ms, None);
+    }
+
     /// Takes pasted text, into the field that is being written.
     pub fn paste(&mut self, text: &str, now_ms: u64) {
         self.confirms = None;

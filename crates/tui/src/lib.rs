@@ -4,13 +4,16 @@
 //! effects come out. Only [`terminal`] and [`run`] touch the world.
 #![warn(missing_docs)]
 
+pub mod app;
 pub mod ask;
+pub mod cells;
 pub mod composer;
 pub mod context;
 pub mod diff;
 pub mod export;
 pub mod highlight;
 pub mod history;
+pub mod link;
 pub mod markdown;
 pub mod output;
 pub mod palette;
@@ -18,3 +21,11 @@ pub mod picker;
 pub mod terminal;
 pub mod text;
 pub mod view;
+
+mod kept;
+mod programs;
+mod run;
+mod session;
+
+pub use kept::Kept;
+pub use run::{Ended, Options, run};

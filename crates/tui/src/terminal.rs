@@ -65,13 +65,7 @@ impl Terminal {
         raw.make_raw();
         let before = Before { file: file.try_clone()?, settings, is_alternate: false };
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-        #[allow(
-            unsafe_code,
-            reason = "the descriptor must stay the same and open while it is registered"
-        )]
-        // SAFETY: a `File` gives the descriptor that it owns, until it is dropped together with the `AsyncFd`.
-        let file = unsafe { AsyncFd::register(file) }?;
-        let terminal = Self { file, raw };
+        let terminal = Self { file: registered(file)?, raw };
         terminal.enter()?;
         Ok(terminal)
     }
@@ -126,6 +120,13 @@ impl Terminal {
         }
         Ok(())
     }
+}
+
+// The function that replaces this one is `unsafe`, because a type may change its descriptor. A `File` keeps
+// the same one open until it is dropped.
+#[allow(deprecated)]
+fn registered(file: File) -> io::Result<AsyncFd<File>> {
+    AsyncFd::new(file)
 }
 
 impl Drop for Terminal {

@@ -29,8 +29,8 @@ struct Document {
 /// Why a document is no feed.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
-    #[error("it is not the JSON of a feed: {0}")]
-    Json(#[from] serde_json::Error),
+    #[error("it is not the JSON of a feed: {cause}")]
+    Json { cause: serde_json::Error },
     #[error("`{member}` is not a version such as `1.4.0`")]
     Version { member: &'static str },
     #[error("`notes` is not an address that starts with `https://`")]
@@ -43,7 +43,8 @@ impl Release {
     /// # Errors
     /// See [`FeedError`].
     pub fn parse(document: &[u8]) -> Result<Self, FeedError> {
-        let Document { version, notes, minimum } = serde_json::from_slice(document)?;
+        let Document { version, notes, minimum } =
+            serde_json::from_slice(document).map_err(|cause| FeedError::Json { cause })?;
         let minimum = minimum.as_deref().map(|text| version_of("minimum", text)).transpose()?;
         let is_printable = notes.bytes().all(|byte| byte.is_ascii_graphic());
         if !notes.starts_with("https://") || !is_printable || notes.len() > MAX_TEXT {

@@ -203,7 +203,7 @@ impl Drop for Server {
 }
 
 /// Returns the configuration, which is the same for every server: keys from the specification.
-fn config(base_url: &str) -> String {
+pub(crate) fn config(base_url: &str) -> String {
     format!(
         r#"model = "scripted"
 model_provider = "scripted"

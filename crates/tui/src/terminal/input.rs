@@ -99,6 +99,8 @@ pub enum Reply {
     Background(u8, u8, u8),
     /// Whether frames can be shown as a whole (mode 2026).
     Synchronized(bool),
+    /// Whether pastes are marked (mode 2004).
+    Bracketed(bool),
     /// Keys can be reported with all modifiers (the keyboard protocol of kitty).
     Keyboard,
     /// Every terminal answers this one, so no other reply will come.
@@ -106,7 +108,7 @@ pub enum Reply {
 }
 
 /// Asks for everything in [`Reply`].
-pub const QUERIES: &[u8] = b"\x1b]11;?\x1b\\\x1b[?2026$p\x1b[?u\x1b[c";
+pub const QUERIES: &[u8] = b"\x1b]11;?\x1b\\\x1b[?2026$p\x1b[?2004$p\x1b[?u\x1b[c";
 
 /// Turns bytes into [`Input`].
 #[derive(Debug, Default)]

@@ -113,8 +113,13 @@ fn private(text: &str, last: u8) -> Option<Reply> {
         b'c' => Some(Reply::Attributes),
         b'u' => Some(Reply::Keyboard),
         b'y' => {
-            let state = text.strip_prefix("2026;")?.strip_suffix('$')?;
-            Some(Reply::Synchronized(matches!(state, "1" | "2" | "3")))
+            let (mode, state) = text.strip_suffix('$')?.split_once(';')?;
+            let is_known = matches!(state, "1" | "2" | "3");
+            match mode {
+                "2026" => Some(Reply::Synchronized(is_known)),
+                "2004" => Some(Reply::Bracketed(is_known)),
+                _ => None,
+            }
         }
         _ => None,
     }

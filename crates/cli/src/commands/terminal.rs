@@ -1,0 +1,283 @@
+//! `agentd` by itself: the terminal program, with a server in this process or one that runs elsewhere.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use jsonrpc::{Connection, Limits};
+use protocol::{SandboxMode, ThreadStartParams};
+use server::{Options as ServerOptions, Server};
+use tokio::net::TcpStream;
+use tui::Kept;
+use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
+use tui::link::{Connecting, Connector};
+
+use crate::commands::{Invalid, eprint};
+use crate::environment::Environment;
+use crate::log;
+
+/// What can stand behind `agentd` without a subcommand.
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// The first message of a new thread, shown on the terminal
+    prompt: Option<String>,
+    /// Go on with the thread of this folder that was used last
+    #[arg(long = "continue")]
+    is_continued: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// `agentd resume` and `agentd fork`.
+#[derive(clap::Args)]
+pub(crate) struct ThreadArguments {
+    /// The thread; without it, the one of this folder that was used last
+    thread_id: Option<String>,
+    /// A message to begin with
+    prompt: Option<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(clap::Args)]
+#[group(skip)]
+struct Options {
+    /// Work in this folder
+    #[arg(short = 'C', long, value_name = "DIR")]
+    cd: Option<PathBuf>,
+    /// The model to use
+    #[arg(short, long)]
+    model: Option<String>,
+    /// The provider to use: `default`, `offline`, or one of config.toml
+    #[arg(long, value_name = "ID")]
+    model_provider: Option<String>,
+    /// What commands may do
+    #[arg(short, long, value_name = "MODE")]
+    sandbox: Option<Sandbox>,
+    /// Use a running server: `unix://PATH` or `ws://HOST:PORT`
+    #[arg(long, value_name = "ADDRESS")]
+    connect: Option<String>,
+    /// The file with the token of that server
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    token_file: Option<PathBuf>,
+}
+
+/// What commands may do.
+#[derive(Clone, Copy, ValueEnum)]
+enum Sandbox {
+    /// Read files
+    ReadOnly,
+    /// Also write in the working folder and the temporary folders
+    WorkspaceWrite,
+    /// Run without a sandbox
+    DangerFullAccess,
+}
+
+impl Arguments {
+    /// Whether anything was given, which a subcommand does not take.
+    pub(crate) fn are_given(&self) -> bool {
+        let Self { prompt, is_continued, options } = self;
+        let Options { cd, model, model_provider, sandbox, connect, token_file } = options;
+        let options =
+            cd.is_some() || token_file.is_some() || connect.is_some() || sandbox.is_some();
+        prompt.is_some() || *is_continued || options || model.is_some() || model_provider.is_some()
+    }
+
+    /// The one word that was given as a message, which is perhaps a subcommand with a mistake.
+    pub(crate) fn only_word(&self) -> Option<&str> {
+        self.prompt.as_deref().filter(|prompt| !prompt.contains(char::is_whitespace))
+    }
+}
+
+/// Opens the terminal program.
+pub(crate) async fn run(
+    arguments: Arguments,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let thread = if arguments.is_continued { StartThread::Latest } else { StartThread::New };
+    open(thread, arguments.prompt, arguments.options, environment).await
+}
+
+/// `agentd resume`.
+pub(crate) async fn resume(
+    arguments: ThreadArguments,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let thread = arguments.thread_id.map_or(StartThread::Latest, StartThread::Resume);
+    open(thread, arguments.prompt, arguments.options, environment).await
+}
+
+/// `agentd fork`.
+pub(crate) async fn fork(
+    arguments: ThreadArguments,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let thread = arguments.thread_id.map_or(StartThread::ForkLatest, StartThread::Fork);
+    open(thread, arguments.prompt, arguments.options, environment).await
+}
+
+async fn open(
+    thread: StartThread,
+    prompt: Option<String>,
+    options: Options,
+    mut environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let message = "this needs a terminal; for scripts and programs there are `agentd exec` and \
+                       `agentd app-server`, and `agentd --help` lists the rest";
+        return Err(Invalid::new(message).into());
+    }
+    if let Some(folder) = &options.cd {
+        let folder = environment.cwd.join(folder);
+        let folder = folder
+            .canonicalize()
+            .with_context(|| format!("--cd: {}", folder.display()))
+            .map_err(Invalid::from)?;
+        environment.cwd = folder;
+    }
+    let cwd = environment.cwd.clone();
+    let kept = Kept::new(&environment.home, &cwd);
+    let terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
+    let start = Start { thread, prompt, overrides: overrides(&options, &environment)? };
+    let (connector, serving) = match &options.connect {
+        Some(address) => (To::Remote(Remote::new(address, &options)?), None),
+        None => {
+            let (connection, serving) = serve(environment)?;
+            (To::Here(Some(connection)), Some(serving))
+        }
+    };
+    let ended = tui::run(tui::Options {
+        connector,
+        limits: server::connection_limits(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        cwd,
+        kept,
+        start,
+        environment: terminal,
+    })
+    .await
+    .context("the terminal cannot be used")?;
+    if let Some(serving) = serving {
+        // The connection is closed: turns are interrupted and everything is stored. The panic hook has
+        // reported a panic of the task.
+        let _ = serving.await;
+    }
+    if let Some(message) = ended.message {
+        eprint(format_args!("{message}"));
+    }
+    Ok(ExitCode::from(ended.code))
+}
+
+/// Parameters that open the thread.
+fn overrides(options: &Options, environment: &Environment) -> anyhow::Result<serde_json::Value> {
+    let params = ThreadStartParams {
+        cwd: Some(environment.cwd.to_string_lossy().into_owned()),
+        model: options.model.clone(),
+        model_provider: options.model_provider.clone(),
+        sandbox: options.sandbox.map(|sandbox| match sandbox {
+            Sandbox::ReadOnly => SandboxMode::ReadOnly,
+            Sandbox::WorkspaceWrite => SandboxMode::WorkspaceWrite,
+            Sandbox::DangerFullAccess => SandboxMode::DangerFullAccess,
+        }),
+        ..ThreadStartParams::default()
+    };
+    Ok(serde_json::to_value(params)?)
+}
+
+/// Starts a server in this process, and one connection to it.
+fn serve(environment: Environment) -> anyhow::Result<(Connection, tokio::task::JoinHandle<()>)> {
+    let sandbox = environment.sandbox();
+    let log_file = log::to_file(&environment)?;
+    let options = ServerOptions { log_file, ..environment.options("cli") };
+    let server = Server::start(options, sandbox)?;
+    let (ours, theirs) = Connection::pair(server::connection_limits());
+    Ok((ours, tokio::spawn(async move { server.serve_only(theirs).await })))
+}
+
+/// The way to the server.
+enum To {
+    /// In this process: there is one connection.
+    Here(Option<Connection>),
+    Remote(Remote),
+}
+
+impl Connector for To {
+    fn connect(&mut self) -> Connecting {
+        match self {
+            Self::Here(connection) => {
+                let connection = connection.take();
+                Box::pin(async move { connection.ok_or_else(|| "the server has ended".to_owned()) })
+            }
+            Self::Remote(remote) => {
+                let remote = remote.clone();
+                Box::pin(
+                    async move { remote.connect().await.map_err(|error| format!("{error:#}")) },
+                )
+            }
+        }
+    }
+
+    fn can_reconnect(&self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+}
+
+/// A server that runs elsewhere.
+#[derive(Clone)]
+struct Remote {
+    address: Address,
+    token: Option<String>,
+}
+
+#[derive(Clone)]
+enum Address {
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+impl Remote {
+    fn new(address: &str, options: &Options) -> anyhow::Result<Self> {
+        let token = options.token_file.as_ref().map(|file| {
+            let token = files::read(file, 64 << 10)
+                .with_context(|| format!("--token-file: {}", file.display()))?;
+            let token = String::from_utf8(token).context("--token-file: not UTF-8")?;
+            anyhow::Ok(token.trim().to_owned())
+        });
+        let token = token.transpose().map_err(Invalid::from)?;
+        let address = match address.split_once("://") {
+            Some(("unix", path)) if !path.is_empty() => Address::Unix(path.into()),
+            Some(("ws", host)) if host.trim_end_matches('/').contains(':') => {
+                Address::Tcp(host.trim_end_matches('/').to_owned())
+            }
+            _ => {
+                let message =
+                    format!("--connect: `{address}` is neither unix://PATH nor ws://HOST:PORT");
+                return Err(Invalid::new(message).into());
+            }
+        };
+        Ok(Self { address, token })
+    }
+
+    async fn connect(&self) -> anyhow::Result<Connection> {
+        let limits: Limits = server::connection_limits();
+        match &self.address {
+            #[cfg(unix)]
+            Address::Unix(path) => Ok(transport::connect(path, limits).await?),
+            #[cfg(not(unix))]
+            Address::Unix(_) => anyhow::bail!("this system has no Unix sockets"),
+            Address::Tcp(host) => {
+                let stream = TcpStream::connect(host)
+                    .await
+                    .with_context(|| format!("cannot connect to {host}"))?;
+                stream.set_nodelay(true).context("cannot set the connection up")?;
+                let (reader, writer) = stream.into_split();
+                let token = self.token.as_deref();
+                Ok(transport::upgrade(reader, writer, host, token, limits).await?)
+            }
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The state machine: what the person types, what the server sends and the time go in; frames and effects
+//! come out. It has no access to anything else.
+
+mod answers;
+mod commands;
+mod completion;
+mod keys;
+mod live;
+mod notifications;
+mod settings;
+mod status;
+mod turns;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+
+use jsonrpc::{ErrorObject, Method, RequestId};
+use protocol::InitializeResponse;
+use serde_json::Value;
+
+use crate::app::answers::Then;
+use crate::app::settings::Settings;
+use crate::ask::Ask;
+use crate::composer::{Composer, Draft};
+use crate::context::Context;
+use crate::history::{History, Search};
+use crate::link::{Arrival, Tag};
+use crate::palette::{Depth, Palette};
+use crate::run::Ended;
+use crate::session::Session;
+use crate::terminal::input::{Input, Key, Reply};
+use crate::terminal::screen::{Frame, Size};
+use crate::text::{Line, Style};
+
+pub use crate::app::settings::Environment;
+
+/// Which thread to show first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// Where the thread comes from.
+    pub thread: StartThread,
+    /// The first message.
+    pub prompt: Option<String>,
+    /// Parameters of `thread/start`, `thread/resume` and `thread/fork` beside the thread's id: an object.
+    pub overrides: Value,
+}
+
+/// Where the first thread comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StartThread {
+    /// It is a new one.
+    #[default]
+    New,
+    /// The one with this id.
+    Resume(String),
+    /// The latest one of the working folder.
+    Latest,
+    /// A copy of the one with this id.
+    Fork(String),
+    /// A copy of the latest one of the working folder.
+    ForkLatest,
+}
+
+/// What goes in.
+#[derive(Debug)]
+pub enum Event {
+    /// From the terminal.
+    Input(Input),
+    /// The terminal has another size.
+    Resized(Size),
+    /// From the server.
+    Arrived(Arrival),
+    /// The handshake is complete.
+    Connected(Box<InitializeResponse>),
+    /// There is no connection.
+    Lost {
+        /// Why, for people.
+        why: String,
+        /// Whether the server may still be there.
+        can_return: bool,
+    },
+    /// The call could not be sent: there is no connection.
+    Unsent(Tag),
+    /// Messages of earlier sessions.
+    History(Vec<String>),
+    /// The message that was not sent when the program ended last.
+    Draft(Draft),
+    /// No browser could be started, for this reason.
+    Unopened(String),
+    /// The editor was closed: what it saved, or why there is nothing.
+    Edited(Result<String, String>),
+    /// The time that was asked for has come.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send a call.
+    Call {
+        /// By which the answer is known.
+        tag: Tag,
+        /// Name of the method.
+        method: &'static str,
+        /// Its parameters.
+        params: Value,
+    },
+    /// Answer a question.
+    Respond {
+        /// Of the question.
+        id: RequestId,
+        /// The answer.
+        outcome: Result<Value, ErrorObject>,
+    },
+    /// Connect again.
+    Reconnect,
+    /// Write to the terminal: a bell, a notification, the clipboard.
+    Write(Vec<u8>),
+    /// Use so many colours.
+    Depth(Depth),
+    /// Switch to or from the alternate screen.
+    Alternate(bool),
+    /// Read the messages of earlier sessions.
+    LoadHistory,
+    /// Keep the message that is being written.
+    Keep(Draft),
+    /// Open the text in the user's editor.
+    Edit(String),
+    /// Clear the screen. What scrolled out of it stays.
+    Clear,
+    /// Open an address in the user's browser.
+    Browse(String),
+    /// Stop the process, for the shell's job control.
+    Suspend,
+    /// End.
+    Quit(Ended),
+}
+
+/// A question of the server's.
+#[derive(Debug)]
+struct Question {
+    id: RequestId,
+    ask: Ask,
+}
+
+/// The state of the connection.
+#[derive(Debug, PartialEq, Eq)]
+enum Connection {
+    Opening,
+    Open,
+    /// Lost; the next attempt is at this time, in milliseconds.
+    Lost {
+        attempts: u32,
+        retry_at: Option<u64>,
+    },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct App {
+    environment: Environment,
+    settings: Settings,
+    start: Option<Start>,
+    cwd: PathBuf,
+    size: Size,
+    palette: Palette,
+    /// Milliseconds since the start.
+    now: u64,
+    connection: Connection,
+    session: Session,
+    composer: Composer,
+    /// Earlier messages; none before they were needed.
+    history: Option<History>,
+    search: Option<Search>,
+    /// What was sent before the earlier messages were read.
+    typed: Vec<Draft>,
+    /// The key that waits for them.
+    waiting: Option<Key>,
+    /// When the message that is being written is kept, in milliseconds.
+    keep_at: Option<u64>,
+    /// Messages that wait for the end of the turn.
+    queue: VecDeque<Draft>,
+    questions: VecDeque<Question>,
+    /// What stands above the composer for a while, until this time.
+    notice: Option<(Line, u64)>,
+    /// Members of the next `turn/start`, which hold for later turns.
+    overrides: serde_json::Map<String, Value>,
+    /// Token of the composer's search that was sent last.
+    searched: Option<u64>,
+    /// Whether the terminal marks what is pasted.
+    marks_pastes: bool,
+    /// When a key was pressed last.
+    last_key: Option<u64>,
+    is_focused: bool,
+    /// Until when a second Ctrl+C quits.
+    quits_until: u64,
+    printed: Vec<Line>,
+    effects: VecDeque<Effect>,
+    calls: HashMap<Tag, Then>,
+    next_tag: Tag,
+}
+
+impl App {
+    /// A program that has just been started.
+    #[must_use]
+    pub fn new(start: Start, environment: Environment, cwd: PathBuf, size: Size) -> Self {
+        let palette = Palette { light: false, depth: environment.depth };
+        let mut composer = Composer::new();
+        composer.set_commands(Self::command_list());
+        Self {
+            settings: Settings::default(),
+            start: Some(start),
+            cwd,
+            size,
+            palette,
+            now: 0,
+            connection: Connection::Opening,
+            session: Session::default(),
+            composer,
+            history: None,
+            search: None,
+            typed: Vec::new(),
+            waiting: None,
+            keep_at: None,
+            queue: VecDeque::new(),
+            questions: VecDeque::new(),
+            notice: None,
+            overrides: serde_json::Map::new(),
+            searched: None,
+            marks_pastes: false,
+            last_key: None,
+            is_focused: true,
+            quits_until: 0,
+            printed: Vec::new(),
+            effects: VecDeque::new(),
+            calls: HashMap::new(),
+            next_tag: 0,
+            environment,
+        }
+    }
+
+    /// What colours mean.
+    #[must_use]
+    pub fn palette(&self) -> Palette {
+        self.palette
+    }
+
+    /// Whether the terminal breaks rows that are too long after a resize.
+    #[must_use]
+    pub fn reflows(&self) -> bool {
+        self.environment.reflows
+    }
+
+    /// The user's editor, a command line of the shell.
+    #[must_use]
+    pub fn editor(&self) -> Option<String> {
+        self.environment.editor.clone()
+    }
+
+    /// Whether the first thread is still being opened.
+    #[must_use]
+    pub fn is_opening(&self) -> bool {
+        self.connection == Connection::Opening
+            || (self.session.id.is_none() && !self.calls.is_empty())
+    }
+
+    /// Takes an event at `now` milliseconds; returns whether the frame may have changed.
+    pub fn handle(&mut self, event: Event, now: u64) -> bool {
+        self.now = now;
+        match event {
+            Event::Input(input) => self.input(input),
+            Event::Resized(size) => {
+                self.size = size;
+                true
+            }
+            Event::Arrived(arrival) => self.arrived(arrival),
+            Event::Connected(opened) => self.connected(&opened),
+            Event::Lost { why, can_return } => self.lost(&why, can_return),
+            Event::Unsent(tag) => {
+                let error =
+                    ErrorObject::internal("there is no connection to the server".to_owned());
+                self.answered(tag, Err(error));
+                true
+            }
+            Event::History(texts) => self.set_history(texts),
+            Event::Draft(draft) => {
+                self.composer.restore(draft);
+                self.notice("This message was not sent last time.");
+                true
+            }
+            Event::Unopened(why) => {
+                self.warning(&format!(
+                    "Open the address yourself, since no browser could be started: {why}"
+                ));
+                true
+            }
+            Event::Edited(result) => self.edited(result),
+            Event::Tick => self.tick(),
+        }
+    }
+
+    /// The next thing to be done.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When [`Event::Tick`] is due, in milliseconds.
+    #[must_use]
+    pub fn wakes_at(&self) -> Option<u64> {
+        let notice = self.notice.as_ref().map(|(_, until)| *until);
+        let retry = match self.connection {
+            Connection::Lost { retry_at, .. } => retry_at,
+            Connection::Opening | Connection::Open => None,
+        };
+        // The elapsed time of the turn, in whole seconds.
+        let elapsed = self
+            .session
+            .turn
+            .as_ref()
+            .map(|turn| self.now + 1_000 - (self.now.saturating_sub(turn.started_ms)) % 1_000);
+        [notice, retry, elapsed, self.composer.deadline(), self.keep_at].into_iter().flatten().min()
+    }
+
+    /// The frame at `now` milliseconds.
+    pub fn frame(&mut self, now: u64) -> Frame {
+        self.now = now;
+        self.print_finished();
+        let printed = std::mem::take(&mut self.printed);
+        let (live, cursor) = self.live();
+        Frame { printed, live, cursor }
+    }
+
+    /// The message that was not sent.
+    #[must_use]
+    pub fn unsent(&self) -> Draft {
+        self.composer.draft()
+    }
+
+    /// The terminal is gone: there is nobody to ask anything.
+    pub fn terminal_gone(&mut self) -> Ended {
+        Ended { code: 129, message: None }
+    }
+
+    /// A signal ends the process with this exit code.
+    pub fn ended_by_signal(&mut self, code: u8) -> Ended {
+        Ended { code, message: self.farewell() }
+    }
+
+    /// How to come back to the thread.
+    fn farewell(&self) -> Option<String> {
+        let id = self.session.id.as_ref().filter(|_| self.session.has_turns)?;
+        Some(format!("To continue: agentd resume {id}"))
+    }
+
+    fn quit(&mut self) {
+        let message = self.farewell();
+        self.effects.push_back(Effect::Quit(Ended { code: 0, message }));
+    }
+
+    /// How cells are rendered now.
+    fn context(&self) -> Context {
+        Context {
+            columns: self.size.columns,
+            palette: self.palette,
+            cwd: self.session.cwd.clone().unwrap_or_else(|| self.cwd.clone()),
+            opener: self.settings.opener.clone(),
+            raw: self.settings.raw,
+            theme: self.settings.theme.clone(),
+            hide_reasoning: self.settings.hides_reasoning,
+        }
+    }
+
+    fn call<M: Method>(&mut self, params: &M::Params, then: Then) {
+        match serde_json::to_value(params) {
+            Ok(params) => self.call_with(M::NAME, params, then),
+            Err(error) => self.error(&format!("{}: {error}", M::NAME)),
+        }
+    }
+
+    fn call_with(&mut self, method: &'static str, params: Value, then: Then) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.calls.insert(tag, then);
+        self.effects.push_back(Effect::Call { tag, method, params });
+    }
+
+    fn print(&mut self, lines: impl IntoIterator<Item = Line>) {
+        self.printed.extend(lines);
+    }
+
+    /// Prints a message with a mark, wrapped, with an empty line behind it.
+    fn message(&mut self, mark: &'static str, style: Style, text: &str) {
+        let indent = Line::plain("  ");
+        for (number, text) in text.lines().enumerate() {
+            let mark = if number == 0 { mark } else { "  " };
+            let line = Line::new(mark, style).with(text.to_owned(), style);
+            self.printed.extend(line.wrapped(self.size.columns, &indent));
+        }
+        self.printed.push(Line::default());
+    }
+
+    fn error(&mut self, text: &str) {
+        self.message("✗ ", Palette::ERROR, text);
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.message("! ", Palette::WARNING, text);
+    }
+
+    fn info(&mut self, text: &str) {
+        self.message("· ", Palette::QUIET, text);
+    }
+
+    /// Shows a line above the composer for some seconds.
+    fn notice(&mut self, text: impl Into<String>) {
+        self.notice = Some((Line::new(text.into(), Palette::QUIET), self.now + 4_000));
+    }
+
+    fn tick(&mut self) -> bool {
+        if self.notice.as_ref().is_some_and(|(_, until)| self.now >= *until) {
+            self.notice = None;
+        }
+        if let Connection::Lost { retry_at: at @ Some(_), .. } = &mut self.connection
+            && at.is_some_and(|at| self.now >= at)
+        {
+            *at = None;
+            self.effects.push_back(Effect::Reconnect);
+        }
+        if self.keep_at.is_some_and(|at| self.now >= at) {
+            self.keep_at = None;
+            self.effects.push_back(Effect::Keep(self.composer.draft()));
+        }
+        self.composer.tick(self.now);
+        true
+    }
+
+    /// Keys that follow each other at once are a paste only in a terminal that does not mark pastes.
+    fn marks_pastes(&mut self, marks_pastes: bool) {
+        self.marks_pastes = marks_pastes;
+        let disabled = marks_pastes || self.settings.disable_paste_burst;
+        self.composer.set_paste_burst_disabled(disabled);
+    }
+
+    fn input(&mut self, input: Input) -> bool {
+        match input {
+            Input::Key(key) => self.key(key),
+            Input::Paste(text) => {
+                self.marks_pastes(true);
+                self.pasted(text);
+            }
+            Input::Focus(is_focused) => {
+                self.is_focused = is_focused;
+                return false;
+            }
+            Input::Reply(Reply::Background(r, g, b)) => {
+                let brightness = 299 * u32::from(r) + 587 * u32::from(g) + 114 * u32::from(b);
+                self.palette.light = brightness > 127_500;
+            }
+            Input::Reply(Reply::Bracketed(marks_pastes)) => self.marks_pastes(marks_pastes),
+            Input::Reply(_) => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,275 @@
+//! Answers to our calls, and the connection's beginning and end.
+
+use jsonrpc::ErrorObject;
+use protocol::{
+    ConfigReadParams, ConfigReadResponse, InitializeResponse, SandboxPolicy, SortDirection, Thread,
+    ThreadItem, ThreadListCwdFilter, ThreadListParams, ThreadListResponse, ThreadSortKey,
+    ThreadStartResponse, Turn, TurnStartResponse, TurnStatus,
+};
+use serde_json::{Value, json};
+
+use crate::app::{App, Connection, Effect, StartThread};
+use crate::cells;
+use crate::composer::Draft;
+use crate::run::Ended;
+use crate::session::Session;
+
+/// What the answer of a call is for.
+#[derive(Debug)]
+pub(super) enum Then {
+    Configure,
+    /// The thread of the start, or another one.
+    Open,
+    /// The latest thread, to be opened with this method.
+    Latest(&'static str),
+    Turn(Draft),
+    Steer(Draft),
+    /// Files for the composer's search with this token.
+    Files(u64),
+    Skills,
+    /// A rollback with files.
+    Undone,
+    /// Only a refusal is of interest; this is what was wanted.
+    Done(&'static str),
+    /// Information to be printed.
+    Show(fn(&Value) -> String),
+}
+
+impl App {
+    pub(super) fn connected(&mut self, _: &InitializeResponse) -> bool {
+        let was_lost = matches!(self.connection, Connection::Lost { .. });
+        self.connection = Connection::Open;
+        if was_lost {
+            self.notice("Connected again.");
+        }
+        let cwd = Some(self.cwd.to_string_lossy().into_owned());
+        let params =
+            ConfigReadParams { cwd, include_defaults: true, ..ConfigReadParams::default() };
+        self.call::<protocol::ConfigRead>(&params, Then::Configure);
+        // The questions come again; those that do not are answered.
+        self.questions.clear();
+        if let Some(id) = self.session.id.clone() {
+            self.call_with("thread/resume", json!({ "threadId": id }), Then::Open);
+        } else if let Some(start) = self.start.clone() {
+            self.open_thread(start.thread, start.overrides);
+        }
+        true
+    }
+
+    /// Opens the thread of the start.
+    fn open_thread(&mut self, thread: StartThread, overrides: Value) {
+        let with = |id: Option<String>| {
+            let mut params = if overrides.is_object() { overrides.clone() } else { json!({}) };
+            if let Some(id) = id {
+                params["threadId"] = Value::String(id);
+            }
+            params
+        };
+        match thread {
+            StartThread::New => self.call_with("thread/start", with(None), Then::Open),
+            StartThread::Resume(id) => self.call_with("thread/resume", with(Some(id)), Then::Open),
+            StartThread::Fork(id) => self.call_with("thread/fork", with(Some(id)), Then::Open),
+            StartThread::Latest => self.find_latest("thread/resume"),
+            StartThread::ForkLatest => self.find_latest("thread/fork"),
+        }
+    }
+
+    fn find_latest(&mut self, method: &'static str) {
+        let params = ThreadListParams {
+            limit: Some(1),
+            sort_key: Some(ThreadSortKey::UpdatedAt),
+            sort_direction: Some(SortDirection::Desc),
+            cwd: Some(ThreadListCwdFilter::One(self.cwd.to_string_lossy().into_owned())),
+            ..ThreadListParams::default()
+        };
+        self.call::<protocol::ThreadList>(&params, Then::Latest(method));
+    }
+
+    pub(super) fn lost(&mut self, why: &str, can_return: bool) -> bool {
+        // Calls without an answer are not repeated: the server may have received them.
+        for (_, then) in std::mem::take(&mut self.calls) {
+            if let Then::Turn(draft) | Then::Steer(draft) = then {
+                self.composer.restore(draft);
+            }
+        }
+        if !can_return {
+            let message = format!("{why}. The thread is stored.");
+            self.effects.push_back(Effect::Quit(Ended { code: 1, message: Some(message) }));
+            return true;
+        }
+        let attempts = match self.connection {
+            Connection::Lost { attempts, .. } => attempts + 1,
+            Connection::Opening | Connection::Open => {
+                self.warning(&format!("{why}; connecting again"));
+                0
+            }
+        };
+        let wait = 250 << attempts.min(5);
+        self.connection = Connection::Lost { attempts, retry_at: Some(self.now + wait) };
+        true
+    }
+
+    pub(super) fn answered(&mut self, tag: u64, result: Result<Value, ErrorObject>) {
+        let Some(then) = self.calls.remove(&tag) else { return };
+        match (then, result) {
+            (Then::Configure, Ok(value)) => match serde_json::from_value(value) {
+                Ok(ConfigReadResponse { config, .. }) => self.configure(&config),
+                Err(error) => self.error(&format!("config/read: {error}")),
+            },
+            (Then::Open, Ok(value)) => match serde_json::from_value(value) {
+                Ok(opened) => self.opened(opened),
+                Err(error) => self.error(&format!("the thread cannot be shown: {error}")),
+            },
+            (Then::Latest(method), Ok(value)) => self.latest(method, value),
+            (Then::Turn(_), Ok(value)) => {
+                // The notification may be later than the answer, and the next key earlier than both.
+                if let Ok(TurnStartResponse { turn }) = serde_json::from_value(value) {
+                    self.turn_started(&turn);
+                }
+            }
+            (Then::Steer(_) | Then::Done(_), Ok(_)) => {}
+            (Then::Files(token), Ok(value)) => self.found(token, value),
+            (Then::Skills, Ok(value)) => self.set_skills(&value),
+            (Then::Undone, Ok(value)) => self.undone(&value),
+            (Then::Show(text), Ok(value)) => self.info(&text(&value)),
+            (then, Err(error)) => self.refused(then, &error),
+        }
+    }
+
+    fn refused(&mut self, then: Then, error: &ErrorObject) {
+        let what = match then {
+            Then::Configure => "The configuration cannot be read",
+            Then::Open | Then::Latest(_) => {
+                let message = format!("The thread cannot be opened: {}", error.message);
+                if self.session.id.is_some() {
+                    return self.error(&message);
+                }
+                self.effects.push_back(Effect::Quit(Ended { code: 1, message: Some(message) }));
+                return;
+            }
+            Then::Turn(draft) => {
+                self.session.turn = None;
+                self.composer.restore(draft);
+                "The message was not sent"
+            }
+            // The turn has just ended: the message starts the next one.
+            Then::Steer(draft) if self.session.turn.is_none() => return self.start_turn(draft),
+            Then::Steer(draft) => {
+                self.queue.push_back(draft);
+                self.notice("The turn takes no more input: the message waits for its end.");
+                return;
+            }
+            // A search that the next one replaced.
+            Then::Files(_) => return,
+            Then::Skills => "The skills cannot be listed",
+            Then::Undone => "Nothing was taken back",
+            Then::Done(what) => what,
+            Then::Show(_) => "The server refused",
+        };
+        self.error(&format!("{what}: {}", error.message));
+    }
+
+    fn configure(&mut self, config: &std::collections::BTreeMap<String, Value>) {
+        let was_full = self.settings.is_full_screen;
+        self.settings.read(config);
+        self.marks_pastes(self.marks_pastes);
+        if self.settings.is_full_screen != was_full {
+            self.effects.push_back(Effect::Alternate(self.settings.is_full_screen));
+        }
+    }
+
+    fn show_turn(&mut self, turn: &Turn) {
+        let is_running = turn.status == TurnStatus::InProgress;
+        if is_running {
+            self.turn_started(turn);
+        }
+        for (at, item) in turn.items.iter().enumerate() {
+            // The last text of a running turn may still grow.
+            let is_last = at + 1 == turn.items.len();
+            let grows = is_last
+                && matches!(
+                    item,
+                    ThreadItem::AgentMessage(_) | ThreadItem::Reasoning(_) | ThreadItem::Plan(_)
+                );
+            if is_running && (grows || cells::is_in_progress(item)) {
+                self.item_started(item);
+            } else {
+                self.item_completed(item);
+            }
+        }
+        self.print_finished();
+    }
+
+    fn latest(&mut self, method: &'static str, value: Value) {
+        let found: Option<Thread> = serde_json::from_value(value)
+            .ok()
+            .and_then(|list: ThreadListResponse| list.data.into_iter().next());
+        let overrides =
+            self.start.as_ref().map(|start| start.overrides.clone()).unwrap_or_default();
+        match (found, method) {
+            (None, _) => {
+                self.notice("There is no earlier thread of this folder: this is a new one.");
+                self.open_thread(StartThread::New, overrides);
+            }
+            (Some(thread), "thread/fork") => {
+                self.open_thread(StartThread::Fork(thread.id), overrides);
+            }
+            (Some(thread), _) => self.open_thread(StartThread::Resume(thread.id), overrides),
+        }
+    }
+
+    /// Shows a thread: the one that was opened, or the same one after a reconnection.
+    fn opened(&mut self, opened: ThreadStartResponse) {
+        let ThreadStartResponse {
+            thread,
+            model,
+            cwd,
+            sandbox,
+            approval_policy,
+            reasoning_effort,
+            ..
+        } = opened;
+        let is_same = self.session.id.as_ref() == Some(&thread.id);
+        if !is_same {
+            self.session = Session::default();
+            self.questions.clear();
+            self.greet(&model, &cwd, &thread);
+        }
+        let session = &mut self.session;
+        session.id = Some(thread.id);
+        session.name = thread.name;
+        session.model = model;
+        session.cwd = Some(cwd.into());
+        session.branch = thread.git_info.and_then(|git| git.branch);
+        session.effort = reasoning_effort.map(|effort| word(&effort));
+        session.approval = word(&approval_policy);
+        session.sandbox = sandbox_word(&sandbox).to_owned();
+        session.turn = None;
+        session.open.retain(|open| open.running.has_begun());
+        for turn in &thread.turns {
+            self.show_turn(turn);
+        }
+        self.load_skills();
+        if let Some(prompt) = self.start.take().and_then(|start| start.prompt) {
+            self.start_turn(Draft::plain(prompt));
+        }
+    }
+}
+
+/// A value of the protocol as one word.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(Value::Object(members)) => members.keys().next().cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+fn sandbox_word(policy: &SandboxPolicy) -> &'static str {
+    match policy {
+        SandboxPolicy::DangerFullAccess {} => "full access",
+        SandboxPolicy::ReadOnly { .. } => "read only",
+        SandboxPolicy::WorkspaceWrite { .. } => "writes in the folder",
+        SandboxPolicy::ExternalSandbox { .. } => "sandboxed from outside",
+    }
+}

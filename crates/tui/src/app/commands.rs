@@ -1,0 +1,376 @@
+//! What can be typed after a slash.
+
+use protocol::{ModelListParams, ThreadNameSetParams};
+use serde_json::{Value, json};
+
+use crate::app::answers::Then;
+use crate::app::{App, Effect, status};
+use crate::composer::{Command, Draft};
+
+/// A command: its name, what follows it, and what it does.
+struct Entry {
+    name: &'static str,
+    argument: &'static str,
+    what: &'static str,
+    /// Whether it works while a turn runs.
+    any_time: bool,
+    run: fn(&mut App, &str),
+}
+
+const fn entry(
+    name: &'static str,
+    argument: &'static str,
+    what: &'static str,
+    any_time: bool,
+    run: fn(&mut App, &str),
+) -> Entry {
+    Entry { name, argument, what, any_time, run }
+}
+
+const COMMANDS: &[Entry] = &[
+    entry("agents", "", "show the agents of this thread", true, App::show_agents),
+    entry(
+        "approvals",
+        "[read-only|auto|full-access]",
+        "choose what runs without asking",
+        true,
+        App::set_approvals,
+    ),
+    entry("clear", "", "start a new thread on an empty screen", false, App::clear_screen),
+    entry("compact", "", "summarise the conversation to free the context", false, |app, _| {
+        app.on_thread(
+            "thread/compact/start",
+            json!({}),
+            Then::Done("The thread was not compacted"),
+        );
+    }),
+    entry("diff", "", "show all changes of the latest turn", true, App::show_diff),
+    entry("fork", "", "go on in a copy of this thread", false, |app, _| {
+        app.on_thread("thread/fork", json!({}), Then::Open);
+    }),
+    entry(
+        "goal",
+        "[TEXT|clear]",
+        "set, show or clear what the thread works towards",
+        true,
+        App::set_goal,
+    ),
+    entry("help", "", "list the commands", true, App::show_help),
+    entry("hooks", "", "list the hooks and which of them run", true, App::show_hooks),
+    entry("init", "", "let the agent write an AGENTS.md for this folder", false, App::init),
+    entry("logout", "", "delete the credentials", false, |app, _| {
+        app.call_with("account/logout", json!(null), Then::Done("Not logged out"));
+    }),
+    entry("mcp", "", "list the MCP servers and their tools", true, App::show_mcp),
+    entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, App::set_model),
+    entry("new", "", "start a new thread", false, |app, _| {
+        app.call_with("thread/start", json!({}), Then::Open);
+    }),
+    entry("permissions", "", "as /approvals", true, App::set_approvals),
+    entry("quit", "", "quit", true, |app, _| app.quit()),
+    entry(
+        "raw",
+        "",
+        "show messages as they were written, or rendered again",
+        true,
+        App::toggle_raw,
+    ),
+    entry("rename", "NAME", "name this thread", true, App::rename),
+    entry("resume", "ID", "go on with another thread", false, App::resume),
+    entry(
+        "review",
+        "[TEXT]",
+        "review the changes that are not committed, or what the text says",
+        false,
+        App::review,
+    ),
+    entry("skills", "", "list the skills", true, App::show_skills),
+    entry("status", "", "show the thread, its settings and its use", true, App::show_status),
+    entry("undo", "", "take back the latest turn and its changes of files", false, App::undo),
+];
+
+impl App {
+    /// What the composer completes.
+    pub(super) fn command_list() -> Vec<Command> {
+        COMMANDS
+            .iter()
+            .map(|it| Command {
+                name: it.name.to_owned(),
+                description: it.what.to_owned(),
+                hint: Some(it.argument.to_owned()).filter(|hint| !hint.is_empty()),
+                is_available: true,
+            })
+            .collect()
+    }
+
+    /// Runs what was typed after a slash. A name that is no command goes to the model: it may be a path.
+    pub(super) fn command(&mut self, name: &str, rest: &str, draft: Draft) {
+        let Some(command) = COMMANDS.iter().find(|it| it.name == name) else {
+            return self.submit(draft);
+        };
+        if self.session.turn.is_some() && !command.any_time {
+            self.notice(format!("/{name} has to wait for the end of the turn. Esc interrupts it."));
+            self.composer.restore(draft);
+            return;
+        }
+        (command.run)(self, rest.trim());
+    }
+
+    /// Calls a method about this thread.
+    fn on_thread(&mut self, method: &'static str, mut params: Value, then: Then) {
+        let Some(id) = &self.session.id else {
+            return self.notice("The thread is still being opened.");
+        };
+        params["threadId"] = Value::String(id.clone());
+        self.call_with(method, params, then);
+    }
+
+    fn show_help(&mut self, _: &str) {
+        let mut text = String::new();
+        for command in COMMANDS {
+            let name = format!("/{} {}", command.name, command.argument);
+            text.push_str(&format!("{name:<42} {}\n", command.what));
+        }
+        text.push_str("Enter sends (also into a running turn), Tab sends at its end, Shift+Enter or Ctrl+J breaks the line.\n");
+        text.push_str("Esc interrupts, Ctrl+G opens the editor, Ctrl+R finds an earlier message, Ctrl+C twice quits.");
+        self.info(&text);
+    }
+
+    fn show_status(&mut self, _: &str) {
+        let session = &self.session;
+        let mut text = String::new();
+        let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<12} {value}\n"));
+        row("thread", session.id.as_deref().unwrap_or("being opened"));
+        if let Some(name) = &session.name {
+            row("name", name);
+        }
+        let effort = session.effort.as_deref().unwrap_or_default();
+        row("model", format!("{} {effort}", session.model).trim_end());
+        let cwd = session.cwd.as_ref().unwrap_or(&self.cwd);
+        row("folder", &cwd.to_string_lossy());
+        row("asks", &session.approval);
+        row("commands", &session.sandbox);
+        if let Some(usage) = &session.usage {
+            let total = &usage.total;
+            row("tokens", &format!("{} in, {} out", total.input_tokens, total.output_tokens));
+            if let Some(cost) = &usage.cost
+                && let Some(thread) = &cost.thread
+            {
+                row("cost", &format!("{thread} {}", cost.currency));
+            }
+        }
+        row(
+            "status line",
+            &status::ITEMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+        );
+        self.info(text.trim_end());
+    }
+
+    fn show_agents(&mut self, _: &str) {
+        if self.session.agents.is_empty() {
+            return self.info("This thread has no agents.");
+        }
+        let mut text = String::new();
+        for (thread, state) in &self.session.agents {
+            let message = state.message.as_deref().unwrap_or_default();
+            let message = message.lines().next().unwrap_or_default();
+            text.push_str(&format!("{thread}  {:?}  {message}\n", state.status));
+        }
+        self.info(text.trim_end());
+    }
+
+    fn show_diff(&mut self, _: &str) {
+        if self.session.diff.is_empty() {
+            return self.info("The latest turn changed no files.");
+        }
+        let lines = crate::diff::unified(&self.session.diff, &self.context());
+        self.print(lines);
+        self.print([crate::text::Line::default()]);
+    }
+
+    fn show_mcp(&mut self, _: &str) {
+        self.on_thread(
+            "mcpServerStatus/list",
+            json!({}),
+            Then::Show(|value| {
+                list(&value["data"], "No MCP servers are configured: agentd mcp add", |server| {
+                    let tools = server["tools"].as_object().map_or(0, serde_json::Map::len);
+                    format!("{}  {tools} tools", text(&server["name"]))
+                })
+            }),
+        );
+    }
+
+    fn show_skills(&mut self, _: &str) {
+        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd).to_string_lossy().into_owned();
+        let params = json!({ "cwds": [cwd] });
+        self.call_with(
+            "skills/list",
+            params,
+            Then::Show(|value| {
+                list(
+                    &value["data"][0]["skills"],
+                    "There are no skills: agentd skills new",
+                    |skill| format!("${}  {}", text(&skill["name"]), text(&skill["description"])),
+                )
+            }),
+        );
+    }
+
+    fn show_hooks(&mut self, _: &str) {
+        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd).to_string_lossy().into_owned();
+        self.call_with(
+            "hooks/list",
+            json!({ "cwds": [cwd] }),
+            Then::Show(|value| {
+                list(&value["data"][0]["hooks"], "There are no hooks: docs/hooks.md", |hook| {
+                    let handler =
+                        hook["command"].as_str().unwrap_or_else(|| text(&hook["handlerType"]));
+                    format!("{}  {handler}", text(&hook["eventName"]))
+                })
+            }),
+        );
+    }
+
+    fn set_model(&mut self, rest: &str) {
+        let mut words = rest.split_whitespace();
+        let Some(model) = words.next() else {
+            let params = ModelListParams::default();
+            return self.call::<protocol::ModelList>(
+                &params,
+                Then::Show(|value| {
+                    list(&value["data"], "The server offers no models.", |model| {
+                        format!("{}  {}", text(&model["model"]), text(&model["description"]))
+                    })
+                }),
+            );
+        };
+        self.session.model = model.to_owned();
+        self.overrides.insert("model".to_owned(), json!(model));
+        if let Some(effort) = words.next() {
+            self.session.effort = Some(effort.to_owned());
+            self.overrides.insert("effort".to_owned(), json!(effort));
+        }
+        self.info(&format!("From the next turn on: {model}"));
+    }
+
+    fn set_approvals(&mut self, rest: &str) {
+        let (approval, sandbox, what) = match rest {
+            "read-only" => (
+                "onRequest",
+                json!({ "type": "readOnly" }),
+                "reads files, asks for everything else",
+            ),
+            "auto" => (
+                "onRequest",
+                json!({ "type": "workspaceWrite" }),
+                "reads files, writes in the folder and runs commands in the sandbox; asks for more",
+            ),
+            "full-access" => (
+                "never",
+                json!({ "type": "dangerFullAccess" }),
+                "runs every command with your rights, without sandbox and without asking",
+            ),
+            _ => {
+                return self.info(
+                    "/approvals read-only: reads files, asks for everything else\n\
+                     /approvals auto: writes in the folder and runs commands in the sandbox; asks for more\n\
+                     /approvals full-access: runs every command with your rights, without asking",
+                );
+            }
+        };
+        self.session.approval = approval.to_owned();
+        self.session.sandbox = rest.to_owned();
+        self.overrides.insert("approvalPolicy".to_owned(), json!(approval));
+        self.overrides.insert("sandboxPolicy".to_owned(), sandbox);
+        self.info(&format!("From the next turn on, the agent {what}."));
+    }
+
+    fn set_goal(&mut self, rest: &str) {
+        match rest {
+            "" => self.on_thread(
+                "thread/goal/get",
+                json!({}),
+                Then::Show(|value| match value["goal"]["objective"].as_str() {
+                    Some(goal) => format!("The goal: {goal}"),
+                    None => "This thread has no goal.".to_owned(),
+                }),
+            ),
+            "clear" => {
+                self.on_thread(
+                    "thread/goal/clear",
+                    json!({}),
+                    Then::Done("The goal was not cleared"),
+                );
+            }
+            goal => {
+                let params = json!({ "objective": goal });
+                self.on_thread("thread/goal/set", params, Then::Done("The goal was not set"));
+            }
+        }
+    }
+
+    fn init(&mut self, _: &str) {
+        let prompt = "Write an AGENTS.md for this folder: how it is organised, how it is built and tested, \
+                      and the conventions that a new contributor has to know. Read what is there first, and \
+                      keep it short.";
+        self.start_turn(Draft::plain(prompt));
+    }
+
+    fn rename(&mut self, name: &str) {
+        let Some(thread_id) = self.session.id.clone().filter(|_| !name.is_empty()) else {
+            return self.notice("/rename NAME");
+        };
+        let params = ThreadNameSetParams { thread_id, name: name.to_owned() };
+        self.call::<protocol::ThreadNameSet>(&params, Then::Done("The thread was not renamed"));
+    }
+
+    fn resume(&mut self, id: &str) {
+        if id.is_empty() {
+            return self.notice("/resume ID; agentd threads list shows them");
+        }
+        self.call_with("thread/resume", json!({ "threadId": id }), Then::Open);
+    }
+
+    fn review(&mut self, text: &str) {
+        let target = match text {
+            "" => json!({ "type": "uncommittedChanges" }),
+            text => json!({ "type": "custom", "instructions": text }),
+        };
+        self.on_thread(
+            "review/start",
+            json!({ "target": target }),
+            Then::Done("No review was started"),
+        );
+    }
+
+    fn undo(&mut self, _: &str) {
+        let params = json!({ "numTurns": 1, "restoreFiles": true });
+        self.on_thread("thread/rollback", params, Then::Undone);
+    }
+
+    fn toggle_raw(&mut self, _: &str) {
+        self.settings.raw ^= true;
+        self.notice(match self.settings.raw {
+            true => "Messages are shown as they were written.",
+            false => "Messages are rendered.",
+        });
+    }
+
+    fn clear_screen(&mut self, _: &str) {
+        self.effects.push_back(Effect::Clear);
+        self.call_with("thread/start", json!({}), Then::Open);
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A line for each element.
+fn list(values: &Value, none: &str, line: impl Fn(&Value) -> String) -> String {
+    match values.as_array().map(Vec::as_slice) {
+        None | Some([]) => none.to_owned(),
+        Some(values) => values.iter().map(line).collect::<Vec<_>>().join("\n"),
+    }
+}

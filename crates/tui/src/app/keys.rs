@@ -1,0 +1,164 @@
+//! What keys do: the question in front takes them first, then the composer, then the program.
+
+use crate::app::{App, Effect};
+use crate::composer::{Draft, Outcome};
+use crate::history::{History, Search, SearchOutcome};
+use crate::terminal::input::{Code, Key};
+
+/// How long a message rests before it is kept, in milliseconds.
+const KEEP_AFTER: u64 = 1_000;
+/// How long Ctrl+C is remembered, in milliseconds.
+const QUIT_WITHIN: u64 = 2_000;
+
+impl App {
+    pub(super) fn key(&mut self, key: Key) {
+        self.last_key = Some(self.now);
+        if let Some(question) = self.questions.front_mut() {
+            if let Some(answer) = question.ask.key(key, self.now) {
+                self.answer(answer);
+            }
+            return;
+        }
+        if self.search.is_none() && self.always(key) {
+            return;
+        }
+        if self.searching(key) {
+            return;
+        }
+        match self.composer.key(key, self.now) {
+            Outcome::Changed => {
+                self.keep_at = Some(self.now + KEEP_AFTER);
+                if let Some(history) = &mut self.history {
+                    history.end_walk();
+                }
+                self.search();
+            }
+            Outcome::Submitted(draft) => self.submitted(draft),
+            Outcome::Ignored => self.ignored(key),
+        }
+    }
+
+    fn submitted(&mut self, draft: Draft) {
+        self.keep_at = Some(self.now + KEEP_AFTER);
+        if let Some(history) = &mut self.history {
+            history.push(draft.clone());
+        } else {
+            self.typed.push(draft.clone());
+        }
+        match draft.command() {
+            Some((name, rest)) => {
+                let (name, rest) = (name.to_owned(), rest.to_owned());
+                self.command(&name, &rest, draft);
+            }
+            None => self.submit(draft),
+        }
+    }
+
+    pub(super) fn pasted(&mut self, text: String) {
+        match self.questions.front_mut() {
+            Some(question) => question.ask.paste(&text, self.now),
+            None => {
+                self.composer.paste(text);
+                self.keep_at = Some(self.now + KEEP_AFTER);
+            }
+        }
+    }
+
+    /// Keys that mean the same wherever they are pressed.
+    fn always(&mut self, key: Key) -> bool {
+        match (key.code, key.ctrl) {
+            (Code::Char('c'), true) => self.ctrl_c(),
+            (Code::Char('d'), true) if self.composer.is_empty() => self.quit(),
+            (Code::Char('z'), true) => self.effects.push_back(Effect::Suspend),
+            (Code::Char('g'), true) => {
+                self.effects.push_back(Effect::Edit(self.composer.draft().text));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn ignored(&mut self, key: Key) {
+        match key.code {
+            Code::Esc => self.interrupt(),
+            Code::Tab if !self.composer.is_empty() => {
+                let draft = self.composer.take();
+                self.enqueue(draft);
+            }
+            Code::Up if !self.queue.is_empty() && self.composer.is_empty() => {
+                if let Some(draft) = self.queue.pop_back() {
+                    self.composer.restore(draft);
+                }
+            }
+            Code::Up | Code::Down => self.walk(key.code),
+            _ => {}
+        }
+    }
+
+    /// The message before or behind the one in the composer.
+    fn walk(&mut self, code: Code) {
+        let current = self.composer.draft();
+        let Some(history) = &mut self.history else {
+            self.waiting = Some(Key::plain(code));
+            self.effects.push_back(Effect::LoadHistory);
+            return;
+        };
+        let found = match code {
+            Code::Up => history.previous(current),
+            _ => history.following(),
+        };
+        if let Some(draft) = found {
+            self.composer.restore(draft);
+        }
+    }
+
+    /// Whether the search through earlier messages takes the key.
+    fn searching(&mut self, key: Key) -> bool {
+        if let (Some(search), Some(history)) = (&mut self.search, &self.history) {
+            let (draft, takes) = match search.key(history, key) {
+                SearchOutcome::Changed => return true,
+                SearchOutcome::Ended(draft) => (draft, true),
+                SearchOutcome::EndedBy(draft) => (draft, false),
+            };
+            self.search = None;
+            self.composer.restore(draft);
+            return takes;
+        }
+        if key != Key::ctrl('r') {
+            return false;
+        }
+        match self.history {
+            Some(_) => self.search = Some(Search::new(self.composer.draft())),
+            None => {
+                self.waiting = Some(key);
+                self.effects.push_back(Effect::LoadHistory);
+            }
+        }
+        true
+    }
+
+    /// Takes the messages of earlier sessions, and the key that asked for them.
+    pub(super) fn set_history(&mut self, texts: Vec<String>) -> bool {
+        let mut history = History::new(texts);
+        std::mem::take(&mut self.typed).into_iter().for_each(|draft| history.push(draft));
+        self.history = Some(history);
+        if let Some(key) = self.waiting.take() {
+            self.key(key);
+        }
+        true
+    }
+
+    fn ctrl_c(&mut self) {
+        if !self.composer.is_empty() {
+            self.composer.restore(Draft::default());
+            self.notice("Cleared. Ctrl+_ brings it back.");
+        } else if self.session.turn.is_some() {
+            self.interrupt();
+        } else if self.now < self.quits_until {
+            self.quit();
+        } else {
+            self.quits_until = self.now + QUIT_WITHIN;
+            self.notice("Press Ctrl+C again to quit.");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The live region: what is being done, what waits, the question or the composer, and the status line.
+
+use protocol::TurnPlanStepStatus;
+
+use crate::app::{App, Connection};
+use crate::cells;
+use crate::context::Context;
+use crate::palette::Palette;
+use crate::text::{Line, Style};
+
+/// Rows of the live region without the question or the composer.
+const MAX_ROWS: usize = 9;
+/// Rows of the composer.
+const MAX_COMPOSER: usize = 12;
+
+impl App {
+    /// The rows and the cursor.
+    pub(super) fn live(&self) -> (Vec<Line>, Option<(usize, usize)>) {
+        let (columns, height) = (self.size.columns, self.size.rows);
+        let status = if height >= 4 { self.status_line() } else { None };
+        let below = usize::from(status.is_some());
+        let view = match self.questions.front() {
+            Some(question) => question.ask.view(columns, height.saturating_sub(below).max(1)),
+            None => {
+                let most = (height / 2).clamp(1, MAX_COMPOSER);
+                match (&self.search, &self.history) {
+                    (Some(search), Some(history)) => search.view(history, columns, most),
+                    _ => self.composer.view(columns, most),
+                }
+            }
+        };
+        let free = height.saturating_sub(below + view.lines.len());
+        let mut lines = self.above(free.min(MAX_ROWS));
+        let first = lines.len();
+        lines.extend(view.lines);
+        let free = height.saturating_sub(lines.len());
+        let completions = self.composer.completions(columns).filter(|_| self.questions.is_empty());
+        match completions.filter(|view| view.lines.len() <= free) {
+            Some(view) => lines.extend(view.lines),
+            None => lines.extend(status),
+        }
+        (lines, view.cursor.map(|(row, column)| (first + row, column)))
+    }
+
+    /// What stands above the composer, in at most `rows` rows: the most important last.
+    fn above(&self, rows: usize) -> Vec<Line> {
+        let mut tail = Vec::new();
+        tail.extend(self.working());
+        tail.extend(self.queued());
+        tail.extend(self.notice.as_ref().map(|(line, _)| line.clone()));
+        if let Connection::Lost { .. } = self.connection {
+            tail.push(Line::new("Not connected to the server; trying again.", Palette::WARNING));
+        }
+        let free = rows.saturating_sub(tail.len() + usize::from(!tail.is_empty()));
+        let mut lines = self.open_items(free);
+        if !tail.is_empty() && lines.len() + tail.len() < rows {
+            tail.insert(0, Line::default());
+        }
+        lines.extend(tail);
+        let left_out = lines.len().saturating_sub(rows);
+        lines.drain(..left_out);
+        lines
+    }
+
+    /// The items in progress, the latest last.
+    fn open_items(&self, rows: usize) -> Vec<Line> {
+        let context = self.context();
+        let mut lines = Vec::new();
+        for open in self.session.open.iter().rev() {
+            let free = rows - lines.len();
+            if free == 0 {
+                break;
+            }
+            let mut of_item = self.open_item(open, &context, free);
+            let surplus = of_item.len().saturating_sub(free);
+            of_item.drain(..surplus);
+            of_item.append(&mut lines);
+            lines = of_item;
+        }
+        lines
+    }
+
+    fn open_item(&self, open: &crate::session::Open, context: &Context, rows: usize) -> Vec<Line> {
+        let elapsed = self.now.saturating_sub(open.started_ms);
+        if open.running.is_text() {
+            return open.running.open(context, rows);
+        }
+        let mut lines = vec![open.running.headline(elapsed)];
+        lines.extend(open.running.open(context, rows.saturating_sub(1).min(3)));
+        lines
+    }
+
+    fn working(&self) -> Option<Line> {
+        let turn = self.session.turn.as_ref()?;
+        let elapsed = cells::duration(self.now.saturating_sub(turn.started_ms));
+        let (mark, what) = match (&turn.retry, turn.is_interrupting) {
+            (_, true) => ("■ ", "Interrupting"),
+            (Some(_), false) => ("! ", "Trying again"),
+            (None, false) => ("● ", "Working"),
+        };
+        let mut line = Line::new(mark, Palette::ACCENT).with(what, Style::BOLD);
+        line.push(format!("  {elapsed}"), Palette::QUIET);
+        if let Some(step) =
+            self.session.plan.iter().position(|it| it.status == TurnPlanStepStatus::InProgress)
+        {
+            let (step, all) = (&self.session.plan[step].step, (step + 1, self.session.plan.len()));
+            line.push(format!("  step {} of {}: {step}", all.0, all.1), Palette::QUIET);
+        }
+        if let Some(why) = &turn.retry {
+            line.push(format!("  {why}"), Palette::WARNING);
+        }
+        if !turn.is_interrupting {
+            line.push("  Esc interrupts", Palette::QUIET);
+        }
+        Some(line)
+    }
+
+    fn queued(&self) -> Vec<Line> {
+        let mut lines: Vec<Line> = self
+            .queue
+            .iter()
+            .take(3)
+            .map(|draft| {
+                let first = draft.text.lines().next().unwrap_or_default().to_owned();
+                Line::new("↳ ", Palette::QUIET).with(first, Palette::QUIET)
+            })
+            .collect();
+        if self.queue.len() > 3 {
+            lines.push(Line::new(
+                format!("  and {} more messages", self.queue.len() - 3),
+                Palette::QUIET,
+            ));
+        }
+        if let Some(first) = lines.first_mut() {
+            first.push("  (sent at the end of the turn; ↑ edits the last)", Palette::QUIET);
+        }
+        lines
+    }
+}

@@ -1,0 +1,145 @@
+//! What the user's shell and the configuration say about the terminal program.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::palette::Depth;
+
+/// What the user's shell says.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// How many colours may be used (`NO_COLOR`, `COLORTERM`, `TERM`).
+    pub depth: Depth,
+    /// Whether the terminal breaks rows that are too long after a resize, as most do.
+    pub reflows: bool,
+    /// `VISUAL` or `EDITOR`.
+    pub editor: Option<String>,
+    /// The user's home folder, which is written `~`.
+    pub home: Option<PathBuf>,
+}
+
+impl Environment {
+    /// From environment variables.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let term = set("TERM").unwrap_or_default();
+        let color_term = set("COLORTERM").unwrap_or_default();
+        let depth = match () {
+            () if set("NO_COLOR").is_some() || term == "dumb" => Depth::Monochrome,
+            () if color_term == "truecolor" || color_term == "24bit" => Depth::Full,
+            () if term.contains("direct") => Depth::Full,
+            () if term.contains("256color") => Depth::Indexed,
+            () => Depth::Sixteen,
+        };
+        // xterm and the consoles cut; so does screen, but not tmux, whose TERM is often the same.
+        let cuts = set("XTERM_VERSION").is_some()
+            || term == "linux"
+            || term.starts_with("vt")
+            || (term.starts_with("screen") && set("TMUX").is_none());
+        Self {
+            depth,
+            reflows: !cuts,
+            editor: set("VISUAL").or_else(|| set("EDITOR")),
+            home: set("HOME").map(PathBuf::from),
+        }
+    }
+}
+
+/// What the configuration says.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// `tui.alternate_screen` is `always`.
+    pub(super) is_full_screen: bool,
+    /// `tui.animations`.
+    pub(super) animations: bool,
+    /// `tui.show_tooltips`.
+    pub(super) tooltips: bool,
+    /// `tui.status_line`; empty: none.
+    pub(super) status_line: Vec<String>,
+    /// `tui.notifications`: which events, all of them where it is `None`.
+    pub(super) notifications: Notify,
+    /// `tui.notification_method` is `bel`.
+    pub(super) rings: bool,
+    /// `tui.theme`.
+    pub(super) theme: Option<String>,
+    /// `file_opener` as the scheme of links to files.
+    pub(super) opener: Option<String>,
+    /// `disable_paste_burst`.
+    pub(super) disable_paste_burst: bool,
+    /// `hide_agent_reasoning`.
+    pub(super) hides_reasoning: bool,
+    /// Whether messages are shown as they were written (`/raw`).
+    pub(super) raw: bool,
+}
+
+/// Which events the user is notified of while the terminal is not focused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Notify {
+    All,
+    None,
+    Of(Vec<String>),
+}
+
+impl Notify {
+    pub(super) fn includes(&self, event: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Of(events) => events.iter().any(|of| of == event),
+        }
+    }
+}
+
+/// What the status line shows unless the configuration says otherwise.
+const STATUS_LINE: &[&str] = &["model", "folder", "branch", "context", "cost", "agents"];
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            is_full_screen: false,
+            animations: true,
+            tooltips: true,
+            status_line: STATUS_LINE.iter().map(|item| (*item).to_owned()).collect(),
+            notifications: Notify::All,
+            rings: false,
+            theme: None,
+            opener: None,
+            disable_paste_burst: false,
+            hides_reasoning: false,
+            raw: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Takes what `config/read` answers with; keys that are not set keep their defaults.
+    pub(super) fn read(&mut self, config: &BTreeMap<String, Value>) {
+        let none = Value::Null;
+        let tui = config.get("tui").unwrap_or(&none);
+        let flag = |value: &Value, usual: bool| value.as_bool().unwrap_or(usual);
+        self.is_full_screen = tui["alternate_screen"] == "always";
+        self.animations = flag(&tui["animations"], true);
+        self.tooltips = flag(&tui["show_tooltips"], true);
+        self.rings = tui["notification_method"] == "bel";
+        self.theme = tui["theme"].as_str().map(str::to_owned);
+        if let Some(items) = strings(&tui["status_line"]) {
+            self.status_line = items;
+        }
+        self.notifications = match &tui["notifications"] {
+            Value::Bool(false) => Notify::None,
+            events => strings(events).map_or(Notify::All, Notify::Of),
+        };
+        let root = |key: &str| config.get(key).unwrap_or(&none);
+        self.disable_paste_burst = flag(root("disable_paste_burst"), false);
+        self.hides_reasoning = flag(root("hide_agent_reasoning"), false);
+        let opener = root("file_opener").as_str();
+        self.opener = opener.filter(|scheme| *scheme != "none").map(str::to_owned);
+    }
+}
+
+fn strings(value: &Value) -> Option<Vec<String>> {
+    let items = value.as_array()?.iter();
+    Some(items.filter_map(|item| item.as_str().map(str::to_owned)).collect())
+}

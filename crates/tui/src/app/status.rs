@@ -1,0 +1,84 @@
+//! The status line: the items of `tui.status_line`.
+
+use crate::app::App;
+use crate::palette::Palette;
+use crate::text::Line;
+
+/// Every item, with what it shows.
+pub(crate) const ITEMS: &[(&str, &str)] = &[
+    ("model", "the model and its effort"),
+    ("folder", "the working folder"),
+    ("branch", "the git branch"),
+    ("context", "how much of the context window is left"),
+    ("tokens", "tokens of the thread"),
+    ("cost", "what the thread cost"),
+    ("approvals", "when the agent asks"),
+    ("sandbox", "what commands may access"),
+    ("agents", "how many agents work"),
+    ("thread", "the thread's name, or its id"),
+];
+
+impl App {
+    pub(super) fn status_line(&self) -> Option<Line> {
+        let items = &self.settings.status_line;
+        if items.is_empty() {
+            return None;
+        }
+        let shown: Vec<String> = items.iter().filter_map(|item| self.status_item(item)).collect();
+        Some(Line::new(format!("  {}", shown.join(" · ")), Palette::QUIET))
+    }
+
+    /// None where there is nothing to show.
+    fn status_item(&self, item: &str) -> Option<String> {
+        let session = &self.session;
+        let text = match item {
+            "model" | "model-with-reasoning" => match &session.effort {
+                Some(effort) => format!("{} {effort}", session.model),
+                None => session.model.clone(),
+            },
+            "folder" | "current-dir" => {
+                let cwd = session.cwd.as_ref().unwrap_or(&self.cwd);
+                self.folder(&cwd.to_string_lossy())
+            }
+            "branch" | "git-branch" => session.branch.clone()?,
+            "context" | "context-remaining" => {
+                let usage = session.usage.as_ref()?;
+                let window = usage.model_context_window.filter(|window| *window > 0)?;
+                let left = (window - usage.last.total_tokens).clamp(0, window);
+                format!("{}% context left", left.saturating_mul(100) / window)
+            }
+            "tokens" | "used-tokens" => {
+                let total = session.usage.as_ref()?.total.total_tokens;
+                format!("{} tokens", count(total))
+            }
+            "cost" => {
+                let cost = session.usage.as_ref()?.cost.as_ref()?;
+                format!("{} {}", cost.thread.as_ref()?, cost.currency)
+            }
+            "approvals" => format!("asks: {}", session.approval),
+            "sandbox" => session.sandbox.clone(),
+            "agents" => {
+                let running = session.agents.values();
+                let running =
+                    running.filter(|it| it.status == protocol::CollabAgentStatus::Running);
+                match running.count() {
+                    0 => return None,
+                    1 => "1 agent".to_owned(),
+                    more => format!("{more} agents"),
+                }
+            }
+            "thread" | "session-id" => session.name.clone().or_else(|| session.id.clone())?,
+            _ => return None,
+        };
+        Some(text).filter(|text| !text.is_empty())
+    }
+}
+
+/// A number of tokens, short.
+fn count(tokens: i64) -> String {
+    match tokens {
+        0..10_000 => tokens.to_string(),
+        10_000..1_000_000 => format!("{}k", tokens / 1_000),
+        _ => format!("{:.1}M", tokens as f64 / 1e6),
+    }
+}

@@ -1,0 +1,185 @@
+//! Starting turns, adding to them, interrupting them, and messages that wait.
+
+use protocol::{Thread, ThreadShellCommandParams, TurnInterruptParams, TurnSteerParams};
+
+use serde_json::Value;
+
+use crate::app::answers::Then;
+use crate::app::{App, Effect};
+use crate::ask::Answer;
+use crate::composer::Draft;
+use crate::palette::Palette;
+use crate::session::ActiveTurn;
+use crate::text::{Line, Style};
+
+impl App {
+    /// What is shown before a thread's first item.
+    pub(super) fn greet(&mut self, model: &str, cwd: &str, thread: &Thread) {
+        let folder = self.folder(cwd);
+        let title = Line::new("agentd", Style::BOLD)
+            .with(format!("  {model}  "), Style::PLAIN)
+            .with(folder, Palette::QUIET);
+        self.print([title]);
+        if self.settings.tooltips && thread.turns.is_empty() {
+            let hint = "Write what is to be done. / lists commands, @ files, $ skills, ! runs a shell command.";
+            let hint = Line::new(hint, Palette::QUIET).wrapped(self.size.columns, &Line::default());
+            self.print(hint);
+        }
+        if let Some(name) = &thread.name {
+            self.print([Line::new(name.clone(), Palette::QUIET)]);
+        }
+        self.print([Line::default()]);
+    }
+
+    /// A message from the composer: to the running turn, or as a new one.
+    pub(super) fn submit(&mut self, draft: Draft) {
+        if draft.is_blank() {
+            return;
+        }
+        if let Some(command) = draft.shell() {
+            return self.shell(command.to_owned());
+        }
+        match self.session.turn_id() {
+            Some(turn) => {
+                let turn = turn.to_owned();
+                self.steer(draft, turn);
+            }
+            None if self.session.turn.is_some() => self.queue.push_back(draft),
+            None => self.start_turn(draft),
+        }
+    }
+
+    pub(super) fn start_turn(&mut self, draft: Draft) {
+        let Some(thread_id) = self.session.id.clone() else {
+            self.notice("The thread is still being opened.");
+            self.composer.restore(draft);
+            return;
+        };
+        // Shown at once: the notification follows.
+        self.session.turn = Some(ActiveTurn {
+            id: None,
+            started_ms: self.now,
+            retry: None,
+            is_interrupting: false,
+        });
+        let mut params = Value::Object(std::mem::take(&mut self.overrides));
+        params["threadId"] = Value::String(thread_id);
+        match serde_json::to_value(draft.inputs()) {
+            Ok(input) => params["input"] = input,
+            Err(error) => return self.error(&format!("The message cannot be sent: {error}")),
+        }
+        self.call_with("turn/start", params, Then::Turn(draft));
+    }
+
+    fn steer(&mut self, draft: Draft, expected_turn_id: String) {
+        let Some(thread_id) = self.session.id.clone() else { return };
+        let params = TurnSteerParams {
+            thread_id,
+            input: draft.inputs(),
+            expected_turn_id,
+            responsesapi_client_metadata: None,
+        };
+        self.call::<protocol::TurnSteer>(&params, Then::Steer(draft));
+    }
+
+    fn shell(&mut self, command: String) {
+        let Some(thread_id) = self.session.id.clone() else { return };
+        let params = ThreadShellCommandParams { thread_id, command };
+        self.call::<protocol::ThreadShellCommand>(&params, Then::Done("The command was not run"));
+    }
+
+    /// Keeps a message for the end of the turn.
+    pub(super) fn enqueue(&mut self, draft: Draft) {
+        match self.session.turn {
+            Some(_) if !draft.is_blank() => self.queue.push_back(draft),
+            Some(_) => {}
+            None => self.submit(draft),
+        }
+    }
+
+    pub(super) fn next_queued(&mut self) {
+        if let Some(draft) = self.queue.pop_front() {
+            self.submit(draft);
+        }
+    }
+
+    /// A turn that did not end by itself takes no message with it that was written for afterwards.
+    pub(super) fn give_queue_back(&mut self) {
+        if !self.composer.is_empty() {
+            return;
+        }
+        if let Some(draft) = self.queue.pop_back() {
+            self.composer.restore(draft);
+        }
+    }
+
+    pub(super) fn interrupt(&mut self) {
+        let Some(thread_id) = self.session.id.clone() else { return };
+        let Some(turn) = &mut self.session.turn else { return };
+        let Some(turn_id) = turn.id.clone() else { return };
+        if std::mem::replace(&mut turn.is_interrupting, true) {
+            return;
+        }
+        let params = TurnInterruptParams { thread_id, turn_id };
+        self.call::<protocol::TurnInterrupt>(&params, Then::Done("The turn was not interrupted"));
+    }
+
+    /// What a rollback brought back.
+    pub(super) fn undone(&mut self, value: &Value) {
+        let files = &value["files"];
+        let count = |member: &str| files[member].as_array().map_or(0, Vec::len);
+        let mut text =
+            format!("The latest turn was taken back; {} files were restored.", count("restored"));
+        for conflict in files["conflicts"].as_array().into_iter().flatten() {
+            let path = conflict["path"].as_str().or_else(|| conflict.as_str()).unwrap_or_default();
+            text.push_str(&format!("\nLeft as it is, because it was changed since: {path}"));
+        }
+        self.session.diff.clear();
+        self.info(&text);
+    }
+
+    pub(super) fn edited(&mut self, result: Result<String, String>) -> bool {
+        match result {
+            Ok(text) => self.composer.restore(Draft::plain(text)),
+            Err(why) => self.error(&why),
+        }
+        true
+    }
+
+    /// Answers the question in front.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        let Some(question) = self.questions.pop_front() else { return };
+        self.effects.push_back(Effect::Respond { id: question.id, outcome: answer.reply });
+        if let Some(address) = answer.open {
+            self.effects.push_back(Effect::Browse(address));
+        }
+        self.print(answer.summary.wrapped(self.size.columns, &Line::plain("  ")));
+        self.print([Line::default()]);
+        // The next one is as new to the reader as this one was.
+        if let Some(next) = self.questions.front_mut() {
+            next.ask.comes_to_front(self.now);
+        }
+    }
+
+    /// Informs the user, who looks at something else.
+    pub(super) fn notify(&mut self, event: &str, text: &str) {
+        if self.is_focused || !self.settings.notifications.includes(event) {
+            return;
+        }
+        let bytes = match self.settings.rings {
+            true => b"\x07".to_vec(),
+            false => format!("\x1b]9;{}\x1b\\", visible::line(text)).into_bytes(),
+        };
+        self.effects.push_back(Effect::Write(bytes));
+    }
+
+    /// A folder as people write it.
+    pub(super) fn folder(&self, path: &str) -> String {
+        let home = self.environment.home.as_ref().and_then(|home| home.to_str());
+        match home.and_then(|home| path.strip_prefix(home)) {
+            Some("") => "~".to_owned(),
+            Some(rest) if rest.starts_with('/') => format!("~{rest}"),
+            _ => path.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! An item while it runs.
+
+use protocol::ThreadItem;
+
+use crate::cells::{Delta, calls, command, finished};
+use crate::context::Context;
+use crate::markdown::Stream;
+use crate::output::Output;
+use crate::palette::Palette;
+use crate::text::{Line, Span};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Running {
+    item: ThreadItem,
+    body: Body,
+    is_complete: bool,
+}
+
+#[derive(Debug)]
+enum Body {
+    /// Text that is printed line by line while it is written.
+    Text {
+        stream: Stream,
+        /// Bytes that the stream was given.
+        length: usize,
+        /// Whether any line was given.
+        has_begun: bool,
+        /// Whether all were.
+        is_over: bool,
+        is_quiet: bool,
+    },
+    /// What a command printed last, or how far a tool is.
+    Output(Output),
+    /// Everything of interest is in the item.
+    Item,
+}
+
+impl Running {
+    /// An item that has been started, with what it says so far.
+    #[must_use]
+    pub fn start(item: &ThreadItem) -> Self {
+        let text = |is_quiet| Body::Text {
+            stream: Stream::default(),
+            length: 0,
+            has_begun: false,
+            is_over: false,
+            is_quiet,
+        };
+        let body = match item {
+            ThreadItem::AgentMessage(_) | ThreadItem::Plan(_) => text(false),
+            ThreadItem::Reasoning(_) => text(true),
+            ThreadItem::CommandExecution(_) | ThreadItem::McpToolCall(_) => {
+                Body::Output(Output::default())
+            }
+            _ => Body::Item,
+        };
+        let mut running = Self { item: item.clone(), body, is_complete: false };
+        running.push(&said(item));
+        running
+    }
+
+    /// Takes an addition.
+    pub fn delta(&mut self, delta: &Delta) {
+        match (delta, &mut self.item) {
+            (Delta::Message(it), _) => self.push(&it.delta),
+            (Delta::Plan(it), _) => self.push(&it.delta),
+            (Delta::Reasoning(it), _) => self.push(&it.delta),
+            (Delta::ReasoningPart(_), _) => {
+                if matches!(self.body, Body::Text { length: 1.., .. }) {
+                    self.push("\n\n");
+                }
+            }
+            (Delta::Output(it), _) => self.push(&it.delta),
+            (Delta::Progress(it), _) => self.push(&format!("{}\n", it.message)),
+            (Delta::Patch(it), ThreadItem::FileChange(item)) => {
+                item.changes.clone_from(&it.changes);
+            }
+            (Delta::Patch(_) | Delta::Typed(_), _) => {}
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        match &mut self.body {
+            Body::Text { stream, length, .. } => {
+                *length += text.len();
+                stream.push(text);
+            }
+            Body::Output(output) => output.push(text),
+            Body::Item => {}
+        }
+    }
+
+    /// Takes the finished item. Of a text, what was given stays and only the rest is given.
+    pub fn complete(&mut self, item: &ThreadItem) {
+        self.is_complete = true;
+        self.item = item.clone();
+        let whole = said(item);
+        if let Body::Text { stream, length, .. } = &mut self.body {
+            if let Some(rest) = whole.get(*length..) {
+                stream.push(rest);
+            }
+            *length = whole.len();
+            stream.end();
+        }
+    }
+
+    /// Whether its lines are printed while it is written.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self.body, Body::Text { .. })
+    }
+
+    /// Whether some of its lines were given, and not yet all.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        matches!(self.body, Body::Text { has_begun: true, is_over: false, .. })
+    }
+
+    /// The item as the server gave it last.
+    #[must_use]
+    pub fn item(&self) -> &ThreadItem {
+        &self.item
+    }
+
+    /// The lines that will not change any more, each given once: of a text as it is written, of anything
+    /// else when it is complete.
+    pub fn finished(&mut self, context: &Context) -> Vec<Line> {
+        match &mut self.body {
+            Body::Text { is_quiet: true, .. } if context.hide_reasoning => Vec::new(),
+            Body::Text { stream, has_begun, is_over, is_quiet, .. } => {
+                let lines = stream.finished(context);
+                *has_begun |= !lines.is_empty();
+                *is_over = self.is_complete;
+                shown(lines, *is_quiet)
+            }
+            Body::Output(_) | Body::Item if self.is_complete => finished(&self.item, context),
+            Body::Output(_) | Body::Item => Vec::new(),
+        }
+    }
+
+    /// The last lines of what is not finished.
+    #[must_use]
+    pub fn open(&self, context: &Context, rows: usize) -> Vec<Line> {
+        match &self.body {
+            Body::Text { is_quiet: true, .. } if context.hide_reasoning => Vec::new(),
+            Body::Text { stream, is_quiet, .. } => shown(stream.open(context, rows), *is_quiet),
+            Body::Output(output) => command::open(output, rows, context),
+            Body::Item => Vec::new(),
+        }
+    }
+
+    /// One line: what it does, and for how long.
+    #[must_use]
+    pub fn headline(&self, elapsed_ms: u64) -> Line {
+        match &self.item {
+            ThreadItem::CommandExecution(it) => command::headline(it, elapsed_ms),
+            ThreadItem::FileChange(it) => calls::file_change_headline(it),
+            ThreadItem::McpToolCall(it) => {
+                calls::running("Calls ", &calls::mcp_name(it), elapsed_ms)
+            }
+            ThreadItem::DynamicToolCall(it) => calls::running("Calls ", &it.tool, elapsed_ms),
+            ThreadItem::CollabToolCall(it) => {
+                calls::running("", &calls::agents_headline(it), elapsed_ms)
+            }
+            ThreadItem::WebSearch(it) => {
+                calls::running("Searches the web: ", &it.query, elapsed_ms)
+            }
+            ThreadItem::ImageView(it) => calls::running("Looks at ", &it.path, elapsed_ms),
+            ThreadItem::ImageGeneration(_) => calls::running("Makes an image", "", elapsed_ms),
+            ThreadItem::EnteredReviewMode(it) => calls::running("Reviews ", &it.review, elapsed_ms),
+            ThreadItem::ExitedReviewMode(_) => calls::running("Ends the review", "", elapsed_ms),
+            ThreadItem::ContextCompaction(_) => {
+                calls::running("Summarises the conversation", "", elapsed_ms)
+            }
+            ThreadItem::UserMessage(_) | ThreadItem::HookPrompt(_) => {
+                calls::running("Message", "", elapsed_ms)
+            }
+            ThreadItem::AgentMessage(_) | ThreadItem::Plan(_) | ThreadItem::Reasoning(_) => {
+                calls::running("Writes", "", elapsed_ms)
+            }
+        }
+    }
+}
+
+/// The text of an item that is written piece by piece, as its deltas add up.
+fn said(item: &ThreadItem) -> String {
+    match item {
+        ThreadItem::AgentMessage(it) => it.text.clone(),
+        ThreadItem::Plan(it) => it.text.clone(),
+        ThreadItem::Reasoning(it) => it.summary.join("\n\n"),
+        ThreadItem::CommandExecution(it) => it.aggregated_output.clone().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Lines of reasoning are less important than those of messages.
+fn shown(mut lines: Vec<Line>, is_quiet: bool) -> Vec<Line> {
+    if is_quiet {
+        for line in &mut lines {
+            for span in &mut line.spans {
+                *span = Span::new(span.text().to_owned(), Palette::QUIET.italic());
+            }
+        }
+    }
+    lines
+}

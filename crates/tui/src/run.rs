@@ -1,0 +1,429 @@
+//! The loop: the terminal, the server and the clock go into the state machine, its frames and effects come
+//! out.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jsonrpc::Limits;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+use crate::app::{App, Effect, Environment, Event, Start};
+use crate::kept::Kept;
+use crate::link::{Arrival, Connector, Link};
+use crate::programs;
+use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
+use crate::terminal::screen::{Frame, Screen};
+use crate::terminal::{self, KEYBOARD, Terminal};
+
+/// How long after an ESC nothing may follow for it to be the key.
+const ESCAPE: Duration = Duration::from_millis(30);
+/// Between two frames for what the server sends.
+const FRAME: Duration = Duration::from_millis(33);
+/// Between two frames at most; a key is drawn at once unless the last frame is more recent.
+const KEY_FRAME: Duration = Duration::from_millis(2);
+/// How long the first frame waits for the server.
+const FIRST_FRAME: Duration = Duration::from_millis(40);
+/// Arrivals that are handled before the terminal is looked at again.
+const BATCH: usize = 4096;
+
+/// What the program needs of its surroundings.
+pub struct Options<C> {
+    /// The way to the server.
+    pub connector: C,
+    /// Those of its connections.
+    pub limits: Limits,
+    /// This program's.
+    pub version: String,
+    /// The working folder.
+    pub cwd: PathBuf,
+    /// Which thread to show first.
+    pub start: Start,
+    /// What is kept in the agent's home.
+    pub kept: Kept,
+    /// What the terminal and the user's shell say.
+    pub environment: Environment,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code.
+    pub code: u8,
+    /// What is left to say, on the ordinary screen.
+    pub message: Option<String>,
+}
+
+/// Runs until the user quits, the terminal is gone or a signal ends the process.
+///
+/// # Errors
+/// The terminal cannot be used, or the server not reached.
+pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
+    let terminal = Terminal::open()?;
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        terminal::restore();
+        before(panic);
+    }));
+    let mut signals = Signals::catch()?;
+    let size = terminal.size();
+    let app = App::new(options.start, options.environment, options.cwd, size);
+    let screen = Screen::new(size, app.palette().depth);
+    let now = Instant::now();
+    let mut running = Running {
+        connector: options.connector,
+        limits: options.limits,
+        version: options.version,
+        kept: options.kept,
+        terminal,
+        screen,
+        app,
+        link: None,
+        decoder: Decoder::default(),
+        started: now,
+        drawn: now.checked_sub(FRAME).unwrap_or(now),
+        input_at: now,
+        due: Due::Never,
+    };
+    running.run(&mut signals).await
+}
+
+/// When the next frame is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Never,
+    /// Something of the server's changed.
+    Soon,
+    /// Something that the user typed changed.
+    Now,
+}
+
+struct Running<C> {
+    connector: C,
+    limits: Limits,
+    version: String,
+    kept: Kept,
+    terminal: Terminal,
+    screen: Screen,
+    app: App,
+    link: Option<Link>,
+    decoder: Decoder,
+    started: Instant,
+    drawn: Instant,
+    /// When bytes came from the terminal last.
+    input_at: Instant,
+    due: Due,
+}
+
+impl<C: Connector> Running<C> {
+    async fn run(&mut self, signals: &mut Signals) -> io::Result<Ended> {
+        self.terminal.write(QUERIES).await?;
+        if let Some(draft) = self.kept.draft() {
+            self.event(Event::Draft(draft), Due::Now);
+        }
+        self.connect_first().await;
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            if let Some(ended) = self.perform().await? {
+                self.kept.keep(&self.app.unsent());
+                self.leave().await;
+                return Ok(ended);
+            }
+            if self.due != Due::Never && Instant::now() >= self.frame_at() {
+                self.draw().await?;
+            }
+            let wake = self.wake_at();
+            tokio::select! {
+                biased;
+                read = self.terminal.read(&mut buffer) => match read {
+                    Ok(0) | Err(_) => {
+                        self.kept.keep(&self.app.unsent());
+                        return Ok(self.app.terminal_gone());
+                    }
+                    Ok(count) => {
+                        self.input_at = Instant::now();
+                        let inputs = self.decoder.feed(&buffer[..count]);
+                        self.take(inputs).await?;
+                    }
+                },
+                signal = signals.next() => if let Some(ended) = self.signalled(signal).await? {
+                    return Ok(ended);
+                },
+                arrival = next(&mut self.link) => self.arrived(arrival).await,
+                () = sleep_until(wake.unwrap_or(self.started)), if wake.is_some() => {
+                    self.expired().await?;
+                }
+            }
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn frame_at(&self) -> Instant {
+        self.drawn + if self.due == Due::Now { KEY_FRAME } else { FRAME }
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        let frame = (self.due != Due::Never).then(|| self.frame_at());
+        let escape = self.decoder.is_pending().then(|| self.input_at + ESCAPE);
+        let app = self.app.wakes_at().map(|ms| self.started + Duration::from_millis(ms));
+        [frame, escape, app].into_iter().flatten().min()
+    }
+
+    async fn expired(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        if self.decoder.is_pending() && now >= self.input_at + ESCAPE {
+            let inputs = self.decoder.expire();
+            self.take(inputs).await?;
+        }
+        let ms = self.now_ms();
+        if self.app.wakes_at().is_some_and(|at| ms >= at) {
+            self.event(Event::Tick, Due::Soon);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event, due: Due) {
+        let now = self.now_ms();
+        if self.app.handle(event, now) && (self.due == Due::Never || due == Due::Now) {
+            self.due = due;
+        }
+    }
+
+    async fn take(&mut self, inputs: Vec<Input>) -> io::Result<()> {
+        for input in inputs {
+            match input {
+                Input::Reply(Reply::Synchronized(is_synchronized)) => {
+                    self.screen.set_synchronized(is_synchronized);
+                }
+                Input::Reply(Reply::Keyboard) => self.terminal.write(KEYBOARD).await?,
+                input => self.event(Event::Input(input), Due::Now),
+            }
+        }
+        Ok(())
+    }
+
+    async fn arrived(&mut self, arrival: Arrival) {
+        let mut next = Some(arrival);
+        for _ in 0..BATCH {
+            let Some(arrival) = next else { break };
+            if let Arrival::Lost(why) = arrival {
+                self.link = None;
+                self.event(
+                    Event::Lost { why, can_return: self.connector.can_reconnect() },
+                    Due::Soon,
+                );
+                return;
+            }
+            self.event(Event::Arrived(arrival), Due::Soon);
+            next = self.link.as_mut().and_then(Link::try_next);
+        }
+    }
+
+    /// The first frame already shows what the configuration says, unless the server is slow.
+    async fn connect_first(&mut self) {
+        let begun = Instant::now();
+        self.connect().await;
+        while self.app.is_opening() && begun.elapsed() < FIRST_FRAME {
+            if self.perform().await.is_ok_and(|ended| ended.is_some()) {
+                break;
+            }
+            tokio::select! {
+                arrival = next(&mut self.link) => self.arrived(arrival).await,
+                () = sleep_until(begun + FIRST_FRAME) => break,
+            }
+        }
+        self.due = Due::Now;
+    }
+
+    async fn connect(&mut self) {
+        let event = match Link::open(&mut self.connector, &self.limits, &self.version).await {
+            Ok((link, opened)) => {
+                self.link = Some(link);
+                Event::Connected(Box::new(opened))
+            }
+            Err(why) => Event::Lost { why, can_return: self.connector.can_reconnect() },
+        };
+        self.event(event, Due::Now);
+    }
+
+    async fn draw(&mut self) -> io::Result<()> {
+        self.due = Due::Never;
+        let now = self.now_ms();
+        let frame = self.app.frame(now);
+        let bytes = self.screen.draw(&frame);
+        self.terminal.write(&bytes).await?;
+        self.drawn = Instant::now();
+        Ok(())
+    }
+
+    /// Does what the state machine wants done.
+    async fn perform(&mut self) -> io::Result<Option<Ended>> {
+        while let Some(effect) = self.app.next_effect() {
+            match effect {
+                Effect::Call { tag, method, params } => match &mut self.link {
+                    Some(link) => link.call(tag, method, params),
+                    None => self.event(Event::Unsent(tag), Due::Soon),
+                },
+                Effect::Respond { id, outcome } => {
+                    if let Some(link) = &self.link {
+                        // A connection that is lost is reported as such; the question comes again.
+                        let _ = link.respond(&id, &outcome);
+                    }
+                }
+                Effect::Reconnect => self.connect().await,
+                Effect::Write(bytes) => self.terminal.write(&bytes).await?,
+                Effect::Depth(depth) => self.screen.set_depth(depth),
+                Effect::Alternate(is_alternate) => self.alternate(is_alternate).await?,
+                Effect::LoadHistory => {
+                    let texts = self.kept.history();
+                    self.event(Event::History(texts), Due::Now);
+                }
+                Effect::Keep(draft) => self.kept.keep(&draft),
+                Effect::Edit(text) => self.edit(text).await?,
+                Effect::Browse(address) => self.browse(&address),
+                Effect::Clear => self.clear().await?,
+                Effect::Suspend => self.suspend().await?,
+                Effect::Quit(ended) => return Ok(Some(ended)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn alternate(&mut self, is_alternate: bool) -> io::Result<()> {
+        if is_alternate {
+            let bytes = self.screen.clear();
+            self.terminal.write(&bytes).await?;
+        }
+        self.terminal.set_alternate(is_alternate).await?;
+        self.screen = Screen::new(self.terminal.size(), self.app.palette().depth);
+        self.due = Due::Now;
+        Ok(())
+    }
+
+    /// The address stands on the screen, too, for where there is no browser.
+    fn browse(&mut self, address: &str) {
+        if let Err(why) = programs::browse(address) {
+            self.event(Event::Unopened(why), Due::Soon);
+        }
+    }
+
+    async fn clear(&mut self) -> io::Result<()> {
+        let mut bytes = self.screen.clear();
+        bytes.extend_from_slice(b"\x1b[H\x1b[2J");
+        self.terminal.write(&bytes).await?;
+        self.due = Due::Now;
+        Ok(())
+    }
+
+    async fn edit(&mut self, text: String) -> io::Result<()> {
+        let bytes = self.screen.clear();
+        self.terminal.write(&bytes).await?;
+        terminal::restore();
+        let edited = programs::edit(self.app.editor(), &text).await;
+        self.enter_again().await?;
+        self.event(Event::Edited(edited), Due::Now);
+        Ok(())
+    }
+
+    /// Stops the process as the user's shell expects it, until it is continued.
+    async fn suspend(&mut self) -> io::Result<()> {
+        let bytes = self.screen.clear();
+        self.terminal.write(&bytes).await?;
+        terminal::restore();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+        self.enter_again().await
+    }
+
+    async fn enter_again(&mut self) -> io::Result<()> {
+        self.terminal.enter()?;
+        self.resized().await?;
+        self.due = Due::Now;
+        Ok(())
+    }
+
+    async fn resized(&mut self) -> io::Result<()> {
+        let size = self.terminal.size();
+        let bytes = self.screen.resize(size, self.app.reflows());
+        self.terminal.write(&bytes).await?;
+        self.event(Event::Resized(size), Due::Now);
+        self.due = Due::Now;
+        Ok(())
+    }
+
+    async fn signalled(&mut self, signal: Caught) -> io::Result<Option<Ended>> {
+        match signal {
+            Caught::Resized => self.resized().await?,
+            Caught::Stop => self.suspend().await?,
+            Caught::Continue => self.enter_again().await?,
+            Caught::End(code) => {
+                self.kept.keep(&self.app.unsent());
+                self.leave().await;
+                return Ok(Some(self.app.ended_by_signal(code)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes the live region: what was printed stays.
+    async fn leave(&mut self) {
+        let last = Frame { printed: self.app.frame(self.now_ms()).printed, ..Frame::default() };
+        let mut bytes = self.screen.draw(&last);
+        bytes.extend(self.screen.clear());
+        // A terminal that is gone needs nothing more.
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.terminal.write(&bytes)).await;
+    }
+}
+
+/// Waits for the server; for ever without a connection.
+async fn next(link: &mut Option<Link>) -> Arrival {
+    match link {
+        Some(link) => link.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+enum Caught {
+    Resized,
+    Stop,
+    Continue,
+    End(u8),
+}
+
+struct Signals {
+    resized: Signal,
+    stop: Signal,
+    continued: Signal,
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        let stop = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
+        let continued = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
+        Ok(Self {
+            resized: signal(SignalKind::window_change())?,
+            stop: signal(stop)?,
+            continued: signal(continued)?,
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> Caught {
+        tokio::select! {
+            _ = self.resized.recv() => Caught::Resized,
+            _ = self.stop.recv() => Caught::Stop,
+            _ = self.continued.recv() => Caught::Continue,
+            _ = self.hangup.recv() => Caught::End(129),
+            _ = self.terminate.recv() => Caught::End(143),
+            _ = self.interrupt.recv() => Caught::End(130),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The thread on the screen: its settings, its turn, and the items that are not finished.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use protocol::{CollabAgentState, ThreadTokenUsage, TurnPlanStep};
+
+use crate::cells::Running;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    /// Of the thread; none before the server has opened it.
+    pub(crate) id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) model: String,
+    pub(crate) effort: Option<String>,
+    /// When the agent asks, in a word.
+    pub(crate) approval: String,
+    /// What commands may access, in a word.
+    pub(crate) sandbox: String,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) branch: Option<String>,
+    pub(crate) usage: Option<ThreadTokenUsage>,
+    /// Whether there is anything to come back to.
+    pub(crate) has_turns: bool,
+    pub(crate) turn: Option<ActiveTurn>,
+    /// The items in progress, in the order in which they started.
+    pub(crate) open: Vec<Open>,
+    /// Ids of the items that were printed: after a reconnection they come again.
+    pub(crate) printed: HashSet<String>,
+    pub(crate) plan: Vec<TurnPlanStep>,
+    /// All changes of the turn, as a unified diff.
+    pub(crate) diff: String,
+    /// By the id of their thread.
+    pub(crate) agents: BTreeMap<String, CollabAgentState>,
+}
+
+/// A turn in progress.
+#[derive(Debug)]
+pub(crate) struct ActiveTurn {
+    /// None until the server has named it.
+    pub(crate) id: Option<String>,
+    /// In milliseconds since the start of the program.
+    pub(crate) started_ms: u64,
+    /// What the server waits for before it asks the model again.
+    pub(crate) retry: Option<String>,
+    pub(crate) is_interrupting: bool,
+}
+
+/// An item that is not printed as a whole yet.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) id: String,
+    pub(crate) started_ms: u64,
+    pub(crate) running: Running,
+    /// Whether it is finished, and only waits for its turn to be printed.
+    pub(crate) is_complete: bool,
+}
+
+impl Session {
+    pub(crate) fn open(&mut self, id: &str) -> Option<&mut Open> {
+        self.open.iter_mut().find(|open| open.id == id)
+    }
+
+    /// The id of the turn in progress.
+    pub(crate) fn turn_id(&self) -> Option<&str> {
+        self.turn.as_ref()?.id.as_deref()
+    }
+}
