@@ -44,10 +44,10 @@ enum Run {
 impl InFolder {
     /// Begins with another folder.
     pub(crate) fn begin<L: Letter>(&mut self, word: &Word<L>, folder: &Folder) {
-        let slash: &[u8] = if folder.path.is_empty() { b"" } else { b"/" };
-        self.letters = match word.may_begin_in(folder.mask) {
-            true => word.advance(word.advance(0, &folder.path), slash),
-            false => 0,
+        // The mask has that of the slash, which the root's path lacks.
+        self.letters = match &*folder.path {
+            [] => 0,
+            path => word.advance(word.advance_in(folder.mask, path), b"/"),
         };
         self.pairs = folder.pairs;
         (self.runs, self.has_ways) = (None, None);

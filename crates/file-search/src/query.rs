@@ -35,8 +35,6 @@ pub(crate) struct Word<L> {
     masks: Vec<u32>,
     /// See [`pairs`]; without those with a slash, or what is not ASCII.
     pairs: u64,
-    /// The bit of the first letter.
-    first: u32,
     /// For each bit of a mask, which of the first 64 letters have it.
     places: [u64; 32],
     has_slash: bool,
@@ -83,7 +81,6 @@ impl<L: Letter> Word<L> {
             Ok(byte) if byte.is_ascii() => bit(byte),
             _ => NOT_ASCII,
         };
-        let first = word.chars().next().map_or(0, bit);
         let mut masks: Vec<u32> = std::iter::once(0)
             .chain(word.chars().rev().map(bit).scan(0, |mask, bit| {
                 *mask |= bit;
@@ -110,7 +107,6 @@ impl<L: Letter> Word<L> {
             minds_case,
             masks,
             pairs,
-            first,
             places,
             has_slash,
             in_last_part,
@@ -200,12 +196,30 @@ impl<L: Letter> Word<L> {
     /// of letters when all were found. Taking each letter where it comes first finds them whenever they
     /// are there.
     #[inline]
-    pub(crate) fn advance(&self, mut at: usize, text: &[u8]) -> usize {
+    pub(crate) fn advance(&self, at: usize, text: &[u8]) -> usize {
+        self.advance_to(self.letters.len(), at, text)
+    }
+
+    /// As [`Word::advance`] from the first letter, for a text with this mask.
+    #[inline]
+    pub(crate) fn advance_in(&self, mask: u32, text: &[u8]) -> usize {
+        let is_missing = |letter: &L| mask & (1 << letter.bit_number()) == 0;
+        let to = self.letters.iter().position(is_missing).unwrap_or(self.letters.len());
+        self.advance_to(to, 0, text)
+    }
+
+    /// Finds the letters from `at` to `to`. This is what a search does most.
+    #[inline]
+    fn advance_to(&self, to: usize, mut at: usize, text: &[u8]) -> usize {
+        let Some(mut wanted) = self.letters[..to].get(at).copied() else { return at };
         for letter in L::letters(text) {
-            if at == self.letters.len() {
-                break;
+            if wanted == if self.minds_case { letter } else { letter.fold() } {
+                at += 1;
+                match self.letters[..to].get(at) {
+                    Some(next) => wanted = *next,
+                    None => break,
+                }
             }
-            at += usize::from(self.is_at(at, letter));
         }
         at
     }
@@ -221,11 +235,6 @@ impl<L: Letter> Word<L> {
     #[inline]
     pub(crate) fn may_be_in(&self, at: usize, mask: u32) -> bool {
         self.masks[at] & !mask == 0
-    }
-
-    /// Whether a text with this mask may contain the first letter.
-    pub(crate) fn may_begin_in(&self, mask: u32) -> bool {
-        self.first & mask != 0
     }
 
     /// Whether a text with this mask may contain the last letter.
