@@ -5,6 +5,9 @@ use crate::{Range, is_separator, known};
 /// Bytes before a word that are looked at.
 const LONGEST_NAME: usize = 64;
 const LONGEST_COMMAND: usize = 512;
+const LONGEST_HEADER: usize = 2048;
+/// Letters of a word that may stand in a message after `basic` or `bearer`.
+const LONGEST_WORD: usize = 16;
 /// Bytes of a value of several words, at most, after the first.
 const LONGEST_VALUE: usize = 1024;
 
@@ -101,7 +104,53 @@ pub(crate) fn end_of_value(text: &str, from: usize, to: usize, name: &str) -> us
             let rest = &text[to..line_end];
             to + rest.find(['"', '\'', ',', ';', '}', '\\']).unwrap_or(rest.trim_end().len())
         }
-        _ => to,
+        _ => to + signs_within(&text[to..line_end]),
+    }
+}
+
+/// Length of what belongs to a value at the beginning of `rest`: a value may have `&` and the like within
+/// it. They end it before a space, and before the next name.
+fn signs_within(rest: &str) -> usize {
+    let is_within = |c: char| matches!(c, '&' | ',' | ';' | ')');
+    let mut length = 0;
+    loop {
+        let word = rest[length..].trim_start_matches(is_within);
+        let start = rest.len() - word.len();
+        let end = start + word.find(is_separator).unwrap_or(word.len());
+        let word = &rest[start..end];
+        let name = word.find(['=', ':']).map_or("", |at| &word[..at]);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if start == length || word.is_empty() || !name.is_empty() && name.chars().all(is_name) {
+            return length;
+        }
+        length = end;
+    }
+}
+
+/// Whether `name` is that of a cookie in a header, and not one of its attributes.
+pub(crate) fn is_cookie(text: &str, from: usize, name: &str) -> bool {
+    const ATTRIBUTES: [&str; 6] = ["path", "domain", "expires", "max-age", "samesite", "priority"];
+    const HEADERS: [&str; 4] = ["cookie: ", "cookie\": \"", "cookie\":\"", "cookie': '"];
+    let Some(name) = name.strip_suffix('=') else { return false };
+    // The first one, or one after another.
+    text[..from].trim_end_matches(' ').ends_with([':', ';', '"', '\''])
+        && !ATTRIBUTES.iter().any(|known| name.eq_ignore_ascii_case(known))
+        && {
+            let line = line_before(text, from, LONGEST_HEADER).to_ascii_lowercase();
+            HEADERS.iter().any(|header| line.contains(header))
+        }
+}
+
+/// Whether a text says what is wrong rather than what the value of `name` is, as in `invalid basic
+/// string` and `unexpected token: string`.
+pub(crate) fn is_diagnosis(text: &str, from: usize, name: &str, value: &str) -> bool {
+    if !value.chars().all(|c| c.is_ascii_lowercase()) || text[..from].ends_with(['"', '\'']) {
+        return false;
+    }
+    let line = line_before(text, from, LONGEST_NAME).to_ascii_lowercase();
+    match known::is_scheme(name) {
+        true => !line.contains("authorization") && value.len() < LONGEST_WORD,
+        false => line.contains("unexpected token") || line.contains("expected token"),
     }
 }
 

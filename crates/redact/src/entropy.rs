@@ -7,11 +7,14 @@ const SHORTEST_HEX: usize = 32;
 /// Fewest bits a character, in the word's own distribution. English words have less than 3.5 at this
 /// length, base64 about 4.5.
 const BITS: f64 = 3.8;
+/// What speaks at least for a random word rather than for a path. Random text of 40 characters has 1500,
+/// with a standard deviation of 600; paths of that length have about -1500.
+const LEAST_FOR_RANDOM: i32 = -700;
 
 /// Whether a word is random: a key without a known form. An identifier in the form of a UUID, a path
 /// and a word of several parts are not.
 pub(crate) fn is_random(word: &str) -> bool {
-    let body = word.trim_end_matches('=');
+    let body = word.trim_end_matches(['.', ':', '!', '?']).trim_end_matches('=');
     if body.len() < SHORTEST || is_uuid(body) {
         return false;
     }
@@ -19,13 +22,50 @@ pub(crate) fn is_random(word: &str) -> bool {
         return body.bytes().any(|byte| byte.is_ascii_alphabetic())
             && body.bytes().any(|byte| byte.is_ascii_digit());
     }
-    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'_');
+    let is_one_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'_');
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let has = |test: fn(&u8) -> bool| body.as_bytes().iter().any(test);
-    body.bytes().all(is_base64)
+    (body.bytes().all(is_one_part) || body.bytes().all(is_base64) && !reads_like_words(body))
         && has(u8::is_ascii_digit)
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)
         && bits(body) >= BITS
+}
+
+/// Whether the parts of a path or a sum, which can have all characters of base64, are words: letters of
+/// one case stand together in them, and so do digits, which they do not in random text.
+fn reads_like_words(body: &str) -> bool {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Lower,
+        Upper,
+        Digit,
+    }
+    let kind = |byte: u8| match byte {
+        b'a'..=b'z' => Some(Kind::Lower),
+        b'A'..=b'Z' => Some(Kind::Upper),
+        b'0'..=b'9' => Some(Kind::Digit),
+        _ => None,
+    };
+    let kinds: Vec<_> = body.bytes().map(kind).collect();
+    let for_random: i32 = kinds
+        .windows(2)
+        .filter_map(|pair| Some((pair[0]?, pair[1]?)))
+        // How much more often the two follow each other in random text than in words: the logarithm of
+        // the ratio, times 100.
+        .map(|pair| match pair {
+            (Kind::Lower, Kind::Lower) => -70,
+            (Kind::Lower, Kind::Upper) => 166,
+            (Kind::Lower, Kind::Digit) => 83,
+            (Kind::Upper, Kind::Lower) => -58,
+            (Kind::Upper, Kind::Upper) => 74,
+            (Kind::Upper, Kind::Digit) => 116,
+            (Kind::Digit, Kind::Lower) => 52,
+            (Kind::Digit, Kind::Upper) => 74,
+            (Kind::Digit, Kind::Digit) => -123,
+        })
+        .sum();
+    for_random < LEAST_FOR_RANDOM
 }
 
 fn is_uuid(word: &str) -> bool {

@@ -37,6 +37,9 @@ const PREFIXES: &[(&str, usize)] = &[
     ("dop_v1_", 20),
     ("shpat_", 16),
     ("whsec_", 16),
+    ("xai-", 20),
+    ("gsk_", 20),
+    ("AGE-SECRET-KEY-", 20),
 ];
 
 /// Parts of names whose values are secret.
@@ -48,6 +51,12 @@ const NAMES: &[&str] = &[
     "passwd",
     "passphrase",
     "privatekey",
+    "licensekey",
+    "encryptionkey",
+    "masterkey",
+    "signingkey",
+    "sharedkey",
+    "authkey",
     "credential",
     "authorization",
     "cookie",
@@ -90,6 +99,10 @@ fn is_web_token(word: &str) -> bool {
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    // The name of a variable that has the value.
+    if plain.ends_with("envvar") {
+        return false;
+    }
     // `token` alone, since `tokens` and `token_count` are numbers.
     NAMES.iter().any(|part| plain.contains(part))
         || ["token", "pass", "pwd"].iter().any(|end| plain.ends_with(end))
@@ -116,7 +129,9 @@ pub(crate) fn may_be_value(value: &str) -> bool {
     const PLAIN: [&str; 8] = ["null", "none", "true", "false", "=", ":", "==", "!="];
     let is_number = value.len() < 12 && value.chars().all(|c| c.is_ascii_digit() || c == '.');
     let is_plain = PLAIN.iter().any(|plain| value.eq_ignore_ascii_case(plain));
-    !is_number && !is_plain && !is_scheme(value) && !value.ends_with(':')
+    // `Secret::new` is the path of a function.
+    let is_path = value.starts_with(':');
+    !is_number && !is_plain && !is_path && !is_scheme(value) && !value.ends_with(':')
 }
 
 /// The user's part of a URL, without the `@`.
@@ -127,22 +142,54 @@ pub(crate) fn user_info(word: &str) -> Option<Range> {
     (at > 0).then_some((start, start + at))
 }
 
-/// Private keys in PEM form, also those whose end is missing.
+/// Private keys in PEM form, also those whose beginning or end is missing.
 pub(crate) fn private_keys(text: &str) -> Vec<Range> {
     const BEGIN: &str = "-----BEGIN ";
-    let mut found = Vec::new();
+    const END: &str = "-----END ";
+    let mut found: Vec<Range> = Vec::new();
     let mut from = 0;
     while let Some(start) = text[from..].find(BEGIN).map(|at| from + at) {
-        let label = &text[start + BEGIN.len()..];
-        let label = label.split("-----").next().unwrap_or_default();
-        if !label.contains("PRIVATE KEY") || label.contains('\n') {
+        let Some(label) = private_label(&text[start + BEGIN.len()..]) else {
             from = start + BEGIN.len();
             continue;
-        }
-        let end = format!("-----END {label}-----");
+        };
+        let end = format!("{END}{label}-----");
         let to = text[start..].find(&end).map_or(text.len(), |at| start + at + end.len());
         found.push((start, to));
         from = to;
     }
+    let begun = found.len();
+    for (at, _) in text.match_indices(END) {
+        let Some(label) = private_label(&text[at + END.len()..]) else { continue };
+        let before = found[..begun].partition_point(|(from, _)| *from < at);
+        if before == 0 || found[before - 1].1 <= at {
+            found.push((start_of_key(text, at), at + END.len() + label.len() + "-----".len()));
+        }
+    }
     found
+}
+
+/// The label after `-----BEGIN ` or `-----END ` if it is that of a private key.
+fn private_label(text: &str) -> Option<&str> {
+    let (label, _) = text.split_once("-----")?;
+    (label.contains("PRIVATE KEY") && !label.contains('\n')).then_some(label)
+}
+
+/// Where the lines of base64 right before `end` begin.
+fn start_of_key(text: &str, end: usize) -> usize {
+    let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let mut start = end;
+    loop {
+        // A line ends with a newline, in JSON with its escape.
+        let before = text[..start].trim_end_matches([' ', '\t', '\r', '\n']);
+        let before = before.strip_suffix("\\n").unwrap_or(before);
+        let line = before.trim_end_matches(is_key);
+        // The `n` of an escape is a letter too.
+        let escape = usize::from(line.ends_with('\\') && before[line.len()..].starts_with('n'));
+        let from = line.len() + escape;
+        if before.len() == start || from == before.len() {
+            return start;
+        }
+        start = from;
+    }
 }
