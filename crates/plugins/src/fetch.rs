@@ -25,7 +25,8 @@ pub(crate) struct Wanted<'w> {
     pub(crate) folder: &'w Path,
     /// Only what is below these; everything if empty.
     pub(crate) sparse: &'w [PathBuf],
-    /// Whether a link that breaks the rules is left out, in place of refusing everything.
+    /// Whether a link that breaks the rules, a file that is too large, and one whose name is that of
+    /// another but for letter case are left out, in place of refusing everything.
     pub(crate) leaves_out: bool,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Fetched {
     pub(crate) bytes: Bytes,
     /// Wanted paths at which the commit has other repositories, whose files are not fetched.
     pub(crate) submodules: Vec<PathBuf>,
-    /// Links that are left out.
+    /// Links and files that are left out.
     pub(crate) left_out: Vec<LeftOut>,
 }
 
@@ -75,10 +76,15 @@ pub(crate) async fn fetch(git: &Git, wanted: &Wanted<'_>, work: &Path) -> Result
     let list =
         repository.run(&["ls-tree", "-r", "-l", "-z", "--full-tree", &revision], MAX_LIST).await?;
     let (objects, submodules) = parse_list(&list, wanted)?;
+    let (objects, mut left_out) = check_objects(objects, wanted)?;
     let (listing, bytes) = read_objects(&repository, objects, wanted).await?;
-    let (listing, left_out) = match wanted.leaves_out {
-        true => listing.finish_without_bad_links(),
-        false => (listing.finish()?, Vec::new()),
+    let listing = match wanted.leaves_out {
+        true => {
+            let (listing, bad_links) = listing.finish_without_bad_links();
+            left_out.extend(bad_links);
+            listing
+        }
+        false => listing.finish()?,
     };
     Ok(Fetched { revision, listing, bytes, submodules, left_out })
 }
@@ -144,6 +150,38 @@ fn strip<'p>(path: &'p [u8], folder: &Path) -> Option<&'p [u8]> {
     path.strip_prefix(folder.as_os_str().as_encoded_bytes())
 }
 
+/// Checks sizes and names before the first object is read. Returns the objects to read, and what is left
+/// out.
+fn check_objects(
+    objects: Vec<Object>,
+    wanted: &Wanted<'_>,
+) -> Result<(Vec<Object>, Vec<LeftOut>), Error> {
+    let mut listing = Listing::new(&Path::new(wanted.url).join(wanted.folder));
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
+    for object in objects {
+        let is_link = object.mode == "120000";
+        if is_link && object.size > MAX_TARGET {
+            return Err(Error::refused(
+                wanted.place(&object.path),
+                "the link's target is too long",
+            ));
+        }
+        let kind = Kind::File { size: object.size, executable: object.mode == "100755" };
+        let why = match wanted.leaves_out {
+            true => listing.reason_to_leave_out(&object.path, &kind),
+            false => None,
+        };
+        if let Some(why) = why {
+            let path = PathBuf::from(&*String::from_utf8_lossy(&object.path));
+            left_out.push(LeftOut { path, why });
+            continue;
+        }
+        listing.add(&object.path, kind)?;
+        kept.push(object);
+    }
+    Ok((kept, left_out))
+}
+
 /// The list still has to be finished.
 async fn read_objects(
     repository: &Repository<'_>,
@@ -151,19 +189,6 @@ async fn read_objects(
     wanted: &Wanted<'_>,
 ) -> Result<(Listing, Bytes), Error> {
     let origin = Path::new(wanted.url).join(wanted.folder);
-    // Sizes and names are checked before the first object is read.
-    let mut listing = Listing::new(&origin);
-    for object in &objects {
-        let link = object.mode == "120000";
-        if link && object.size > MAX_TARGET {
-            return Err(Error::refused(
-                wanted.place(&object.path),
-                "the link's target is too long",
-            ));
-        }
-        let executable = object.mode == "100755";
-        listing.add(&object.path, Kind::File { size: object.size, executable })?;
-    }
     let mut batch = Batch {
         process: repository.start(&["cat-file", "--batch"], Stdin::Pipe).await?,
         repository,

@@ -97,6 +97,22 @@ impl Listing {
         self.insert(path, kind)
     }
 
+    /// Why this entry alone can be left out of a tree, if it must: it is too large, or its name is that of
+    /// an entry before it in a file system that ignores letter case.
+    pub(crate) fn reason_to_leave_out(&self, path: &[u8], kind: &Kind) -> Option<String> {
+        if let Kind::File { size, .. } = kind
+            && *size > MAX_FILE_BYTES
+        {
+            return Some(too_large());
+        }
+        let path = std::str::from_utf8(path).ok()?;
+        let parents = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+        parents.chain([path]).find_map(|path| {
+            let other = self.folded.get(&folded(path)).filter(|other| *other != path)?;
+            Some(collides(other))
+        })
+    }
+
     fn insert(&mut self, path: &str, kind: Kind) -> Result<(), Error> {
         if self.entries.get(path) == Some(&Kind::Folder) && kind == Kind::Folder {
             return Ok(());
@@ -105,24 +121,17 @@ impl Listing {
             return Err(self.refused(path, &format!("there are more than {MAX_FILES} files")));
         }
         if let Kind::File { size, .. } = kind {
-            let mib = |bytes: u64| bytes >> 20;
             if size > MAX_FILE_BYTES {
-                let why = format!("it is larger than {} MiB", mib(MAX_FILE_BYTES));
-                return Err(self.refused(path, &why));
+                return Err(self.refused(path, &too_large()));
             }
             self.bytes += size;
             if self.bytes > MAX_BYTES {
-                let why = format!("all files together are larger than {} MiB", mib(MAX_BYTES));
+                let why = format!("all files together are larger than {} MiB", MAX_BYTES >> 20);
                 return Err(self.refused(path, &why));
             }
         }
-        let folded: String = path.nfkc().flat_map(char::to_lowercase).nfkc().collect();
-        if let Some(other) = self.folded.insert(folded, path.to_owned()) {
-            let why = format!(
-                "its name differs from `{}` only in letter case or Unicode form, or not at all",
-                visible::exact(&other)
-            );
-            return Err(self.refused(path, &why));
+        if let Some(other) = self.folded.insert(folded(path), path.to_owned()) {
+            return Err(self.refused(path, &collides(&other)));
         }
         self.entries.insert(path.to_owned(), kind);
         Ok(())
@@ -193,6 +202,22 @@ impl Listing {
     pub(crate) fn refused(&self, path: &str, why: &str) -> Error {
         Error::refused(self.origin.join(path), why)
     }
+}
+
+fn too_large() -> String {
+    format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20)
+}
+
+fn collides(other: &str) -> String {
+    format!(
+        "its name differs from `{}` only in letter case or Unicode form, or not at all",
+        visible::exact(other)
+    )
+}
+
+/// The spelling of a path in a file system that ignores letter case and Unicode forms.
+fn folded(path: &str) -> String {
+    path.nfkc().flat_map(char::to_lowercase).nfkc().collect()
 }
 
 fn check_component(name: &str) -> Result<(), &'static str> {

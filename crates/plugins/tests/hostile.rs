@@ -467,7 +467,8 @@ async fn hostile_trees_are_refused() {
         (
             "huge file",
             |r, _| vec![("100644", "big", object(r, "blob", &vec![0; 17 << 20]))],
-            "larger than 16 MiB",
+            // Left out; see `a_large_file_and_a_name_in_two_spellings_refuse_what_they_belong_to`.
+            "is no marketplace",
         ),
     ];
     for (name, make, expect) in cases {
@@ -552,4 +553,39 @@ async fn a_bad_link_refuses_what_it_belongs_to() {
     home.install(&market, "two", None).await.unwrap();
     let known = home.marketplaces().unwrap().all;
     assert_eq!(known[0].obstacle(Path::new("plugins/two")), None);
+}
+
+#[tokio::test]
+async fn a_large_file_and_a_name_in_two_spellings_refuse_what_they_belong_to() {
+    let top = folder();
+    let root = top.path().join("market");
+    marketplace(&root);
+    for name in ["two", "three", "four"] {
+        let manifest = format!(r#"{{"name": "{name}"}}"#);
+        write(&root.join("plugins").join(name).join(".claude-plugin/plugin.json"), manifest);
+    }
+    let large = std::fs::File::create(root.join("plugins/one/large")).unwrap();
+    large.set_len(17 << 20).unwrap();
+    write(&root.join("plugins/two/Name"), "1");
+    write(&root.join("plugins/two/name"), "2");
+    write(&root.join("plugins/three/Folder/a"), "1");
+    write(&root.join("plugins/three/folder/b"), "2");
+    let entries = ["one", "two", "three", "four"]
+        .map(|name| format!(r#"{{"name": "{name}", "source": "./plugins/{name}"}}"#));
+    let list = format!(r#"{{"name": "market", "plugins": [{}]}}"#, entries.join(", "));
+    write(&root.join(".claude-plugin/marketplace.json"), list);
+    commit(&root);
+    let home = home(&top.path().join("home"), &[]);
+    let added = add(&home, &url(&root), None, &[]).await.unwrap();
+    assert!(!added.root.join("plugins/one/large").exists());
+    let market = read(&added.root);
+    for (name, why) in [
+        ("one", "larger than 16 MiB"),
+        ("two", "differs from `plugins/two/Name` only in letter case"),
+        ("three", "differs from `plugins/three/Folder` only in letter case"),
+    ] {
+        let error = home.install(&market, name, None).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{name}: {error}");
+    }
+    home.install(&market, "four", None).await.unwrap();
 }

@@ -12,7 +12,9 @@ use files::Pool;
 use session::MemoryNotes;
 use tokio::sync::watch;
 
+use crate::connections::Connections;
 use crate::error::Error;
+use crate::warnings;
 
 pub(crate) use folder::{Addition, MemoryFolder, Progress};
 pub(crate) use text::{INSTRUCTIONS, Note, SCHEMA, prompt, read_answer, transcript_part};
@@ -21,13 +23,23 @@ pub(crate) use text::{INSTRUCTIONS, Note, SCHEMA, prompt, read_answer, transcrip
 pub(crate) struct Memories {
     home: PathBuf,
     files: Pool,
+    connections: Arc<Connections>,
     /// Counts the removals by this server: what runs stops then.
     removals: watch::Sender<u64>,
 }
 
 impl Memories {
-    pub(crate) fn new(home: PathBuf, files: Pool) -> Self {
-        Self { home, files, removals: watch::Sender::new(0) }
+    pub(crate) fn new(home: PathBuf, files: Pool, connections: Arc<Connections>) -> Self {
+        Self { home, files, connections, removals: watch::Sender::new(0) }
+    }
+
+    /// Informs the log, and each client once, why a thread leaves no notes.
+    pub(crate) fn warn(&self, thread: &str, problem: &str) {
+        tracing::warn!(target: "server::memories", "thread {thread} leaves no notes: {problem}");
+        let message = format!("threads leave no notes for later ones: {problem}");
+        for peer in self.connections.all() {
+            warnings::send_warning(&peer, message.clone());
+        }
     }
 
     pub(crate) fn folder(&self) -> MemoryFolder {

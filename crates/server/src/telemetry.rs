@@ -5,6 +5,8 @@ mod exporters;
 mod open_span;
 mod turn_trace;
 
+use std::borrow::Cow;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -136,5 +138,36 @@ impl Telemetry {
         let closing: tokio::task::JoinSet<()> =
             all.map(|recorder| async move { recorder.close(CLOSE_LIMIT).await }).collect();
         closing.join_all().await;
+    }
+}
+
+/// How a model is named in what is exported: without the folder of a script, which the offline provider
+/// has in place of a model, and not at all where its name has the form of a key.
+pub(crate) fn model_label(model: &str) -> Cow<'_, str> {
+    let is_path = Path::new(model).is_absolute();
+    let name = match is_path {
+        true => model.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default(),
+        false => model,
+    };
+    redact::redact(name).text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_models_have_neither_folders_nor_keys() {
+        for (model, expected) in [
+            ("meta/llama-3:8b", "meta/llama-3:8b"),
+            ("gpt-5.1-2025-11-13", "gpt-5.1-2025-11-13"),
+            ("/home/someone/secret/script.json", "script.json"),
+            ("/", ""),
+            ("", ""),
+            ("sk-proj-abcdefgh12345678", "[redacted]"),
+            ("/tmp/ghp_0123456789abcdefghijABCD", "[redacted]"),
+        ] {
+            assert_eq!(model_label(model), expected, "{model}");
+        }
     }
 }

@@ -36,8 +36,8 @@ struct State {
     feed: String,
     /// When the feed was asked last, in milliseconds of Unix time.
     checked_ms: i64,
-    /// The version that the user was informed of.
-    told: Option<String>,
+    /// The version that clients were informed of.
+    announced: Option<String>,
 }
 
 impl Updates {
@@ -86,17 +86,19 @@ impl Updates {
         let agent = format!("agentd/{version}");
         let release = updates::fetch(&feed, self.network.clone(), &agent).await;
         let release = release.map_err(|error| error.to_string())?;
-        let mut told = known.told;
+        let mut announced = known.announced;
         let latest = release.version();
-        if let Some(notice) = release.notice(version).filter(|_| told.as_ref() != Some(&latest)) {
+        if let Some(notice) =
+            release.notice(version).filter(|_| announced.as_ref() != Some(&latest))
+        {
             tracing::info!(target: "server::updates", "{notice}");
             let clients = self.connections.all();
             clients.iter().for_each(|peer| warnings::send_warning(peer, notice.clone()));
             if !clients.is_empty() {
-                told = Some(latest);
+                announced = Some(latest);
             }
         }
-        self.remember(State { feed, checked_ms: now, told }).await
+        self.remember(State { feed, checked_ms: now, announced }).await
     }
 
     async fn remember(&self, state: State) -> Result<(), String> {

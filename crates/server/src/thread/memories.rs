@@ -1,6 +1,7 @@
 //! A thread that rests leaves its notes (`features.memories`): one request to the model, without tools,
 //! about what was said since the last time. The program writes the files.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +104,35 @@ impl Drop for ThreadMemories {
     }
 }
 
+/// Why a thread leaves no notes.
+enum Problem {
+    /// The files of the notes, or the stored thread: names the path.
+    Files(String),
+    /// The model, or its answer.
+    Model(String),
+}
+
+impl Problem {
+    fn is_of_files(&self) -> bool {
+        matches!(self, Self::Files(_))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Files(problem) => {
+                write!(f, "{problem}; mend that, or remove all notes with memory/reset")
+            }
+            Self::Model(problem) => write!(
+                f,
+                "the model was asked for them and {problem}; choose another model, or set \
+                 `features.memories` to false"
+            ),
+        }
+    }
+}
+
 struct LeavingNotes {
     memories: Arc<Memories>,
     store: Arc<ThreadStore>,
@@ -114,18 +144,24 @@ impl LeavingNotes {
     async fn run(self) {
         tokio::time::sleep(self.resting.rest).await;
         let mut wait = RETRY_AFTER;
+        let mut is_reported = false;
         for attempt in 1..=ATTEMPTS {
             let outcome = tokio::time::timeout(LIMIT, self.attempt()).await;
-            let error = match outcome {
+            let problem = match outcome {
                 Ok(Ok(())) => return,
-                Ok(Err(error)) => error,
-                Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
+                Ok(Err(problem)) => problem,
+                Err(_) => Problem::Model(format!("no answer within {} s", LIMIT.as_secs())),
             };
             let thread = &self.resting.id;
             tracing::info!(
                 target: "server::memories",
-                "thread {thread} leaves no notes (attempt {attempt} of {ATTEMPTS}): {error}"
+                "thread {thread} leaves no notes (attempt {attempt} of {ATTEMPTS}): {problem}"
             );
+            // What is wrong with a file seldom passes by itself; a model may answer better.
+            if !is_reported && (problem.is_of_files() || attempt == ATTEMPTS) {
+                self.memories.warn(&thread.to_string(), &problem.to_string());
+                is_reported = true;
+            }
             if attempt < ATTEMPTS {
                 tokio::time::sleep(wait).await;
                 wait *= 2;
@@ -133,7 +169,7 @@ impl LeavingNotes {
         }
     }
 
-    async fn attempt(&self) -> Result<(), String> {
+    async fn attempt(&self) -> Result<(), Problem> {
         let RestingThread { id, turn, settings, asker, project, max_bytes, .. } = &self.resting;
         let (folder, thread) = (self.memories.folder(), id.to_string());
         let Progress { removals, turn: last } =
@@ -163,21 +199,21 @@ impl LeavingNotes {
     }
 
     /// Asks the model; what that costs counts for the thread.
-    async fn ask(&self, asker: &Asker, prompt: Prompt) -> Result<Vec<Note>, String> {
-        let response = asker.ask(prompt).map_err(|failure| failure.message)?;
+    async fn ask(&self, asker: &Asker, prompt: Prompt) -> Result<Vec<Note>, Problem> {
+        let response = asker.ask(prompt).map_err(|failure| Problem::Model(failure.message))?;
         let answer = match reviewer::read(response).await {
             Ok(answer) => answer,
             Err(Failure { message, usage, .. }) => {
                 if let Some(usage) = usage {
                     self.spent(*usage).await;
                 }
-                return Err(message);
+                return Err(Problem::Model(message));
             }
         };
         self.spent(answer.usage).await;
         match answer.messages.last() {
-            Some(text) => memories::read_answer(text),
-            None => Err("its answer has no message".to_owned()),
+            Some(text) => memories::read_answer(text).map_err(Problem::Model),
+            None => Err(Problem::Model("its answer has no message".to_owned())),
         }
     }
 
@@ -188,14 +224,14 @@ impl LeavingNotes {
     }
 
     /// What was said after the turn `last`, as far as there is room for the end of it.
-    async fn conversation(&self, last: Option<&str>) -> Result<String, String> {
-        let store = self.store.get().await.map_err(|error| error.to_string())?;
+    async fn conversation(&self, last: Option<&str>) -> Result<String, Problem> {
+        let store = self.store.get().await.map_err(|error| Problem::Files(error.to_string()))?;
         let mut parts = Vec::new();
         let (mut left, mut cursor) = (MAX_CONVERSATION, None);
         'pages: for _ in 0..MAX_PAGES {
             let query = TurnsQuery { limit: PAGE, cursor, direction: Direction::Descending };
             let page = store.turns_with_items(&self.resting.id, query).await;
-            let page = page.map_err(|error| error.to_string())?;
+            let page = page.map_err(|error| Problem::Files(error.to_string()))?;
             for (turn, items) in page.rows {
                 if Some(turn.id.as_str()) == last {
                     break 'pages;
@@ -219,8 +255,9 @@ impl LeavingNotes {
     async fn on_files<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, String> + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, Problem> {
         let home = self.memories.home();
-        self.memories.files().run(home, work).await.map_err(|error| error.to_string())?
+        let done = self.memories.files().run(home, work).await;
+        done.map_err(|error| Problem::Files(error.to_string()))?.map_err(Problem::Files)
     }
 }

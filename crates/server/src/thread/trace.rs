@@ -11,7 +11,7 @@ use session::{
 };
 use telemetry::{Attribute, Operation, TraceContext, names};
 
-use crate::telemetry::{OpenSpan, Telemetry, TurnSpan, TurnTrace};
+use crate::telemetry::{OpenSpan, Telemetry, TurnSpan, TurnTrace, model_label};
 
 /// The name of the agent that users talk to.
 const AGENT: &str = "agentd";
@@ -69,7 +69,7 @@ impl ThreadTrace {
         }
         let attributes = [
             Attribute::new(names::PROVIDER, settings.provider.as_str()),
-            Attribute::new(names::REQUEST_MODEL, settings.model.as_str()),
+            Attribute::new(names::REQUEST_MODEL, &*model_label(&settings.model)),
         ];
         let agent = self.agent.as_deref().unwrap_or(AGENT);
         let recorder = self.telemetry.recorder(config);

@@ -287,3 +287,35 @@ async fn a_lock_that_is_a_link_is_not_followed() {
     assert!(fault.message.contains("memories.lock"), "{}", fault.message);
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "");
 }
+
+#[tokio::test]
+async fn files_that_keep_notes_from_being_written_are_reported() {
+    let damage: [(&str, &str, fn(&Path)); 4] = [
+        ("memories/state.json", "cannot be read", |path| std::fs::write(path, "{").unwrap()),
+        ("memories/state.json", "named pipe", |path| {
+            assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        }),
+        ("memories/state.json", "link", |path| {
+            std::os::unix::fs::symlink("/etc/hostname", path).unwrap();
+        }),
+        ("memories.lock", "", |path| std::fs::create_dir(path).unwrap()),
+    ];
+    for (name, reason, damage) in damage {
+        let env = environment(json!([says("1")])).await;
+        write_notes(&env, GENERAL);
+        let path = env.home().join(name);
+        damage(&path);
+        let server = env.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "Go.").await;
+        let is_about_notes =
+            |params: &Value| params["message"].as_str().is_some_and(|text| text.contains("notes"));
+        let warning = peer.expect_where("warning", is_about_notes).await;
+        let message = warning["message"].as_str().unwrap();
+        assert!(message.contains("threads leave no notes"), "{message}");
+        assert!(message.contains(path.to_str().unwrap()), "{message}");
+        assert!(message.contains(reason) && message.contains("memory/reset"), "{message}");
+        server.stop().await;
+    }
+}

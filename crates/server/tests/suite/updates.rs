@@ -1,6 +1,7 @@
 //! News of later versions, from a feed on this machine.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
 use testkit::{Peer, TestEnvironment};
@@ -10,6 +11,8 @@ use tokio::sync::watch;
 
 use crate::says;
 
+/// How long a test waits for what has to happen.
+const LIMIT: Duration = Duration::from_secs(60);
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// A feed that answers with the version of its document.
@@ -43,7 +46,8 @@ impl Feed {
     }
 
     async fn was_asked(&mut self, times: usize) {
-        self.requests.wait_for(|count| *count >= times).await.unwrap();
+        let asked = self.requests.wait_for(|count| *count >= times);
+        tokio::time::timeout(LIMIT, asked).await.expect("the feed is asked").unwrap();
         assert_eq!(*self.requests.borrow(), times);
     }
 }
@@ -55,10 +59,15 @@ async fn env(keys: &str) -> TestEnvironment {
     env
 }
 
+/// Waits until a file has what is expected.
 async fn until(holds: impl Fn() -> bool) {
-    while !holds() {
-        tokio::task::yield_now().await;
-    }
+    let look = async {
+        while !holds() {
+            // tidy: sleep because the end of the writing is not reported; with a bound
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, look).await.expect("the state is written");
 }
 
 async fn news(peer: &mut Peer) -> String {

@@ -3,7 +3,7 @@
 use session::{ModelEvent, ResponseUsage};
 use telemetry::{Attribute, Operation, TraceContext, names};
 
-use crate::telemetry::{OpenSpan, TurnTrace, set_usage};
+use crate::telemetry::{OpenSpan, TurnTrace, model_label, set_usage};
 use crate::thread::trace::error_type;
 
 /// See the module. Dropped before the end of the response, it counts as cancelled.
@@ -15,6 +15,7 @@ pub(super) struct RequestSpan {
 impl RequestSpan {
     /// The request is about to be sent.
     pub(super) fn begin(trace: &TurnTrace, provider: &str, model: &str) -> Self {
+        let model = &*model_label(model);
         let attributes = [
             Attribute::new(names::PROVIDER, provider),
             Attribute::new(names::REQUEST_MODEL, model),
