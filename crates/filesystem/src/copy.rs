@@ -154,7 +154,7 @@ fn copy_entry(
         return Err(Error::refused(destination, "something that is not a regular file is there"));
     }
     let draft = Draft::beside(&target, PRIVATE).map_err(failed())?;
-    copy_contents(&opened.file, &draft.file, source, is_stopped)?;
+    copy_contents((&opened.file, source), (&draft.file, destination), is_stopped)?;
     draft.file.set_permissions(opened.metadata.permissions()).map_err(failed())?;
     draft.publish(&target).map_err(failed())
 }
@@ -180,16 +180,26 @@ fn copy_link(source: &Path, destination: &Path) -> Result<(), Error> {
 }
 
 fn copy_contents(
-    source: &File,
-    target: &File,
-    path: &Path,
+    (source, path): (&File, &Path),
+    (target, destination): (&File, &Path),
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     if rustix::fs::ioctl_ficlone(target, source).is_ok() {
         return Ok(());
     }
-    let failed = || Error::io(path, "copying the file");
+    // What is full or too small is the destination.
+    let failed = || {
+        |error: io::Error| match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge
+            | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::io(destination, "writing the copy")(error)
+            }
+            _ => Error::io(path, "copying the file")(error),
+        }
+    };
     let mut at = 0;
     while let Some(data) = next_data(source, at).map_err(failed())? {
         at = data.start;

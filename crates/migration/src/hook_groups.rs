@@ -80,7 +80,11 @@ fn checked(
                 );
             }
             hooks::Handler::Command(command) => {
-                shown.push(format!("runs {}", visible::exact(command)));
+                let secret = match redact::redact(command).removed {
+                    0 => "",
+                    _ => ", which looks as if it had a secret: the imported hook has it too",
+                };
+                shown.push(format!("runs {}{secret}", visible::exact(command)));
             }
             hooks::Handler::Prompt { .. } | hooks::Handler::Agent { .. } => {
                 shown.push("asks a model".to_owned());
@@ -165,6 +169,19 @@ pub(crate) fn with_group(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_in_a_command_is_named_before_it_is_written() {
+        for (command, has_secret) in [
+            ("notify --done", false),
+            ("curl -H 'Authorization: Bearer abcDEF12' https://h", true),
+            ("GITHUB_TOKEN=ghp_0123456789abcdefghijABCD check", true),
+        ] {
+            let group = json!({ "hooks": [{ "type": "command", "command": command }] });
+            let (_, summary) = checked("Stop", &group, Path::new("/p/settings.json")).unwrap();
+            assert_eq!(summary.contains("looks as if it had a secret"), has_secret, "{summary}");
+        }
+    }
 
     #[test]
     fn matchers_for_what_does_not_exist_are_left_out_or_named() {

@@ -110,7 +110,9 @@ async fn sparse_paths_leave_the_rest_out() {
     let top = folder();
     let root = top.path().join("market");
     marketplace(&root);
-    write(&root.join("huge"), vec![0; 17 << 20]);
+    for number in 0..5 {
+        write(&root.join(format!("huge{number}")), vec![number; 15 << 20]);
+    }
     write(&root.join("plugins-not/x"), "x");
     commit(&root);
     let home = home(&top.path().join("home"), &[]);

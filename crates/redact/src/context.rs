@@ -5,6 +5,7 @@ use crate::{Range, is_separator, known};
 /// Bytes before a word that are looked at.
 const LONGEST_NAME: usize = 64;
 const LONGEST_COMMAND: usize = 512;
+/// Bytes of a header of HTTP or a table of TOML, up to a value in it.
 const LONGEST_HEADER: usize = 2048;
 /// Letters of a word that may stand in a message after `basic` or `bearer`.
 const LONGEST_WORD: usize = 16;
@@ -139,6 +140,25 @@ pub(crate) fn is_cookie(text: &str, from: usize, name: &str) -> bool {
             let line = line_before(text, from, LONGEST_HEADER).to_ascii_lowercase();
             HEADERS.iter().any(|header| line.contains(header))
         }
+}
+
+/// Whether a value in quotes is that of a parameter that a provider's requests have (`query_params` of
+/// the configuration): some services take their keys there. A version is none.
+pub(crate) fn is_query_parameter(text: &str, from: usize) -> bool {
+    const TABLE: &str = "query_params";
+    if !text[..from].ends_with(['"', '\'']) {
+        return false;
+    }
+    let name = name_before(text, from).to_ascii_lowercase();
+    if name.is_empty() || name.ends_with("version") {
+        return false;
+    }
+    line_before(text, from, LONGEST_COMMAND).contains(TABLE) || {
+        let above = near(&text[..from], LONGEST_HEADER);
+        let header =
+            above.rfind("\n[").map_or("", |at| above[at + 1..].lines().next().unwrap_or(""));
+        header.trim_end().ends_with("query_params]")
+    }
 }
 
 /// Whether a text says what is wrong rather than what the value of `name` is, as in `invalid basic

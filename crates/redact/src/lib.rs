@@ -131,6 +131,9 @@ fn secret_in(text: &str, (from, to): Range) -> Option<Range> {
     if let Some(part) = parameter(word) {
         return Some(here(part));
     }
+    if value == 0 && context::is_query_parameter(text, from) {
+        return Some((from, context::end_of_value(text, from, to, "")));
+    }
     let is_secret = known::is_access_key(secret) || entropy::is_random(secret);
     is_secret.then_some((from + value, to))
 }
@@ -298,6 +301,15 @@ mod tests {
             ("invalid basic string, expected", "invalid basic string, expected"),
             ("unexpected token: string", "unexpected token: string"),
             ("bearer_token_env_var = \"API_KEY\"", "bearer_token_env_var = \"API_KEY\""),
+            (
+                "query_params = { api-version = \"2025-04\", code = \"ab c\" }",
+                "query_params = { api-version = \"2025-04\", code = \"[redacted]\" }",
+            ),
+            (
+                "\n[model_providers.x.query_params]\napi-version = \"1\"\ncode = \"abc\"\n[a]\nb = \"c\"",
+                "\n[model_providers.x.query_params]\napi-version = \"1\"\ncode = \"[redacted]\"\n[a]\nb = \"c\"",
+            ),
+            ("query_params.code = \"abc\"", "query_params.code = \"[redacted]\""),
             ("Bearer abcDEF12", "Bearer [redacted]"),
             ("cut\nMIIEvQIBADAN\nAAAA\n-----END PRIVATE KEY-----\nafter", "[redacted]\nafter"),
             (

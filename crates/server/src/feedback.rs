@@ -62,6 +62,13 @@ fn log(path: &Path) -> Value {
 pub(crate) fn write(folder: &Path, id: &str, report: &Value) -> Result<PathBuf, String> {
     let text = serde_json::to_vec_pretty(report).map_err(|error| error.to_string())?;
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+    if let Ok(found) = folder.symlink_metadata()
+        && !found.is_dir()
+    {
+        let what = if found.is_symlink() { "a link" } else { "no folder" };
+        let folder = folder.display();
+        return Err(format!("{folder} is {what}, so that the report is not written: remove it"));
+    }
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -205,7 +205,10 @@ impl Acceptor {
         let Some(metrics) = self.metrics.get() else {
             return text(StatusCode::NOT_FOUND, "there is no page of metrics\n");
         };
-        let body = (metrics.render)(&self.load()).into();
+        let mut load = self.load();
+        // The request for the page itself.
+        load.handshakes = load.handshakes.saturating_sub(1);
+        let body = (metrics.render)(&load).into();
         handshake::page(HeaderValue::from_static(metrics.content_type), body)
     }
 

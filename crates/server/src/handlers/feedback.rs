@@ -82,14 +82,18 @@ impl FeedbackMethods<Caller> for Server {
         };
         let done = self.services.long_files.run(&options.home, work).await?;
         let (path, report) = done.map_err(Error::failed)?;
+        // The member is of the experimental API.
+        let path = path.filter(|_| caller.peer.is_experimental());
         let path = path.map(|path| path.display().to_string());
         Ok(FeedbackUploadResponse { thread_id: params.thread_id.unwrap_or(id), path, report })
     }
 }
 
 fn check(params: &FeedbackUploadParams) -> Result<(), Error> {
-    let at_most = |name: &str, found: usize, limit: usize| match found > limit {
-        true => Err(Error::invalid_params(format!("`{name}` has {found}, more than {limit}"))),
+    let at_most = |name: &str, unit: &str, found: usize, limit: usize| match found > limit {
+        true => {
+            Err(Error::invalid_params(format!("`{name}` has {found} {unit}, more than {limit}")))
+        }
         false => Ok(()),
     };
     if params.classification.trim().is_empty() {
@@ -97,13 +101,19 @@ fn check(params: &FeedbackUploadParams) -> Result<(), Error> {
             "`classification` is empty: say what kind of report it is",
         ));
     }
-    at_most("classification", params.classification.len(), MAX_CLASSIFICATION)?;
-    at_most("reason", params.reason.as_ref().map_or(0, String::len), MAX_REASON)?;
-    at_most("extraLogFiles", params.extra_log_files.as_ref().map_or(0, Vec::len), MAX_FILES)?;
+    at_most("classification", "bytes", params.classification.len(), MAX_CLASSIFICATION)?;
+    at_most("reason", "bytes", params.reason.as_ref().map_or(0, String::len), MAX_REASON)?;
+    at_most(
+        "extraLogFiles",
+        "entries",
+        params.extra_log_files.as_ref().map_or(0, Vec::len),
+        MAX_FILES,
+    )?;
     let tags = params.tags.iter().flatten();
-    at_most("tags", tags.clone().count(), MAX_TAGS)?;
+    at_most("tags", "entries", tags.clone().count(), MAX_TAGS)?;
     at_most(
         "tags",
+        "bytes in an entry",
         tags.map(|(name, value)| name.len() + value.len()).max().unwrap_or(0),
         MAX_REASON,
     )

@@ -115,6 +115,7 @@ impl MemoryFolder {
         self.is_there()?;
         let mut state = self.state_if_there()?;
         create_folder(&self.home.join(FOLDER))?;
+        self.remove_drafts()?;
         for is_general in [false, true] {
             let notes = addition.notes.iter().filter(|note| note.is_general == is_general);
             let lines: Vec<String> = notes.map(|note| line_of(note, &addition.thread)).collect();
@@ -248,8 +249,40 @@ impl MemoryFolder {
         text.map(Some).map_err(|error| format!("{} is no UTF-8 text: {error}", path.display()))
     }
 
+    /// Removes what a server left that was killed while it wrote: under the lock, no other one writes.
+    fn remove_drafts(&self) -> Result<(), String> {
+        for folder in [FOLDER.to_owned(), format!("{FOLDER}/{PROJECTS}")] {
+            let entries = match std::fs::read_dir(self.home.join(&folder)) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(self.failed(&folder, &error)),
+            };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                let is_draft = name.starts_with(".agentd-") && name.ends_with(".tmp");
+                if is_draft && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                    let removed = std::fs::remove_file(entry.path());
+                    removed.map_err(|error| format!("{}: {error}", entry.path().display()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn write(&self, path: &str, contents: &[u8]) -> Result<(), String> {
         let path = self.home.join(FOLDER).join(path);
+        // Such a file would be written in place, and what has its other name would change.
+        #[cfg(unix)]
+        if path
+            .symlink_metadata()
+            .is_ok_and(|found| found.is_file() && std::os::unix::fs::MetadataExt::nlink(&found) > 1)
+        {
+            return Err(format!(
+                "{} has another name (a hard link), whose contents would change too; remove one",
+                path.display()
+            ));
+        }
         filesystem::write(&path, contents).map_err(|error| error.to_string())?;
         #[cfg(unix)]
         {

@@ -62,7 +62,8 @@ async fn reports_that_cannot_be_made_say_why() {
         (json!({ "classification": " " }), "`classification`"),
         (json!({ "threadId": "nope" }), "thread not found"),
         (json!({ "extraLogFiles": ["relative"] }), "absolute"),
-        (json!({ "extraLogFiles": vec!["/a"; 17] }), "more than 16"),
+        (json!({ "extraLogFiles": vec!["/a"; 17] }), "has 17 entries, more than 16"),
+        (json!({ "classification": "x".repeat(65) }), "has 65 bytes, more than 64"),
         (json!({ "threadId": "nope", "includeLogs": false }), "thread not found"),
         (json!({ "dryrun": true }), "unknown member `dryrun`; did you mean `dryRun`?"),
         (json!({ "dryRun": true }), "experimentalApi"),
@@ -87,6 +88,37 @@ async fn without_logs_a_report_holds_none() {
     assert_eq!(answer["threadId"], thread);
     assert_eq!(answer["report"]["logs"], json!({}));
     assert_eq!(answer["report"]["thread"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_path_is_for_clients_of_the_experimental_api() {
+    let env = TestEnvironment::with_responses(json!([])).await;
+    let server = env.start();
+    let mut peer = server.connect().await;
+    let answer = peer.call("feedback/upload", report(json!({}))).await;
+    assert_eq!(answer.get("path"), None, "{answer}");
+    let id = answer["threadId"].as_str().unwrap();
+    assert!(env.home().join("feedback").join(format!("{id}.json")).exists());
+}
+
+#[tokio::test]
+async fn a_link_and_a_file_in_place_of_the_folder_are_left_alone() {
+    let env = TestEnvironment::with_responses(json!([])).await;
+    let (folder, elsewhere) = (env.home().join("feedback"), env.root().join("elsewhere"));
+    std::fs::create_dir(&elsewhere).unwrap();
+    let server = env.start();
+    let mut peer = server.connect().await;
+    std::os::unix::fs::symlink(&elsewhere, &folder).unwrap();
+    let fault = peer.refused("feedback/upload", report(json!({}))).await;
+    assert!(
+        fault.message.contains("is a link") && fault.message.contains("remove it"),
+        "{fault:?}"
+    );
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::write(&folder, "mine").unwrap();
+    let fault = peer.refused("feedback/upload", report(json!({}))).await;
+    assert!(fault.message.contains("is no folder"), "{fault:?}");
 }
 
 // Effect of `feedback.enabled`.

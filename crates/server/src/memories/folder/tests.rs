@@ -151,3 +151,26 @@ fn names_of_projects_are_plain_and_differ() {
         assert!(!names[..at].contains(name), "{names:?}");
     }
 }
+
+#[test]
+fn drafts_of_a_server_that_was_killed_are_removed() {
+    let (home, folder) = folder();
+    folder.add(&addition("t1", vec![note(false, "Built with make.")])).unwrap();
+    let draft = |folder: &str| home.path().join(folder).join(".agentd-7-0.tmp");
+    let drafts = [draft("memories"), draft("memories/projects")];
+    drafts.iter().for_each(|draft| std::fs::write(draft, "half").unwrap());
+    folder.add(&addition("t2", vec![])).unwrap();
+    assert!(drafts.iter().all(|draft| !draft.exists()));
+}
+
+#[test]
+fn a_file_with_another_name_is_not_written() {
+    let (home, folder) = folder();
+    folder.add(&addition("t1", vec![note(true, "Likes tabs.")])).unwrap();
+    let (general, other) = (home.path().join("memories/general.md"), home.path().join("other"));
+    std::fs::hard_link(&general, &other).unwrap();
+    let before = std::fs::read(&other).unwrap();
+    let error = folder.add(&addition("t2", vec![note(true, "Likes spaces.")])).unwrap_err();
+    assert!(error.contains("general.md") && error.contains("hard link"), "{error}");
+    assert_eq!(std::fs::read(&other).unwrap(), before);
+}
