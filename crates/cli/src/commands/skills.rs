@@ -134,11 +134,6 @@ fn validate(folders: &[PathBuf], as_json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn create(parent: &Path, name: &str, description: &str) -> anyhow::Result<ExitCode> {
-    if name.contains('/') {
-        let message =
-            format!("`{name}` is a path, not a name: use `skills new NAME --path FOLDER`");
-        return Err(Invalid::new(message).into());
-    }
     let problems = skills::check_name(name, None);
     if !problems.is_empty() || name.is_empty() {
         let message = match problems.is_empty() {
@@ -153,8 +148,6 @@ fn create(parent: &Path, name: &str, description: &str) -> anyhow::Result<ExitCo
         return Err(Invalid::new(message).into());
     }
     let folder = parent.join(name);
-    std::fs::create_dir_all(parent)
-        .map_err(|error| anyhow::anyhow!("{}: {error}", parent.display()))?;
     // Fails where it exists: nothing is replaced.
     std::fs::create_dir(&folder)
         .map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))?;

@@ -145,18 +145,12 @@ async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::R
             kind.into()
         })
     });
-    let place = || match output {
-        Some(path) => path.display().to_string(),
-        None => "standard output".to_owned(),
-    };
-    let written = match (done.await, failed) {
-        (_, Some(error)) => Err(error),
-        (done, None) => {
-            done?;
-            out.flush()
-        }
-    };
-    written.with_context(|| format!("the thread cannot be written to {}", place()))
+    match (done.await, failed) {
+        (_, Some(error)) => return Err(error.into()),
+        (done, None) => done?,
+    }
+    out.flush()?;
+    Ok(())
 }
 
 /// Creates a file that only the user can read.

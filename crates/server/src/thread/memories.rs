@@ -159,7 +159,7 @@ impl LeavingNotes {
             );
             // What is wrong with a file seldom passes by itself; a model may answer better.
             if !is_reported && (problem.is_of_files() || attempt == ATTEMPTS) {
-                self.memories.warn(&thread.to_string(), &problem.to_string());
+                self.memories.warn(thread, &problem.to_string());
                 is_reported = true;
             }
             if attempt < ATTEMPTS {

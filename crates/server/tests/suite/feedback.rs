@@ -92,7 +92,7 @@ async fn without_logs_a_report_holds_none() {
 
 #[tokio::test]
 async fn the_path_is_for_clients_of_the_experimental_api() {
-    let env = TestEnvironment::with_responses(json!([])).await;
+    let env = TestEnvironment::with_responses(json!([says("1")])).await;
     let server = env.start();
     let mut peer = server.connect().await;
     let answer = peer.call("feedback/upload", report(json!({}))).await;
@@ -103,7 +103,7 @@ async fn the_path_is_for_clients_of_the_experimental_api() {
 
 #[tokio::test]
 async fn a_link_and_a_file_in_place_of_the_folder_are_left_alone() {
-    let env = TestEnvironment::with_responses(json!([])).await;
+    let env = TestEnvironment::with_responses(json!([says("1")])).await;
     let (folder, elsewhere) = (env.home().join("feedback"), env.root().join("elsewhere"));
     std::fs::create_dir(&elsewhere).unwrap();
     let server = env.start();
