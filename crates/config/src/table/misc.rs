@@ -108,20 +108,20 @@ options! {
 options! {
     /// `tui`: the terminal interface.
     pub struct Tui {
-        /// Whether the alternate screen is used.
-        alternate_screen: AlternateScreen = AlternateScreen::Auto, USER, TERMINAL;
+        /// Whether the terminal interface uses the alternate screen, which has no history: only with `always`.
+        alternate_screen: AlternateScreen = AlternateScreen::Auto, USER, Effect::Active;
         /// Animations are shown.
         animations: bool = true, USER, TERMINAL;
         /// How to notify while the terminal does not have the focus.
-        notification_method: NotificationMethod = NotificationMethod::Auto, USER, TERMINAL;
-        /// Whether to notify, or the events to notify of.
-        notifications: Option<Notifications>, USER, TERMINAL;
+        notification_method: NotificationMethod = NotificationMethod::Auto, USER, Effect::Active;
+        /// Whether to notify, or the events to notify of: `agent-turn-complete`, `approval-requested`.
+        notifications: Option<Notifications>, USER, Effect::Active;
         /// Hints for new users are shown.
-        show_tooltips: bool = true, USER, TERMINAL;
+        show_tooltips: bool = true, USER, Effect::Active;
         /// Items of the status line; an empty list hides it.
-        status_line: Option<Vec<String>>, USER, TERMINAL;
+        status_line: Option<Vec<String>>, USER, Effect::Active;
         /// Theme of highlighted code.
-        theme: Option<String>, USER, TERMINAL;
+        theme: Option<String>, USER, Effect::Active;
         /// Number of times that each new model was announced; the interface maintains it.
         model_availability_nux: BTreeMap<String, Whole<0, 1_000_000>>, USER, TERMINAL;
     }

@@ -15,7 +15,7 @@ use super::model::{
     ReasoningSummary, ServiceTier, Tokens, Verbosity,
 };
 use super::otel::Otel;
-use super::parts::{TERMINAL, WINDOWS};
+use super::parts::WINDOWS;
 use super::sandbox::{
     ApprovalPolicy, ApprovalsReviewer, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows,
     WorkspaceWrite,
@@ -182,7 +182,7 @@ options! {
         /// empty or unset.
         commit_attribution: Option<String>, ANY, Effect::Active;
         /// The scheme of links to files in answers.
-        file_opener: FileOpener = FileOpener::Editor, USER, TERMINAL;
+        file_opener: FileOpener = FileOpener::Editor, USER, Effect::Active;
         /// The history of the user's prompts.
         history: History, USER, Effect::Group;
         /// Folder of the log; by default `log` in the agent's home.
@@ -195,7 +195,7 @@ options! {
         /// Suppresses the warning about enabled features that are under development.
         suppress_unstable_features_warning: bool = false, USER, Effect::Active;
         /// The terminal interface does not treat a burst of keys as pasted text.
-        disable_paste_burst: bool = false, USER, TERMINAL;
+        disable_paste_burst: bool = false, USER, Effect::Active;
         /// Telemetry.
         otel: Otel, USER, Effect::Group;
         /// Notices that the user has acknowledged.

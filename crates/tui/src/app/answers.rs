@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::app::{App, Connection, Effect, StartThread};
 use crate::cells;
 use crate::composer::Draft;
+use crate::highlight;
 use crate::run::Ended;
 use crate::session::Session;
 
@@ -172,6 +173,12 @@ impl App {
     fn configure(&mut self, config: &std::collections::BTreeMap<String, Value>) {
         let was_full = self.settings.is_full_screen;
         self.settings.read(config);
+        if let Some(name) = self.settings.theme.take() {
+            match highlight::theme(&name) {
+                Ok(_) => self.settings.theme = Some(name),
+                Err(error) => self.warning(&format!("tui.theme: {error}")),
+            }
+        }
         self.marks_pastes(self.marks_pastes);
         if self.settings.is_full_screen != was_full {
             self.effects.push_back(Effect::Alternate(self.settings.is_full_screen));

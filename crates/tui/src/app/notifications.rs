@@ -139,8 +139,12 @@ impl App {
 
     pub(super) fn item_started(&mut self, item: &ThreadItem) -> bool {
         let id = cells::item_id(item);
-        if self.session.printed.contains(id) || self.session.open(id).is_some() {
+        if self.session.printed.contains(id) {
             return false;
+        }
+        if let Some(open) = self.session.open(id) {
+            open.running.catch_up(item);
+            return true;
         }
         self.session.open.push(Open {
             id: id.to_owned(),

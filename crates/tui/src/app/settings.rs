@@ -134,8 +134,13 @@ impl Settings {
         let root = |key: &str| config.get(key).unwrap_or(&none);
         self.disable_paste_burst = flag(root("disable_paste_burst"), false);
         self.hides_reasoning = flag(root("hide_agent_reasoning"), false);
-        let opener = root("file_opener").as_str();
-        self.opener = opener.filter(|scheme| *scheme != "none").map(str::to_owned);
+        let scheme = match root("file_opener").as_str() {
+            None | Some("editor") => Some("vscode"),
+            Some("editor-insiders") => Some("vscode-insiders"),
+            Some("none") => None,
+            Some(other) => Some(other),
+        };
+        self.opener = scheme.map(str::to_owned);
     }
 }
 

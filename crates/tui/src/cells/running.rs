@@ -91,16 +91,22 @@ impl Running {
         }
     }
 
+    /// Takes the item as it is now, after additions were missed.
+    pub fn catch_up(&mut self, item: &ThreadItem) {
+        let whole = said(item);
+        if let Body::Text { length, .. } = self.body
+            && let Some(rest) = whole.get(length..)
+        {
+            self.push(rest);
+        }
+    }
+
     /// Takes the finished item. Of a text, what was given stays and only the rest is given.
     pub fn complete(&mut self, item: &ThreadItem) {
         self.is_complete = true;
         self.item = item.clone();
-        let whole = said(item);
-        if let Body::Text { stream, length, .. } = &mut self.body {
-            if let Some(rest) = whole.get(*length..) {
-                stream.push(rest);
-            }
-            *length = whole.len();
+        self.catch_up(item);
+        if let Body::Text { stream, .. } = &mut self.body {
             stream.end();
         }
     }

@@ -1,0 +1,655 @@
+//! The whole state machine on an emulated terminal, with a server that the test plays.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+
+use jsonrpc::{ErrorObject, RequestId};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tui::app::{App, Effect, Environment, Event, Start, StartThread};
+use tui::link::Arrival;
+use tui::palette::Depth;
+use tui::terminal::input::{Code, Input, Key};
+use tui::terminal::screen::{Screen, Size};
+
+/// The thread of the tests.
+const THREAD: &str = "0199aaaa-0000-7000-8000-000000000001";
+
+/// The program, its terminal, and what it asked for.
+struct Bench {
+    app: App,
+    screen: Screen,
+    terminal: vt100::Parser,
+    now: u64,
+    calls: VecDeque<(u64, &'static str, Value)>,
+    responses: Vec<(RequestId, Result<Value, ErrorObject>)>,
+    written: Vec<u8>,
+    others: Vec<Effect>,
+    /// What the printed lines say, in order.
+    printed: String,
+}
+
+fn cells(count: usize) -> NonZeroU16 {
+    NonZeroU16::new(count as u16).unwrap()
+}
+
+impl Bench {
+    fn start(columns: usize, rows: usize) -> Self {
+        Self::start_with(columns, rows, Start::default())
+    }
+
+    fn start_with(columns: usize, rows: usize, start: Start) -> Self {
+        let size = Size { columns, rows };
+        let environment = Environment { depth: Depth::Full, ..Environment::default() };
+        let mut bench = Self {
+            app: App::new(start, environment, PathBuf::from("/work"), size),
+            screen: Screen::new(size, Depth::Full),
+            terminal: vt100::Parser::new(cells(rows), cells(columns), 20_000),
+            now: 0,
+            calls: VecDeque::new(),
+            responses: Vec::new(),
+            written: Vec::new(),
+            others: Vec::new(),
+            printed: String::new(),
+        };
+        bench.event(Event::Connected(Box::new(initialized())));
+        bench
+    }
+
+    /// A program with an open thread.
+    fn open(columns: usize, rows: usize) -> Self {
+        let mut bench = Self::start(columns, rows);
+        bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+        bench.answer("thread/start", opened(&json!([])));
+        bench.answer("skills/list", json!({ "data": [] }));
+        bench
+    }
+
+    fn event(&mut self, event: Event) {
+        self.now += 50;
+        self.app.handle(event, self.now);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some(effect) = self.app.next_effect() {
+            match effect {
+                Effect::Call { tag, method, params } => self.calls.push_back((tag, method, params)),
+                Effect::Respond { id, outcome } => self.responses.push((id, outcome)),
+                Effect::Write(bytes) => self.written.extend(bytes),
+                other => self.others.push(other),
+            }
+        }
+        let frame = self.app.frame(self.now);
+        for line in &frame.printed {
+            self.printed.push_str(line.text().trim_end());
+            self.printed.push('\n');
+        }
+        let bytes = self.screen.draw(&frame);
+        self.terminal.process(&bytes);
+    }
+
+    fn key(&mut self, key: Key) {
+        self.event(Event::Input(Input::Key(key)));
+    }
+
+    fn type_text(&mut self, text: &str) {
+        text.chars().for_each(|c| self.key(Key::plain(Code::Char(c))));
+    }
+
+    fn send(&mut self, text: &str) {
+        self.type_text(text);
+        self.key(Key::plain(Code::Enter));
+    }
+
+    /// The next call, which must be of this method.
+    fn call(&mut self, method: &str) -> (u64, Value) {
+        let (tag, called, params) = self.calls.pop_front().unwrap();
+        assert_eq!(called, method);
+        (tag, params)
+    }
+
+    fn answer(&mut self, method: &str, result: Value) -> Value {
+        let (tag, params) = self.call(method);
+        self.event(Event::Arrived(Arrival::Answer { tag, result: Ok(result) }));
+        params
+    }
+
+    fn refuse(&mut self, method: &str, message: &str) {
+        let (tag, _) = self.call(method);
+        let result = Err(ErrorObject::internal(message.to_owned()));
+        self.event(Event::Arrived(Arrival::Answer { tag, result }));
+    }
+
+    fn notify(&mut self, method: &str, params: Value) {
+        let params = serde_json::value::to_raw_value(&params).unwrap();
+        self.event(Event::Arrived(Arrival::Notification { method: method.to_owned(), params }));
+    }
+
+    fn ask(&mut self, id: i64, method: &str, params: Value) {
+        let params = serde_json::value::to_raw_value(&params).unwrap();
+        let id = RequestId::Integer(id);
+        self.event(Event::Arrived(Arrival::Request { id, method: method.to_owned(), params }));
+    }
+
+    fn item(&mut self, method: &str, item: Value) {
+        let params = json!({ "threadId": THREAD, "turnId": "t1", "startedAtMs": 0, "completedAtMs": 0, "item": item });
+        self.notify(method, params);
+    }
+
+    fn delta(&mut self, text: &str) {
+        let params = json!({ "threadId": THREAD, "turnId": "t1", "itemId": "m1", "delta": text });
+        self.notify("item/agentMessage/delta", params);
+    }
+
+    fn turn(&mut self, method: &str, status: &str, error: Value) {
+        let turn = json!({ "id": "t1", "status": status, "items": [], "error": error });
+        self.notify(method, json!({ "threadId": THREAD, "turn": turn }));
+    }
+
+    /// A turn that was begun with a message.
+    fn begin_turn(&mut self, text: &str) -> Value {
+        self.send(text);
+        let turn = json!({ "id": "t1", "status": "inProgress", "items": [], "error": null });
+        let params = self.answer("turn/start", json!({ "turn": turn }));
+        self.turn("turn/started", "inProgress", Value::Null);
+        params
+    }
+
+    fn resize(&mut self, columns: usize, rows: usize) {
+        let size = Size { columns, rows };
+        self.terminal.screen_mut().set_size(cells(rows), cells(columns));
+        let bytes = self.screen.resize(size, false);
+        self.terminal.process(&bytes);
+        self.event(Event::Resized(size));
+    }
+
+    /// What the screen shows, without empty rows at its end.
+    fn shown(&self) -> String {
+        let screen = self.terminal.screen();
+        let (_, columns) = screen.size();
+        let rows: Vec<String> =
+            screen.rows(0, columns.get()).map(|row| row.trim_end().to_owned()).collect();
+        rows.join("\n").trim_end().to_owned()
+    }
+}
+
+fn initialized() -> protocol::InitializeResponse {
+    serde_json::from_value(json!({
+        "userAgent": "agentd/0", "agentHome": "/home/u/.agent", "platformFamily": "unix", "platformOs": "linux",
+    }))
+    .unwrap()
+}
+
+fn opened(turns: &Value) -> Value {
+    json!({
+        "thread": {
+            "id": THREAD, "sessionId": THREAD, "preview": "", "ephemeral": false, "modelProvider": "offline",
+            "createdAt": 0, "updatedAt": 0, "status": { "type": "idle" }, "cwd": "/work", "cliVersion": "0",
+            "source": "cli", "name": null, "gitInfo": { "sha": null, "branch": "main", "originUrl": null },
+            "turns": turns,
+        },
+        "model": "gpt-x", "modelProvider": "offline", "serviceTier": null, "cwd": "/work",
+        "approvalPolicy": "onRequest", "approvalsReviewer": "user",
+        "sandbox": { "type": "readOnly" }, "reasoningEffort": "high",
+    })
+}
+
+fn completed(item: Value) -> Arrival {
+    let params = json!({ "threadId": THREAD, "turnId": "t1", "completedAtMs": 0, "item": item });
+    let params = serde_json::value::to_raw_value(&params).unwrap();
+    Arrival::Notification { method: "item/completed".to_owned(), params }
+}
+
+fn message(text: &str) -> Value {
+    json!({ "type": "agentMessage", "id": "m1", "text": text })
+}
+
+fn command(status: &str) -> Value {
+    json!({
+        "type": "commandExecution", "id": "c1", "command": "cargo test", "cwd": "/work", "status": status,
+        "commandActions": [], "exitCode": 0, "aggregatedOutput": "ok\n",
+    })
+}
+
+#[test]
+fn the_first_frames_show_the_thread_and_the_composer() {
+    for (columns, rows) in [(120, 40), (80, 24), (40, 12)] {
+        let bench = Bench::open(columns, rows);
+        let shown = bench.shown();
+        assert!(shown.starts_with("agentd  gpt-x  /work\n"), "{shown}");
+        assert!(
+            shown.ends_with("› \n  gpt-x high · /work · main")
+                || shown.ends_with("›\n  gpt-x high · /work · main"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_turn_is_printed_as_it_happens_and_each_thing_once() {
+    let mut bench = Bench::open(80, 24);
+    let params = bench.begin_turn("fix the test");
+    assert_eq!(params["input"][0]["text"], "fix the test");
+    assert_eq!(params["threadId"], THREAD);
+    bench.item("item/started", json!({ "type": "userMessage", "id": "u1", "content": [{ "type": "text", "text": "fix the test" }] }));
+    bench.item("item/completed", json!({ "type": "userMessage", "id": "u1", "content": [{ "type": "text", "text": "fix the test" }] }));
+    bench.item("item/started", message(""));
+    for part in ["I will ", "look.\n\n", "Then I run ", "the tests."] {
+        bench.delta(part);
+    }
+    assert!(bench.shown().contains("Then I run the tests.\n\n● Working"), "{}", bench.shown());
+    bench.item("item/completed", message("I will look.\n\nThen I run the tests."));
+    bench.item("item/started", command("inProgress"));
+    let delta =
+        json!({ "threadId": THREAD, "turnId": "t1", "itemId": "c1", "delta": "running 3 tests\n" });
+    bench.notify("item/commandExecution/outputDelta", delta);
+    assert!(bench.shown().contains("• Runs cargo test"), "{}", bench.shown());
+    assert!(bench.shown().contains("  running 3 tests"), "{}", bench.shown());
+    bench.item("item/completed", command("completed"));
+    bench.turn("turn/completed", "completed", Value::Null);
+    let expected = "agentd  gpt-x  /work\n\
+        Write what is to be done. / lists commands, @ files, $ skills, ! runs a shell\ncommand.\n\n\
+        › fix the test\n\nI will look.\n\nThen I run the tests.\n\n• Ran cargo test\n  ok\n\n";
+    assert_eq!(bench.printed, expected);
+    assert!(!bench.shown().contains("Working"), "{}", bench.shown());
+}
+
+#[test]
+fn a_message_is_kept_in_one_piece_while_others_finish() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.item("item/started", command("inProgress"));
+    bench.item("item/started", message(""));
+    bench.delta("First.\n\nSec");
+    bench.item("item/completed", command("completed"));
+    bench.delta("ond.\n\n");
+    bench.item("item/completed", message("First.\n\nSecond."));
+    let at = |text: &str| bench.printed.find(text).unwrap();
+    assert!(
+        at("First.") < at("Second.") && at("Second.") < at("• Ran cargo test"),
+        "{}",
+        bench.printed
+    );
+}
+
+#[test]
+fn what_is_written_during_a_turn_goes_into_it_or_waits() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.send("also this");
+    let params = bench.answer("turn/steer", json!({ "turnId": "t1" }));
+    assert_eq!(
+        (&params["expectedTurnId"], &params["input"][0]["text"]),
+        (&json!("t1"), &json!("also this"))
+    );
+    bench.type_text("and then that");
+    bench.key(Key::plain(Code::Tab));
+    assert!(bench.shown().contains("↳ and then that"), "{}", bench.shown());
+    assert!(bench.calls.is_empty());
+    // The last one can be edited.
+    bench.key(Key::plain(Code::Up));
+    assert!(bench.shown().contains("› and then that"), "{}", bench.shown());
+    bench.key(Key::plain(Code::Tab));
+    bench.turn("turn/completed", "completed", Value::Null);
+    let (_, params) = bench.call("turn/start");
+    assert_eq!(params["input"][0]["text"], "and then that");
+}
+
+#[test]
+fn a_turn_that_takes_no_input_leaves_the_message_for_its_end() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.send("more");
+    bench.refuse("turn/steer", "the turn is a review");
+    assert!(bench.shown().contains("↳ more"), "{}", bench.shown());
+}
+
+#[test]
+fn a_message_that_was_refused_is_in_the_composer_again() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("hello");
+    bench.refuse("turn/start", "no key is configured");
+    assert!(
+        bench.printed.contains("The message was not sent: no key is configured"),
+        "{}",
+        bench.printed
+    );
+    assert!(bench.shown().contains("› hello"), "{}", bench.shown());
+}
+
+#[test]
+fn escape_interrupts_once() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.key(Key::plain(Code::Esc));
+    bench.key(Key::plain(Code::Esc));
+    let params = bench.answer("turn/interrupt", json!({}));
+    assert_eq!(params, json!({ "threadId": THREAD, "turnId": "t1" }));
+    assert!(bench.calls.is_empty());
+    assert!(bench.shown().contains("Interrupting"), "{}", bench.shown());
+    bench.turn("turn/completed", "interrupted", Value::Null);
+    assert!(bench.printed.contains("■ Interrupted."), "{}", bench.printed);
+}
+
+#[test]
+fn a_failed_turn_says_why() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.turn("turn/completed", "failed", json!({ "message": "the key was refused" }));
+    assert!(bench.printed.contains("✗ the key was refused"), "{}", bench.printed);
+}
+
+fn approval() -> Value {
+    json!({
+        "threadId": THREAD, "turnId": "t1", "itemId": "c1", "startedAtMs": 0, "command": "rm -rf build",
+        "cwd": "/work", "reason": "needs to write",
+    })
+}
+
+#[test]
+fn a_question_takes_the_keys_until_it_is_answered() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.type_text("half a thou");
+    bench.now += 1_000;
+    bench.ask(7, "item/commandExecution/requestApproval", approval());
+    assert!(bench.shown().contains("rm -rf build"), "{}", bench.shown());
+    // Someone was still typing.
+    bench.key(Key::plain(Code::Char('y')));
+    assert!(bench.responses.is_empty());
+    bench.now += 1_000;
+    bench.key(Key::plain(Code::Char('y')));
+    let (id, outcome) = bench.responses.pop().unwrap();
+    assert_eq!(
+        (id, outcome.unwrap()["decision"].clone()),
+        (RequestId::Integer(7), json!("accept"))
+    );
+    assert!(bench.shown().contains("› half a thou"), "{}", bench.shown());
+}
+
+#[test]
+fn a_question_that_another_client_answers_disappears() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.ask(7, "item/commandExecution/requestApproval", approval());
+    bench.notify("serverRequest/resolved", json!({ "threadId": THREAD, "requestId": 7 }));
+    assert!(!bench.shown().contains("rm -rf build"), "{}", bench.shown());
+    assert!(bench.responses.is_empty());
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_at_once() {
+    let mut bench = Bench::open(80, 24);
+    bench.ask(9, "some/newMethod", json!({}));
+    let (_, outcome) = bench.responses.pop().unwrap();
+    assert!(outcome.is_err());
+}
+
+#[test]
+fn after_a_reconnection_nothing_is_lost_or_doubled() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.item(
+        "item/completed",
+        json!({ "type": "userMessage", "id": "u1", "content": [{ "type": "text", "text": "go" }] }),
+    );
+    bench.item("item/started", message(""));
+    bench.delta("One.\n\nTwo");
+    bench.ask(7, "item/commandExecution/requestApproval", approval());
+    bench.event(Event::Lost { why: "the connection ended".to_owned(), can_return: true });
+    assert!(bench.shown().contains("Not connected"), "{}", bench.shown());
+    bench.now += 1_000;
+    bench.event(Event::Tick);
+    assert!(bench.others.iter().any(|effect| matches!(effect, Effect::Reconnect)));
+    bench.event(Event::Connected(Box::new(initialized())));
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    let items = json!([
+        { "type": "userMessage", "id": "u1", "content": [{ "type": "text", "text": "go" }] },
+        message("One.\n\nTwo.\n\nThree"),
+    ]);
+    let turns = json!([{ "id": "t1", "status": "inProgress", "items": items, "error": null }]);
+    let params = bench.answer("thread/resume", opened(&turns));
+    assert_eq!(params["threadId"], THREAD);
+    bench.delta(" more.");
+    bench.item("item/completed", message("One.\n\nTwo.\n\nThree more."));
+    bench.turn("turn/completed", "completed", Value::Null);
+    let tail = &bench.printed[bench.printed.find("› go").unwrap()..];
+    let texts: Vec<&str> =
+        tail.lines().filter(|line| !line.is_empty() && !line.starts_with('!')).collect();
+    assert_eq!(texts, ["› go", "One.", "Two.", "Three more."]);
+}
+
+#[test]
+fn a_server_that_is_gone_for_good_ends_the_program_with_the_reason() {
+    let mut bench = Bench::open(80, 24);
+    bench.event(Event::Lost { why: "the server has ended".to_owned(), can_return: false });
+    let Some(Effect::Quit(ended)) = bench.others.pop() else { panic!("it goes on") };
+    assert_eq!(ended.code, 1);
+    assert!(ended.message.unwrap().contains("the server has ended"));
+}
+
+#[test]
+fn ctrl_c_clears_then_warns_then_quits() {
+    let mut bench = Bench::open(80, 24);
+    bench.type_text("words");
+    bench.key(Key::ctrl('c'));
+    assert!(!bench.shown().contains("words"), "{}", bench.shown());
+    bench.key(Key::ctrl('c'));
+    assert!(bench.shown().contains("Press Ctrl+C again to quit."), "{}", bench.shown());
+    assert!(bench.others.iter().all(|effect| !matches!(effect, Effect::Quit(_))));
+    bench.key(Key::ctrl('c'));
+    assert!(bench.others.iter().any(|effect| matches!(effect, Effect::Quit(_))));
+}
+
+#[test]
+fn a_thread_that_cannot_be_opened_ends_the_program_with_the_reason() {
+    let thread = StartThread::Resume("0199".to_owned());
+    let mut bench = Bench::start_with(80, 24, Start { thread, ..Start::default() });
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.refuse("thread/resume", "there is no such thread");
+    let Some(Effect::Quit(ended)) = bench.others.pop() else { panic!("it goes on") };
+    assert!(ended.message.unwrap().contains("there is no such thread"));
+}
+
+#[test]
+fn the_prompt_of_the_command_line_is_the_first_message() {
+    let start = Start { prompt: Some("do it".to_owned()), ..Start::default() };
+    let mut bench = Bench::start_with(80, 24, start);
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.answer("thread/start", opened(&json!([])));
+    let methods: Vec<&str> = bench.calls.iter().map(|call| call.1).collect();
+    assert_eq!(methods, ["skills/list", "turn/start"]);
+}
+
+#[test]
+fn settings_hold_from_the_next_turn_on() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/model gpt-y low");
+    bench.send("/approvals auto");
+    let params = bench.begin_turn("go");
+    assert_eq!((&params["model"], &params["effort"]), (&json!("gpt-y"), &json!("low")));
+    assert_eq!(params["sandboxPolicy"]["type"], "workspaceWrite");
+    bench.turn("turn/completed", "completed", Value::Null);
+    let params = bench.begin_turn("again");
+    assert_eq!(params["model"], Value::Null);
+}
+
+// Effect of `tui.notifications`.
+// Effect of `tui.notification_method`.
+#[test]
+fn notifications_come_only_while_the_terminal_is_not_focused() {
+    for (config, is_focused, expected) in [
+        (json!({}), true, ""),
+        (json!({}), false, "\x1b]9;The turn ended"),
+        (json!({ "notification_method": "bel" }), false, "\x07"),
+        (json!({ "notifications": false }), false, ""),
+        (json!({ "notifications": ["approval-requested"] }), false, ""),
+    ] {
+        let mut bench = Bench::start(80, 24);
+        bench.answer("config/read", json!({ "config": { "tui": config }, "origins": {} }));
+        bench.answer("thread/start", opened(&json!([])));
+        bench.answer("skills/list", json!({ "data": [] }));
+        bench.begin_turn("go");
+        bench.event(Event::Input(Input::Focus(is_focused)));
+        bench.turn("turn/completed", "completed", Value::Null);
+        let written = String::from_utf8(bench.written.clone()).unwrap();
+        assert!(
+            written.starts_with(expected) && written.is_empty() == expected.is_empty(),
+            "{written:?}"
+        );
+    }
+}
+
+// Effect of `tui.status_line`.
+// Effect of `tui.show_tooltips`.
+#[test]
+fn the_status_line_shows_what_is_configured() {
+    for (tui, expected, has_tip) in [
+        (
+            json!({ "status_line": ["thread", "sandbox"] }),
+            "0199aaaa-0000-7000-8000-000000000001 · read only",
+            true,
+        ),
+        (json!({ "status_line": [], "show_tooltips": false }), "›", false),
+    ] {
+        let mut bench = Bench::start(80, 24);
+        bench.answer("config/read", json!({ "config": { "tui": tui }, "origins": {} }));
+        bench.answer("thread/start", opened(&json!([])));
+        assert!(bench.shown().trim_end().ends_with(expected), "{}", bench.shown());
+        assert_eq!(bench.shown().contains("Write what is to be done"), has_tip);
+    }
+}
+
+// Effect of `tui.alternate_screen`.
+#[test]
+fn the_alternate_screen_is_used_where_it_is_configured() {
+    let mut bench = Bench::start(80, 24);
+    let config = json!({ "tui": { "alternate_screen": "always" } });
+    bench.answer("config/read", json!({ "config": config, "origins": {} }));
+    assert!(matches!(bench.others.pop(), Some(Effect::Alternate(true))));
+}
+
+// Effect of `disable_paste_burst`.
+#[test]
+fn keys_that_come_at_once_are_a_paste_unless_that_is_switched_off() {
+    for (disabled, calls) in [(false, 0), (true, 1)] {
+        let mut bench = Bench::start(80, 24);
+        let config = json!({ "disable_paste_burst": disabled });
+        bench.answer("config/read", json!({ "config": config, "origins": {} }));
+        bench.answer("thread/start", opened(&json!([])));
+        bench.answer("skills/list", json!({ "data": [] }));
+        for key in "two lines".chars().map(Code::Char).chain([Code::Enter]) {
+            bench.app.handle(Event::Input(Input::Key(Key::plain(key))), bench.now);
+            bench.settle();
+        }
+        assert_eq!(bench.calls.len(), calls);
+    }
+}
+
+// Effect of `tui.theme`.
+#[test]
+fn code_has_the_colours_of_the_theme() {
+    let mut colours = Vec::new();
+    for theme in ["dracula", "github", "drakula"] {
+        let mut bench = Bench::start(80, 24);
+        let config = json!({ "tui": { "theme": theme } });
+        bench.answer("config/read", json!({ "config": config, "origins": {} }));
+        bench.answer("thread/start", opened(&json!([])));
+        bench.item("item/completed", message("```rust\nfn main() {}\n```\n"));
+        let screen = bench.terminal.screen();
+        let (rows, _) = screen.size();
+        let row = (0..rows.get())
+            .find(|row| screen.cell(*row, 0).is_some_and(|cell| cell.contents() == "f"));
+        colours.push(screen.cell(row.unwrap(), 0).unwrap().fgcolor());
+        assert_eq!(bench.printed.contains("tui.theme"), theme == "drakula", "{}", bench.printed);
+    }
+    assert!(colours[0] != colours[1] && colours[1] != colours[2], "{colours:?}");
+}
+
+// Effect of `file_opener`.
+#[test]
+fn files_are_linked_by_the_configured_opener() {
+    for (opener, expected) in [
+        (json!(null), Some("vscode://file/work/src/a.rs")),
+        (json!("cursor"), Some("cursor://file/work/src/a.rs")),
+        (json!("none"), None),
+    ] {
+        let mut bench = Bench::start(80, 24);
+        bench.answer("config/read", json!({ "config": { "file_opener": opener }, "origins": {} }));
+        bench.answer("thread/start", opened(&json!([])));
+        bench.app.handle(Event::Arrived(completed(message("See `src/a.rs:12`."))), 500);
+        let frame = bench.app.frame(500);
+        let spans = frame.printed.iter().flat_map(|line| &line.spans);
+        let link = spans.filter_map(|span| span.link()).next().map(|link| link.to_string());
+        assert_eq!(
+            link.as_deref().map(|link| link.starts_with(expected.unwrap_or("-"))),
+            expected.map(|_| true)
+        );
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Key(Key),
+    Paste(String),
+    Resize(usize, usize),
+    Delta(String),
+    Command,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let code = prop_oneof![
+        prop::char::range('a', 'z').prop_map(Code::Char),
+        Just(Code::Left),
+        Just(Code::Backspace),
+        Just(Code::Up),
+        Just(Code::Home),
+    ];
+    prop_oneof![
+        4 => code.prop_map(|code| Step::Key(Key::plain(code))),
+        1 => "[a-z \n]{0,40}".prop_map(Step::Paste),
+        1 => (2_usize..100, 1_usize..30).prop_map(|(columns, rows)| Step::Resize(columns, rows)),
+        4 => "[a-z ]{0,12}\n{0,2}".prop_map(Step::Delta),
+        1 => Just(Step::Command),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_storm_keeps_the_transcript(steps in prop::collection::vec(step(), 0..120)) {
+        let mut bench = Bench::open(80, 24);
+        bench.begin_turn("go");
+        bench.item("item/started", message(""));
+        let (mut text, mut commands) = (String::new(), 0);
+        for step in steps {
+            match step {
+                Step::Key(key) => bench.key(key),
+                Step::Paste(text) => bench.event(Event::Input(Input::Paste(text))),
+                Step::Resize(columns, rows) => bench.resize(columns, rows),
+                Step::Delta(part) => {
+                    text.push_str(&part);
+                    bench.delta(&part);
+                }
+                Step::Command => {
+                    commands += 1;
+                    let mut item = command("completed");
+                    item["id"] = json!(format!("c{commands}"));
+                    bench.item("item/completed", item);
+                }
+            }
+        }
+        bench.item("item/completed", message(&text));
+        bench.turn("turn/completed", "completed", Value::Null);
+        let letters = |text: &str| -> String { text.chars().filter(char::is_ascii_lowercase).collect() };
+        let printed = letters(&bench.printed[bench.printed.find("command.\n").unwrap() + 9..]);
+        // The letters of a finished command, which a narrow screen breaks anywhere.
+        let cell = "ancargotestok";
+        prop_assert_eq!(printed.matches(cell).count(), commands);
+        prop_assert_eq!(printed.replace(cell, ""), letters(&text));
+    }
+}
