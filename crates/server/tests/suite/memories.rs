@@ -288,9 +288,12 @@ async fn a_lock_that_is_a_link_is_not_followed() {
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "");
 }
 
+/// Damages the file at this path.
+type Damage = fn(&Path);
+
 #[tokio::test]
 async fn files_that_keep_notes_from_being_written_are_reported() {
-    let damage: [(&str, &str, fn(&Path)); 4] = [
+    let damage: [(&str, &str, Damage); 4] = [
         ("memories/state.json", "cannot be read", |path| std::fs::write(path, "{").unwrap()),
         ("memories/state.json", "named pipe", |path| {
             assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());

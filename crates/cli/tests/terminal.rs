@@ -1,0 +1,149 @@
+//! `agentd` on a real pseudo-terminal: it opens, runs a turn, resumes it, and leaves the terminal as it was.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use common::TestEnvironment;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+
+/// Longer than anything takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program and its terminal.
+struct Terminal {
+    child: Child,
+    keyboard: File,
+    /// The program's side, which keeps the terminal's settings.
+    other_end: File,
+    arrives: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Terminal {
+    fn open(env: &TestEnvironment, arguments: &[&str]) -> (Self, Termios) {
+        let keyboard =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        tcsetwinsize(&keyboard, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 })
+            .unwrap();
+        let name = ptsname(&keyboard, Vec::new()).unwrap();
+        let other_end =
+            File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let before = tcgetattr(&other_end).unwrap();
+        let end = || Stdio::from(other_end.try_clone().unwrap());
+        let mut program: Command = env.agentd(arguments);
+        program.env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(end());
+        let child = program.spawn().unwrap();
+        let keyboard = File::from(keyboard);
+        let mut screen = keyboard.try_clone().unwrap();
+        let (sender, arrives) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The end of the program is the end of what can be read.
+            while let Ok(count @ 1..) = screen.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        (Self { child, keyboard, other_end, arrives, seen: String::new() }, before)
+    }
+
+    /// Waits until the program has written this, after what was waited for before.
+    fn expect(&mut self, text: &str) {
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
+            match self.arrives.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("`{text}` did not come; there is: {:?}", self.seen)
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, text: &str) {
+        self.keyboard.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn paste(&mut self, text: &str) {
+        self.send(&format!("\x1b[200~{text}\x1b[201~"));
+    }
+
+    fn ends(&mut self, code: i32, before: &Termios) {
+        assert_eq!(self.child.wait().unwrap().code(), Some(code));
+        let after = tcgetattr(&self.other_end).unwrap();
+        assert_eq!(format!("{after:?}"), format!("{before:?}"));
+    }
+}
+
+fn environment() -> TestEnvironment {
+    let env = TestEnvironment::new();
+    let config = "model_provider = \"offline\"\nmodel = \"echo\"\n";
+    std::fs::write(env.home().join("config.toml"), config).unwrap();
+    env
+}
+
+#[test]
+fn a_thread_is_begun_left_and_resumed() {
+    let env = environment();
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    terminal.expect("› ");
+    terminal.paste("the first words");
+    terminal.send("\r");
+    // In the composer, as it was sent, and as the answer.
+    for _ in 0..3 {
+        terminal.expect("the first words");
+    }
+    terminal.send("\x04");
+    terminal.expect("To continue: agentd resume ");
+    terminal.ends(0, &before);
+    let (mut terminal, before) = Terminal::open(&env, &["--continue"]);
+    terminal.expect("the first words");
+    terminal.expect("the first words");
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+}
+
+#[test]
+fn a_signal_leaves_the_terminal_as_it_was_and_keeps_what_was_written() {
+    let env = environment();
+    for signal in [Signal::TERM, Signal::HUP] {
+        let (mut terminal, before) = Terminal::open(&env, &[]);
+        terminal.expect("› ");
+        terminal.paste("not sent yet");
+        terminal.expect("not sent yet");
+        kill_process(Pid::from_child(&terminal.child), signal).unwrap();
+        terminal.ends(if signal == Signal::TERM { 143 } else { 129 }, &before);
+        let (mut terminal, before) = Terminal::open(&env, &[]);
+        terminal.expect("not sent yet");
+        terminal.send("\x03");
+        terminal.expect("Cleared");
+        terminal.send("\x04");
+        terminal.ends(0, &before);
+    }
+}
+
+#[test]
+fn without_a_terminal_there_is_a_hint() {
+    let env = environment();
+    let output = env.agentd(&[]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("this needs a terminal") && error.contains("agentd exec"), "{error}");
+    let output = env.agentd(&["exce"]).stdin(Stdio::null()).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is it `agentd exec`?"));
+}
