@@ -29,8 +29,9 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    pub(crate) fn new(home: PathBuf, files: Pool, connections: Arc<Connections>) -> Self {
-        Self { home, files, connections, removals: watch::Sender::new(0) }
+    pub(crate) fn new(home: &Path, files: &Pool, connections: &Arc<Connections>) -> Self {
+        let (files, connections) = (files.clone(), connections.clone());
+        Self { home: home.to_owned(), files, connections, removals: watch::Sender::new(0) }
     }
 
     /// Informs the log, and each client once, why a thread leaves no notes.

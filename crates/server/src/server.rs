@@ -242,8 +242,7 @@ fn services(options: Arc<Options>, sandbox: Arc<Sandbox>) -> Services {
     let plugins = Plugins::new(installed, files.clone(), configurations.clone(), skills.clone());
     let inspection = inspection_services(&options, &files, (&images, &models, &rules, &skills));
     let undo = Arc::new(UndoRecords::default());
-    let memories =
-        Arc::new(Memories::new(options.home.clone(), files.clone(), connections.clone()));
+    let memories = Arc::new(Memories::new(&options.home, &files, &connections));
     let agents = Arc::new(Agents::new(threads.clone(), store.clone(), images.clone()));
     let realtime = Arc::new(RealtimeSessions::new(client.clone(), accounts.clone()));
     let actor_services = ActorServices {
