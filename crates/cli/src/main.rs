@@ -292,6 +292,7 @@ mod tests {
             parsed.config.add_leading(line().map(OsString::from));
             assert_eq!(parsed.config.overrides, overrides);
             assert_eq!(parsed.config.enable, enable);
+            assert!(!parsed.terminal.are_given());
         };
         check(&["exec", "p"], &[], &[]);
         check(&["-c", "a=1", "exec", "p"], &["a=1"], &[]);
@@ -303,5 +304,10 @@ mod tests {
             &["x", "y"],
         );
         check(&["-c", "a=1", "exec", "--", "-c"], &["a=1"], &[]);
+        check(
+            &["exec", "-m", "x", "-C", "d", "-s", "read-only", "--model-provider", "y"],
+            &[],
+            &[],
+        );
     }
 }

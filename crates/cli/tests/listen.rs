@@ -141,6 +141,11 @@ fn invalid_credential_options_are_refused() {
             "--metrics-token-file relative: the path is",
         ),
         (format!("--metrics-token-file {token}"), 1, "--metrics-token-file is for `--listen ws"),
+        (
+            format!("{web} {capability} --ws-token-file {token} --metrics-token-file {token}"),
+            1,
+            "it has the token of the clients",
+        ),
         (format!("{web} --ws-token-sha256 {hash}"), 1, "--ws-token-sha256 belongs to `--ws-auth"),
         (
             format!("{web} --ws-auth none --ws-token-file {token}"),
@@ -342,6 +347,7 @@ fn metrics_are_served_to_clients_and_to_the_holder_of_their_own_token() {
     assert!(text.contains("content-type: application/openmetrics-text; version=1.0.0"), "{text}");
     for line in [
         "agentd_connections 1.0",
+        "agentd_connections_pending{stage=\"handshake\"} 0.0",
         "agentd_connections_pending{stage=\"initialize\"} 0.0",
         "agentd_connections_refused_total{status=\"401\"} 3.0",
         "agentd_incoming_messages 0.0",

@@ -149,6 +149,7 @@ async fn invalid_file_uploads_are_refused() {
     assert_eq!((status, stays), (200, 3600));
     let large = "x".repeat(2_000_001);
     let large = ("name=\"file\"; filename=\"a\"", &*large);
+    // Its connection ends, and the next request has one of its own.
     let (status, error) = client.upload(&[PURPOSE, large]).await;
     assert_eq!((status, &error["error"]["code"]), (413, &json!("request_too_large")));
     let (status, _) = client.post("/v1/files", &json!({})).await;

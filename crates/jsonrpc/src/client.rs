@@ -154,8 +154,26 @@ impl Client {
     /// # Errors
     /// See [`CallError`].
     pub async fn request_raw(&self, method: &str, params: &Value) -> Result<Value, CallError> {
-        let result = self.call(method, params).await?.outcome.map_err(CallError::Rpc)?;
-        read_result(&result).map_err(|error| CallError::Decode { method: method.to_owned(), error })
+        self.request_raw_with_position(method, params).await.0
+    }
+
+    /// As [`Client::request_raw`], with the place of the response among the events.
+    pub async fn request_raw_with_position(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> (Result<Value, CallError>, Position) {
+        match self.call(method, params).await {
+            Ok(Response { outcome, position }) => {
+                let result = outcome.map_err(CallError::Rpc).and_then(|result| {
+                    read_result(&result)
+                        .map_err(|error| CallError::Decode { method: method.to_owned(), error })
+                });
+                (result, position)
+            }
+            // Everything came before the end of the connection.
+            Err(error) => (Err(error), Position(u64::MAX)),
+        }
     }
 
     /// Sends a notification.

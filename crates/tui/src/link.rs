@@ -4,7 +4,9 @@ use std::pin::Pin;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Limits, RequestId};
+use jsonrpc::{
+    CallError, Client, Connection, ErrorObject, Event, Events, Limits, Position, RequestId,
+};
 use protocol::{ClientInfo, Empty, InitializeCapabilities, InitializeParams, InitializeResponse};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -24,7 +26,8 @@ pub type Connecting = Pin<Box<dyn Future<Output = Result<Connection, String>> + 
 /// Number of a call, by which its answer is recognised.
 pub type Tag = u64;
 
-type Answer = (Tag, Result<Value, ErrorObject>);
+/// An answer, and its place among the events.
+type Answer = (Tag, Result<Value, ErrorObject>, Position);
 
 /// What came from the server.
 #[derive(Debug)]
@@ -61,6 +64,8 @@ pub struct Link {
     client: Client,
     events: Events,
     calls: FuturesUnordered<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    /// An answer that waits for the events before it.
+    answer: Option<Answer>,
 }
 
 impl Link {
@@ -91,15 +96,15 @@ impl Link {
             .await
             .map_err(|error| format!("the server did not accept the connection: {error}"))?;
         client.notify::<protocol::Initialized>(&Empty {}).map_err(|error| error.to_string())?;
-        Ok((Self { client, events, calls: FuturesUnordered::new() }, opened))
+        Ok((Self { client, events, calls: FuturesUnordered::new(), answer: None }, opened))
     }
 
     /// Sends a call; its answer arrives with `tag`. Calls are sent in order.
     pub fn call(&mut self, tag: Tag, method: &'static str, params: Value) {
         let client = self.client.clone();
         self.calls.push(Box::pin(async move {
-            let result = client.request_raw(method, &params).await;
-            (tag, result.map_err(|error| refusal(method, error)))
+            let (result, position) = client.request_raw_with_position(method, &params).await;
+            (tag, result.map_err(|error| refusal(method, error)), position)
         }));
     }
 
@@ -115,18 +120,26 @@ impl Link {
         self.client.respond(id, outcome)
     }
 
-    /// Waits for what comes next; the answer to a call before what the server sent after it. Cancel safe.
+    /// Waits for what comes next, in the order in which the server sent it. Cancel safe.
     pub async fn next(&mut self) -> Arrival {
-        // Calls are only sent while they are polled: first of all.
-        tokio::select! {
-            biased;
-            Some((tag, result)) = self.calls.next(), if !self.calls.is_empty() => {
-                Arrival::Answer { tag, result }
+        loop {
+            if let Some((tag, result, position)) = self.answer.take() {
+                let Some(event) = self.events.try_next_before(position) else {
+                    return Arrival::Answer { tag, result };
+                };
+                self.answer = Some((tag, result, position));
+                return arrival(event);
             }
-            event = self.events.next() => match event {
-                Some(event) => arrival(event),
-                None => Arrival::Lost("the connection to the server ended".to_owned()),
-            },
+            tokio::select! {
+                biased;
+                Some(answer) = self.calls.next(), if !self.calls.is_empty() => {
+                    self.answer = Some(answer);
+                }
+                event = self.events.next() => return match event {
+                    Some(event) => arrival(event),
+                    None => Arrival::Lost("the connection to the server ended".to_owned()),
+                },
+            }
         }
     }
 

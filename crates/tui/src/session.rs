@@ -24,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) usage: Option<ThreadTokenUsage>,
     /// Whether there is anything to come back to.
     pub(crate) has_turns: bool,
+    /// Whether earlier turns are still being read.
+    pub(crate) is_loading: bool,
     pub(crate) turn: Option<ActiveTurn>,
     /// The items in progress, in the order in which they started.
     pub(crate) open: Vec<Open>,

@@ -411,8 +411,10 @@ fn after_a_reconnection_nothing_is_lost_or_doubled() {
         message("One.\n\nTwo.\n\nThree"),
     ]);
     let turns = json!([{ "id": "t1", "status": "inProgress", "items": items, "error": null }]);
-    let params = bench.answer("thread/resume", opened(&turns));
+    let params = bench.answer("thread/resume", opened(&json!([])));
     assert_eq!(params["threadId"], THREAD);
+    let page = json!({ "data": turns, "nextCursor": null, "backwardsCursor": null });
+    assert_eq!(bench.answer("thread/turns/list", page)["threadId"], THREAD);
     bench.delta(" more.");
     bench.item("item/completed", message("One.\n\nTwo.\n\nThree more."));
     bench.turn("turn/completed", "completed", Value::Null);
@@ -429,6 +431,35 @@ fn a_server_that_is_gone_for_good_ends_the_program_with_the_reason() {
     let Some(Effect::Quit(ended)) = bench.others.pop() else { panic!("it goes on") };
     assert_eq!(ended.code, 1);
     assert!(ended.message.unwrap().contains("the server has ended"));
+}
+
+#[test]
+fn a_resumed_thread_is_printed_page_by_page_before_what_is_new() {
+    let thread = StartThread::Resume(THREAD.to_owned());
+    let mut bench = Bench::start_with(80, 24, Start { thread, ..Start::default() });
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.answer("thread/resume", opened(&json!([])));
+    bench.turn("turn/started", "inProgress", Value::Null);
+    let mut new = command("completed");
+    new["id"] = json!("new");
+    bench.item("item/completed", new);
+    let turn = |id: &str, text: &str| {
+        let item = json!({ "type": "agentMessage", "id": id, "text": text });
+        json!({ "id": id, "status": "completed", "items": [item], "error": null })
+    };
+    for (turns, next) in
+        [(json!([turn("a", "One.")]), json!("2")), (json!([turn("b", "Two.")]), Value::Null)]
+    {
+        let params = bench.answer(
+            "thread/turns/list",
+            json!({ "data": turns, "nextCursor": next, "backwardsCursor": null }),
+        );
+        let cursor = if next.is_null() { json!("2") } else { Value::Null };
+        assert_eq!(params["cursor"], cursor);
+        bench.calls.retain(|call| call.1 != "skills/list");
+    }
+    let texts: Vec<&str> = bench.printed.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(texts, ["agentd  gpt-x  /work", "One.", "Two.", "• Ran cargo test", "  ok"]);
 }
 
 #[test]

@@ -145,14 +145,24 @@ impl ListenSettings {
     /// The access to the page of metrics: the token in the file, if one is named.
     ///
     /// # Errors
-    /// When no listener asks for tokens, or the file cannot be used.
+    /// When no listener asks for tokens, the file cannot be used, or its token is that of the clients.
     pub(crate) fn metrics_auth(&self, token_file: Option<&Path>) -> anyhow::Result<Auth> {
         const FLAG: &str = "--metrics-token-file";
         let Some(path) = token_file else { return Ok(Auth::None) };
         if !self.addresses.iter().any(is_web) {
             bail!("{FLAG} is for `--listen ws://IP:PORT`: add such an address, or drop the flag");
         }
-        Ok(warned(Auth::capability_file(FLAG, path)?))
+        let auth = warned(Auth::capability_file(FLAG, path)?);
+        if let (Auth::Capability(own), Auth::Capability(clients)) = (&auth, &self.admission.auth)
+            && own == clients
+        {
+            bail!(
+                "{FLAG} {}: it has the token of the clients, which admits to everything: put another \
+                 one in it",
+                path.display()
+            );
+        }
+        Ok(auth)
     }
 
     /// Opens the sockets; `given` are those that the service manager passed on.

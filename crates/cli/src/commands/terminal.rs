@@ -42,20 +42,21 @@ pub(crate) struct ThreadArguments {
     options: Options,
 }
 
+/// The ids are not those of `exec`, whose options are global: clap would take the values of these for them.
 #[derive(clap::Args)]
 #[group(skip)]
 struct Options {
     /// Work in this folder
-    #[arg(short = 'C', long, value_name = "DIR")]
+    #[arg(id = "terminal_cd", short = 'C', long = "cd", value_name = "DIR")]
     cd: Option<PathBuf>,
     /// The model to use
-    #[arg(short, long)]
+    #[arg(id = "terminal_model", short = 'm', long = "model", value_name = "MODEL")]
     model: Option<String>,
     /// The provider to use: `default`, `offline`, or one of config.toml
-    #[arg(long, value_name = "ID")]
+    #[arg(id = "terminal_model_provider", long = "model-provider", value_name = "ID")]
     model_provider: Option<String>,
     /// What commands may do
-    #[arg(short, long, value_name = "MODE")]
+    #[arg(id = "terminal_sandbox", short = 's', long = "sandbox", value_name = "MODE")]
     sandbox: Option<Sandbox>,
     /// Use a running server: `unix://PATH` or `ws://HOST:PORT`
     #[arg(long, value_name = "ADDRESS")]

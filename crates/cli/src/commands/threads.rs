@@ -145,12 +145,18 @@ async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::R
             kind.into()
         })
     });
-    match (done.await, failed) {
-        (_, Some(error)) => return Err(error.into()),
-        (done, None) => done?,
-    }
-    out.flush()?;
-    Ok(())
+    let place = || match output {
+        Some(path) => path.display().to_string(),
+        None => "standard output".to_owned(),
+    };
+    let written = match (done.await, failed) {
+        (_, Some(error)) => Err(error),
+        (done, None) => {
+            done?;
+            out.flush()
+        }
+    };
+    written.with_context(|| format!("the thread cannot be written to {}", place()))
 }
 
 /// Creates a file that only the user can read.

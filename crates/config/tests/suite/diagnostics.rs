@@ -149,9 +149,10 @@ fn unknown_keys_are_warnings_or_strict_errors() {
 
 #[test]
 fn pending_keys_name_the_missing_part() {
-    let warnings = TestHome::with("[tui]\ntheme = \"x\"\n").warnings();
+    let warnings = TestHome::with("[tui]\nanimations = false\n").warnings();
     assert!(
-        warnings[0].ends_with("`tui.theme`: has no effect yet: it requires the terminal interface"),
+        warnings[0]
+            .ends_with("`tui.animations`: has no effect yet: it requires the terminal interface"),
         "{warnings:?}"
     );
     assert!(TestHome::with("notice.hide_big_migration_prompt = true").resolved().is_ok());

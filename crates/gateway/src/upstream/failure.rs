@@ -4,6 +4,7 @@
 use std::error::Error;
 
 use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
 use hyper_util::client::legacy;
 use serde_json::Value;
 
@@ -96,14 +97,20 @@ impl Failure {
 #[must_use]
 pub(crate) fn too_slow() -> ApiError {
     let message = "The request's body did not arrive in time. Please send it faster.";
-    ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+    closing(ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message))
 }
 
 /// 413.
 #[must_use]
 pub(crate) fn too_large() -> ApiError {
     let message = "The request's body is too large. Please split the request.";
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+    closing(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message))
+}
+
+/// The rest of the body is not read, so the connection ends with this response: a client that knew nothing
+/// of it would lose its next request.
+fn closing(error: ApiError) -> ApiError {
+    error.header(header::CONNECTION, HeaderValue::from_static("close"))
 }
 
 /// Removes an upstream's key and host from its error messages.

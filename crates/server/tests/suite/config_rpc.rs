@@ -239,7 +239,7 @@ async fn what_has_no_effect_is_marked() {
     let env = env().await;
     let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     env.write_config(&format!(
-        "file_opener = \"none\"\n{file}\n\
+        "tui.animations = false\n{file}\n\
          [features]\nundo = false\ngoals = true\n"
     ));
     let server = env.start();
@@ -250,7 +250,7 @@ async fn what_has_no_effect_is_marked() {
         for (key, value, layer, held_off) in [
             ("features.undo", json!(false), "user", Value::Null),
             ("features.goals", json!(true), "user", Value::Null),
-            ("file_opener", json!("none"), "user", json!(terminal)),
+            ("tui.animations", json!(false), "user", json!(terminal)),
             ("model", json!("gpt-5"), "user", Value::Null),
         ] {
             let found = key.split('.').fold(&read["config"], |table, part| &table[part]);

@@ -4,7 +4,8 @@ use jsonrpc::ErrorObject;
 use protocol::{
     ConfigReadParams, ConfigReadResponse, InitializeResponse, SandboxPolicy, SortDirection, Thread,
     ThreadItem, ThreadListCwdFilter, ThreadListParams, ThreadListResponse, ThreadSortKey,
-    ThreadStartResponse, Turn, TurnStartResponse, TurnStatus,
+    ThreadStartResponse, ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,
+    TurnStartResponse, TurnStatus,
 };
 use serde_json::{Value, json};
 
@@ -13,14 +14,21 @@ use crate::cells;
 use crate::composer::Draft;
 use crate::highlight;
 use crate::run::Ended;
-use crate::session::Session;
+use crate::session::{Open, Session};
+
+/// Turns that are read at once.
+const PAGE: u32 = 100;
 
 /// What the answer of a call is for.
 #[derive(Debug)]
 pub(super) enum Then {
     Configure,
-    /// The thread of the start, or another one.
+    /// A new thread.
     Open,
+    /// A thread that exists, whose turns are read afterwards.
+    Reopen,
+    /// A page of its turns.
+    Turns,
     /// The latest thread, to be opened with this method.
     Latest(&'static str),
     Turn(Draft),
@@ -50,7 +58,7 @@ impl App {
         // The questions come again; those that do not are answered.
         self.questions.clear();
         if let Some(id) = self.session.id.clone() {
-            self.call_with("thread/resume", json!({ "threadId": id }), Then::Open);
+            self.call_with("thread/resume", json!({ "threadId": id }), Then::Reopen);
         } else if let Some(start) = self.start.clone() {
             self.open_thread(start.thread, start.overrides);
         }
@@ -68,8 +76,10 @@ impl App {
         };
         match thread {
             StartThread::New => self.call_with("thread/start", with(None), Then::Open),
-            StartThread::Resume(id) => self.call_with("thread/resume", with(Some(id)), Then::Open),
-            StartThread::Fork(id) => self.call_with("thread/fork", with(Some(id)), Then::Open),
+            StartThread::Resume(id) => {
+                self.call_with("thread/resume", with(Some(id)), Then::Reopen)
+            }
+            StartThread::Fork(id) => self.call_with("thread/fork", with(Some(id)), Then::Reopen),
             StartThread::Latest => self.find_latest("thread/resume"),
             StartThread::ForkLatest => self.find_latest("thread/fork"),
         }
@@ -117,9 +127,15 @@ impl App {
                 Ok(ConfigReadResponse { config, .. }) => self.configure(&config),
                 Err(error) => self.error(&format!("config/read: {error}")),
             },
-            (Then::Open, Ok(value)) => match serde_json::from_value(value) {
-                Ok(opened) => self.opened(opened),
-                Err(error) => self.error(&format!("the thread cannot be shown: {error}")),
+            (then @ (Then::Open | Then::Reopen), Ok(value)) => {
+                match serde_json::from_value(value) {
+                    Ok(opened) => self.opened(opened, matches!(then, Then::Reopen)),
+                    Err(error) => self.error(&format!("the thread cannot be shown: {error}")),
+                }
+            }
+            (Then::Turns, Ok(value)) => match serde_json::from_value(value) {
+                Ok(page) => self.turns(page),
+                Err(error) => self.error(&format!("the turns cannot be shown: {error}")),
             },
             (Then::Latest(method), Ok(value)) => self.latest(method, value),
             (Then::Turn(_), Ok(value)) => {
@@ -140,7 +156,11 @@ impl App {
     fn refused(&mut self, then: Then, error: &ErrorObject) {
         let what = match then {
             Then::Configure => "The configuration cannot be read",
-            Then::Open | Then::Latest(_) => {
+            Then::Turns => {
+                self.session.is_loading = false;
+                "The earlier turns cannot be read"
+            }
+            Then::Open | Then::Reopen | Then::Latest(_) => {
                 let message = format!("The thread cannot be opened: {}", error.message);
                 if self.session.id.is_some() {
                     return self.error(&message);
@@ -185,6 +205,41 @@ impl App {
         }
     }
 
+    /// Asks for the next page of turns. Until the last one has come, nothing else is printed.
+    fn load_turns(&mut self, cursor: Option<String>) {
+        let Some(thread_id) = self.session.id.clone() else { return };
+        let params = ThreadTurnsListParams {
+            thread_id,
+            cursor,
+            limit: Some(PAGE),
+            sort_direction: Some(SortDirection::Asc),
+            items_view: Some(TurnItemsView::Full),
+        };
+        self.call::<protocol::ThreadTurnsList>(&params, Then::Turns);
+    }
+
+    fn turns(&mut self, page: ThreadTurnsListResponse) {
+        self.session.is_loading = false;
+        // What has come since then stands behind all of them.
+        let open = std::mem::take(&mut self.session.open);
+        let (open, newer): (Vec<Open>, Vec<Open>) =
+            open.into_iter().partition(|open| open.running.has_begun());
+        self.session.open = open;
+        for turn in &page.data {
+            self.show_turn(turn);
+        }
+        let session = &mut self.session;
+        for item in newer {
+            if !session.printed.contains(&item.id) && session.open(&item.id).is_none() {
+                session.open.push(item);
+            }
+        }
+        if page.next_cursor.is_some() {
+            self.session.is_loading = true;
+            self.load_turns(page.next_cursor);
+        }
+    }
+
     fn show_turn(&mut self, turn: &Turn) {
         let is_running = turn.status == TurnStatus::InProgress;
         if is_running {
@@ -226,7 +281,7 @@ impl App {
     }
 
     /// Shows a thread: the one that was opened, or the same one after a reconnection.
-    fn opened(&mut self, opened: ThreadStartResponse) {
+    fn opened(&mut self, opened: ThreadStartResponse, has_turns: bool) {
         let ThreadStartResponse {
             thread,
             model,
@@ -240,7 +295,7 @@ impl App {
         if !is_same {
             self.session = Session::default();
             self.questions.clear();
-            self.greet(&model, &cwd, &thread);
+            self.greet(&model, &cwd, &thread, has_turns);
         }
         let session = &mut self.session;
         session.id = Some(thread.id);
@@ -253,8 +308,9 @@ impl App {
         session.sandbox = sandbox_word(&sandbox).to_owned();
         session.turn = None;
         session.open.retain(|open| open.running.has_begun());
-        for turn in &thread.turns {
-            self.show_turn(turn);
+        if has_turns {
+            self.session.is_loading = true;
+            self.load_turns(None);
         }
         self.load_skills();
         if let Some(prompt) = self.start.take().and_then(|start| start.prompt) {

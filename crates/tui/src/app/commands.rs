@@ -46,7 +46,7 @@ const COMMANDS: &[Entry] = &[
     }),
     entry("diff", "", "show all changes of the latest turn", true, App::show_diff),
     entry("fork", "", "go on in a copy of this thread", false, |app, _| {
-        app.on_thread("thread/fork", json!({}), Then::Open);
+        app.on_thread("thread/fork", json!({}), Then::Reopen);
     }),
     entry(
         "goal",
@@ -329,7 +329,7 @@ impl App {
         if id.is_empty() {
             return self.notice("/resume ID; agentd threads list shows them");
         }
-        self.call_with("thread/resume", json!({ "threadId": id }), Then::Open);
+        self.call_with("thread/resume", json!({ "threadId": id }), Then::Reopen);
     }
 
     fn review(&mut self, text: &str) {

@@ -170,6 +170,9 @@ impl App {
     /// Prints what can be: finished items, and the finished part of a text that is being written. While
     /// such a text stands half in the terminal, others wait, so that it stays in one piece.
     pub(super) fn print_finished(&mut self) {
+        if self.session.is_loading {
+            return;
+        }
         let context = self.context();
         let mut open = std::mem::take(&mut self.session.open);
         let is_streaming = |open: &Open| open.running.is_text() && open.running.has_begun();

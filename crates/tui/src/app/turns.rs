@@ -14,13 +14,13 @@ use crate::text::{Line, Style};
 
 impl App {
     /// What is shown before a thread's first item.
-    pub(super) fn greet(&mut self, model: &str, cwd: &str, thread: &Thread) {
+    pub(super) fn greet(&mut self, model: &str, cwd: &str, thread: &Thread, has_turns: bool) {
         let folder = self.folder(cwd);
         let title = Line::new("agentd", Style::BOLD)
             .with(format!("  {model}  "), Style::PLAIN)
             .with(folder, Palette::QUIET);
         self.print([title]);
-        if self.settings.tooltips && thread.turns.is_empty() {
+        if self.settings.tooltips && !has_turns {
             let hint = "Write what is to be done. / lists commands, @ files, $ skills, ! runs a shell command.";
             let hint = Line::new(hint, Palette::QUIET).wrapped(self.size.columns, &Line::default());
             self.print(hint);
