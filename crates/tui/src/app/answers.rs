@@ -77,7 +77,7 @@ impl App {
         match thread {
             StartThread::New => self.call_with("thread/start", with(None), Then::Open),
             StartThread::Resume(id) => {
-                self.call_with("thread/resume", with(Some(id)), Then::Reopen)
+                self.call_with("thread/resume", with(Some(id)), Then::Reopen);
             }
             StartThread::Fork(id) => self.call_with("thread/fork", with(Some(id)), Then::Reopen),
             StartThread::Latest => self.find_latest("thread/resume"),
