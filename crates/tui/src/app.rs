@@ -2,6 +2,7 @@
 //! come out. It has no access to anything else.
 
 mod answers;
+mod choosing;
 mod commands;
 mod completion;
 mod keys;
@@ -19,6 +20,7 @@ use protocol::InitializeResponse;
 use serde_json::Value;
 
 use crate::app::answers::Then;
+use crate::app::choosing::Choosing;
 use crate::app::settings::Settings;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
@@ -55,6 +57,8 @@ pub enum StartThread {
     Resume(String),
     /// The latest one of the working folder.
     Latest,
+    /// The one that the user chooses from a list.
+    Choose,
     /// A copy of the one with this id.
     Fork(String),
     /// A copy of the latest one of the working folder.
@@ -181,6 +185,7 @@ pub struct App {
     /// Messages that wait for the end of the turn.
     queue: VecDeque<Draft>,
     questions: VecDeque<Question>,
+    choosing: Option<Choosing>,
     /// What stands above the composer for a while, until this time.
     notice: Option<(Line, u64)>,
     /// Members of the next `turn/start`, which hold for later turns.
@@ -224,6 +229,7 @@ impl App {
             keep_at: None,
             queue: VecDeque::new(),
             questions: VecDeque::new(),
+            choosing: None,
             notice: None,
             overrides: serde_json::Map::new(),
             searched: None,

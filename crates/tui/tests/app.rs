@@ -462,6 +462,53 @@ fn a_resumed_thread_is_printed_page_by_page_before_what_is_new() {
     assert_eq!(texts, ["agentd  gpt-x  /work", "One.", "Two.", "• Ran cargo test", "  ok"]);
 }
 
+fn listed(ids: std::ops::Range<usize>, next: Value) -> Value {
+    let thread = |number: usize| {
+        let mut thread = opened(&json!([]))["thread"].take();
+        thread["id"] = json!(format!("id-{number}"));
+        thread["preview"] = json!(format!("thread number {number}"));
+        thread
+    };
+    json!({ "data": ids.map(thread).collect::<Vec<_>>(), "nextCursor": next, "backwardsCursor": null })
+}
+
+#[test]
+fn a_thread_is_chosen_from_a_list_that_is_read_page_by_page() {
+    let start = Start { thread: StartThread::Choose, ..Start::default() };
+    let mut bench = Bench::start_with(80, 24, start);
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    let params = bench.answer("thread/list", listed(0..100, json!("next")));
+    assert_eq!((&params["cwd"], &params["cursor"]), (&json!("/work"), &Value::Null));
+    assert!(bench.shown().contains("thread number 0"), "{}", bench.shown());
+    for _ in 0..60 {
+        bench.key(Key::plain(Code::Down));
+    }
+    bench.calls.retain(|call| call.1 == "thread/list");
+    assert_eq!(bench.answer("thread/list", listed(100..150, Value::Null))["cursor"], "next");
+    bench.calls.retain(|call| call.1 == "thread/list");
+    bench.type_text("fix");
+    bench.calls.retain(|call| call.1 == "thread/list");
+    assert_eq!(bench.calls.back().unwrap().2["searchTerm"], "fix");
+    bench.calls.retain(|call| call.2["searchTerm"] == "fix");
+    bench.answer("thread/list", listed(7..8, Value::Null));
+    assert!(bench.shown().contains("thread number 7") && !bench.shown().contains("number 8"));
+    bench.calls.clear();
+    bench.key(Key::plain(Code::Enter));
+    assert_eq!(bench.call("thread/resume").1["threadId"], "id-7");
+}
+
+#[test]
+fn a_list_that_is_left_at_the_start_begins_a_new_thread() {
+    let start = Start { thread: StartThread::Choose, ..Start::default() };
+    let mut bench = Bench::start_with(40, 12, start);
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.refuse("thread/list", "the store is busy");
+    assert!(bench.shown().contains("the store is busy"), "{}", bench.shown());
+    bench.key(Key::plain(Code::Esc));
+    bench.answer("thread/start", opened(&json!([])));
+    assert!(bench.shown().contains("agentd  gpt-x"), "{}", bench.shown());
+}
+
 #[test]
 fn ctrl_c_clears_then_warns_then_quits() {
     let mut bench = Bench::open(80, 24);

@@ -34,7 +34,8 @@ pub(crate) struct Arguments {
 /// `agentd resume` and `agentd fork`.
 #[derive(clap::Args)]
 pub(crate) struct ThreadArguments {
-    /// The thread; without it, the one of this folder that was used last
+    /// The thread; without it, `resume` lists them and `fork` takes the one of this folder that was used
+    /// last
     thread_id: Option<String>,
     /// A message to begin with
     prompt: Option<String>,
@@ -107,7 +108,7 @@ pub(crate) async fn resume(
     arguments: ThreadArguments,
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
-    let thread = arguments.thread_id.map_or(StartThread::Latest, StartThread::Resume);
+    let thread = arguments.thread_id.map_or(StartThread::Choose, StartThread::Resume);
     open(thread, arguments.prompt, arguments.options, environment).await
 }
 
@@ -141,7 +142,8 @@ async fn open(
     }
     let cwd = environment.cwd.clone();
     let kept = Kept::new(&environment.home, &cwd);
-    let terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
+    let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
+    terminal.started_at = jiff::Timestamp::now().as_second();
     let start = Start { thread, prompt, overrides: overrides(&options, &environment)? };
     let (connector, serving) = match &options.connect {
         Some(address) => (To::Remote(Remote::new(address, &options)?), None),

@@ -9,6 +9,7 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+use crate::app::choosing::Listing;
 use crate::app::{App, Connection, Effect, StartThread};
 use crate::cells;
 use crate::composer::Draft;
@@ -29,6 +30,8 @@ pub(super) enum Then {
     Reopen,
     /// A page of its turns.
     Turns,
+    /// Rows of a list to choose from.
+    List(Listing),
     /// The latest thread, to be opened with this method.
     Latest(&'static str),
     Turn(Draft),
@@ -66,7 +69,7 @@ impl App {
     }
 
     /// Opens the thread of the start.
-    fn open_thread(&mut self, thread: StartThread, overrides: Value) {
+    pub(super) fn open_thread(&mut self, thread: StartThread, overrides: Value) {
         let with = |id: Option<String>| {
             let mut params = if overrides.is_object() { overrides.clone() } else { json!({}) };
             if let Some(id) = id {
@@ -80,6 +83,7 @@ impl App {
                 self.call_with("thread/resume", with(Some(id)), Then::Reopen);
             }
             StartThread::Fork(id) => self.call_with("thread/fork", with(Some(id)), Then::Reopen),
+            StartThread::Choose => self.choose_thread(),
             StartThread::Latest => self.find_latest("thread/resume"),
             StartThread::ForkLatest => self.find_latest("thread/fork"),
         }
@@ -133,6 +137,7 @@ impl App {
                     Err(error) => self.error(&format!("the thread cannot be shown: {error}")),
                 }
             }
+            (Then::List(listing), Ok(value)) => self.listed(listing, value),
             (Then::Turns, Ok(value)) => match serde_json::from_value(value) {
                 Ok(page) => self.turns(page),
                 Err(error) => self.error(&format!("the turns cannot be shown: {error}")),
@@ -156,6 +161,7 @@ impl App {
     fn refused(&mut self, then: Then, error: &ErrorObject) {
         let what = match then {
             Then::Configure => "The configuration cannot be read",
+            Then::List(listing) => return self.unlisted(listing, &error.message),
             Then::Turns => {
                 self.session.is_loading = false;
                 "The earlier turns cannot be read"

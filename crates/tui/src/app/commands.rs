@@ -1,6 +1,6 @@
 //! What can be typed after a slash.
 
-use protocol::{ModelListParams, ThreadNameSetParams};
+use protocol::ThreadNameSetParams;
 use serde_json::{Value, json};
 
 use crate::app::answers::Then;
@@ -76,7 +76,7 @@ const COMMANDS: &[Entry] = &[
         App::toggle_raw,
     ),
     entry("rename", "NAME", "name this thread", true, App::rename),
-    entry("resume", "ID", "go on with another thread", false, App::resume),
+    entry("resume", "[ID]", "go on with another thread", false, App::resume),
     entry(
         "review",
         "[TEXT]",
@@ -232,18 +232,10 @@ impl App {
         );
     }
 
-    fn set_model(&mut self, rest: &str) {
+    pub(super) fn set_model(&mut self, rest: &str) {
         let mut words = rest.split_whitespace();
         let Some(model) = words.next() else {
-            let params = ModelListParams::default();
-            return self.call::<protocol::ModelList>(
-                &params,
-                Then::Show(|value| {
-                    list(&value["data"], "The server offers no models.", |model| {
-                        format!("{}  {}", text(&model["model"]), text(&model["description"]))
-                    })
-                }),
-            );
+            return self.choose_model();
         };
         self.session.model = model.to_owned();
         self.overrides.insert("model".to_owned(), json!(model));
@@ -327,7 +319,7 @@ impl App {
 
     fn resume(&mut self, id: &str) {
         if id.is_empty() {
-            return self.notice("/resume ID; agentd threads list shows them");
+            return self.choose_thread();
         }
         self.call_with("thread/resume", json!({ "threadId": id }), Then::Reopen);
     }

@@ -19,6 +19,9 @@ impl App {
             }
             return;
         }
+        if self.chooses(key) {
+            return;
+        }
         if self.search.is_none() && self.always(key) {
             return;
         }
@@ -55,9 +58,13 @@ impl App {
     }
 
     pub(super) fn pasted(&mut self, text: String) {
-        match self.questions.front_mut() {
-            Some(question) => question.ask.paste(&text, self.now),
-            None => {
+        match (self.questions.front_mut(), &mut self.choosing) {
+            (Some(question), _) => question.ask.paste(&text, self.now),
+            (None, Some(choosing)) => {
+                choosing.picker.paste(&text);
+                self.provide();
+            }
+            (None, None) => {
                 self.composer.paste(text);
                 self.keep_at = Some(self.now + KEEP_AFTER);
             }

@@ -16,6 +16,8 @@ pub struct Environment {
     pub reflows: bool,
     /// `VISUAL` or `EDITOR`.
     pub editor: Option<String>,
+    /// When the program was started, in seconds of Unix time.
+    pub started_at: i64,
     /// The user's home folder, which is written `~`.
     pub home: Option<PathBuf>,
 }
@@ -43,6 +45,7 @@ impl Environment {
             reflows: !cuts,
             editor: set("VISUAL").or_else(|| set("EDITOR")),
             home: set("HOME").map(PathBuf::from),
+            started_at: 0,
         }
     }
 }

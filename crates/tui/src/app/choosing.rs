@@ -1,0 +1,224 @@
+//! Lists to choose from: threads and models.
+
+use protocol::{
+    ModelListParams, ModelListResponse, SortDirection, Thread, ThreadListCwdFilter,
+    ThreadListParams, ThreadListResponse, ThreadSortKey, ThreadTurnsListParams,
+    ThreadTurnsListResponse, TurnItemsView,
+};
+use serde_json::{Value, json};
+
+use crate::app::answers::Then;
+use crate::app::{App, StartThread};
+use crate::cells;
+use crate::picker::{Need, Outcome, PAGE, Picker, Row};
+use crate::terminal::input::Key;
+
+/// An open list.
+#[derive(Debug)]
+pub(super) struct Choosing {
+    pub(super) picker: Picker,
+    what: What,
+    /// Where each page begins, as far as that is known, for the search with this token.
+    cursors: (u64, Vec<Option<String>>),
+    /// The thread whose preview was asked for.
+    previewed: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Threads,
+    Models,
+}
+
+/// What a call for a list is about.
+#[derive(Debug)]
+pub(super) enum Listing {
+    Threads(Need),
+    Preview(String),
+    Models,
+}
+
+impl App {
+    /// Opens the list of threads.
+    pub(super) fn choose_thread(&mut self) {
+        let picker = Picker::new("Go on with a thread").with_folder_filter(true);
+        self.choose(picker, What::Threads);
+    }
+
+    /// Asks for the models, which are few.
+    pub(super) fn choose_model(&mut self) {
+        let params = ModelListParams::default();
+        self.call::<protocol::ModelList>(&params, Then::List(Listing::Models));
+    }
+
+    fn choose(&mut self, picker: Picker, what: What) {
+        let cursors = (0, Vec::new());
+        self.choosing = Some(Choosing { picker, what, cursors, previewed: None });
+        self.provide();
+    }
+
+    /// Whether an open list takes the key.
+    pub(super) fn chooses(&mut self, key: Key) -> bool {
+        let Some(choosing) = &mut self.choosing else { return false };
+        let what = choosing.what;
+        match choosing.picker.key(key) {
+            Outcome::Changed | Outcome::Ignored => self.provide(),
+            Outcome::Chosen(row) => {
+                self.choosing = None;
+                match what {
+                    What::Threads => {
+                        let overrides = self.start.take().map(|start| start.overrides);
+                        let mut params = overrides.filter(Value::is_object).unwrap_or(json!({}));
+                        params["threadId"] = Value::String(row.id);
+                        self.call_with("thread/resume", params, Then::Reopen);
+                    }
+                    What::Models => self.set_model(&row.id),
+                }
+            }
+            Outcome::Cancelled => {
+                self.choosing = None;
+                // There has to be a thread.
+                if self.session.id.is_none()
+                    && let Some(start) = &self.start
+                {
+                    let overrides = start.overrides.clone();
+                    self.open_thread(StartThread::New, overrides);
+                }
+            }
+        }
+        true
+    }
+
+    /// Asks for the rows and the preview that the list needs next.
+    pub(super) fn provide(&mut self) {
+        let Some(choosing) = &mut self.choosing else { return };
+        if choosing.what != What::Threads {
+            return;
+        }
+        let preview = choosing.picker.selected().map(|row| row.id.clone());
+        let preview = preview.filter(|id| {
+            choosing.picker.needs_preview() && choosing.previewed.as_ref() != Some(id)
+        });
+        if preview.is_some() {
+            choosing.previewed.clone_from(&preview);
+        }
+        let need = choosing.picker.need();
+        if let Some(need) = need {
+            self.list_threads(need);
+        }
+        if let Some(thread_id) = preview {
+            let params = ThreadTurnsListParams {
+                thread_id: thread_id.clone(),
+                cursor: None,
+                limit: Some(1),
+                sort_direction: Some(SortDirection::Desc),
+                items_view: Some(TurnItemsView::Summary),
+            };
+            let then = Then::List(Listing::Preview(thread_id));
+            self.call::<protocol::ThreadTurnsList>(&params, then);
+        }
+    }
+
+    /// Asks for a page; for the first whose beginning is not known, where that comes before.
+    fn list_threads(&mut self, need: Need) {
+        let Some(choosing) = &mut self.choosing else { return };
+        if choosing.cursors.0 != need.token || choosing.cursors.1.is_empty() {
+            choosing.cursors = (need.token, vec![None]);
+        }
+        let page = need.page.min(choosing.cursors.1.len() - 1);
+        let cwd = need
+            .only_folder
+            .then(|| ThreadListCwdFilter::One(self.cwd.to_string_lossy().into_owned()));
+        let params = ThreadListParams {
+            cursor: choosing.cursors.1[page].clone(),
+            limit: u32::try_from(PAGE).ok(),
+            sort_key: Some(ThreadSortKey::UpdatedAt),
+            sort_direction: Some(SortDirection::Desc),
+            cwd,
+            search_term: Some(need.search.clone()).filter(|search| !search.is_empty()),
+            ..ThreadListParams::default()
+        };
+        self.call::<protocol::ThreadList>(
+            &params,
+            Then::List(Listing::Threads(Need { page, ..need })),
+        );
+    }
+
+    /// Takes the answer to a call for a list.
+    pub(super) fn listed(&mut self, listing: Listing, value: Value) {
+        let taken = match listing {
+            Listing::Threads(need) => {
+                serde_json::from_value(value).map(|page| self.threads_listed(&need, page))
+            }
+            Listing::Preview(thread) => {
+                serde_json::from_value(value).map(|turns| self.previewed(&thread, turns))
+            }
+            Listing::Models => {
+                serde_json::from_value(value).map(|models| self.models_listed(models))
+            }
+        };
+        if let Err(error) = taken {
+            self.error(&format!("The list cannot be read: {error}"));
+        }
+    }
+
+    /// A call for a list was refused.
+    pub(super) fn unlisted(&mut self, listing: Listing, why: &str) {
+        match (listing, &mut self.choosing) {
+            (Listing::Threads(need), Some(choosing)) => {
+                choosing.picker.set_failure(need.token, why)
+            }
+            // Without a preview there is still the row.
+            (Listing::Preview(_), _) | (Listing::Threads(_), None) => {}
+            (Listing::Models, _) => self.error(&format!("The models cannot be listed: {why}")),
+        }
+    }
+
+    fn threads_listed(&mut self, need: &Need, list: ThreadListResponse) {
+        let rows = list.data.iter().map(|thread| self.row(thread)).collect();
+        let Some(choosing) = &mut self.choosing else { return };
+        if choosing.cursors.0 == need.token
+            && choosing.cursors.1.len() == need.page + 1
+            && list.next_cursor.is_some()
+        {
+            choosing.cursors.1.push(list.next_cursor);
+        }
+        choosing.picker.set_page(need.token, need.page, rows, None);
+        self.provide();
+    }
+
+    fn previewed(&mut self, thread: &str, list: ThreadTurnsListResponse) {
+        let context = self.context();
+        let items = list.data.iter().flat_map(|turn| &turn.items);
+        let lines = items.flat_map(|item| cells::finished(item, &context)).collect();
+        if let Some(choosing) = &mut self.choosing {
+            choosing.picker.set_preview(thread, lines);
+        }
+    }
+
+    fn models_listed(&mut self, list: ModelListResponse) {
+        let row = |model: protocol::Model| Row {
+            id: model.model,
+            title: model.display_name,
+            detail: model.description,
+            columns: Vec::new(),
+        };
+        let rows = list.data.into_iter().filter(|model| !model.hidden).map(row).collect();
+        let mut picker = Picker::fixed("Choose a model", rows);
+        picker.select(&self.session.model);
+        self.choose(picker, What::Models);
+    }
+
+    fn row(&self, thread: &Thread) -> Row {
+        let first = thread.preview.lines().next().unwrap_or_default().to_owned();
+        let (title, detail) = match &thread.name {
+            Some(name) => (name.clone(), first),
+            None => (first, String::new()),
+        };
+        let now = self.environment.started_at.saturating_add_unsigned(self.now / 1_000);
+        let age = u64::try_from(now.saturating_sub(thread.updated_at)).unwrap_or(0);
+        let columns =
+            vec![self.folder(&thread.cwd), format!("{} ago", cells::duration(age * 1_000))];
+        Row { id: thread.id.clone(), title, detail, columns }
+    }
+}
