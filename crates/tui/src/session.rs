@@ -24,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) usage: Option<ThreadTokenUsage>,
     /// Whether there is anything to come back to.
     pub(crate) has_turns: bool,
+    /// The latest message of the agent.
+    pub(crate) answer: Option<String>,
     /// Whether earlier turns are still being read.
     pub(crate) is_loading: bool,
     pub(crate) turn: Option<ActiveTurn>,

@@ -462,6 +462,26 @@ fn a_resumed_thread_is_printed_page_by_page_before_what_is_new() {
     assert_eq!(texts, ["agentd  gpt-x  /work", "One.", "Two.", "• Ran cargo test", "  ok"]);
 }
 
+#[test]
+fn the_latest_answer_is_copied_and_a_theme_is_stored() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/copy");
+    assert!(bench.written.is_empty());
+    bench.item("item/completed", message("a\x1b]0;x\x07"));
+    bench.send("/copy");
+    assert_eq!(bench.written, b"\x1b]52;c;YRtdMDt4Bw==\x1b\\");
+    // Enter completes a command that takes an argument, and then sends it.
+    bench.send("/theme");
+    bench.key(Key::plain(Code::Enter));
+    assert!(bench.shown().contains("dracula"), "{}", bench.shown());
+    bench.type_text("dracula");
+    bench.key(Key::plain(Code::Enter));
+    let (_, params) = bench.call("config/value/write");
+    assert_eq!((&params["keyPath"], &params["value"]), (&json!("tui.theme"), &json!("dracula")));
+    bench.send("/theme drakula");
+    assert!(bench.printed.contains("dracula"), "{}", bench.printed);
+}
+
 fn listed(ids: std::ops::Range<usize>, next: Value) -> Value {
     let thread = |number: usize| {
         let mut thread = opened(&json!([]))["thread"].take();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::app::answers::Then;
 use crate::app::{App, StartThread};
 use crate::cells;
+use crate::highlight;
 use crate::picker::{Need, Outcome, PAGE, Picker, Row};
 use crate::terminal::input::Key;
 
@@ -28,6 +29,7 @@ pub(super) struct Choosing {
 enum What {
     Threads,
     Models,
+    Themes,
 }
 
 /// What a call for a list is about.
@@ -49,6 +51,18 @@ impl App {
     pub(super) fn choose_model(&mut self) {
         let params = ModelListParams::default();
         self.call::<protocol::ModelList>(&params, Then::List(Listing::Models));
+    }
+
+    /// Opens the list of themes.
+    pub(super) fn choose_theme(&mut self) {
+        let row =
+            |name: &str| Row { id: name.to_owned(), title: name.to_owned(), ..Row::default() };
+        let mut picker =
+            Picker::fixed("Choose a theme", highlight::theme_names().map(row).collect());
+        if let Some(theme) = &self.settings.theme {
+            picker.select(theme);
+        }
+        self.choose(picker, What::Themes);
     }
 
     fn choose(&mut self, picker: Picker, what: What) {
@@ -73,6 +87,7 @@ impl App {
                         self.call_with("thread/resume", params, Then::Reopen);
                     }
                     What::Models => self.set_model(&row.id),
+                    What::Themes => self.set_theme(&row.id),
                 }
             }
             Outcome::Cancelled => {

@@ -1,11 +1,13 @@
 //! What can be typed after a slash.
 
+use base64::Engine as _;
 use protocol::ThreadNameSetParams;
 use serde_json::{Value, json};
 
 use crate::app::answers::Then;
 use crate::app::{App, Effect, status};
 use crate::composer::{Command, Draft};
+use crate::highlight;
 
 /// A command: its name, what follows it, and what it does.
 struct Entry {
@@ -44,6 +46,7 @@ const COMMANDS: &[Entry] = &[
             Then::Done("The thread was not compacted"),
         );
     }),
+    entry("copy", "", "copy the latest answer to the clipboard of the terminal", true, App::copy),
     entry("diff", "", "show all changes of the latest turn", true, App::show_diff),
     entry("fork", "", "go on in a copy of this thread", false, |app, _| {
         app.on_thread("thread/fork", json!({}), Then::Reopen);
@@ -86,6 +89,7 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("skills", "", "list the skills", true, App::show_skills),
     entry("status", "", "show the thread, its settings and its use", true, App::show_status),
+    entry("theme", "[NAME]", "choose the colours of code", true, App::set_theme),
     entry("undo", "", "take back the latest turn and its changes of files", false, App::undo),
 ];
 
@@ -123,6 +127,29 @@ impl App {
         };
         params["threadId"] = Value::String(id.clone());
         self.call_with(method, params, then);
+    }
+
+    /// The terminal copies, if it supports that (OSC 52).
+    fn copy(&mut self, _: &str) {
+        let Some(answer) = &self.session.answer else {
+            return self.notice("There is no answer to copy yet.");
+        };
+        let text = base64::engine::general_purpose::STANDARD.encode(answer);
+        let size = answer.len();
+        self.effects.push_back(Effect::Write(format!("\x1b]52;c;{text}\x1b\\").into_bytes()));
+        self.notice(format!("{size} bytes were given to the terminal's clipboard."));
+    }
+
+    pub(super) fn set_theme(&mut self, name: &str) {
+        if name.is_empty() {
+            return self.choose_theme();
+        }
+        if let Err(error) = highlight::theme(name) {
+            return self.error(&error.to_string());
+        }
+        self.settings.theme = Some(name.to_owned());
+        let params = json!({ "keyPath": "tui.theme", "value": name, "mergeStrategy": "replace" });
+        self.call_with("config/value/write", params, Then::Done("The theme was not stored"));
     }
 
     fn show_help(&mut self, _: &str) {

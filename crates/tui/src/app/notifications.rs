@@ -156,8 +156,12 @@ impl App {
     }
 
     pub(super) fn item_completed(&mut self, item: &ThreadItem) -> bool {
-        if let ThreadItem::CollabToolCall(call) = item {
-            self.session.agents.extend(call.agents_states.clone());
+        match item {
+            ThreadItem::CollabToolCall(call) => {
+                self.session.agents.extend(call.agents_states.clone());
+            }
+            ThreadItem::AgentMessage(message) => self.session.answer = Some(message.text.clone()),
+            _ => {}
         }
         self.item_started(item);
         let Some(open) = self.session.open(cells::item_id(item)) else { return false };
