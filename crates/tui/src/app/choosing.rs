@@ -181,7 +181,7 @@ impl App {
     pub(super) fn unlisted(&mut self, listing: Listing, why: &str) {
         match (listing, &mut self.choosing) {
             (Listing::Threads(need), Some(choosing)) => {
-                choosing.picker.set_failure(need.token, why)
+                choosing.picker.set_failure(need.token, why);
             }
             // Without a preview there is still the row.
             (Listing::Preview(_), _) | (Listing::Threads(_), None) => {}
