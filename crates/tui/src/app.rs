@@ -10,6 +10,7 @@ mod live;
 mod notifications;
 mod settings;
 mod status;
+mod then;
 mod turns;
 
 use std::collections::{HashMap, VecDeque};
@@ -19,9 +20,9 @@ use jsonrpc::{ErrorObject, Method, RequestId};
 use protocol::InitializeResponse;
 use serde_json::Value;
 
-use crate::app::answers::Then;
 use crate::app::choosing::Choosing;
 use crate::app::settings::Settings;
+use crate::app::then::Then;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;

@@ -9,7 +9,7 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-use crate::app::choosing::Listing;
+use crate::app::then::Then;
 use crate::app::{App, Connection, Effect, StartThread};
 use crate::cells;
 use crate::composer::Draft;
@@ -19,33 +19,6 @@ use crate::session::{Open, Session};
 
 /// Turns that are read at once.
 const PAGE: u32 = 100;
-
-/// What the answer of a call is for.
-#[derive(Debug)]
-pub(super) enum Then {
-    Configure,
-    /// A new thread.
-    Open,
-    /// A thread that exists, whose turns are read afterwards.
-    Reopen,
-    /// A page of its turns.
-    Turns,
-    /// Rows of a list to choose from.
-    List(Listing),
-    /// The latest thread, to be opened with this method.
-    Latest(&'static str),
-    Turn(Draft),
-    Steer(Draft),
-    /// Files for the composer's search with this token.
-    Files(u64),
-    Skills,
-    /// A rollback with files.
-    Undone,
-    /// Only a refusal is of interest; this is what was wanted.
-    Done(&'static str),
-    /// Information to be printed.
-    Show(fn(&Value) -> String),
-}
 
 impl App {
     pub(super) fn connected(&mut self, _: &InitializeResponse) -> bool {

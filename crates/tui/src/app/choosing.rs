@@ -7,7 +7,7 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-use crate::app::answers::Then;
+use crate::app::then::{Listing, Then};
 use crate::app::{App, StartThread};
 use crate::cells;
 use crate::highlight;
@@ -30,14 +30,6 @@ enum What {
     Threads,
     Models,
     Themes,
-}
-
-/// What a call for a list is about.
-#[derive(Debug)]
-pub(super) enum Listing {
-    Threads(Need),
-    Preview(String),
-    Models,
 }
 
 impl App {

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use protocol::ThreadNameSetParams;
 use serde_json::{Value, json};
 
-use crate::app::answers::Then;
+use crate::app::then::Then;
 use crate::app::{App, Effect, status};
 use crate::composer::{Command, Draft};
 use crate::highlight;

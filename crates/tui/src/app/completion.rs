@@ -4,7 +4,7 @@ use protocol::{FuzzyFileSearchParams, FuzzyFileSearchResponse, FuzzyFileSearchRe
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::app::answers::Then;
+use crate::app::then::Then;
 use crate::composer::{Candidate, Insertion};
 
 /// Files that are offered.

@@ -4,7 +4,7 @@ use protocol::{Thread, ThreadShellCommandParams, TurnInterruptParams, TurnSteerP
 
 use serde_json::Value;
 
-use crate::app::answers::Then;
+use crate::app::then::Then;
 use crate::app::{App, Effect};
 use crate::ask::Answer;
 use crate::composer::Draft;
