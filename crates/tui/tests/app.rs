@@ -563,6 +563,17 @@ fn the_prompt_of_the_command_line_is_the_first_message() {
 }
 
 #[test]
+fn what_is_sent_before_the_thread_is_open_is_sent_then() {
+    let mut bench = Bench::start(80, 24);
+    bench.answer("config/read", json!({ "config": {}, "origins": {} }));
+    bench.send("early");
+    assert!(bench.shown().contains("↳ early"), "{}", bench.shown());
+    bench.answer("thread/start", opened(&json!([])));
+    bench.answer("skills/list", json!({ "data": [] }));
+    assert_eq!(bench.call("turn/start").1["input"][0]["text"], "early");
+}
+
+#[test]
 fn settings_hold_from_the_next_turn_on() {
     let mut bench = Bench::open(80, 24);
     bench.send("/model gpt-y low");

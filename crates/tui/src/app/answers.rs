@@ -294,6 +294,9 @@ impl App {
         self.load_skills();
         if let Some(prompt) = self.start.take().and_then(|start| start.prompt) {
             self.start_turn(Draft::plain(prompt));
+        } else if self.session.turn.is_none() {
+            // What was written before there was a thread.
+            self.next_queued();
         }
     }
 }

@@ -51,8 +51,8 @@ impl App {
 
     pub(super) fn start_turn(&mut self, draft: Draft) {
         let Some(thread_id) = self.session.id.clone() else {
-            self.notice("The thread is still being opened.");
-            self.composer.restore(draft);
+            // It is sent as soon as there is a thread.
+            self.queue.push_back(draft);
             return;
         };
         // Shown at once: the notification follows.
