@@ -262,9 +262,9 @@ async fn what_has_no_effect_is_marked() {
             );
         }
         // A default is `heldOff` too.
-        let animations = &read["origins"]["tui.animations"];
+        let hidden = &read["origins"]["notice.hide_full_access_warning"];
         let expected = if defaults { json!(terminal) } else { Value::Null };
-        assert_eq!(animations["heldOff"], expected);
+        assert_eq!(hidden["heldOff"], expected);
     }
 }
 
