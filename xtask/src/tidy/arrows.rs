@@ -86,7 +86,6 @@ const TABLE: &[(&str, May)] = &[
         ]),
     ),
     ("mcp-server", Only(&["visible", "jsonrpc", "protocol", "transport", "server"])),
-    ("tui", Only(&["protocol"])),
     ("ratelimit", Only(&[])),
     ("gateway-body", Only(&["http-client"])),
     ("gateway-policy", Only(&["files", "ratelimit"])),
