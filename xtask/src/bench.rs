@@ -71,6 +71,7 @@ const SCENARIOS: &[Scenario] = &[
     terminal::SCENARIO,
     terminal::STREAM,
     terminal::BURST,
+    terminal::PICKER,
     stored::SCENARIO,
     long_thread::SCENARIO,
     long_request::SCENARIO,

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use super::process;
 use super::report::{Figure, median, megabytes, milliseconds};
 use super::scenario::Scenario;
 use super::target::{Run, config};
+use crate::fill::{self, Fill};
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "terminal", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
@@ -36,6 +38,13 @@ pub(crate) const BURST: Scenario = Scenario {
     measure: burst,
 };
 
+/// The list of `agentd resume` over 100,000 threads.
+pub(crate) const PICKER: Scenario = Scenario {
+    name: "terminal_picker",
+    script: Script::Deltas { count: 1, delay_ms: 0 },
+    measure: picker,
+};
+
 const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
 /// What the prompt of the composer looks like.
@@ -43,6 +52,9 @@ const PROMPT: &str = "›";
 /// The turns of a thread of 5,000 items.
 const LONG_TURNS: usize = 2_500;
 const KEYS: usize = 100;
+const THREADS: u64 = 100_000;
+/// How long nothing is drawn when a list is complete.
+const QUIET: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
@@ -93,14 +105,16 @@ fn stream(run: &Run<'_>) -> Result<Vec<Figure>> {
         return Ok(vec![]);
     }
     let mut terminal = Terminal::ready(run)?;
+    terminal.write_message("go")?;
     let (cpu, bytes) = (process::cpu(terminal.pid())?, terminal.bytes);
-    terminal.send(b"go\r")?;
+    terminal.send(b"\r")?;
     terminal.settle(Duration::from_secs(2))?;
     let cpu = process::cpu(terminal.pid())?.saturating_sub(cpu);
     let bytes = terminal.bytes - bytes;
     ensure!(bytes > 5_000, "the text did not arrive: {bytes} bytes");
     let floor = Keys::measure(&mut Terminal::echo()?)?;
-    terminal.send(b"again\r")?;
+    terminal.write_message("again")?;
+    terminal.send(b"\r")?;
     terminal.settle_for(Duration::from_secs(1))?;
     let keys = Keys::measure(&mut terminal)?;
     Ok(vec![
@@ -131,9 +145,10 @@ fn burst(run: &Run<'_>) -> Result<Vec<Figure>> {
         return Ok(vec![]);
     }
     let mut terminal = Terminal::ready(run)?;
+    terminal.write_message("go")?;
     let (cpu, seen) = (process::cpu(terminal.pid())?, terminal.output.len());
     let begun = Instant::now();
-    terminal.send(b"go\r")?;
+    terminal.send(b"\r")?;
     let last = terminal.settle(Duration::from_secs(2))?;
     let cpu = process::cpu(terminal.pid())?.saturating_sub(cpu);
     let words = terminal.output[seen..].windows(4).filter(|it| it == b"word").count();
@@ -146,6 +161,43 @@ fn burst(run: &Run<'_>) -> Result<Vec<Figure>> {
             0.5,
         ),
         row("terminal: CPU for them, with the server", cpu.as_secs_f64(), "s", 0.3),
+    ])
+}
+
+fn picker(run: &Run<'_>) -> Result<Vec<Figure>> {
+    if !run.target.is_own() {
+        return Ok(vec![]);
+    }
+    let kept = tempfile::tempdir().context("a folder for a home with many threads")?;
+    let (home, work) = (kept.path().join("home"), kept.path().join("work"));
+    std::fs::create_dir(&home)?;
+    std::fs::create_dir(&work)?;
+    fill::write(&home, &work, Fill::Threads(THREADS))?;
+    let mut first_rows = Vec::new();
+    let mut keys = Vec::new();
+    for search in ["request 77777", "flaky", "no such words"] {
+        let mut terminal = Terminal::start_in(run, &["resume"], Some(home.clone()))?;
+        terminal.wait_for("Request 999")?;
+        first_rows.push(milliseconds(terminal.started.elapsed()));
+        terminal.settle(Duration::from_secs(1))?;
+        for key in search.bytes() {
+            let begun = Instant::now();
+            terminal.send(&[key])?;
+            // The letter itself is drawn at once; the rows, when the server has found them.
+            let last = terminal.settle(QUIET)?;
+            keys.push(milliseconds(last - begun));
+        }
+    }
+    let slowest = keys.iter().copied().fold(0.0, f64::max);
+    Ok(vec![
+        row(
+            "terminal: process start to the first rows of 100,000 threads",
+            median(first_rows),
+            "ms",
+            30.0,
+        ),
+        row("terminal: a key of a search among them, median", median(keys), "ms", 10.0),
+        row("terminal: a key of a search among them, slowest", slowest, "ms", 10.0),
     ])
 }
 
@@ -216,16 +268,13 @@ impl Terminal {
         Self::start_in(run, arguments, None)
     }
 
-    fn start_in(
-        run: &Run<'_>,
-        arguments: &[&str],
-        home: Option<std::path::PathBuf>,
-    ) -> Result<Self> {
+    fn start_in(run: &Run<'_>, arguments: &[&str], home: Option<PathBuf>) -> Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the program's home")?;
         for name in ["home", "work", "user"] {
             std::fs::create_dir(folder.path().join(name))?;
         }
         let home = home.unwrap_or_else(|| folder.path().join("home"));
+        let work = home.with_file_name("work");
         std::fs::write(home.join("config.toml"), config(&run.model.base_url))?;
         let mut program = Command::new(&run.target.binary);
         program
@@ -236,7 +285,7 @@ impl Terminal {
             .env("COLORTERM", "truecolor")
             .env("HOME", folder.path().join("user"))
             .env(&run.target.home_env, home)
-            .current_dir(folder.path().join("work"));
+            .current_dir(work);
         Self::spawn(program, Some(folder))
     }
 
@@ -274,6 +323,13 @@ impl Terminal {
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.screen.write_all(bytes)?)
+    }
+
+    /// Types a message. Enter comes later, as a key of its own: at once it would be part of a paste.
+    fn write_message(&mut self, text: &str) -> Result<()> {
+        self.send(text.as_bytes())?;
+        self.settle(Duration::from_millis(300))?;
+        Ok(())
     }
 
     /// Reads what comes within `wait`; none: nothing came.
