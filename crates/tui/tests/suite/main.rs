@@ -1,0 +1,5 @@
+//! The whole state machine on an emulated terminal, with a server that the test plays.
+#![allow(clippy::unwrap_used)]
+
+mod app;
+mod harness;
