@@ -182,7 +182,16 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     }
     let runtime = match &arguments.command {
         Some(Command::Gateway(_)) => gateway_command::runtime()?,
-        _ => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?,
+        command => {
+            // The terminal program draws on the main thread. Its server has one client: a second worker
+            // would be woken for most events of a stream, and find nothing to do.
+            let is_terminal = matches!(command, None | Some(Command::Resume(_) | Command::Fork(_)));
+            let workers = if is_terminal { 1 } else { 2 };
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(workers)
+                .enable_all()
+                .build()?
+        }
     };
     for (names, on) in [(&arguments.config.enable, true), (&arguments.config.disable, false)] {
         for name in names {

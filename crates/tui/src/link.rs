@@ -120,6 +120,12 @@ impl Link {
         self.client.respond(id, outcome)
     }
 
+    /// Whether an answer is still to come.
+    #[must_use]
+    pub fn is_calling(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     /// Waits for what comes next, in the order in which the server sent it. Cancel safe.
     pub async fn next(&mut self) -> Arrival {
         loop {

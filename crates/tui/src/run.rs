@@ -1,6 +1,8 @@
 //! The loop: the terminal, the server and the clock go into the state machine, its frames and effects come
 //! out.
 
+mod pace;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,16 +15,13 @@ use crate::app::{App, Effect, Environment, Event, Start};
 use crate::kept::Kept;
 use crate::link::{Arrival, Connector, Link};
 use crate::programs;
+use crate::run::pace::{Due, Pace};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
 use crate::terminal::screen::{Frame, Screen};
 use crate::terminal::{self, KEYBOARD, Terminal};
 
 /// How long after an ESC nothing may follow for it to be the key.
 const ESCAPE: Duration = Duration::from_millis(30);
-/// Between two frames for what the server sends.
-const FRAME: Duration = Duration::from_millis(33);
-/// Between two frames at most; a key is drawn at once unless the last frame is more recent.
-const KEY_FRAME: Duration = Duration::from_millis(2);
 /// How long the first frame waits for the server.
 const FIRST_FRAME: Duration = Duration::from_millis(40);
 /// Arrivals that are handled before the terminal is looked at again.
@@ -82,21 +81,10 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         link: None,
         decoder: Decoder::default(),
         started: now,
-        drawn: now.checked_sub(FRAME).unwrap_or(now),
         input_at: now,
-        due: Due::Never,
+        pace: Pace::new(),
     };
     running.run(&mut signals).await
-}
-
-/// When the next frame is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Due {
-    Never,
-    /// Something of the server's changed.
-    Soon,
-    /// Something that the user typed changed.
-    Now,
 }
 
 struct Running<C> {
@@ -110,10 +98,9 @@ struct Running<C> {
     link: Option<Link>,
     decoder: Decoder,
     started: Instant,
-    drawn: Instant,
     /// When bytes came from the terminal last.
     input_at: Instant,
-    due: Due,
+    pace: Pace,
 }
 
 impl<C: Connector> Running<C> {
@@ -125,15 +112,21 @@ impl<C: Connector> Running<C> {
         self.connect_first().await;
         let mut buffer = vec![0; 16 << 10];
         loop {
+            let now = Instant::now();
+            let is_due = self.pace.frame_at(now).is_some_and(|at| at <= now);
+            if is_due {
+                self.catch_up();
+            }
             if let Some(ended) = self.perform().await? {
                 self.kept.keep(&self.app.unsent());
                 self.leave().await;
                 return Ok(ended);
             }
-            if self.due != Due::Never && Instant::now() >= self.frame_at() {
+            if is_due {
                 self.draw().await?;
             }
-            let wake = self.wake_at();
+            let wake = self.wake_at(now);
+            let rests = self.rests();
             tokio::select! {
                 biased;
                 read = self.terminal.read(&mut buffer) => match read {
@@ -150,7 +143,7 @@ impl<C: Connector> Running<C> {
                 signal = signals.next() => if let Some(ended) = self.signalled(signal).await? {
                     return Ok(ended);
                 },
-                arrival = next(&mut self.link) => self.arrived(arrival).await,
+                arrival = next(&mut self.link), if !rests => self.arrived(arrival),
                 () = sleep_until(wake.unwrap_or(self.started)), if wake.is_some() => {
                     self.expired().await?;
                 }
@@ -162,12 +155,13 @@ impl<C: Connector> Running<C> {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn frame_at(&self) -> Instant {
-        self.drawn + if self.due == Due::Now { KEY_FRAME } else { FRAME }
+    /// Whether what the server sends waits for the next frame. An answer does not.
+    fn rests(&self) -> bool {
+        self.pace.rests() && self.link.as_ref().is_some_and(|link| !link.is_calling())
     }
 
-    fn wake_at(&self) -> Option<Instant> {
-        let frame = (self.due != Due::Never).then(|| self.frame_at());
+    fn wake_at(&self, now: Instant) -> Option<Instant> {
+        let frame = self.pace.frame_at(now);
         let escape = self.decoder.is_pending().then(|| self.input_at + ESCAPE);
         let app = self.app.wakes_at().map(|ms| self.started + Duration::from_millis(ms));
         [frame, escape, app].into_iter().flatten().min()
@@ -188,8 +182,8 @@ impl<C: Connector> Running<C> {
 
     fn event(&mut self, event: Event, due: Due) {
         let now = self.now_ms();
-        if self.app.handle(event, now) && (self.due == Due::Never || due == Due::Now) {
-            self.due = due;
+        if self.app.handle(event, now) {
+            self.pace.changed(due);
         }
     }
 
@@ -206,21 +200,39 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
-    async fn arrived(&mut self, arrival: Arrival) {
+    fn arrived(&mut self, arrival: Arrival) {
         let mut next = Some(arrival);
-        for _ in 0..BATCH {
-            let Some(arrival) = next else { break };
+        let mut count = 0;
+        while let Some(arrival) = next {
+            count += 1;
+            let due = match arrival {
+                // The user waits for it, mostly.
+                Arrival::Answer { .. } => Due::Now,
+                _ => Due::Soon,
+            };
             if let Arrival::Lost(why) = arrival {
                 self.link = None;
-                self.event(
-                    Event::Lost { why, can_return: self.connector.can_reconnect() },
-                    Due::Soon,
-                );
-                return;
+                let can_return = self.connector.can_reconnect();
+                self.event(Event::Lost { why, can_return }, due);
+                break;
             }
-            self.event(Event::Arrived(arrival), Due::Soon);
-            next = self.link.as_mut().and_then(Link::try_next);
+            self.event(Event::Arrived(arrival), due);
+            next = if count < BATCH { self.try_next() } else { None };
         }
+        self.pace.read(count);
+    }
+
+    /// Takes what the server sent while it was not read.
+    fn catch_up(&mut self) {
+        if self.rests()
+            && let Some(arrival) = self.try_next()
+        {
+            self.arrived(arrival);
+        }
+    }
+
+    fn try_next(&mut self) -> Option<Arrival> {
+        self.link.as_mut().and_then(Link::try_next)
     }
 
     /// The first frame already shows what the configuration says, unless the server is slow.
@@ -232,11 +244,11 @@ impl<C: Connector> Running<C> {
                 break;
             }
             tokio::select! {
-                arrival = next(&mut self.link) => self.arrived(arrival).await,
+                arrival = next(&mut self.link) => self.arrived(arrival),
                 () = sleep_until(begun + FIRST_FRAME) => break,
             }
         }
-        self.due = Due::Now;
+        self.pace.changed(Due::Now);
     }
 
     async fn connect(&mut self) {
@@ -251,12 +263,11 @@ impl<C: Connector> Running<C> {
     }
 
     async fn draw(&mut self) -> io::Result<()> {
-        self.due = Due::Never;
         let now = self.now_ms();
         let frame = self.app.frame(now);
         let bytes = self.screen.draw(&frame);
         self.terminal.write(&bytes).await?;
-        self.drawn = Instant::now();
+        self.pace.drew(Instant::now());
         Ok(())
     }
 
@@ -300,7 +311,7 @@ impl<C: Connector> Running<C> {
         }
         self.terminal.set_alternate(is_alternate).await?;
         self.screen = Screen::new(self.terminal.size(), self.app.palette().depth);
-        self.due = Due::Now;
+        self.pace.changed(Due::Now);
         Ok(())
     }
 
@@ -315,7 +326,7 @@ impl<C: Connector> Running<C> {
         let mut bytes = self.screen.clear();
         bytes.extend_from_slice(b"\x1b[H\x1b[2J");
         self.terminal.write(&bytes).await?;
-        self.due = Due::Now;
+        self.pace.changed(Due::Now);
         Ok(())
     }
 
@@ -341,7 +352,7 @@ impl<C: Connector> Running<C> {
     async fn enter_again(&mut self) -> io::Result<()> {
         self.terminal.enter()?;
         self.resized().await?;
-        self.due = Due::Now;
+        self.pace.changed(Due::Now);
         Ok(())
     }
 
@@ -350,7 +361,7 @@ impl<C: Connector> Running<C> {
         let bytes = self.screen.resize(size, self.app.reflows());
         self.terminal.write(&bytes).await?;
         self.event(Event::Resized(size), Due::Now);
-        self.due = Due::Now;
+        self.pace.changed(Due::Now);
         Ok(())
     }
 
