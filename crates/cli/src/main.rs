@@ -183,7 +183,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
     let runtime = match &arguments.command {
         Some(Command::Gateway(_)) => gateway_command::runtime()?,
         command => {
-            // The terminal program draws on the main thread. Its server has one client: a second worker
+            // The terminal program has a thread of its own, and its server one client: a second worker
             // would be woken for most events of a stream, and find nothing to do.
             let is_terminal = matches!(command, None | Some(Command::Resume(_) | Command::Fork(_)));
             let workers = if is_terminal { 1 } else { 2 };

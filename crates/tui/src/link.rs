@@ -10,6 +10,7 @@ use jsonrpc::{
 use protocol::{ClientInfo, Empty, InitializeCapabilities, InitializeParams, InitializeResponse};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 
 /// Opens a connection, again after one was lost.
 pub trait Connector {
@@ -69,17 +70,23 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects and completes the handshake.
+    /// Connects and completes the handshake. What reads and writes the connection runs in `background`.
     ///
     /// # Errors
     /// There is no server, or it refuses; in words for people.
     pub async fn open(
         connector: &mut impl Connector,
+        background: &Handle,
         limits: &Limits,
         version: &str,
     ) -> Result<(Self, InitializeResponse), String> {
-        let connection = connector.connect().await?;
-        let (client, events) = Client::new(connection, limits);
+        let connecting = connector.connect();
+        let connected = background.spawn(connecting).await;
+        let connection = connected.map_err(|error| format!("cannot connect: {error}"))??;
+        let (client, events) = {
+            let _background = background.enter();
+            Client::new(connection, limits)
+        };
         let hello = InitializeParams {
             client_info: ClientInfo {
                 name: "agentd_tui".to_owned(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jsonrpc::Limits;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
@@ -31,6 +32,8 @@ const BATCH: usize = 4096;
 pub struct Options<C> {
     /// The way to the server.
     pub connector: C,
+    /// Runs the tasks of the connection: those of a stream would wake the terminal's thread each time.
+    pub background: Handle,
     /// Those of its connections.
     pub limits: Limits,
     /// This program's.
@@ -72,6 +75,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let now = Instant::now();
     let mut running = Running {
         connector: options.connector,
+        background: options.background,
         limits: options.limits,
         version: options.version,
         kept: options.kept,
@@ -89,6 +93,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
 
 struct Running<C> {
     connector: C,
+    background: Handle,
     limits: Limits,
     version: String,
     kept: Kept,
@@ -252,13 +257,16 @@ impl<C: Connector> Running<C> {
     }
 
     async fn connect(&mut self) {
-        let event = match Link::open(&mut self.connector, &self.limits, &self.version).await {
-            Ok((link, opened)) => {
-                self.link = Some(link);
-                Event::Connected(Box::new(opened))
-            }
-            Err(why) => Event::Lost { why, can_return: self.connector.can_reconnect() },
-        };
+        let event =
+            match Link::open(&mut self.connector, &self.background, &self.limits, &self.version)
+                .await
+            {
+                Ok((link, opened)) => {
+                    self.link = Some(link);
+                    Event::Connected(Box::new(opened))
+                }
+                Err(why) => Event::Lost { why, can_return: self.connector.can_reconnect() },
+            };
         self.event(event, Due::Now);
     }
 

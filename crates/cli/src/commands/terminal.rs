@@ -10,6 +10,7 @@ use jsonrpc::{Connection, Limits};
 use protocol::{SandboxMode, ThreadStartParams};
 use server::{Options as ServerOptions, Server};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
 use tui::link::{Connecting, Connector};
@@ -152,17 +153,20 @@ async fn open(
             (To::Here(Some(connection)), Some(serving))
         }
     };
-    let ended = tui::run(tui::Options {
+    let options = tui::Options {
         connector,
+        background: Handle::current(),
         limits: server::connection_limits(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cwd,
         kept,
         start,
         environment: terminal,
-    })
-    .await
-    .context("the terminal cannot be used")?;
+    };
+    let ended = tokio::task::spawn_blocking(move || draw(options))
+        .await
+        .context("the terminal program ended early")?
+        .context("the terminal cannot be used")?;
     if let Some(serving) = serving {
         // The connection is closed: turns are interrupted and everything is stored. The panic hook has
         // reported a panic of the task.
@@ -172,6 +176,12 @@ async fn open(
         eprint(format_args!("{message}"));
     }
     Ok(ExitCode::from(ended.code))
+}
+
+/// The terminal has a thread of its own, which sleeps while the server works on what is not drawn yet.
+fn draw(options: tui::Options<To>) -> io::Result<tui::Ended> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(tui::run(options))
 }
 
 /// Parameters that open the thread.
