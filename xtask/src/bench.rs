@@ -35,7 +35,7 @@ mod stored;
 mod streams;
 mod target;
 mod telemetry;
-mod terminal;
+pub(crate) mod terminal;
 mod thread_start;
 mod tool;
 mod turn;

@@ -1,5 +1,6 @@
 //! Writes `crates/cli/link-order.txt`: the functions that run from the start of `agentd app-server`
-//! until its first thread has started. The linker puts them side by side in the `dist` profile.
+//! until its first thread has started, then those that the terminal program runs besides until its first
+//! turn has ended. The linker puts them side by side in the `dist` profile.
 //!
 //! The file needs no upkeep to stay correct: a function that it misses stands elsewhere, and a name that
 //! no longer exists is ignored. Write it again when `cargo xtask bench` shows more resident memory.
@@ -8,8 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+
+use crate::bench::terminal::{PROMPT, Terminal};
 
 /// The file, from the root of the repository.
 const FILE: &str = "crates/cli/link-order.txt";
@@ -36,10 +40,13 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let program = root.join(target).join("dist/agentd");
     let folder = tempfile::tempdir()?;
-    let called = called_functions(&program, folder.path())?;
+    let server = called_by_server(&program, folder.path())?;
+    let terminal = called_by_terminal(&program, folder.path())?;
     let defined = defined_functions(&program)?;
-    let names: Vec<&str> =
-        called.iter().map(String::as_str).filter(|name| defined.contains_key(*name)).collect();
+    let names: Vec<&str> = (server.iter().chain(terminal.difference(&server)))
+        .map(String::as_str)
+        .filter(|name| defined.contains_key(*name))
+        .collect();
     ensure!(names.len() > 1_000, "valgrind found only {} functions", names.len());
     let bytes: u64 = names.iter().filter_map(|name| defined.get(*name)).sum();
     std::fs::write(root.join(FILE), names.join("\n") + "\n")?;
@@ -47,17 +54,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names of the functions that run.
-fn called_functions(program: &Path, folder: &Path) -> Result<BTreeSet<String>> {
-    let profile = folder.join("profile");
-    let mut server = Command::new("valgrind")
-        .args(["--quiet", "--tool=callgrind", "--demangle=no"])
-        .arg(format!("--callgrind-out-file={}", profile.display()))
-        .arg(program)
+/// The names of the functions that a server runs.
+fn called_by_server(program: &Path, folder: &Path) -> Result<BTreeSet<String>> {
+    let profile = folder.join("server");
+    let mut server = profiled(program, folder, &profile)
         .arg("app-server")
-        .env("AGENT_HOME", folder)
-        .env("HOME", folder)
-        .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -72,8 +73,52 @@ fn called_functions(program: &Path, folder: &Path) -> Result<BTreeSet<String>> {
     lines.for_each(drop);
     let ended = server.wait()?;
     ensure!(answered && ended.success(), "the program did not start a thread ({ended})");
-    let profile = String::from_utf8_lossy(&std::fs::read(profile)?).into_owned();
-    Ok(names_of_profile(&profile))
+    read_profile(&profile)
+}
+
+/// The names of the functions that the terminal program runs.
+fn called_by_terminal(program: &Path, folder: &Path) -> Result<BTreeSet<String>> {
+    let work = folder.join("work");
+    std::fs::create_dir(&work)?;
+    let trusted = toml::Table::from_iter([("trust_level".to_owned(), "trusted".into())]);
+    let projects = toml::Table::from_iter([(work.display().to_string(), trusted.into())]);
+    let config = toml::Table::from_iter([
+        ("model_provider".to_owned(), "offline".into()),
+        ("model".to_owned(), "echo".into()),
+        ("projects".to_owned(), projects.into()),
+    ]);
+    std::fs::write(folder.join("config.toml"), toml::to_string(&config)?)?;
+    let profile = folder.join("terminal");
+    let mut command = profiled(program, folder, &profile);
+    command.env("TERM", "xterm-256color").current_dir(&work);
+    let mut terminal = Terminal::spawn(command, None)?;
+    terminal.wait_for(PROMPT)?;
+    terminal.write_message("hello")?;
+    terminal.send(b"\r")?;
+    // The echo, below the message and the line on which it was typed.
+    terminal.settle(Duration::from_secs(5))?;
+    // Ctrl+D, with nothing written, ends it.
+    terminal.send(b"\x04")?;
+    let ended = terminal.wait()?;
+    ensure!(ended.success(), "the terminal program failed ({ended})");
+    read_profile(&profile)
+}
+
+fn profiled(program: &Path, home: &Path, profile: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--quiet", "--tool=callgrind", "--demangle=no"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(program)
+        .env("AGENT_HOME", home)
+        .env("HOME", home)
+        .current_dir(home);
+    command
+}
+
+fn read_profile(profile: &Path) -> Result<BTreeSet<String>> {
+    let profile = std::fs::read(profile).with_context(|| profile.display().to_string())?;
+    Ok(names_of_profile(&String::from_utf8_lossy(&profile)))
 }
 
 /// The names in the lines `fn=(12) name` and `cfn=(12) name`; a recursion ends in `'2`.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -48,7 +48,7 @@ pub(crate) const PICKER: Scenario = Scenario {
 const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
 /// What the prompt of the composer looks like.
-const PROMPT: &str = "›";
+pub(crate) const PROMPT: &str = "›";
 /// The turns of a thread of 5,000 items.
 const LONG_TURNS: usize = 2_500;
 const KEYS: usize = 100;
@@ -246,7 +246,7 @@ impl Keys {
 }
 
 /// A program on a pseudo-terminal.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     screen: File,
     /// Everything that it wrote.
@@ -298,7 +298,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    fn spawn(mut program: Command, folder: Option<TempDir>) -> Result<Self> {
+    pub(crate) fn spawn(mut program: Command, folder: Option<TempDir>) -> Result<Self> {
         let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&screen)?;
         unlockpt(&screen)?;
@@ -321,12 +321,12 @@ impl Terminal {
         self.child.id()
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.screen.write_all(bytes)?)
     }
 
     /// Types a message. Enter comes later, as a key of its own: at once it would be part of a paste.
-    fn write_message(&mut self, text: &str) -> Result<()> {
+    pub(crate) fn write_message(&mut self, text: &str) -> Result<()> {
         self.send(text.as_bytes())?;
         self.settle(Duration::from_millis(300))?;
         Ok(())
@@ -356,7 +356,7 @@ impl Terminal {
         Ok(Some(count))
     }
 
-    fn wait_for(&mut self, text: &str) -> Result<()> {
+    pub(crate) fn wait_for(&mut self, text: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !self.output.windows(text.len()).any(|it| it == text.as_bytes()) {
             self.read(Duration::from_millis(100))?;
@@ -385,12 +385,25 @@ impl Terminal {
     }
 
     /// Reads until nothing has come for `quiet`; returns when the last byte came.
-    fn settle(&mut self, quiet: Duration) -> Result<Instant> {
+    pub(crate) fn settle(&mut self, quiet: Duration) -> Result<Instant> {
         let mut last = Instant::now();
         while self.read(quiet)?.is_some() {
             last = Instant::now();
         }
         Ok(last)
+    }
+
+    /// Reads until the program has ended.
+    pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // The terminal of a program that has ended cannot be read.
+            let _ = self.read(Duration::from_millis(100));
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            ensure!(Instant::now() < deadline, "the program does not end");
+        }
     }
 
     /// Reads for this long.
