@@ -53,16 +53,14 @@ impl Folder {
         Self { root, index, database }
     }
 
-    /// Whether an entry is never tracked: version control, the database, and the folder that holds it.
+    /// Whether an entry is never tracked: the database, and the folder that holds it.
     fn is_excluded(&self, path: &Path) -> bool {
         let path = self.root.join(path);
         let is_ours = |path: &Path| {
             let (path, database) = (path.as_os_str(), self.database.as_os_str());
             path.as_encoded_bytes().starts_with(database.as_encoded_bytes())
         };
-        path.file_name().is_some_and(is_version_control)
-            || self.database.parent() == Some(&*path)
-            || is_ours(&path)
+        self.database.parent() == Some(&*path) || is_ours(&path)
     }
 
     /// The state of an entry at the last scan.
@@ -164,7 +162,7 @@ impl Folder {
             }
             for name in &names {
                 let entry = path.join(name);
-                if self.is_excluded(&entry) {
+                if is_version_control(name) || self.is_excluded(&entry) {
                     continue;
                 }
                 let Ok(Some(stat)) = folder.stat_entry(name) else { continue };
@@ -220,6 +218,10 @@ impl Folder {
             gone.remove(&name);
             let entry = path.join(&name);
             if self.is_excluded(&entry) {
+                continue;
+            }
+            if is_version_control(&name) {
+                self.index.set(&entry, unkept(Reason::VersionControl, Stamp::default()));
                 continue;
             }
             let stat = match folder.stat_entry(&name) {
@@ -395,7 +397,8 @@ fn is_stale(root: &OpenFolder, path: &Path, listing: &Listing) -> bool {
     let Ok(stat) = folder.stat() else { return true };
     Stamp::of(&stat) != listing.stamp
         || listing.entries.iter().any(|(name, entry)| match &entry.state {
-            State::Folder { .. } | State::Unkept { reason: Reason::Ignored, .. } => false,
+            State::Folder { .. }
+            | State::Unkept { reason: Reason::Ignored | Reason::VersionControl, .. } => false,
             _ => match folder.stat_entry(name) {
                 Ok(Some(stat)) => Stamp::of(&stat) != entry.stamp,
                 _ => true,

@@ -177,10 +177,10 @@ fn obstacle(now: Option<&State>, to: Option<&State>) -> Option<Reason> {
     match (now, to) {
         (_, Some(State::Unkept { reason, .. })) => Some(*reason),
         // It may hold anything.
-        (
-            Some(State::Unkept { reason: reason @ (Reason::Ignored | Reason::Unreadable), .. }),
-            _,
-        ) => Some(*reason),
+        (Some(State::Unkept { reason, .. }), _) => match reason {
+            Reason::Ignored | Reason::Unreadable | Reason::VersionControl => Some(*reason),
+            Reason::TooLarge | Reason::Special => None,
+        },
         _ => None,
     }
 }

@@ -47,6 +47,8 @@ pub enum Reason {
     Special,
     /// This user cannot read it.
     Unreadable,
+    /// A version control folder, such as `.git`: only whether it is there is known.
+    VersionControl,
 }
 
 impl Reason {
@@ -58,13 +60,20 @@ impl Reason {
             Reason::Ignored => "it is an ignored folder with many files, or a large ignored file",
             Reason::Special => "it is no regular file",
             Reason::Unreadable => "it cannot be read",
+            Reason::VersionControl => "it belongs to version control, which is not recorded",
         }
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
-        [Reason::TooLarge, Reason::Ignored, Reason::Special, Reason::Unreadable]
-            .into_iter()
-            .find(|reason| *reason as u8 == byte)
+        [
+            Reason::TooLarge,
+            Reason::Ignored,
+            Reason::Special,
+            Reason::Unreadable,
+            Reason::VersionControl,
+        ]
+        .into_iter()
+        .find(|reason| *reason as u8 == byte)
     }
 }
 
@@ -143,7 +152,7 @@ mod tests {
 
     fn states() -> impl Strategy<Value = State> {
         let digest = any::<[u8; 32]>().prop_map(Digest);
-        let reason = (0u8..4).prop_map(|byte| Reason::from_byte(byte).unwrap());
+        let reason = (0u8..5).prop_map(|byte| Reason::from_byte(byte).unwrap());
         prop_oneof![
             (any::<u32>(), any::<u64>(), digest.clone())
                 .prop_map(|(mode, bytes, contents)| State::File { mode, bytes, contents }),

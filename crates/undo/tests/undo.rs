@@ -130,7 +130,14 @@ fn a_folder_of_the_turn_that_holds_what_stays_is_named_and_the_rest_is_restored(
     let mine: Filling = |root| std::fs::write(root.join("made/mine"), "").unwrap();
     type Named = &'static [(&'static str, Obstacle)];
     let cases: [(Filling, Filling, Named); 4] = [
-        (git, nothing, &[("made", Obstacle::HoldsVersionControl)]),
+        (
+            git,
+            nothing,
+            &[
+                ("made", Obstacle::HoldsVersionControl),
+                ("made/.git", Obstacle::NotKept(Reason::VersionControl)),
+            ],
+        ),
         (
             ignored,
             nothing,
@@ -142,7 +149,11 @@ fn a_folder_of_the_turn_that_holds_what_stays_is_named_and_the_rest_is_restored(
         (
             deep,
             nothing,
-            &[("made", Obstacle::HoldsUnkept), ("made/deep", Obstacle::HoldsVersionControl)],
+            &[
+                ("made", Obstacle::HoldsUnkept),
+                ("made/deep", Obstacle::HoldsVersionControl),
+                ("made/deep/.git", Obstacle::NotKept(Reason::VersionControl)),
+            ],
         ),
         (nothing, mine, &[("made", Obstacle::HoldsOthers)]),
     ];
@@ -170,6 +181,32 @@ fn a_folder_of_the_turn_that_holds_what_stays_is_named_and_the_rest_is_restored(
         assert_eq!(std::fs::read(place.at("a")).unwrap(), b"before");
         assert!(place.at("made").exists() && !place.at("made/file").exists());
         assert!(place.undo.plan(&turn).is_err(), "its changes are forgotten");
+    }
+}
+
+#[test]
+fn version_control_that_a_turn_removed_is_named() {
+    for remove in [true, false] {
+        let mut place = Place::new();
+        place.write("a", b"before");
+        if remove {
+            place.write(".git/HEAD", b"ref: refs/heads/main");
+        }
+        let turn = place.turn(|root| {
+            std::fs::write(root.join("a"), "after").unwrap();
+            match remove {
+                true => std::fs::remove_dir_all(root.join(".git")).unwrap(),
+                // A file, as in a worktree.
+                false => std::fs::write(root.join(".git"), "gitdir: ../elsewhere").unwrap(),
+            }
+        });
+        let expected =
+            Unkept { path: place.at(".git"), obstacle: Obstacle::NotKept(Reason::VersionControl) };
+        assert_eq!(place.plan(&turn).unkept, [expected]);
+        let outcome = place.restore(&turn, false).unwrap();
+        assert!(outcome.failed.is_empty(), "{outcome:?}");
+        assert_eq!(std::fs::read(place.at("a")).unwrap(), b"before");
+        assert_eq!(place.at(".git").exists(), !remove);
     }
 }
 
