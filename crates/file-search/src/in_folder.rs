@@ -12,6 +12,8 @@ use crate::ways::Ways;
 pub(crate) struct InFolder {
     /// The word's letters that the path, with the slash after it, contains, in order.
     letters: usize,
+    /// The same of the folder above.
+    above: usize,
     /// The pairs of the path: see [`crate::letter::pairs`].
     pairs: u64,
     /// Where it stands without gaps, once that was needed.
@@ -42,12 +44,19 @@ enum Run {
 }
 
 impl InFolder {
-    /// Begins with another folder.
-    pub(crate) fn begin<L: Letter>(&mut self, word: &Word<L>, folder: &Folder) {
-        // The mask has that of the slash, which the root's path lacks.
-        self.letters = match &*folder.path {
+    /// Begins with folders below another one, at the path `above`.
+    pub(crate) fn begin_above<L: Letter>(&mut self, word: &Word<L>, above: &[u8]) {
+        self.above = match above {
             [] => 0,
-            path => word.advance(word.advance_in(folder.mask, path), b"/"),
+            path => word.advance(word.advance(0, path), b"/"),
+        };
+    }
+
+    /// Begins with the folder of this name in the one above; without a name, with the root.
+    pub(crate) fn begin<L: Letter>(&mut self, word: &Word<L>, folder: &Folder, name: &[u8]) {
+        self.letters = match name {
+            [] => 0,
+            name => word.advance(word.advance(self.above, name), b"/"),
         };
         self.pairs = folder.pairs;
         (self.runs, self.has_ways) = (None, None);

@@ -240,6 +240,7 @@ impl Index {
     }
 
     fn run_refresh(self: Arc<Self>) {
+        files::give_way();
         let began = Instant::now();
         let wanted = self.lock().wanted.replace(HashSet::new());
         let walk = self.walk();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::index::Index;
+use crate::searches::Searches;
 use crate::signal::Signal;
 use crate::walk::{Identity, MAX_ENTRIES, Settings, Walk};
 
@@ -48,7 +49,12 @@ impl Indexes {
     /// As [`Indexes::new`], with another bound of the files and folders of a root.
     #[must_use]
     pub fn with_bound(global_ignore: Option<PathBuf>, max_entries: usize) -> Self {
-        let settings = Settings { global_ignore, max_entries, signal: Signal::default() };
+        let settings = Settings {
+            global_ignore,
+            max_entries,
+            signal: Signal::default(),
+            searches: Searches::default(),
+        };
         let shared = Shared {
             settings: Arc::new(settings),
             by_root: Mutex::default(),

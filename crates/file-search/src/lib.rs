@@ -23,6 +23,7 @@ mod rules;
 mod scan;
 mod score;
 mod search;
+mod searches;
 mod session;
 mod signal;
 mod stop;

@@ -194,28 +194,14 @@ impl<L: Letter> Word<L> {
 
     /// Finds the letters from `at` on in `text`, in order. Returns which letter comes next: the number
     /// of letters when all were found. Taking each letter where it comes first finds them whenever they
-    /// are there.
+    /// are there. This is what a search does most.
     #[inline]
-    pub(crate) fn advance(&self, at: usize, text: &[u8]) -> usize {
-        self.advance_to(self.letters.len(), at, text)
-    }
-
-    /// As [`Word::advance`] from the first letter, for a text with this mask.
-    #[inline]
-    pub(crate) fn advance_in(&self, mask: u32, text: &[u8]) -> usize {
-        let is_missing = |letter: &L| mask & (1 << letter.bit_number()) == 0;
-        let to = self.letters.iter().position(is_missing).unwrap_or(self.letters.len());
-        self.advance_to(to, 0, text)
-    }
-
-    /// Finds the letters from `at` to `to`. This is what a search does most.
-    #[inline]
-    fn advance_to(&self, to: usize, mut at: usize, text: &[u8]) -> usize {
-        let Some(mut wanted) = self.letters[..to].get(at).copied() else { return at };
+    pub(crate) fn advance(&self, mut at: usize, text: &[u8]) -> usize {
+        let Some(mut wanted) = self.letters.get(at).copied() else { return at };
         for letter in L::letters(text) {
             if wanted == if self.minds_case { letter } else { letter.fold() } {
                 at += 1;
-                match self.letters[..to].get(at) {
+                match self.letters.get(at) {
                     Some(next) => wanted = *next,
                     None => break,
                 }
@@ -229,6 +215,12 @@ impl<L: Letter> Word<L> {
     pub(crate) fn rest_is_in(&self, at: usize, name: &[u8], mask: u32) -> bool {
         debug_assert!(self.may_be_in(at, mask));
         self.letters.len() - at == 1 && self.ends_in_own_bit || self.advance(at, name) == self.len()
+    }
+
+    /// The mask of the letters from `at` on.
+    #[inline]
+    pub(crate) fn mask_from(&self, at: usize) -> u32 {
+        self.masks[at]
     }
 
     /// Whether a text with this mask may contain the letters from `at` on.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::listing::{Entries, Listing};
 use crate::rules::Rules;
@@ -14,6 +14,8 @@ use crate::walk::{Identity, Walk};
 
 /// Folders that are examined under one lock.
 const FOLDERS_AT_ONCE: usize = 256;
+/// How long they wait for a search that is in progress: with many searches, a refresh still ends.
+const YIELD: Duration = Duration::from_millis(50);
 /// Threads that examine folders.
 const THREADS: usize = 2;
 /// A tree with this many places of removed folders is built anew.
@@ -83,6 +85,7 @@ fn changed_folders(walk: &Walk) -> Option<Vec<Known>> {
             if from >= total {
                 return Some(changed);
             }
+            walk.settings().searches.wait_for_rest(YIELD);
             let ids = from..total.min(from + FOLDERS_AT_ONCE);
             let part: Vec<Known> = {
                 let tree = walk.tree();

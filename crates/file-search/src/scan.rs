@@ -96,6 +96,8 @@ struct Scanner<'a, L> {
     tree: &'a Tree,
     words: &'a [Word<L>],
     in_folder: Vec<InFolder>,
+    /// The path of the folder above, whose folders follow each other.
+    above: Option<&'a [u8]>,
     in_name: Vec<InName>,
     text: Text<L>,
     /// The text is that of this folder.
@@ -109,6 +111,7 @@ impl<'a, L: Letter> Scanner<'a, L> {
             tree,
             words,
             in_folder: words.iter().map(|_| InFolder::default()).collect(),
+            above: None,
             in_name: vec![InName::default(); words.len()],
             text: Text::of_folder(b""),
             text_of: None,
@@ -117,12 +120,24 @@ impl<'a, L: Letter> Scanner<'a, L> {
     }
 
     /// Scans a folder; `None` once it is stopped.
-    fn folder(&mut self, id: usize, folder: &Folder, top: &mut Top, stop: &Stop) -> Option<()> {
+    fn folder(&mut self, id: usize, folder: &'a Folder, top: &mut Top, stop: &Stop) -> Option<()> {
         if stop.is_set() {
             return None;
         }
+        let (above, name) = match folder.path.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (&folder.path[..at], &folder.path[at + 1..]),
+            None => (&[][..], &*folder.path),
+        };
+        let is_new = self.above != Some(above);
+        self.above = Some(above);
+        // What the masks of entries need that can match: all of their names' letters that the folder lacks.
+        let mut needed = 0;
         for (word, known) in self.words.iter().zip(&mut self.in_folder) {
-            known.begin(word, folder);
+            if is_new {
+                known.begin_above(word, above);
+            }
+            known.begin(word, folder, name);
+            needed |= word.mask_from(known.letters());
         }
         let above = folder.path.len() + usize::from(!folder.path.is_empty());
         for (count, entry) in folder.entries.iter().enumerate() {
@@ -130,7 +145,7 @@ impl<'a, L: Letter> Scanner<'a, L> {
             if count % 4096 == 4095 && stop.is_set() {
                 return None;
             }
-            if !self.may_match(entry.mask) {
+            if needed & !entry.mask != 0 {
                 continue;
             }
             let Ok(length) = u32::try_from(above + entry.name.len()) else { continue };
@@ -153,13 +168,6 @@ impl<'a, L: Letter> Scanner<'a, L> {
             }
         }
         Some(())
-    }
-
-    /// Whether the path of an entry with this mask may contain all words.
-    #[inline]
-    fn may_match(&self, mask: u32) -> bool {
-        let mut words = self.words.iter().zip(&self.in_folder);
-        words.all(|(word, known)| word.may_be_in(known.letters(), mask))
     }
 
     /// Whether the path of an entry, which may contain all words, does.

@@ -86,7 +86,9 @@ impl Search {
     /// Searches what was found since it was called last. Returns `None` once it is stopped.
     pub fn advance(&mut self, stop: &Stop) -> Option<()> {
         for root in &mut self.roots {
-            root.advance(&self.query, stop)?;
+            let walk = root.index.walk();
+            let _searching = walk.settings().searches.begin();
+            root.advance(walk.clone(), &self.query, stop)?;
         }
         Some(())
     }
@@ -152,8 +154,7 @@ pub(crate) fn hit(query: &Query, root: usize, rank: Rank, path: &[u8]) -> Hit {
 }
 
 impl RootSearch {
-    fn advance(&mut self, query: &Query, stop: &Stop) -> Option<()> {
-        let walk = self.index.walk();
+    fn advance(&mut self, walk: Arc<Walk>, query: &Query, stop: &Stop) -> Option<()> {
         if !Arc::ptr_eq(&walk, &self.walk) {
             (self.walk, self.scanned, self.top) = (walk, 0, Top::default());
         }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::error::Error;
 use crate::index::Index;
@@ -18,6 +18,9 @@ pub const MAX_SESSIONS: usize = 48;
 /// How often a walk is looked at until there are results, and afterwards.
 const FIRST_POLL: Duration = Duration::from_millis(5);
 const POLL: Duration = Duration::from_millis(100);
+/// How long no query comes before changes are looked for: the next key of somebody who types would wait for
+/// that.
+const REST: Duration = Duration::from_millis(200);
 
 /// What a session reports.
 #[derive(Debug)]
@@ -148,6 +151,7 @@ struct Reported {
 impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
     fn run(mut self) {
         let mut current: Option<Reported> = None;
+        let mut refresh_at: Option<Instant> = None;
         loop {
             let seen = self.shared.settings.signal.count();
             let (new, stop) = {
@@ -157,11 +161,10 @@ impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
                 }
                 (state.query.take(), state.stop.clone())
             };
-            let is_new = new.is_some();
             if let Some(query) = new {
-                for root in &self.roots {
-                    root.touch(std::time::Instant::now());
-                }
+                let now = Instant::now();
+                self.roots.iter().for_each(|root| root.touch(now));
+                refresh_at = Some(now + REST);
                 current = Some(Reported {
                     text: query.text().to_owned(),
                     search: Search::new(&self.roots, query),
@@ -171,10 +174,13 @@ impl<C: Fn() -> SystemTime, R: FnMut(Report<'_>)> Follower<C, R> {
                 });
             }
             let limit = current.as_mut().and_then(|current| self.follow(current, &stop));
-            if is_new {
-                // After the search, which it would slow down. What it finds is reported as well.
+            let rest = refresh_at.map(|at| at.saturating_duration_since(Instant::now()));
+            if rest.is_some_and(|rest| rest.is_zero()) {
+                // What it finds is reported as well.
                 self.roots.iter().for_each(|root| root.refresh(Duration::ZERO));
+                refresh_at = None;
             }
+            let limit = [limit, rest.filter(|rest| !rest.is_zero())].into_iter().flatten().min();
             self.shared.settings.signal.wait(seen, limit);
         }
     }

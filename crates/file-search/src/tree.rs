@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::letter::{bit, mask, pairs};
+use crate::letter::pairs;
 use crate::listing::{Entries, Entry, Listing};
 use crate::rules::Rules;
 
@@ -14,8 +14,6 @@ use crate::rules::Rules;
 pub(crate) struct Folder {
     /// Relative to the root; empty for the root.
     pub(crate) path: Box<[u8]>,
-    /// Of the path and the slash after it: see [`crate::letter::mask`].
-    pub(crate) mask: u32,
     /// Of the path: see [`crate::letter::pairs`].
     pub(crate) pairs: u64,
     pub(crate) entries: Entries,
@@ -67,7 +65,6 @@ impl Tree {
         let id = u32::try_from(self.folders.len()).unwrap_or(u32::MAX);
         self.folders.push(Folder {
             path: path.into(),
-            mask: mask(path) | bit(b'/'),
             pairs: pairs(path),
             entries: Entries::default(),
             count: 0,
@@ -112,7 +109,6 @@ impl Tree {
                 // Its place stays, so that those of others stay valid.
                 *folder = Folder {
                     path: Box::default(),
-                    mask: 0,
                     pairs: 0,
                     entries: Entries::default(),
                     count: 0,

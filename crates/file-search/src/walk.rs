@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::listing::{Listing, list};
 use crate::rules::Rules;
+use crate::searches::Searches;
 use crate::signal::Signal;
 use crate::stop::Stop;
 use crate::tree::{Place, Tree, joined};
@@ -39,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) global_ignore: Option<PathBuf>,
     pub(crate) max_entries: usize,
     pub(crate) signal: Signal,
+    pub(crate) searches: Searches,
 }
 
 /// A walk, and the tree that it fills.

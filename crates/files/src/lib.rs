@@ -7,6 +7,7 @@
 //! for the file system, so a caller on an asynchronous runtime reads through a [`Pool`], which
 //! bounds that wait. This crate does not know what a file is for.
 
+mod background;
 mod error;
 mod file_kind;
 mod kernel;
@@ -15,6 +16,7 @@ mod pool;
 mod read;
 mod secret;
 
+pub use background::{give_way, in_background};
 pub use error::Error;
 pub use file_kind::FileKind;
 pub use open::{

@@ -285,8 +285,13 @@ async fn follow(index: Arc<Index>, watcher: Watcher, pool: Pool) {
     index.rested().await;
     let root = index.root();
     let (watched, path) = (root.clone(), root.display().to_string());
-    let watch = pool.run_within(WATCH_LIMIT, &root, move || watcher.watch(&watched, true)).await;
-    let watch = match watch.map_err(Error::from).and_then(|watch| watch.map_err(Error::from)) {
+    let begin = move || {
+        let watch = files::in_background("watch-begin", || watcher.watch(&watched, true));
+        watch.map_err(|error| Error::failed(format!("no thread can be started: {error}")))
+    };
+    let watch = pool.run_within(WATCH_LIMIT, &root, begin).await;
+    let watch = watch.map_err(Error::from).flatten().and_then(|watch| watch.map_err(Error::from));
+    let watch = match watch {
         Ok(watch) => watch,
         Err(error) => {
             return tracing::warn!("{path}: changes are found when a query comes: {error}");
