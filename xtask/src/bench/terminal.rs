@@ -58,9 +58,6 @@ const QUIET: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
-    if !run.target.is_own() {
-        return Ok(vec![]);
-    }
     let mut starts = Vec::new();
     for _ in 0..run.repeats.min(10) {
         let mut terminal = Terminal::start(run, &[])?;
@@ -78,8 +75,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let floor = Keys::measure(&mut Terminal::echo()?)?;
     let keys = Keys::measure(&mut terminal)?;
     drop(terminal);
-    let long = long_thread(run)?;
-    Ok(vec![
+    let mut figures = vec![
         row("terminal: process start to the composer on the screen", median(starts), "ms", 20.0),
         row("terminal: resident memory, idle, with the server", resident, "MB", 25.0),
         row("terminal: CPU in 10 s idle", milliseconds(idle), "ms", 5.0),
@@ -96,14 +92,16 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
             "ms",
             6.0,
         ),
-        row("terminal: resident memory after a thread of 5,000 items", long, "MB", 40.0),
-    ])
+    ];
+    if run.target.is_own() {
+        let long = long_thread(run)?;
+        let what = "terminal: resident memory after a thread of 5,000 items";
+        figures.push(row(what, long, "MB", 40.0));
+    }
+    Ok(figures)
 }
 
 fn stream(run: &Run<'_>) -> Result<Vec<Figure>> {
-    if !run.target.is_own() {
-        return Ok(vec![]);
-    }
     let mut terminal = Terminal::ready(run)?;
     terminal.write_message("go")?;
     let (cpu, bytes) = (process::cpu(terminal.pid())?, terminal.bytes);
@@ -141,9 +139,6 @@ fn stream(run: &Run<'_>) -> Result<Vec<Figure>> {
 }
 
 fn burst(run: &Run<'_>) -> Result<Vec<Figure>> {
-    if !run.target.is_own() {
-        return Ok(vec![]);
-    }
     let mut terminal = Terminal::ready(run)?;
     terminal.write_message("go")?;
     let (cpu, seen) = (process::cpu(terminal.pid())?, terminal.output.len());
@@ -152,7 +147,8 @@ fn burst(run: &Run<'_>) -> Result<Vec<Figure>> {
     let last = terminal.settle(Duration::from_secs(2))?;
     let cpu = process::cpu(terminal.pid())?.saturating_sub(cpu);
     let words = terminal.output[seen..].windows(4).filter(|it| it == b"word").count();
-    ensure!(words >= 20_000, "only {words} of 20,000 words were drawn");
+    // Another program may not draw all of them.
+    ensure!(words >= 20_000 || !run.target.is_own(), "only {words} of 20,000 words were drawn");
     Ok(vec![
         row(
             "terminal: 20,000 deltas at once, until they are drawn",
@@ -161,6 +157,12 @@ fn burst(run: &Run<'_>) -> Result<Vec<Figure>> {
             0.5,
         ),
         row("terminal: CPU for them, with the server", cpu.as_secs_f64(), "s", 0.3),
+        Figure {
+            what: "terminal: words of them on the screen",
+            value: words as f64,
+            unit: "",
+            goal: None,
+        },
     ])
 }
 
@@ -275,7 +277,14 @@ impl Terminal {
         }
         let home = home.unwrap_or_else(|| folder.path().join("home"));
         let work = home.with_file_name("work");
-        std::fs::write(home.join("config.toml"), config(&run.model.base_url))?;
+        let mut settings = config(&run.model.base_url);
+        if !run.target.is_own() {
+            // Others ask about every new folder.
+            let trusted =
+                format!("\n[projects.\"{}\"]\ntrust_level = \"trusted\"\n", work.display());
+            settings.push_str(&trusted);
+        }
+        std::fs::write(home.join("config.toml"), settings)?;
         let mut program = Command::new(&run.target.binary);
         program
             .args(arguments)
@@ -345,6 +354,9 @@ impl Terminal {
         for (query, reply) in [
             (&b"\x1b]11;?"[..], &b"\x1b]11;rgb:1111/1111/1111\x1b\\"[..]),
             (b"\x1b[?2026$p", b"\x1b[?2026;2$y"),
+            (b"\x1b]10;?", b"\x1b]10;rgb:eeee/eeee/eeee\x1b\\"),
+            (b"\x1b[?u", b"\x1b[?0u"),
+            (b"\x1b[6n", b"\x1b[1;1R"),
             (b"\x1b[c", b"\x1b[?62;22c"),
         ] {
             if read.windows(query.len()).any(|it| it == query) {
