@@ -110,7 +110,7 @@ const CHECKS: [(&str, &str); 7] = [
     (
         "a thread is not in the search index",
         "SELECT id FROM thread WHERE deleted = 0 AND preview <> ''
-             AND pk NOT IN (SELECT pk FROM thread_text)",
+             AND pk NOT IN (SELECT pk FROM searched_text)",
     ),
     (
         "a deleted thread has turns that no fork shows",

@@ -12,10 +12,10 @@ use crate::{StoreError, search};
 const APPLICATION_ID: i64 = 0x6167_7464;
 
 /// Entry `n` migrates a file from version `n` to `n + 1`. Released entries never change.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 /// For each version, a table that the version before does not have.
-const MARKS: &[&str] = &["thread", "segment", "joined", "job", "usage"];
+const MARKS: &[&str] = &["thread", "segment", "joined", "job", "usage", "searched_text"];
 
 /// A larger version is damage of the header.
 const UNLIKELY: i64 = 1 << 16;
@@ -216,6 +216,17 @@ FROM (
 ) ORDER BY pk;
 ";
 
+// The index of names and previews has their last letters at the beginning of a trigram, too, so that it
+// is made anew: see `search`.
+const VERSION_6: &str = "
+DROP TABLE IF EXISTS thread_search;
+DROP TABLE thread_text;
+CREATE TABLE searched_text (
+    pk              INTEGER PRIMARY KEY,
+    text            TEXT NOT NULL
+) STRICT;
+";
+
 /// Whether the file has the latest version.
 ///
 /// # Errors
@@ -255,7 +266,7 @@ pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
     let mut rows = conn.prepare(
         "SELECT (SELECT max(pk) FROM thread), (SELECT max(pk) FROM turn),
              (SELECT max(pk) FROM item), (SELECT max(pk) FROM history), (SELECT max(pk) FROM joined), (SELECT max(id) FROM chunk),
-             (SELECT max(pk) FROM thread_text), (SELECT max(id) FROM thread),
+             (SELECT max(pk) FROM searched_text), (SELECT max(id) FROM thread),
              (SELECT max(hash) FROM chunk), (SELECT max(thread) FROM segment),
              (SELECT max(thread) FROM turn), (SELECT max(turn) FROM item),
              (SELECT max(pk) FROM job), (SELECT max(thread) FROM job),
@@ -277,7 +288,7 @@ pub(crate) fn migrate(conn: &mut Connection) -> Result<(), Failure> {
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(migration)?;
     }
-    if found == 1 {
+    if (1..6).contains(&found) {
         search::index_all(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -1,5 +1,6 @@
 //! Finds threads by a part of their name or preview, ignoring case. A narrow table contains the
-//! folded names and previews, with a trigram index.
+//! folded names and previews, with a trigram index. A term of one or two letters is the beginning of
+//! some trigrams, which the index lists.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -11,14 +12,22 @@ const MAX_LOOKUPS: usize = 2000;
 
 /// Trigrams of a term that are looked up; the results are compared with the whole term.
 const MAX_TRIGRAMS: usize = 24;
+/// Threads, the latest ones, among which a short term is counted first.
+const SAMPLE: usize = 4000;
+/// Matches in the sample from which on a short term is common: the index would list most threads for it.
+const COMMON: usize = 40;
+/// Trigrams that begin with a short term up to which the index is asked for each.
+const MAX_CONTINUATIONS: usize = 256;
 
-/// The index of `thread_text`. Created with the first thread, because it takes as long to create as
-/// all other tables together.
+/// The index of `searched_text`, and the list of its trigrams. Created with the first thread, because
+/// they take as long to create as all other tables together.
 const INDEX: &str = "
 CREATE VIRTUAL TABLE thread_search USING fts5 (
     text, content = '', contentless_delete = 1, detail = none,
     tokenize = 'trigram case_sensitive 1'
-)";
+);
+CREATE VIRTUAL TABLE thread_trigram USING fts5vocab (thread_search, row);
+";
 
 /// Separates the name from the preview.
 const SEPARATOR: char = '\u{1f}';
@@ -45,7 +54,7 @@ pub(crate) fn index(
 ) -> Result<(), Failure> {
     let text = fold(&format!("{}{SEPARATOR}{preview}", name.unwrap_or_default()));
     let old: Option<String> = conn
-        .prepare_cached("SELECT text FROM thread_text WHERE pk = ?1")?
+        .prepare_cached("SELECT text FROM searched_text WHERE pk = ?1")?
         .query_row([thread], |row| row.get(0))
         .optional()?;
     if old.as_ref() == Some(&text) {
@@ -60,17 +69,19 @@ pub(crate) fn index(
     if !has_index(conn)? {
         conn.execute_batch(INDEX)?;
     }
-    conn.prepare_cached("INSERT INTO thread_text (pk, text) VALUES (?1, ?2)")?
+    conn.prepare_cached("INSERT INTO searched_text (pk, text) VALUES (?1, ?2)")?
         .execute(params![thread, text])?;
+    // So that the last letters, too, begin a trigram.
+    let indexed = format!("{text}{SEPARATOR}{SEPARATOR}");
     conn.prepare_cached("INSERT INTO thread_search (rowid, text) VALUES (?1, ?2)")?
-        .execute(params![thread, text])?;
+        .execute(params![thread, indexed])?;
     Ok(())
 }
 
 /// Removes a thread.
 pub(crate) fn remove(conn: &Connection, thread: i64) -> Result<(), Failure> {
     let removed =
-        conn.prepare_cached("DELETE FROM thread_text WHERE pk = ?1")?.execute([thread])?;
+        conn.prepare_cached("DELETE FROM searched_text WHERE pk = ?1")?.execute([thread])?;
     if removed == 0 {
         return Ok(());
     }
@@ -100,21 +111,58 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Matches, Failure> {
     if !has_index(conn)? {
         return Ok(Matches::Few(Vec::new()));
     }
-    let limit = i64::try_from(MAX_LOOKUPS + 1).unwrap_or(i64::MAX);
-    let found = match trigrams(term) {
-        Some(expression) => conn
-            .prepare_cached(
-                "SELECT rowid FROM thread_search WHERE thread_search MATCH ?1 LIMIT ?2",
-            )?
-            .query_map(params![expression, limit], |row| row.get(0))?
-            .collect::<Result<Vec<i64>, _>>()?,
-        // Too short for the index: reads the whole narrow table.
-        None => conn
-            .prepare_cached("SELECT pk FROM thread_text WHERE instr(text, ?1) > 0 LIMIT ?2")?
-            .query_map(params![term, limit], |row| row.get(0))?
-            .collect::<Result<Vec<i64>, _>>()?,
+    let expression = match trigrams(term) {
+        Some(expression) => expression,
+        None if is_common(conn, term)? => return Ok(Matches::Many),
+        None => match continuations(conn, term)? {
+            Continuations::None => return Ok(Matches::Few(Vec::new())),
+            Continuations::Any(expression) => expression,
+            Continuations::TooMany => return Ok(Matches::Many),
+        },
     };
+    let limit = i64::try_from(MAX_LOOKUPS + 1).unwrap_or(i64::MAX);
+    let found = conn
+        .prepare_cached("SELECT rowid FROM thread_search WHERE thread_search MATCH ?1 LIMIT ?2")?
+        .query_map(params![expression, limit], |row| row.get(0))?
+        .collect::<Result<Vec<i64>, _>>()?;
     Ok(if found.len() > MAX_LOOKUPS { Matches::Many } else { Matches::Few(found) })
+}
+
+/// Whether many of the latest threads match a term.
+fn is_common(conn: &Connection, term: &str) -> Result<bool, Failure> {
+    let (sample, common) = (SAMPLE as i64, COMMON as i64);
+    let found: i64 = conn
+        .prepare_cached(
+            "SELECT count(*) FROM (
+                 SELECT 1 FROM (SELECT text FROM searched_text ORDER BY pk DESC LIMIT ?2)
+                 WHERE instr(text, ?1) > 0 LIMIT ?3)",
+        )?
+        .query_row(params![term, sample, common], |row| row.get(0))?;
+    Ok(found == common)
+}
+
+/// The trigrams that begin with a short term.
+enum Continuations {
+    None,
+    /// The index expression for threads with any of them.
+    Any(String),
+    TooMany,
+}
+
+fn continuations(conn: &Connection, term: &str) -> Result<Continuations, Failure> {
+    let limit = MAX_CONTINUATIONS as i64 + 1;
+    let end = format!("{term}{}", char::MAX);
+    let found: Vec<String> = conn
+        .prepare_cached("SELECT term FROM thread_trigram WHERE term >= ?1 AND term <= ?2 LIMIT ?3")?
+        .query_map(params![term, end, limit], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    Ok(match found.len() {
+        0 => Continuations::None,
+        1..=MAX_CONTINUATIONS => Continuations::Any(
+            found.iter().map(|trigram| quoted(trigram)).collect::<Vec<_>>().join(" OR "),
+        ),
+        _ => Continuations::TooMany,
+    })
 }
 
 /// The index expression of a term; `None` if it is shorter than a trigram.
@@ -122,11 +170,15 @@ fn trigrams(term: &str) -> Option<String> {
     let letters: Vec<char> = term.chars().filter(|letter| *letter != '\0').collect();
     let last = letters.len().checked_sub(3)?;
     let step = (last / MAX_TRIGRAMS).max(1);
-    let quoted = (0..=last).step_by(step).filter_map(|at| letters.get(at..at + 3)).map(|three| {
-        let text: String = three.iter().collect();
-        format!("\"{}\"", text.replace('"', "\"\""))
-    });
+    let quoted = (0..=last)
+        .step_by(step)
+        .filter_map(|at| letters.get(at..at + 3))
+        .map(|three| quoted(&three.iter().collect::<String>()));
     Some(quoted.collect::<Vec<_>>().join(" AND "))
+}
+
+fn quoted(trigram: &str) -> String {
+    format!("\"{}\"", trigram.replace('"', "\"\""))
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ impl Statement {
         if let Some(term) = term {
             let place = statement.bind(term);
             statement.sql.push_str(&format!(
-                " AND instr((SELECT text FROM thread_text WHERE thread_text.pk = thread.pk), {place})"
+                " AND instr((SELECT text FROM searched_text WHERE searched_text.pk = thread.pk), {place})"
             ));
         }
         Ok(statement)

@@ -122,7 +122,7 @@ async fn removed_content_is_erased_from_the_file() {
     let holds = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     assert!(!holds("short secret") && !holds("preview of a"));
     let conn = Connection::open(dir.path().join("threads.db")).unwrap();
-    for table in ["thread", "turn", "item", "history", "chunk", "segment", "thread_text"] {
+    for table in ["thread", "turn", "item", "history", "chunk", "segment", "searched_text"] {
         let left: i64 =
             conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0, "{table}");

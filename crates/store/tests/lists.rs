@@ -67,6 +67,60 @@ async fn filters_apply_before_paging() {
 }
 
 #[tokio::test]
+async fn terms_of_any_length_find_what_contains_them() {
+    let store = Store::in_memory().unwrap();
+    let texts: Vec<String> = (0..60)
+        .map(|n| match n % 20 {
+            7 => format!("öl \"{n}\" \u{1f600}"),
+            11 => format!("{n}% of_a\nline"),
+            13 => "x".to_owned(),
+            _ => format!("thread {n} is common"),
+        })
+        .collect();
+    for (n, text) in texts.iter().enumerate() {
+        let record = ThreadRecord {
+            preview: text.clone(),
+            ..record(&format!("t{n:02}"), i64::try_from(n).unwrap())
+        };
+        store.commit(listed(record)).await.unwrap();
+    }
+    let terms = [
+        "c",
+        "on",
+        "n",
+        "x",
+        "ö",
+        "Öl",
+        "l ",
+        "\"",
+        "\"2",
+        "7\"",
+        "\u{1f600}",
+        "%",
+        "_a",
+        "ne",
+        "e",
+        "9",
+        "59",
+        "z",
+        "zz",
+        "common",
+        "7\" ",
+        "*",
+        "\u{1f}",
+        "\u{1f}\u{1f}",
+        "\u{10ffff}",
+    ];
+    for term in terms {
+        let folded = term.to_lowercase();
+        let matches = |text: &&String| format!("\u{1f}{}", text.to_lowercase()).contains(&folded);
+        let expected = texts.iter().filter(matches).count();
+        let query = ListQuery { search: Some(term.to_owned()), limit: 100, ..ListQuery::default() };
+        assert_eq!(ids(&store, query).await.len(), expected, "{term:?}");
+    }
+}
+
+#[tokio::test]
 async fn cursors_belong_to_their_order() {
     let store = Store::in_memory().unwrap();
     for n in 0..3 {

@@ -75,7 +75,7 @@ async fn version_1_keeps_everything() {
     assert_eq!(found.rows[0].turn_count, 3);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (5, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn version_2_keeps_its_histories_and_joins_them() {
     assert_eq!(i64::try_from(rows.len()).unwrap(), threads);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (5, turns));
+    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (6, turns));
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
@@ -153,7 +153,7 @@ async fn version_3_has_no_jobs_and_takes_them() {
     assert_eq!(store.jobs(&thread).await.unwrap().len(), 1);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (5, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
 }
 
 const VERSION_4: &[u8] = include_bytes!("old/version-4.db.zst");
@@ -179,5 +179,21 @@ async fn version_4_has_threads_of_unknown_cost() {
     assert_eq!(tokens(3), (Some(0), None), "no number");
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (5, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
+}
+
+const VERSION_5: &[u8] = include_bytes!("old/version-5.db.zst");
+
+#[tokio::test]
+async fn version_5_is_searched_by_its_last_letters() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_5, dir.path());
+    let store = Store::open(dir.path(), options()).unwrap();
+    for (term, expected) in [("ui", 1), ("xq", 0), ("wir", 1), ("e", 2), ("i", 2)] {
+        let query = ListQuery { limit: 9, search: Some(term.into()), ..ListQuery::default() };
+        assert_eq!(store.threads(query).await.unwrap().rows.len(), expected, "{term}");
+    }
+    store.close().await.unwrap();
+    let report = store::check::check(dir.path()).unwrap().unwrap();
+    assert_eq!((report.version, report.problems), (6, Vec::<String>::new()));
 }
