@@ -5,11 +5,15 @@ mod answers;
 mod choosing;
 mod commands;
 mod completion;
+mod earlier;
+mod filling;
 mod keys;
 mod live;
 mod notifications;
+mod reading;
 mod settings;
 mod status;
+mod taking;
 mod then;
 mod turns;
 
@@ -20,7 +24,7 @@ use jsonrpc::{ErrorObject, Method, RequestId};
 use protocol::InitializeResponse;
 use serde_json::Value;
 
-use crate::app::choosing::Choosing;
+use crate::app::filling::{Choosing, Reading};
 use crate::app::settings::Settings;
 use crate::app::then::Then;
 use crate::ask::Ask;
@@ -34,6 +38,7 @@ use crate::session::Session;
 use crate::terminal::input::{Input, Key, Reply};
 use crate::terminal::screen::{Frame, Size};
 use crate::text::{Line, Style};
+use crate::view::View;
 
 pub use crate::app::settings::Environment;
 
@@ -92,6 +97,8 @@ pub enum Event {
     Draft(Draft),
     /// No browser could be started, for this reason.
     Unopened(String),
+    /// The thread was written into this file, or why not.
+    Exported(Result<PathBuf, String>),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
     /// The time that was asked for has come.
@@ -125,6 +132,15 @@ pub enum Effect {
     Depth(Depth),
     /// Switch to or from the alternate screen.
     Alternate(bool),
+    /// Show a list or a text on the alternate screen, or no longer: the screen is then as it was.
+    Overlay(bool),
+    /// Write the text into a new file.
+    Export {
+        /// Where.
+        path: PathBuf,
+        /// What.
+        text: String,
+    },
     /// Read the messages of earlier sessions.
     LoadHistory,
     /// Keep the message that is being written.
@@ -187,6 +203,12 @@ pub struct App {
     queue: VecDeque<Draft>,
     questions: VecDeque<Question>,
     choosing: Option<Choosing>,
+    /// What is read on the whole screen.
+    reading: Option<Reading>,
+    /// Whether the terminal shows the alternate screen for a list or what is read.
+    is_overlaid: bool,
+    /// Until when a second Esc goes back to an earlier message.
+    edits_until: u64,
     /// What stands above the composer for a while, until this time.
     notice: Option<(Line, u64)>,
     /// Members of the next `turn/start`, which hold for later turns.
@@ -231,6 +253,9 @@ impl App {
             queue: VecDeque::new(),
             questions: VecDeque::new(),
             choosing: None,
+            reading: None,
+            is_overlaid: false,
+            edits_until: 0,
             notice: None,
             overrides: serde_json::Map::new(),
             searched: None,
@@ -274,6 +299,23 @@ impl App {
     /// Takes an event at `now` milliseconds; returns whether the frame may have changed.
     pub fn handle(&mut self, event: Event, now: u64) -> bool {
         self.now = now;
+        let changed = self.take(event);
+        self.overlay();
+        changed
+    }
+
+    /// Has the terminal show the alternate screen while a list or a text fills it. A question comes before.
+    fn overlay(&mut self) {
+        let fills =
+            self.questions.is_empty() && (self.reading.is_some() || self.choosing.is_some());
+        let wants = fills && !self.settings.is_inline && !self.settings.is_full_screen;
+        if wants != self.is_overlaid {
+            self.is_overlaid = wants;
+            self.effects.push_back(Effect::Overlay(wants));
+        }
+    }
+
+    fn take(&mut self, event: Event) -> bool {
         match event {
             Event::Input(input) => self.input(input),
             Event::Resized(size) => {
@@ -301,6 +343,7 @@ impl App {
                 ));
                 true
             }
+            Event::Exported(result) => self.exported(result),
             Event::Edited(result) => self.edited(result),
             Event::Tick => self.tick(),
         }
@@ -331,10 +374,23 @@ impl App {
     /// The frame at `now` milliseconds.
     pub fn frame(&mut self, now: u64) -> Frame {
         self.now = now;
+        // What is printed comes when the screen is as it was.
+        if self.questions.is_empty()
+            && let Some(view) = self.filling()
+        {
+            return Frame { printed: Vec::new(), live: view.lines, cursor: view.cursor };
+        }
         self.print_finished();
         let printed = std::mem::take(&mut self.printed);
         let (live, cursor) = self.live();
         Frame { printed, live, cursor }
+    }
+
+    /// The list or the text that fills the screen.
+    fn filling(&mut self) -> Option<View> {
+        let size = self.size;
+        let list = self.choosing.as_ref().map(|it| it.picker.view(size.columns, size.rows));
+        list.or_else(|| self.reading_view())
     }
 
     /// The message that was not sent.

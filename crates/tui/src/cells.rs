@@ -55,6 +55,16 @@ pub fn finished(item: &ThreadItem, context: &Context) -> Vec<Line> {
     }
 }
 
+/// The lines of an item as [`finished`], with all of the output of a command and of the changes of files.
+#[must_use]
+pub fn whole(item: &ThreadItem, context: &Context) -> Vec<Line> {
+    match item {
+        ThreadItem::CommandExecution(it) => command::whole(it, context),
+        ThreadItem::FileChange(it) => calls::whole_file_change(it, context),
+        _ => finished(item, context),
+    }
+}
+
 /// The id of an item.
 #[must_use]
 pub fn item_id(item: &ThreadItem) -> &str {

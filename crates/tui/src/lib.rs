@@ -16,6 +16,7 @@ pub mod history;
 pub mod link;
 pub mod markdown;
 pub mod output;
+pub mod pager;
 pub mod palette;
 pub mod picker;
 pub mod terminal;

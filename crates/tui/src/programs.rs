@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "no command of an agent is run here")]
 
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use tokio::process::Command;
@@ -53,4 +55,46 @@ pub(crate) fn browse(address: &str) -> Result<(), String> {
     let mut browser = Command::new(program);
     browser.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     browser.spawn().map(drop).map_err(|error| format!("{program}: {error}"))
+}
+
+/// Writes a file that does not exist yet, whole or not at all.
+///
+/// # Errors
+/// In words for people: it exists, or cannot be written.
+pub(crate) fn export(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let folder = path.parent().ok_or_else(|| format!("{}: not a file's name", path.display()))?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".agentd-export-")
+        .permissions(std::fs::Permissions::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    // Anything that has the name stays, a link and a FIFO, too.
+    file.persist_noclobber(path).map(drop).map_err(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            format!("{} exists already; name another file: /export FILE", path.display())
+        }
+        _ => failed(error.error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("thread.md");
+        export(&path, "# One\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "# One\n");
+        assert!(export(&path, "two").unwrap_err().contains("exists already"));
+        let link = folder.path().join("link.md");
+        std::os::unix::fs::symlink(folder.path().join("elsewhere"), &link).unwrap();
+        assert!(export(&link, "three").unwrap_err().contains("exists already"));
+        assert!(export(&folder.path().join("no/such.md"), "").unwrap_err().contains("no/such.md"));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 2, "nothing is left behind");
+    }
 }

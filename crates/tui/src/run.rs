@@ -19,7 +19,7 @@ use crate::programs;
 use crate::run::pace::{Due, Pace};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
 use crate::terminal::screen::{Frame, Screen};
-use crate::terminal::{self, KEYBOARD, Terminal};
+use crate::terminal::{self, KEYBOARD, LEAVE_KEYBOARD, Terminal};
 
 /// How long after an ESC nothing may follow for it to be the key.
 const ESCAPE: Duration = Duration::from_millis(30);
@@ -81,6 +81,8 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         kept: options.kept,
         terminal,
         screen,
+        below: None,
+        has_keyboard: false,
         app,
         link: None,
         decoder: Decoder::default(),
@@ -99,6 +101,10 @@ struct Running<C> {
     kept: Kept,
     terminal: Terminal,
     screen: Screen,
+    /// The ordinary screen, while a list or a text fills the alternate one.
+    below: Option<Screen>,
+    /// Whether the terminal reports keys with all of their modifiers when it is asked to.
+    has_keyboard: bool,
     app: App,
     link: Option<Link>,
     decoder: Decoder,
@@ -198,7 +204,10 @@ impl<C: Connector> Running<C> {
                 Input::Reply(Reply::Synchronized(is_synchronized)) => {
                     self.screen.set_synchronized(is_synchronized);
                 }
-                Input::Reply(Reply::Keyboard) => self.terminal.write(KEYBOARD).await?,
+                Input::Reply(Reply::Keyboard) => {
+                    self.has_keyboard = true;
+                    self.terminal.write(KEYBOARD).await?;
+                }
                 input => self.event(Event::Input(input), Due::Now),
             }
         }
@@ -304,6 +313,11 @@ impl<C: Connector> Running<C> {
                 Effect::Keep(draft) => self.kept.keep(&draft),
                 Effect::Edit(text) => self.edit(text).await?,
                 Effect::Browse(address) => self.browse(&address),
+                Effect::Overlay(is_overlaid) => self.overlay(is_overlaid).await?,
+                Effect::Export { path, text } => {
+                    let exported = programs::export(&path, &text).map(|()| path);
+                    self.event(Event::Exported(exported), Due::Now);
+                }
                 Effect::Clear => self.clear().await?,
                 Effect::Suspend => self.suspend().await?,
                 Effect::Quit(ended) => return Ok(Some(ended)),
@@ -319,6 +333,39 @@ impl<C: Connector> Running<C> {
         }
         self.terminal.set_alternate(is_alternate).await?;
         self.screen = Screen::new(self.terminal.size(), self.app.palette().depth);
+        self.pace.changed(Due::Now);
+        Ok(())
+    }
+
+    /// Shows the alternate screen, or the ordinary one as it was.
+    async fn overlay(&mut self, is_overlaid: bool) -> io::Result<()> {
+        let size = self.terminal.size();
+        match (is_overlaid, self.below.take()) {
+            (true, None) => {
+                let blank = self.screen.blank(size);
+                self.below = Some(std::mem::replace(&mut self.screen, blank));
+                self.terminal.set_alternate(true).await?;
+                // Each screen has its own.
+                if self.has_keyboard {
+                    self.terminal.write(KEYBOARD).await?;
+                }
+            }
+            (true, below) => self.below = below,
+            (false, None) => {}
+            (false, Some(below)) => {
+                let shows_cursor = self.screen.shows_cursor();
+                self.screen = below;
+                if self.has_keyboard {
+                    self.terminal.write(LEAVE_KEYBOARD).await?;
+                }
+                self.terminal.set_alternate(false).await?;
+                self.screen.set_cursor_shown(shows_cursor);
+                if self.screen.size() != size {
+                    let bytes = self.screen.resize(size, self.app.reflows());
+                    self.terminal.write(&bytes).await?;
+                }
+            }
+        }
         self.pace.changed(Due::Now);
         Ok(())
     }
@@ -389,6 +436,9 @@ impl<C: Connector> Running<C> {
 
     /// Removes the live region: what was printed stays.
     async fn leave(&mut self) {
+        if self.overlay(false).await.is_err() {
+            return;
+        }
         let last = Frame { printed: self.app.frame(self.now_ms()).printed, ..Frame::default() };
         let mut bytes = self.screen.draw(&last);
         bytes.extend(self.screen.clear());

@@ -23,6 +23,8 @@ const ENTER: &[u8] = b"\x1b[?2004h\x1b[?1004h";
 const LEAVE: &[u8] = b"\x1b[?2026l\x1b[0m\x1b]8;;\x1b\\\x1b[<u\x1b[?1004l\x1b[?2004l\x1b[?25h";
 const ENTER_ALTERNATE: &[u8] = b"\x1b[?1049h\x1b[H\x1b[2J";
 const LEAVE_ALTERNATE: &[u8] = b"\x1b[?1049l";
+/// Takes [`KEYBOARD`] back.
+pub const LEAVE_KEYBOARD: &[u8] = b"\x1b[<u";
 /// Asks for all modifiers of keys (flag 1: only where they would be ambiguous).
 pub const KEYBOARD: &[u8] = b"\x1b[>1u";
 
@@ -77,6 +79,10 @@ impl Terminal {
     pub fn enter(&self) -> io::Result<()> {
         termios::tcsetattr(self.file.get_ref(), OptionalActions::Now, &self.raw)?;
         write_all(self.file.get_ref(), ENTER);
+        let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.as_ref().is_some_and(|before| before.is_alternate) {
+            write_all(self.file.get_ref(), ENTER_ALTERNATE);
+        }
         Ok(())
     }
 

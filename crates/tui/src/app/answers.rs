@@ -104,10 +104,13 @@ impl App {
                 Ok(ConfigReadResponse { config, .. }) => self.configure(&config),
                 Err(error) => self.error(&format!("config/read: {error}")),
             },
-            (then @ (Then::Open | Then::Reopen), Ok(value)) => {
+            (then @ (Then::Open | Then::Reopen | Then::ReopenWith(_)), Ok(value)) => {
                 match serde_json::from_value(value) {
-                    Ok(opened) => self.opened(opened, matches!(then, Then::Reopen)),
+                    Ok(opened) => self.opened(opened, !matches!(then, Then::Open)),
                     Err(error) => self.error(&format!("the thread cannot be shown: {error}")),
+                }
+                if let Then::ReopenWith(text) = then {
+                    self.put_back(&text);
                 }
             }
             (Then::List(listing), Ok(value)) => self.listed(listing, value),
@@ -125,7 +128,8 @@ impl App {
             (Then::Steer(_) | Then::Done(_), Ok(_)) => {}
             (Then::Files(token), Ok(value)) => self.found(token, value),
             (Then::Skills, Ok(value)) => self.set_skills(&value),
-            (Then::Undone, Ok(value)) => self.undone(&value),
+            (Then::UndoPlanned, Ok(value)) => self.undo_planned(&value),
+            (Then::Undone { turns, text }, Ok(value)) => self.undone(&value, turns, text),
             (Then::Show(text), Ok(value)) => self.info(&text(&value)),
             (then, Err(error)) => self.refused(then, &error),
         }
@@ -139,7 +143,7 @@ impl App {
                 self.session.is_loading = false;
                 "The earlier turns cannot be read"
             }
-            Then::Open | Then::Reopen | Then::Latest(_) => {
+            Then::Open | Then::Reopen | Then::ReopenWith(_) | Then::Latest(_) => {
                 let message = format!("The thread cannot be opened: {}", error.message);
                 if self.session.id.is_some() {
                     return self.error(&message);
@@ -162,7 +166,7 @@ impl App {
             // A search that the next one replaced.
             Then::Files(_) => return,
             Then::Skills => "The skills cannot be listed",
-            Then::Undone => "Nothing was taken back",
+            Then::UndoPlanned | Then::Undone { .. } => "Nothing was taken back",
             Then::Done(what) => what,
             Then::Show(_) => "The server refused",
         };

@@ -7,30 +7,13 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+use crate::app::filling::{Choosing, What};
 use crate::app::then::{Listing, Then};
 use crate::app::{App, StartThread};
 use crate::cells;
 use crate::highlight;
 use crate::picker::{Need, Outcome, PAGE, Picker, Row};
 use crate::terminal::input::Key;
-
-/// An open list.
-#[derive(Debug)]
-pub(super) struct Choosing {
-    pub(super) picker: Picker,
-    what: What,
-    /// Where each page begins, as far as that is known, for the search with this token.
-    cursors: (u64, Vec<Option<String>>),
-    /// The thread whose preview was asked for.
-    previewed: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Threads,
-    Models,
-    Themes,
-}
 
 impl App {
     /// Opens the list of threads.
@@ -57,7 +40,8 @@ impl App {
         self.choose(picker, What::Themes);
     }
 
-    fn choose(&mut self, picker: Picker, what: What) {
+    /// Opens a list.
+    pub(super) fn choose(&mut self, picker: Picker, what: What) {
         let cursors = (0, Vec::new());
         self.choosing = Some(Choosing { picker, what, cursors, previewed: None });
         self.provide();
@@ -66,20 +50,11 @@ impl App {
     /// Whether an open list takes the key.
     pub(super) fn chooses(&mut self, key: Key) -> bool {
         let Some(choosing) = &mut self.choosing else { return false };
-        let what = choosing.what;
         match choosing.picker.key(key) {
             Outcome::Changed | Outcome::Ignored => self.provide(),
             Outcome::Chosen(row) => {
-                self.choosing = None;
-                match what {
-                    What::Threads => {
-                        let overrides = self.start.take().map(|start| start.overrides);
-                        let mut params = overrides.filter(Value::is_object).unwrap_or(json!({}));
-                        params["threadId"] = Value::String(row.id);
-                        self.call_with("thread/resume", params, Then::Reopen);
-                    }
-                    What::Models => self.set_model(&row.id),
-                    What::Themes => self.set_theme(&row.id),
+                if let Some(Choosing { what, .. }) = self.choosing.take() {
+                    self.chosen(what, row);
                 }
             }
             Outcome::Cancelled => {
@@ -94,6 +69,28 @@ impl App {
             }
         }
         true
+    }
+
+    fn chosen(&mut self, what: What, row: Row) {
+        match what {
+            What::Threads => {
+                let overrides = self.start.take().map(|start| start.overrides);
+                let mut params = overrides.filter(Value::is_object).unwrap_or(json!({}));
+                params["threadId"] = Value::String(row.id);
+                self.call_with("thread/resume", params, Then::Reopen);
+            }
+            What::Models => self.set_model(&row.id),
+            What::Themes => self.set_theme(&row.id),
+            What::Agents => self.read_agent(row.id),
+            What::Messages(messages) => self.message_chosen(&row, messages),
+            What::Back(message) => self.go_back(&row, message),
+            What::Undo => self.undo_chosen(&row),
+            What::Code(texts) => {
+                if let Some(text) = row.id.parse::<usize>().ok().and_then(|at| texts.get(at)) {
+                    self.copy_text(text);
+                }
+            }
+        }
     }
 
     /// Asks for the rows and the preview that the list needs next.
@@ -163,6 +160,15 @@ impl App {
             Listing::Models => {
                 serde_json::from_value(value).map(|models| self.models_listed(models))
             }
+            Listing::Messages => {
+                serde_json::from_value(value).map(|turns| self.messages_listed(&turns))
+            }
+            Listing::Earlier(thread) => {
+                serde_json::from_value(value).map(|turns| self.earlier_read(&thread, turns))
+            }
+            Listing::Export(exporting) => {
+                serde_json::from_value(value).map(|turns| self.export_read(*exporting, turns))
+            }
         };
         if let Err(error) = taken {
             self.error(&format!("The list cannot be read: {error}"));
@@ -177,6 +183,9 @@ impl App {
             }
             // Without a preview there is still the row.
             (Listing::Preview(_), _) | (Listing::Threads(_), None) => {}
+            (Listing::Messages, _) => self.error(&format!("The messages cannot be listed: {why}")),
+            (Listing::Earlier(thread), _) => self.earlier_failed(&thread, why),
+            (Listing::Export(_), _) => self.error(&format!("The thread was not exported: {why}")),
             (Listing::Models, _) => self.error(&format!("The models cannot be listed: {why}")),
         }
     }

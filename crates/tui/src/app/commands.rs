@@ -1,13 +1,14 @@
 //! What can be typed after a slash.
 
-use base64::Engine as _;
 use protocol::ThreadNameSetParams;
 use serde_json::{Value, json};
 
+use crate::app::filling::What;
 use crate::app::then::Then;
 use crate::app::{App, Effect, status};
 use crate::composer::{Command, Draft};
 use crate::highlight;
+use crate::picker::{Picker, Row};
 
 /// A command: its name, what follows it, and what it does.
 struct Entry {
@@ -30,7 +31,7 @@ const fn entry(
 }
 
 const COMMANDS: &[Entry] = &[
-    entry("agents", "", "show the agents of this thread", true, App::show_agents),
+    entry("agents", "", "choose an agent of this thread to look at", true, App::choose_agent),
     entry(
         "approvals",
         "[read-only|auto|full-access]",
@@ -46,8 +47,22 @@ const COMMANDS: &[Entry] = &[
             Then::Done("The thread was not compacted"),
         );
     }),
-    entry("copy", "", "copy the latest answer to the clipboard of the terminal", true, App::copy),
+    entry(
+        "copy",
+        "[code|N]",
+        "copy the latest answer, or a block of its code, to the terminal's clipboard",
+        true,
+        App::copy,
+    ),
     entry("diff", "", "show all changes of the latest turn", true, App::show_diff),
+    entry(
+        "edit",
+        "",
+        "go back to before an earlier message, and edit it",
+        false,
+        App::choose_message,
+    ),
+    entry("export", "[FILE]", "write the thread as Markdown into a file", true, App::export),
     entry("fork", "", "go on in a copy of this thread", false, |app, _| {
         app.on_thread("thread/fork", json!({}), Then::Reopen);
     }),
@@ -90,6 +105,7 @@ const COMMANDS: &[Entry] = &[
     entry("skills", "", "list the skills", true, App::show_skills),
     entry("status", "", "show the thread, its settings and its use", true, App::show_status),
     entry("theme", "[NAME]", "choose the colours of code", true, App::set_theme),
+    entry("transcript", "", "read the whole thread, with a search", true, App::read_transcript),
     entry("undo", "", "take back the latest turn and its changes of files", false, App::undo),
 ];
 
@@ -121,23 +137,12 @@ impl App {
     }
 
     /// Calls a method about this thread.
-    fn on_thread(&mut self, method: &'static str, mut params: Value, then: Then) {
+    pub(super) fn on_thread(&mut self, method: &'static str, mut params: Value, then: Then) {
         let Some(id) = &self.session.id else {
             return self.notice("The thread is still being opened.");
         };
         params["threadId"] = Value::String(id.clone());
         self.call_with(method, params, then);
-    }
-
-    /// The terminal copies, if it supports that (OSC 52).
-    fn copy(&mut self, _: &str) {
-        let Some(answer) = &self.session.answer else {
-            return self.notice("There is no answer to copy yet.");
-        };
-        let text = base64::engine::general_purpose::STANDARD.encode(answer);
-        let size = answer.len();
-        self.effects.push_back(Effect::Write(format!("\x1b]52;c;{text}\x1b\\").into_bytes()));
-        self.notice(format!("{size} bytes were given to the terminal's clipboard."));
     }
 
     pub(super) fn set_theme(&mut self, name: &str) {
@@ -193,17 +198,18 @@ impl App {
         self.info(text.trim_end());
     }
 
-    fn show_agents(&mut self, _: &str) {
+    fn choose_agent(&mut self, _: &str) {
         if self.session.agents.is_empty() {
             return self.info("This thread has no agents.");
         }
-        let mut text = String::new();
-        for (thread, state) in &self.session.agents {
-            let message = state.message.as_deref().unwrap_or_default();
-            let message = message.lines().next().unwrap_or_default();
-            text.push_str(&format!("{thread}  {:?}  {message}\n", state.status));
-        }
-        self.info(text.trim_end());
+        let row = |(thread, state): (&String, &protocol::CollabAgentState)| Row {
+            id: thread.clone(),
+            title: format!("{:?}", state.status),
+            detail: state.message.clone().unwrap_or_default(),
+            columns: vec![thread.clone()],
+        };
+        let rows = self.session.agents.iter().map(row).collect();
+        self.choose(Picker::fixed("Look at an agent", rows), What::Agents);
     }
 
     fn show_diff(&mut self, _: &str) {
@@ -211,6 +217,9 @@ impl App {
             return self.info("The latest turn changed no files.");
         }
         let lines = crate::diff::unified(&self.session.diff, &self.context());
+        if lines.len() > self.size.rows / 2 {
+            return self.read_lines("Changes of the latest turn", lines);
+        }
         self.print(lines);
         self.print([crate::text::Line::default()]);
     }
@@ -361,11 +370,6 @@ impl App {
             json!({ "target": target }),
             Then::Done("No review was started"),
         );
-    }
-
-    fn undo(&mut self, _: &str) {
-        let params = json!({ "numTurns": 1, "restoreFiles": true });
-        self.on_thread("thread/rollback", params, Then::Undone);
     }
 
     fn toggle_raw(&mut self, _: &str) {

@@ -7,7 +7,7 @@ use crate::terminal::input::{Code, Key};
 
 /// How long a message rests before it is kept, in milliseconds.
 const KEEP_AFTER: u64 = 1_000;
-/// How long Ctrl+C is remembered, in milliseconds.
+/// How long Ctrl+C and Esc are remembered, in milliseconds.
 const QUIT_WITHIN: u64 = 2_000;
 
 impl App {
@@ -19,7 +19,7 @@ impl App {
             }
             return;
         }
-        if self.chooses(key) {
+        if self.chooses(key) || self.reads(key) {
             return;
         }
         if self.search.is_none() && self.always(key) {
@@ -58,16 +58,14 @@ impl App {
     }
 
     pub(super) fn pasted(&mut self, text: String) {
-        match (self.questions.front_mut(), &mut self.choosing) {
-            (Some(question), _) => question.ask.paste(&text, self.now),
-            (None, Some(choosing)) => {
-                choosing.picker.paste(&text);
-                self.provide();
-            }
-            (None, None) => {
-                self.composer.paste(text);
-                self.keep_at = Some(self.now + KEEP_AFTER);
-            }
+        if let Some(question) = self.questions.front_mut() {
+            question.ask.paste(&text, self.now);
+        } else if let Some(choosing) = &mut self.choosing {
+            choosing.picker.paste(&text);
+            self.provide();
+        } else if !self.paste_into_reading(&text) {
+            self.composer.paste(text);
+            self.keep_at = Some(self.now + KEEP_AFTER);
         }
     }
 
@@ -77,6 +75,7 @@ impl App {
             (Code::Char('c'), true) => self.ctrl_c(),
             (Code::Char('d'), true) if self.composer.is_empty() => self.quit(),
             (Code::Char('z'), true) => self.effects.push_back(Effect::Suspend),
+            (Code::Char('t'), true) if self.composer.is_empty() => self.read_transcript(""),
             (Code::Char('g'), true) => {
                 self.effects.push_back(Effect::Edit(self.composer.draft().text));
             }
@@ -87,7 +86,8 @@ impl App {
 
     fn ignored(&mut self, key: Key) {
         match key.code {
-            Code::Esc => self.interrupt(),
+            Code::Esc if self.session.turn.is_some() => self.interrupt(),
+            Code::Esc if self.composer.is_empty() => self.esc(),
             Code::Tab if !self.composer.is_empty() => {
                 let draft = self.composer.take();
                 self.enqueue(draft);
@@ -153,6 +153,19 @@ impl App {
             self.key(key);
         }
         true
+    }
+
+    /// Pressed twice, it goes back to an earlier message.
+    fn esc(&mut self) {
+        if !self.session.has_turns {
+            return;
+        }
+        if self.now < self.edits_until {
+            self.edits_until = 0;
+            return self.choose_message("");
+        }
+        self.edits_until = self.now + QUIT_WITHIN;
+        self.notice("Press Esc again to edit an earlier message.");
     }
 
     fn ctrl_c(&mut self) {

@@ -19,10 +19,6 @@ impl App {
         let (columns, height) = (self.size.columns, self.size.rows);
         let status = if height >= 4 { self.status_line() } else { None };
         let below = usize::from(status.is_some());
-        if let (None, Some(choosing)) = (self.questions.front(), &self.choosing) {
-            let view = choosing.picker.view(columns, height);
-            return (view.lines, view.cursor);
-        }
         let view = match self.questions.front() {
             Some(question) => question.ask.view(columns, height.saturating_sub(below).max(1)),
             None => {

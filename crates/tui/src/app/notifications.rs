@@ -36,16 +36,18 @@ impl App {
 
     fn route(&mut self, method: &str, params: &RawValue) -> serde_json::Result<bool> {
         if let Some(delta) = Delta::read(method, params)? {
-            return Ok(self.delta(&delta));
+            return Ok(self.read_delta(&delta) | self.delta(&delta));
         }
         match method {
             protocol::ItemStarted::NAME => {
                 let it = read::<protocol::ItemStarted>(params)?;
-                Ok(self.is_shown(&it.thread_id) && self.item_started(&it.item))
+                let is_read = self.read_item(&it.thread_id, &it.item);
+                Ok((self.is_shown(&it.thread_id) && self.item_started(&it.item)) || is_read)
             }
             protocol::ItemCompleted::NAME => {
                 let it = read::<protocol::ItemCompleted>(params)?;
-                Ok(self.is_shown(&it.thread_id) && self.item_completed(&it.item))
+                let is_read = self.read_item(&it.thread_id, &it.item);
+                Ok((self.is_shown(&it.thread_id) && self.item_completed(&it.item)) || is_read)
             }
             protocol::TurnStarted::NAME => {
                 let it = read::<protocol::TurnStarted>(params)?;

@@ -55,6 +55,8 @@ impl Environment {
 pub(super) struct Settings {
     /// `tui.alternate_screen` is `always`.
     pub(super) is_full_screen: bool,
+    /// It is `never`.
+    pub(super) is_inline: bool,
     /// `tui.animations`.
     pub(super) animations: bool,
     /// `tui.show_tooltips`.
@@ -73,6 +75,8 @@ pub(super) struct Settings {
     pub(super) disable_paste_burst: bool,
     /// `hide_agent_reasoning`.
     pub(super) hides_reasoning: bool,
+    /// `features.undo`.
+    pub(super) undoes: bool,
     /// Whether messages are shown as they were written (`/raw`).
     pub(super) raw: bool,
 }
@@ -102,6 +106,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             is_full_screen: false,
+            is_inline: false,
             animations: true,
             tooltips: true,
             status_line: STATUS_LINE.iter().map(|item| (*item).to_owned()).collect(),
@@ -111,6 +116,7 @@ impl Default for Settings {
             opener: None,
             disable_paste_burst: false,
             hides_reasoning: false,
+            undoes: false,
             raw: false,
         }
     }
@@ -123,6 +129,7 @@ impl Settings {
         let tui = config.get("tui").unwrap_or(&none);
         let flag = |value: &Value, usual: bool| value.as_bool().unwrap_or(usual);
         self.is_full_screen = tui["alternate_screen"] == "always";
+        self.is_inline = tui["alternate_screen"] == "never";
         self.animations = flag(&tui["animations"], true);
         self.tooltips = flag(&tui["show_tooltips"], true);
         self.rings = tui["notification_method"] == "bel";
@@ -137,6 +144,7 @@ impl Settings {
         let root = |key: &str| config.get(key).unwrap_or(&none);
         self.disable_paste_burst = flag(root("disable_paste_burst"), false);
         self.hides_reasoning = flag(root("hide_agent_reasoning"), false);
+        self.undoes = flag(&root("features")["undo"], false);
         let scheme = match root("file_opener").as_str() {
             None | Some("editor") => Some("vscode"),
             Some("editor-insiders") => Some("vscode-insiders"),

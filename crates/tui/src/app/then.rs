@@ -1,5 +1,8 @@
 //! What the answers of calls are for.
 
+use std::path::PathBuf;
+
+use protocol::ThreadItem;
 use serde_json::Value;
 
 use crate::composer::Draft;
@@ -13,6 +16,8 @@ pub(super) enum Then {
     Open,
     /// A thread that exists, whose turns are read afterwards.
     Reopen,
+    /// The same; this text is to be edited in it.
+    ReopenWith(String),
     /// A page of its turns.
     Turns,
     /// Rows of a list to choose from.
@@ -24,8 +29,13 @@ pub(super) enum Then {
     /// Files for the composer's search with this token.
     Files(u64),
     Skills,
-    /// A rollback with files.
-    Undone,
+    /// What a rollback would do.
+    UndoPlanned,
+    /// A rollback of so many turns; this text is to be edited.
+    Undone {
+        turns: u32,
+        text: Option<String>,
+    },
     /// Only a refusal is of interest; this is what was wanted.
     Done(&'static str),
     /// Information to be printed.
@@ -38,4 +48,17 @@ pub(super) enum Listing {
     Threads(Need),
     Preview(String),
     Models,
+    /// The user's messages.
+    Messages,
+    /// Earlier turns of this thread, which is read.
+    Earlier(String),
+    Export(Box<Exporting>),
+}
+
+/// An export whose turns are still being read.
+#[derive(Debug)]
+pub(super) struct Exporting {
+    pub(super) path: PathBuf,
+    pub(super) items: Vec<ThreadItem>,
+    pub(super) thread: String,
 }

@@ -124,20 +124,6 @@ impl App {
         self.call::<protocol::TurnInterrupt>(&params, Then::Done("The turn was not interrupted"));
     }
 
-    /// What a rollback brought back.
-    pub(super) fn undone(&mut self, value: &Value) {
-        let files = &value["files"];
-        let count = |member: &str| files[member].as_array().map_or(0, Vec::len);
-        let mut text =
-            format!("The latest turn was taken back; {} files were restored.", count("restored"));
-        for conflict in files["conflicts"].as_array().into_iter().flatten() {
-            let path = conflict["path"].as_str().or_else(|| conflict.as_str()).unwrap_or_default();
-            text.push_str(&format!("\nLeft as it is, because it was changed since: {path}"));
-        }
-        self.session.diff.clear();
-        self.info(&text);
-    }
-
     pub(super) fn edited(&mut self, result: Result<String, String>) -> bool {
         match result {
             Ok(text) => self.composer.restore(Draft::plain(text)),

@@ -36,12 +36,21 @@ pub(super) fn line(
 
 /// What happened to which files, and the changes.
 pub(super) fn file_change(item: &FileChangeItem, context: &Context) -> Vec<Line> {
+    with_changes(item, LINES, context)
+}
+
+/// The same with all lines that were changed.
+pub(super) fn whole_file_change(item: &FileChangeItem, context: &Context) -> Vec<Line> {
+    with_changes(item, usize::MAX, context)
+}
+
+fn with_changes(item: &FileChangeItem, most: usize, context: &Context) -> Vec<Line> {
     let mut lines = vec![file_change_headline(item)];
     if let Some(why) = &item.reason {
         lines.extend(remark(why, Palette::ERROR, context));
     }
     if item.status != PatchApplyStatus::Declined {
-        let changes = item.changes.iter().flat_map(|change| diff::file(change, context, LINES));
+        let changes = item.changes.iter().flat_map(|change| diff::file(change, context, most));
         lines.extend(changes.map(|mut line| {
             line.spans.insert(0, Span::new(INDENT, Style::PLAIN));
             line

@@ -14,8 +14,24 @@ const LINES: usize = 5;
 const LINES_OF_FAILED: usize = 20;
 
 pub(super) fn finished(item: &CommandExecutionItem, context: &Context) -> Vec<Line> {
-    let succeeded = item.status == CommandExecutionStatus::Completed && item.exit_code == Some(0);
+    let succeeded = succeeded(item);
+    let is_wanted = succeeded && item.source != CommandExecutionSource::UserShell;
+    with_output(item, if is_wanted { LINES } else { LINES_OF_FAILED }, context)
+}
+
+/// The same with everything that it printed.
+pub(super) fn whole(item: &CommandExecutionItem, context: &Context) -> Vec<Line> {
+    with_output(item, usize::MAX, context)
+}
+
+fn succeeded(item: &CommandExecutionItem) -> bool {
+    item.status == CommandExecutionStatus::Completed && item.exit_code == Some(0)
+}
+
+fn with_output(item: &CommandExecutionItem, most: usize, context: &Context) -> Vec<Line> {
+    let succeeded = succeeded(item);
     let (style, label) = match item.status {
+        CommandExecutionStatus::InProgress => (Palette::ACCENT, "Runs "),
         CommandExecutionStatus::Declined => (Palette::WARNING, "Not run: "),
         _ if item.source == CommandExecutionSource::UserShell => (mark(succeeded), "You ran: "),
         _ => (mark(succeeded), "Ran "),
@@ -24,8 +40,6 @@ pub(super) fn finished(item: &CommandExecutionItem, context: &Context) -> Vec<Li
     if let Some(last) = lines.last_mut() {
         last.push(end(item), Palette::QUIET);
     }
-    let is_wanted = succeeded && item.source != CommandExecutionSource::UserShell;
-    let most = if is_wanted { LINES } else { LINES_OF_FAILED };
     let mut output = Output::default();
     output.push(item.aggregated_output.as_deref().unwrap_or_default());
     lines.extend(indented(output.lines(context, 0, most)));

@@ -5,7 +5,7 @@ use protocol::{
     AgentMessageDeltaNotification, CommandExecutionOutputDeltaNotification,
     FileChangePatchUpdatedNotification, McpToolCallProgressNotification, PlanDeltaNotification,
     ReasoningSummaryPartAddedNotification, ReasoningSummaryTextDeltaNotification,
-    TerminalInteractionNotification,
+    TerminalInteractionNotification, ThreadItem,
 };
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -41,6 +41,28 @@ impl Delta {
             protocol::ItemMcpToolCallProgress::NAME => Self::Progress(decode(params)?),
             _ => return Ok(None),
         }))
+    }
+
+    /// Adds it to the item, as far as the item has a place for it.
+    pub fn add_to(&self, item: &mut ThreadItem) {
+        match (self, item) {
+            (Self::Message(it), ThreadItem::AgentMessage(item)) => item.text.push_str(&it.delta),
+            (Self::Plan(it), ThreadItem::Plan(item)) => item.text.push_str(&it.delta),
+            (Self::Reasoning(it), ThreadItem::Reasoning(item)) => match item.summary.last_mut() {
+                Some(last) => last.push_str(&it.delta),
+                None => item.summary.push(it.delta.clone()),
+            },
+            (Self::ReasoningPart(_), ThreadItem::Reasoning(item))
+                if item.summary.last().is_some_and(|last| !last.is_empty()) =>
+            {
+                item.summary.push(String::new());
+            }
+            (Self::Output(it), ThreadItem::CommandExecution(item)) => {
+                item.aggregated_output.get_or_insert_default().push_str(&it.delta);
+            }
+            (Self::Patch(it), ThreadItem::FileChange(item)) => item.changes.clone_from(&it.changes),
+            _ => {}
+        }
     }
 
     /// The thread of the item.

@@ -26,7 +26,8 @@ pub struct Command {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// Its arguments, as in `<name>`. A command without one is submitted as soon as it is chosen.
+    /// Its arguments, as in `<name>` or `[name]`. A command is submitted as soon as it is chosen if it has
+    /// none, and when its name was written in full if they may be left out.
     pub hint: Option<String>,
     /// Whether it can be used now; otherwise it is shown dimmed.
     pub is_available: bool,
@@ -191,7 +192,10 @@ impl Popup {
         let row = |(command, matches): (&Command, Vec<usize>)| {
             let hint = command.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
             Row {
-                submits: command.hint.is_none(),
+                submits: command
+                    .hint
+                    .as_ref()
+                    .is_none_or(|hint| hint.starts_with('[') && command.name == text),
                 is_available: command.is_available,
                 candidate: Candidate {
                     label: format!("/{}{hint}", command.name),

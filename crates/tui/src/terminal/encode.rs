@@ -20,6 +20,11 @@ impl Pen {
         Self { depth, ..Self::default() }
     }
 
+    /// One that has written nothing, with the same colours.
+    pub(super) fn blank(&self) -> Self {
+        Self::new(self.depth)
+    }
+
     /// Writes `text` in the style and with the link of `span`.
     pub(super) fn write(&mut self, out: &mut Vec<u8>, span: &Span, text: &str) {
         if self.link.as_ref() != span.link() {

@@ -70,10 +70,35 @@ impl Screen {
         }
     }
 
+    /// A screen of the same terminal that is empty.
+    #[must_use]
+    pub fn blank(&self, size: Size) -> Self {
+        Self {
+            size,
+            pen: self.pen.blank(),
+            live: vec![Line::default()],
+            row: 0,
+            column: 0,
+            is_cursor_shown: self.is_cursor_shown,
+            is_synchronized: self.is_synchronized,
+        }
+    }
+
     /// The size that frames are drawn for.
     #[must_use]
     pub fn size(&self) -> Size {
         self.size
+    }
+
+    /// Whether the cursor was shown last.
+    #[must_use]
+    pub fn shows_cursor(&self) -> bool {
+        self.is_cursor_shown
+    }
+
+    /// Takes what the terminal shows by now, after another screen was drawn.
+    pub fn set_cursor_shown(&mut self, is_shown: bool) {
+        self.is_cursor_shown = is_shown;
     }
 
     /// Whether the terminal shows a frame as a whole; otherwise the cursor is hidden while it is drawn.

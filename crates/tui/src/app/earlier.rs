@@ -1,0 +1,234 @@
+//! Going back: to before an earlier message, in this thread or in a copy, with the files or without.
+
+use protocol::{
+    SortDirection, ThreadItem, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView,
+    UserInput,
+};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::app::filling::{Message, What};
+use crate::app::then::{Listing, Then};
+use crate::composer::Draft;
+use crate::diff;
+use crate::picker::{Picker, Row};
+use crate::text::Line;
+
+/// Messages that are offered: those of the latest turns.
+const MESSAGES: u32 = 100;
+
+/// A way to go back.
+const HERE: &str = "here";
+const WITH_FILES: &str = "files";
+const OVERWRITING: &str = "overwrite";
+const COPY: &str = "copy";
+
+impl App {
+    /// Offers the user's messages of this thread, the latest first.
+    pub(super) fn choose_message(&mut self, _: &str) {
+        let Some(thread_id) = self.session.id.clone() else { return };
+        let params = ThreadTurnsListParams {
+            thread_id,
+            cursor: None,
+            limit: Some(MESSAGES),
+            sort_direction: Some(SortDirection::Desc),
+            items_view: Some(TurnItemsView::Summary),
+        };
+        self.call::<protocol::ThreadTurnsList>(&params, Then::List(Listing::Messages));
+    }
+
+    pub(super) fn messages_listed(&mut self, page: &ThreadTurnsListResponse) {
+        let mut messages = Vec::new();
+        for (at, turn) in page.data.iter().enumerate() {
+            let said = turn.items.iter().find_map(|item| match item {
+                ThreadItem::UserMessage(message) => Some(written(&message.content)),
+                _ => None,
+            });
+            let Some(text) = said.filter(|text| !text.is_empty()) else { continue };
+            let before = page.data.get(at + 1).map(|turn| turn.id.clone());
+            // Of the last one that was read it is not known whether it is the first.
+            if before.is_none() && page.next_cursor.is_some() {
+                continue;
+            }
+            let turns = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            messages.push(Message { text, turns, before });
+        }
+        if messages.is_empty() {
+            return self.notice("There is no earlier message to edit.");
+        }
+        let row = |(at, message): (usize, &Message)| Row {
+            id: at.to_string(),
+            title: message.text.clone(),
+            detail: String::new(),
+            columns: vec![match message.turns {
+                1 => "latest".to_owned(),
+                turns => format!("{turns} turns back"),
+            }],
+        };
+        let rows = messages.iter().enumerate().map(row).collect();
+        self.choose(Picker::fixed("Edit an earlier message", rows), What::Messages(messages));
+    }
+
+    /// A message was chosen: asks how to go back.
+    pub(super) fn message_chosen(&mut self, row: &Row, messages: Vec<Message>) {
+        let message = row.id.parse::<usize>().ok().and_then(|at| messages.into_iter().nth(at));
+        let Some(message) = message else { return };
+        let turns = match message.turns {
+            1 => "the latest turn".to_owned(),
+            turns => format!("the {turns} latest turns"),
+        };
+        let way = |id: &str, title: String| Row { id: id.to_owned(), title, ..Row::default() };
+        let mut rows = Vec::new();
+        if self.settings.undoes {
+            rows.push(way(WITH_FILES, format!("Take back {turns} and their changes of files")));
+            rows.push(way(HERE, format!("Take back {turns}; files stay as they are")));
+        } else {
+            rows.push(way(
+                HERE,
+                format!("Take back {turns}; files stay as they are (features.undo is off)"),
+            ));
+        }
+        rows.push(way(
+            COPY,
+            "Go on in a copy of the thread up to there; this thread and files stay".to_owned(),
+        ));
+        self.choose(Picker::fixed("How to go back", rows), What::Back(message));
+    }
+
+    /// A way was chosen.
+    pub(super) fn go_back(&mut self, row: &Row, message: Message) {
+        let Message { text, turns, before } = message;
+        match row.id.as_str() {
+            COPY => match (before, self.session.id.clone()) {
+                (Some(turn), Some(id)) => {
+                    let params = json!({ "threadId": id, "lastTurnId": turn });
+                    self.call_with("thread/fork", params, Then::ReopenWith(text));
+                }
+                // Nothing comes before it.
+                _ => self.call_with("thread/start", json!({}), Then::ReopenWith(text)),
+            },
+            way => {
+                let mut params = json!({ "numTurns": turns });
+                if way == WITH_FILES {
+                    params["restoreFiles"] = json!(true);
+                }
+                self.on_thread("thread/rollback", params, Then::Undone { turns, text: Some(text) });
+            }
+        }
+    }
+
+    /// `/undo`: shows what taking the latest turn back would do to files, and asks.
+    pub(super) fn undo(&mut self, _: &str) {
+        if !self.settings.undoes {
+            let row = Row {
+                id: HERE.to_owned(),
+                title: "Take back the latest turn; files stay as they are (features.undo is off)"
+                    .to_owned(),
+                ..Row::default()
+            };
+            return self.choose(Picker::fixed("Undo", vec![row]), What::Undo);
+        }
+        let params = json!({ "numTurns": 1, "restoreFiles": true, "dryRun": true });
+        self.on_thread("thread/rollback", params, Then::UndoPlanned);
+    }
+
+    /// What would be done is known.
+    pub(super) fn undo_planned(&mut self, value: &Value) {
+        let files = &value["files"];
+        let count = |member: &str| files[member].as_array().map_or(0, Vec::len);
+        let way = |id: &str, title: String| Row { id: id.to_owned(), title, ..Row::default() };
+        let restored = files_of(count("restored"));
+        let here = way(HERE, "Take back the latest turn; files stay as they are".to_owned());
+        // What may lose something is never the first.
+        let rows = match count("conflicts") {
+            0 => vec![
+                way(WITH_FILES, format!("Take back the latest turn and restore {restored}")),
+                here,
+            ],
+            conflicts => {
+                let lost = files_of(conflicts);
+                let title = format!("Restore {restored}; later changes of {lost} are lost");
+                vec![here, way(OVERWRITING, title)]
+            }
+        };
+        let context = self.context();
+        let mut preview = diff::unified(files["diff"].as_str().unwrap_or_default(), &context);
+        for (member, what) in [("conflicts", "changed since"), ("notRestored", "not restored")] {
+            for noted in files[member].as_array().into_iter().flatten() {
+                let text = |name: &str| noted[name].as_str().unwrap_or_default().to_owned();
+                let line = format!("{what}: {} ({})", text("path"), text("reason"));
+                preview.push(Line::new(line, crate::palette::Palette::WARNING));
+            }
+        }
+        let mut picker = Picker::fixed("Undo", rows);
+        // Both ways are about the same changes.
+        picker.set_shared_preview(preview);
+        self.choose(picker, What::Undo);
+    }
+
+    pub(super) fn undo_chosen(&mut self, row: &Row) {
+        let params = match row.id.as_str() {
+            HERE => json!({ "numTurns": 1 }),
+            OVERWRITING => json!({ "numTurns": 1, "restoreFiles": true, "overwriteChanges": true }),
+            _ => json!({ "numTurns": 1, "restoreFiles": true }),
+        };
+        self.on_thread("thread/rollback", params, Then::Undone { turns: 1, text: None });
+    }
+
+    /// Turns were taken back.
+    pub(super) fn undone(&mut self, value: &Value, turns: u32, text: Option<String>) {
+        let what = match turns {
+            1 => "The latest turn was taken back".to_owned(),
+            turns => format!("The {turns} latest turns were taken back"),
+        };
+        let files = &value["files"];
+        let mut said = match files["restored"].as_array() {
+            Some(restored) => format!("{what}; {} restored.", files_of(restored.len())),
+            None => format!("{what}; files stay as they are."),
+        };
+        for (member, why) in [
+            ("conflicts", "Left as it is, because it was changed since"),
+            ("notRestored", "Not restored"),
+        ] {
+            for noted in files[member].as_array().into_iter().flatten() {
+                let path = noted["path"].as_str().unwrap_or_default();
+                let reason = noted["reason"].as_str().unwrap_or_default();
+                said.push_str(&format!("\n{why}: {path} ({reason})"));
+            }
+        }
+        self.session.diff.clear();
+        self.session.answer = None;
+        self.info(&said);
+        if let Some(text) = text {
+            self.put_back(&text);
+        }
+    }
+
+    /// Puts a message into the composer; what was there is in the history.
+    pub(super) fn put_back(&mut self, text: &str) {
+        let written = self.composer.take();
+        if !written.is_blank() {
+            match &mut self.history {
+                Some(history) => history.push(written),
+                None => self.typed.push(written),
+            }
+        }
+        self.composer.restore(Draft::plain(text));
+    }
+}
+
+fn files_of(count: usize) -> String {
+    match count {
+        1 => "1 file".to_owned(),
+        count => format!("{count} files"),
+    }
+}
+
+/// What the user wrote.
+fn written(content: &[UserInput]) -> String {
+    let texts = content.iter().filter_map(|input| match input {
+        UserInput::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,172 @@
+//! What is taken out of the thread: the latest answer or a block of its code, into the clipboard, and the
+//! whole thread as Markdown, into a file.
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use protocol::{SortDirection, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+
+use crate::app::filling::What;
+use crate::app::then::{Exporting, Listing, Then};
+use crate::app::{App, Effect};
+use crate::export;
+use crate::picker::{Picker, Row};
+
+/// Bytes of a text that terminals take into their clipboard: many ignore longer sequences.
+const MAX_COPIED: usize = 74_000;
+/// Turns that are read at once.
+const PAGE: u32 = 100;
+/// Characters of a file's name that come from the thread's.
+const MAX_NAME: usize = 40;
+
+impl App {
+    /// `/copy`: the latest answer; `/copy code`: a block of its code; `/copy N`: the Nth block.
+    pub(super) fn copy(&mut self, what: &str) {
+        let Some(answer) = self.session.answer.clone() else {
+            return self.notice("There is no answer to copy yet.");
+        };
+        if what.is_empty() {
+            return self.copy_text(&answer);
+        }
+        let mut blocks = code_blocks(&answer);
+        match (what, what.parse::<usize>()) {
+            (_, Ok(number)) if (1..=blocks.len()).contains(&number) => {
+                let (_, text) = blocks.swap_remove(number - 1);
+                self.copy_text(&text);
+            }
+            (_, Ok(_)) => {
+                let count = blocks.len();
+                self.notice(format!("The latest answer has {count} blocks of code."));
+            }
+            ("code", _) => match blocks.as_slice() {
+                [] => self.notice("The latest answer has no block of code."),
+                [(_, text)] => self.copy_text(&text.clone()),
+                _ => self.choose_code(blocks),
+            },
+            _ => self.notice("/copy, /copy code, or /copy and the number of a block of code"),
+        }
+    }
+
+    fn choose_code(&mut self, blocks: Vec<(String, String)>) {
+        let row = |(at, (language, text)): (usize, &(String, String))| Row {
+            id: at.to_string(),
+            title: text.lines().next().unwrap_or_default().to_owned(),
+            detail: language.clone(),
+            columns: vec![format!("{} lines", text.lines().count())],
+        };
+        let rows = blocks.iter().enumerate().map(row).collect();
+        let texts = blocks.into_iter().map(|(_, text)| text).collect();
+        self.choose(Picker::fixed("Copy a block of code", rows), What::Code(texts));
+    }
+
+    /// The terminal copies, if it supports that (OSC 52).
+    pub(super) fn copy_text(&mut self, text: &str) {
+        if text.len() > MAX_COPIED {
+            return self.warning(&format!(
+                "{} bytes are more than terminals take into their clipboard ({MAX_COPIED}): \
+                 /export writes the thread into a file.",
+                text.len()
+            ));
+        }
+        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        self.effects.push_back(Effect::Write(format!("\x1b]52;c;{encoded}\x1b\\").into_bytes()));
+        self.notice(format!("{} bytes were given to the terminal's clipboard.", text.len()));
+    }
+
+    /// `/export [FILE]`.
+    pub(super) fn export(&mut self, file: &str) {
+        let Some(thread) = self.session.id.clone() else {
+            return self.notice("The thread is still being opened.");
+        };
+        let file = match file {
+            "" => self.export_name(),
+            file => file.to_owned(),
+        };
+        let path = self.session.cwd.as_ref().unwrap_or(&self.cwd).join(file);
+        self.export_from(Exporting { path, items: Vec::new(), thread }, None);
+    }
+
+    /// From the thread's name or first words, and the day.
+    fn export_name(&self) -> String {
+        let now = self.environment.started_at.saturating_add_unsigned(self.now / 1_000);
+        let now = jiff::Timestamp::from_second(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let day = now.strftime("%Y-%m-%d");
+        let name = self.session.name.as_deref().unwrap_or("thread").to_lowercase();
+        let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let name: String = words.collect::<Vec<_>>().join("-").chars().take(MAX_NAME).collect();
+        format!("{day}-{}.md", if name.is_empty() { "thread" } else { &name })
+    }
+
+    fn export_from(&mut self, exporting: Exporting, cursor: Option<String>) {
+        let params = ThreadTurnsListParams {
+            thread_id: exporting.thread.clone(),
+            cursor,
+            limit: Some(PAGE),
+            sort_direction: Some(SortDirection::Asc),
+            items_view: Some(TurnItemsView::Full),
+        };
+        let then = Then::List(Listing::Export(Box::new(exporting)));
+        self.call::<protocol::ThreadTurnsList>(&params, then);
+    }
+
+    pub(super) fn export_read(&mut self, mut exporting: Exporting, page: ThreadTurnsListResponse) {
+        exporting.items.extend(page.data.into_iter().flat_map(|turn| turn.items));
+        if page.next_cursor.is_some() {
+            return self.export_from(exporting, page.next_cursor);
+        }
+        let text = export::markdown(self.session.name.as_deref(), &exporting.items);
+        let text = format!("{}\n", text.trim_end());
+        self.effects.push_back(Effect::Export { path: exporting.path, text });
+    }
+
+    /// The file was written, or not.
+    pub(super) fn exported(&mut self, result: Result<PathBuf, String>) -> bool {
+        match result {
+            Ok(path) => self.info(&format!("The thread was written to {}", path.display())),
+            Err(why) => self.error(&format!("The thread was not exported: {why}")),
+        }
+        true
+    }
+}
+
+/// Language and text of each block of code.
+fn code_blocks(markdown: &str) -> Vec<(String, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, String)> = None;
+    for event in Parser::new(markdown) {
+        match event {
+            Event::Start(Tag::CodeBlock(kind)) => {
+                let language = match kind {
+                    CodeBlockKind::Fenced(info) => info.to_string(),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                open = Some((language, String::new()));
+            }
+            Event::Text(text) => {
+                if let Some((_, block)) = &mut open {
+                    block.push_str(&text);
+                }
+            }
+            Event::End(TagEnd::CodeBlock) => blocks.extend(open.take()),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_code_are_found_as_they_are_displayed() {
+        let text =
+            "One:\n\n```rust\nfn a() {}\n```\n\n- two\n\n  ~~~\n  b\n  ~~~\n\n    indented\n";
+        let blocks = code_blocks(text);
+        let expected = [("rust", "fn a() {}\n"), ("", "b\n")];
+        let found: Vec<_> = blocks.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(found[..2], expected);
+        assert_eq!(code_blocks("no `code` here"), []);
+    }
+}
