@@ -31,6 +31,10 @@ impl App {
         };
         let free = height.saturating_sub(below + view.lines.len());
         let mut lines = self.above(free.min(MAX_ROWS));
+        // A question stands apart, where there is room.
+        if !self.questions.is_empty() && !lines.is_empty() && lines.len() < free {
+            lines.push(Line::default());
+        }
         let first = lines.len();
         lines.extend(view.lines);
         let free = height.saturating_sub(lines.len());
