@@ -5,13 +5,20 @@ mod answers;
 mod choosing;
 mod commands;
 mod completion;
+mod images;
+mod joining;
 mod keys;
 mod live;
 mod notifications;
+mod pending_images;
+mod queue;
 mod settings;
 mod status;
+mod terminals;
 mod then;
 mod turns;
+mod vi;
+mod waiting;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -21,12 +28,15 @@ use protocol::InitializeResponse;
 use serde_json::Value;
 
 use crate::app::choosing::Choosing;
+use crate::app::pending_images::PendingImages;
+use crate::app::queue::Queue;
 use crate::app::settings::Settings;
 use crate::app::then::Then;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;
 use crate::history::{History, Search};
+use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::link::{Arrival, Tag};
 use crate::palette::{Depth, Palette};
 use crate::run::Ended;
@@ -94,6 +104,8 @@ pub enum Event {
     Unopened(String),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
+    /// The image that was looked for, or why there is none.
+    Image(ImageSource, Result<FoundImage, NoImage>),
     /// The time that was asked for has come.
     Tick,
 }
@@ -131,6 +143,8 @@ pub enum Effect {
     Keep(Draft),
     /// Open the text in the user's editor.
     Edit(String),
+    /// See whether there is an image that can be sent.
+    FindImage(ImageSource),
     /// Clear the screen. What scrolled out of it stays.
     Clear,
     /// Open an address in the user's browser.
@@ -184,7 +198,10 @@ pub struct App {
     /// When the message that is being written is kept, in milliseconds.
     keep_at: Option<u64>,
     /// Messages that wait for the end of the turn.
-    queue: VecDeque<Draft>,
+    queue: Queue,
+    /// Messages of which it is not known whether the server has them.
+    unanswered: Vec<Draft>,
+    images: PendingImages,
     questions: VecDeque<Question>,
     choosing: Option<Choosing>,
     /// What stands above the composer for a while, until this time.
@@ -228,7 +245,9 @@ impl App {
             typed: Vec::new(),
             waiting: None,
             keep_at: None,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
+            unanswered: Vec::new(),
+            images: PendingImages::default(),
             questions: VecDeque::new(),
             choosing: None,
             notice: None,
@@ -302,6 +321,7 @@ impl App {
                 true
             }
             Event::Edited(result) => self.edited(result),
+            Event::Image(source, found) => self.image_found(source, found),
             Event::Tick => self.tick(),
         }
     }
@@ -332,6 +352,7 @@ impl App {
     pub fn frame(&mut self, now: u64) -> Frame {
         self.now = now;
         self.print_finished();
+        self.refresh_list();
         let printed = std::mem::take(&mut self.printed);
         let (live, cursor) = self.live();
         Frame { printed, live, cursor }
@@ -340,7 +361,7 @@ impl App {
     /// The message that was not sent.
     #[must_use]
     pub fn unsent(&self) -> Draft {
-        self.composer.draft()
+        self.written()
     }
 
     /// The terminal is gone: there is nobody to ask anything.
@@ -435,7 +456,7 @@ impl App {
         }
         if self.keep_at.is_some_and(|at| self.now >= at) {
             self.keep_at = None;
-            self.effects.push_back(Effect::Keep(self.composer.draft()));
+            self.effects.push_back(Effect::Keep(self.written()));
         }
         self.composer.tick(self.now);
         true
@@ -449,6 +470,9 @@ impl App {
     }
 
     fn input(&mut self, input: Input) -> bool {
+        if self.holds(&input) {
+            return false;
+        }
         match input {
             Input::Key(key) => self.key(key),
             Input::Paste(text) => {

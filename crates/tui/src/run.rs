@@ -10,9 +10,12 @@ use std::time::Duration;
 use jsonrpc::Limits;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::app::{App, Effect, Environment, Event, Start};
+use crate::image::{FoundImage, ImageSource, NoImage};
+use crate::image_files::ImageFiles;
 use crate::kept::Kept;
 use crate::link::{Arrival, Connector, Link};
 use crate::programs;
@@ -25,6 +28,8 @@ use crate::terminal::{self, KEYBOARD, Terminal};
 const ESCAPE: Duration = Duration::from_millis(30);
 /// How long the first frame waits for the server.
 const FIRST_FRAME: Duration = Duration::from_millis(40);
+/// Images that were found and wait for the loop; the search for one more waits.
+const FOUND_IMAGES: usize = 16;
 /// Arrivals that are handled before the terminal is looked at again.
 const BATCH: usize = 4096;
 
@@ -73,7 +78,14 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let app = App::new(options.start, options.environment, options.cwd, size);
     let screen = Screen::new(size, app.palette().depth);
     let now = Instant::now();
+    let images = ImageFiles::new(options.kept.images());
+    let old = images.clone();
+    options.background.spawn_blocking(move || old.remove_old());
+    let (found, finds) = mpsc::channel(FOUND_IMAGES);
     let mut running = Running {
+        images,
+        found,
+        finds,
         connector: options.connector,
         background: options.background,
         limits: options.limits,
@@ -91,12 +103,19 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     running.run(&mut signals).await
 }
 
+/// The end of a search for an image.
+type Found = (ImageSource, Result<FoundImage, NoImage>);
+
 struct Running<C> {
     connector: C,
     background: Handle,
     limits: Limits,
     version: String,
     kept: Kept,
+    images: ImageFiles,
+    /// Where the searches for images put their results.
+    found: mpsc::Sender<Found>,
+    finds: mpsc::Receiver<Found>,
     terminal: Terminal,
     screen: Screen,
     app: App,
@@ -123,7 +142,7 @@ impl<C: Connector> Running<C> {
                 self.catch_up();
             }
             if let Some(ended) = self.perform().await? {
-                self.kept.keep(&self.app.unsent());
+                self.keep();
                 self.leave().await;
                 return Ok(ended);
             }
@@ -136,7 +155,7 @@ impl<C: Connector> Running<C> {
                 biased;
                 read = self.terminal.read(&mut buffer) => match read {
                     Ok(0) | Err(_) => {
-                        self.kept.keep(&self.app.unsent());
+                        self.keep();
                         return Ok(self.app.terminal_gone());
                     }
                     Ok(count) => {
@@ -149,6 +168,9 @@ impl<C: Connector> Running<C> {
                     return Ok(ended);
                 },
                 arrival = next(&mut self.link), if !rests => self.arrived(arrival),
+                Some((source, found)) = self.finds.recv() => {
+                    self.event(Event::Image(source, found), Due::Now);
+                }
                 () = sleep_until(wake.unwrap_or(self.started)), if wake.is_some() => {
                     self.expired().await?;
                 }
@@ -303,6 +325,7 @@ impl<C: Connector> Running<C> {
                 }
                 Effect::Keep(draft) => self.kept.keep(&draft),
                 Effect::Edit(text) => self.edit(text).await?,
+                Effect::FindImage(source) => self.find_image(source),
                 Effect::Browse(address) => self.browse(&address),
                 Effect::Clear => self.clear().await?,
                 Effect::Suspend => self.suspend().await?,
@@ -321,6 +344,21 @@ impl<C: Connector> Running<C> {
         self.screen = Screen::new(self.terminal.size(), self.app.palette().depth);
         self.pace.changed(Due::Now);
         Ok(())
+    }
+
+    fn find_image(&self, source: ImageSource) {
+        let (images, found) = (self.images.clone(), self.found.clone());
+        self.background.spawn(async move {
+            let image = images.find(&source).await;
+            // Without a receiver, the program ends.
+            let _ = found.send((source, image)).await;
+        });
+    }
+
+    /// Keeps what was not sent, with its images.
+    fn keep(&self) {
+        self.kept.keep(&self.app.unsent());
+        self.images.remove_unused(&self.app.images_in_use());
     }
 
     /// The address stands on the screen, too, for where there is no browser.
@@ -379,7 +417,7 @@ impl<C: Connector> Running<C> {
             Caught::Stop => self.suspend().await?,
             Caught::Continue => self.enter_again().await?,
             Caught::End(code) => {
-                self.kept.keep(&self.app.unsent());
+                self.keep();
                 self.leave().await;
                 return Ok(Some(self.app.ended_by_signal(code)));
             }

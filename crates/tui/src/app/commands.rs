@@ -60,6 +60,7 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("help", "", "list the commands", true, App::show_help),
     entry("hooks", "", "list the hooks and which of them run", true, App::show_hooks),
+    entry("image", "PATH", "add an image to the message", true, App::add_image),
     entry("init", "", "let the agent write an AGENTS.md for this folder", false, App::init),
     entry("logout", "", "delete the credentials", false, |app, _| {
         app.call_with("account/logout", json!(null), Then::Done("Not logged out"));
@@ -70,6 +71,8 @@ const COMMANDS: &[Entry] = &[
         app.call_with("thread/start", json!({}), Then::Open);
     }),
     entry("permissions", "", "as /approvals", true, App::set_approvals),
+    entry("ps", "", "list the commands that run, with their output", true, App::show_terminals),
+    entry("queue", "", "list, edit and remove the messages that wait", true, App::show_queue),
     entry("quit", "", "quit", true, |app, _| app.quit()),
     entry(
         "raw",
@@ -89,8 +92,16 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("skills", "", "list the skills", true, App::show_skills),
     entry("status", "", "show the thread, its settings and its use", true, App::show_status),
+    entry("stop", "", "end the commands that run in the background", true, App::stop_terminals),
     entry("theme", "[NAME]", "choose the colours of code", true, App::set_theme),
     entry("undo", "", "take back the latest turn and its changes of files", false, App::undo),
+    entry(
+        "vim",
+        "",
+        "write with the keys of Vi, or with those of Emacs again",
+        true,
+        App::toggle_vi,
+    ),
 ];
 
 impl App {
@@ -120,8 +131,13 @@ impl App {
         (command.run)(self, rest.trim());
     }
 
+    /// Whether the command works while a turn runs, so that it begins none.
+    pub(super) fn is_for_any_time(name: &str) -> bool {
+        COMMANDS.iter().any(|it| it.name == name && it.any_time)
+    }
+
     /// Calls a method about this thread.
-    fn on_thread(&mut self, method: &'static str, mut params: Value, then: Then) {
+    pub(super) fn on_thread(&mut self, method: &'static str, mut params: Value, then: Then) {
         let Some(id) = &self.session.id else {
             return self.notice("The thread is still being opened.");
         };

@@ -3,3 +3,9 @@
 
 mod app;
 mod harness;
+mod images;
+mod joining;
+mod queue;
+mod storm;
+mod terminals;
+mod vi;
