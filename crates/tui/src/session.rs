@@ -51,6 +51,8 @@ pub(crate) struct ActiveTurn {
     pub(crate) id: Option<String>,
     /// In milliseconds since the start of the program.
     pub(crate) started_ms: u64,
+    /// How long it had been running when it was joined, in milliseconds.
+    pub(crate) before_ms: u64,
     /// What the server waits for before it asks the model again.
     pub(crate) retry: Option<String>,
     pub(crate) is_interrupting: bool,

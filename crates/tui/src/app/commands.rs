@@ -67,9 +67,7 @@ const COMMANDS: &[Entry] = &[
     }),
     entry("mcp", "", "list the MCP servers and their tools", true, App::show_mcp),
     entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, App::set_model),
-    entry("new", "", "start a new thread", false, |app, _| {
-        app.call_with("thread/start", json!({}), Then::Open);
-    }),
+    entry("new", "", "start a new thread", false, App::start_new),
     entry("permissions", "", "as /approvals", true, App::set_approvals),
     entry("ps", "", "list the commands that run, with their output", true, App::show_terminals),
     entry("queue", "", "list, edit and remove the messages that wait", true, App::show_queue),
@@ -394,7 +392,13 @@ impl App {
 
     fn clear_screen(&mut self, _: &str) {
         self.effects.push_back(Effect::Clear);
-        self.call_with("thread/start", json!({}), Then::Open);
+        self.start_new("");
+    }
+
+    /// In the same folder: a server that runs elsewhere has another one.
+    fn start_new(&mut self, _: &str) {
+        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd);
+        self.call_with("thread/start", json!({ "cwd": cwd }), Then::Open);
     }
 }
 

@@ -39,9 +39,9 @@ impl App {
     fn set_elapsed(&mut self, turn: &Turn) {
         let now = self.environment.started_at.saturating_add_unsigned(self.now / 1_000);
         let elapsed = turn.started_at.map_or(0, |at| now.saturating_sub(at));
-        let elapsed = u64::try_from(elapsed).unwrap_or(0).saturating_mul(1_000);
         if let Some(turn) = &mut self.session.turn {
-            turn.started_ms = self.now.saturating_sub(elapsed);
+            turn.started_ms = self.now;
+            turn.before_ms = u64::try_from(elapsed).unwrap_or(0).saturating_mul(1_000);
         }
     }
 
@@ -89,6 +89,9 @@ impl App {
                 true => self.item_started(item, &turn.id),
                 false => self.item_completed(item, &turn.id),
             };
+        }
+        if turn.status != TurnStatus::InProgress {
+            self.end_texts(&turn.id);
         }
         self.print_finished();
         if turn.status != TurnStatus::InProgress {

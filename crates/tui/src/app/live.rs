@@ -98,7 +98,8 @@ impl App {
 
     fn working(&self) -> Option<Line> {
         let turn = self.session.turn.as_ref()?;
-        let elapsed = cells::duration(self.now.saturating_sub(turn.started_ms));
+        let elapsed = self.now.saturating_sub(turn.started_ms).saturating_add(turn.before_ms);
+        let elapsed = cells::duration(elapsed);
         let (mark, what) = match (&turn.retry, turn.is_interrupting) {
             (_, true) => ("■ ", "Interrupting"),
             (Some(_), false) => ("! ", "Trying again"),

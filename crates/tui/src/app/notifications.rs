@@ -216,10 +216,13 @@ impl App {
     }
 
     pub(super) fn turn_started(&mut self, turn: &Turn) -> bool {
-        let started_ms = self.session.turn.as_ref().map_or(self.now, |turn| turn.started_ms);
+        let before = self.session.turn.as_ref();
+        let (started_ms, before_ms) =
+            before.map_or((self.now, 0), |turn| (turn.started_ms, turn.before_ms));
         self.session.turn = Some(ActiveTurn {
             id: Some(turn.id.clone()),
             started_ms,
+            before_ms,
             retry: None,
             is_interrupting: false,
         });
@@ -233,7 +236,9 @@ impl App {
         self.end_texts(&turn.id);
         self.print_finished();
         self.report_end(turn);
-        let elapsed = self.session.turn.take().map(|turn| self.now.saturating_sub(turn.started_ms));
+        let elapsed = self.session.turn.take().map(|turn| {
+            self.now.saturating_sub(turn.started_ms).saturating_add(turn.before_ms)
+        });
         self.notify(
             "agent-turn-complete",
             &match elapsed {

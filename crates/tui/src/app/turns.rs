@@ -59,6 +59,7 @@ impl App {
         self.session.turn = Some(ActiveTurn {
             id: None,
             started_ms: self.now,
+            before_ms: 0,
             retry: None,
             is_interrupting: false,
         });

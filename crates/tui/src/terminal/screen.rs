@@ -19,6 +19,10 @@ use crate::palette::Depth;
 use crate::terminal::encode::Pen;
 use crate::text::{Line, Style, width};
 
+/// Erases the row of the cursor, which stands in its first column, and all below. Not from that column on:
+/// where this is the whole screen, tmux would copy the live region into its history.
+const ERASE: &[u8] = b"\x1b[K\x1b[2G\x1b[J\r";
+
 /// Columns and rows of a terminal, at least one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -132,7 +136,7 @@ impl Screen {
         self.pen.reset(&mut out);
         out.push(b'\r');
         up(&mut out, above.min(size.rows.saturating_sub(1)));
-        out.extend_from_slice(b"\x1b[J");
+        out.extend_from_slice(ERASE);
         (self.row, self.column) = (0, 0);
         self.live = vec![Line::default()];
         out
@@ -178,7 +182,7 @@ impl Screen {
             }
         } else {
             self.go(out, 0, 0);
-            out.extend_from_slice(b"\x1b[J");
+            out.extend_from_slice(ERASE);
             self.live = vec![Line::default()];
         }
         for line in lines.iter() {
