@@ -24,12 +24,14 @@ use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
 use crate::terminal::screen::{Frame, Screen};
 use crate::terminal::{self, KEYBOARD, Terminal};
 
-/// How long after an ESC nothing may follow for it to be the key.
-const ESCAPE: Duration = Duration::from_millis(30);
 /// How long the first frame waits for the server.
 const FIRST_FRAME: Duration = Duration::from_millis(40);
 /// Images that were found and wait for the loop; the search for one more waits.
 const FOUND_IMAGES: usize = 16;
+/// How long the terminal must keep its size before anything is drawn again. While a window is dragged, tmux
+/// changes its screen at once and reports the size every 250 ms: what is drawn in between, for a size that
+/// is no longer so, would destroy what is printed.
+const SETTLE: Duration = Duration::from_millis(300);
 /// Arrivals that are handled before the terminal is looked at again.
 const BATCH: usize = 4096;
 
@@ -99,6 +101,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         started: now,
         input_at: now,
         pace: Pace::new(),
+        settles_at: None,
     };
     running.run(&mut signals).await
 }
@@ -125,6 +128,8 @@ struct Running<C> {
     /// When bytes came from the terminal last.
     input_at: Instant,
     pace: Pace,
+    /// When the size is settled, after the terminal reported another one.
+    settles_at: Option<Instant>,
 }
 
 impl<C: Connector> Running<C> {
@@ -137,7 +142,7 @@ impl<C: Connector> Running<C> {
         let mut buffer = vec![0; 16 << 10];
         loop {
             let now = Instant::now();
-            let is_due = self.pace.frame_at(now).is_some_and(|at| at <= now);
+            let is_due = self.is_frame_due(now);
             if is_due {
                 self.catch_up();
             }
@@ -146,7 +151,7 @@ impl<C: Connector> Running<C> {
                 self.leave().await;
                 return Ok(ended);
             }
-            if is_due {
+            if is_due && self.settles_at.is_none() {
                 self.draw().await?;
             }
             let wake = self.wake_at(now);
@@ -178,27 +183,44 @@ impl<C: Connector> Running<C> {
         }
     }
 
+    /// Whether it is time to draw. Nothing is drawn while the size changes.
+    fn is_frame_due(&mut self, now: Instant) -> bool {
+        if !self.pace.frame_at(now).is_some_and(|at| at <= now) {
+            return false;
+        }
+        // The signal may come later than the change.
+        if self.settles_at.is_none() && self.terminal.size() != self.screen.size() {
+            self.settles_at = Some(now + SETTLE);
+        }
+        self.settles_at.is_none()
+    }
+
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Whether what the server sends waits for the next frame. An answer does not.
     fn rests(&self) -> bool {
-        self.pace.rests() && self.link.as_ref().is_some_and(|link| !link.is_calling())
+        // What comes while the size changes is taken, too: the next frame may be far.
+        let is_settled = self.settles_at.is_none();
+        is_settled && self.pace.rests() && self.link.as_ref().is_some_and(|link| !link.is_calling())
     }
 
     fn wake_at(&self, now: Instant) -> Option<Instant> {
-        let frame = self.pace.frame_at(now);
-        let escape = self.decoder.is_pending().then(|| self.input_at + ESCAPE);
+        let frame = self.settles_at.or_else(|| self.pace.frame_at(now));
+        let escape = self.decoder.patience().map(|patience| self.input_at + patience);
         let app = self.app.wakes_at().map(|ms| self.started + Duration::from_millis(ms));
         [frame, escape, app].into_iter().flatten().min()
     }
 
     async fn expired(&mut self) -> io::Result<()> {
         let now = Instant::now();
-        if self.decoder.is_pending() && now >= self.input_at + ESCAPE {
+        if self.decoder.patience().is_some_and(|patience| now >= self.input_at + patience) {
             let inputs = self.decoder.expire();
             self.take(inputs).await?;
+        }
+        if self.settles_at.is_some_and(|at| now >= at) {
+            self.resized().await?;
         }
         let ms = self.now_ms();
         if self.app.wakes_at().is_some_and(|at| ms >= at) {
@@ -301,6 +323,14 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
+    /// Takes a new size now, for what cannot wait until it is settled.
+    async fn settle(&mut self) -> io::Result<()> {
+        match self.settles_at {
+            Some(_) => self.resized().await,
+            None => Ok(()),
+        }
+    }
+
     /// Does what the state machine wants done.
     async fn perform(&mut self) -> io::Result<Option<Ended>> {
         while let Some(effect) = self.app.next_effect() {
@@ -336,6 +366,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn alternate(&mut self, is_alternate: bool) -> io::Result<()> {
+        self.settle().await?;
         if is_alternate {
             let bytes = self.screen.clear();
             self.terminal.write(&bytes).await?;
@@ -369,6 +400,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn clear(&mut self) -> io::Result<()> {
+        self.settle().await?;
         let mut bytes = self.screen.clear();
         bytes.extend_from_slice(b"\x1b[H\x1b[2J");
         self.terminal.write(&bytes).await?;
@@ -377,6 +409,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn edit(&mut self, text: String) -> io::Result<()> {
+        self.settle().await?;
         let bytes = self.screen.clear();
         self.terminal.write(&bytes).await?;
         terminal::restore();
@@ -388,6 +421,7 @@ impl<C: Connector> Running<C> {
 
     /// Stops the process as the user's shell expects it, until it is continued.
     async fn suspend(&mut self) -> io::Result<()> {
+        self.settle().await?;
         let bytes = self.screen.clear();
         self.terminal.write(&bytes).await?;
         terminal::restore();
@@ -403,6 +437,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn resized(&mut self) -> io::Result<()> {
+        self.settles_at = None;
         let size = self.terminal.size();
         let bytes = self.screen.resize(size, self.app.reflows());
         self.terminal.write(&bytes).await?;
@@ -413,7 +448,7 @@ impl<C: Connector> Running<C> {
 
     async fn signalled(&mut self, signal: Caught) -> io::Result<Option<Ended>> {
         match signal {
-            Caught::Resized => self.resized().await?,
+            Caught::Resized => self.settles_at = Some(Instant::now() + SETTLE),
             Caught::Stop => self.suspend().await?,
             Caught::Continue => self.enter_again().await?,
             Caught::End(code) => {
@@ -427,6 +462,8 @@ impl<C: Connector> Running<C> {
 
     /// Removes the live region: what was printed stays.
     async fn leave(&mut self) {
+        // A terminal that is gone needs nothing more.
+        let _ = self.settle().await;
         let last = Frame { printed: self.app.frame(self.now_ms()).printed, ..Frame::default() };
         let mut bytes = self.screen.draw(&last);
         bytes.extend(self.screen.clear());

@@ -364,3 +364,30 @@ fn cells(line: &Line) -> impl Iterator<Item = Cell<'_>> {
         span.text().graphemes(true).map(move |text| (text, style, link))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `ESC [ J` with what stands before it.
+    fn erasures(bytes: &[u8]) -> Vec<String> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let parts: Vec<&str> = text.split("\x1b[J").collect();
+        parts[..parts.len() - 1].iter().map(|part| (*part).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_live_region_that_fills_the_screen_is_not_erased_from_its_first_cell() {
+        let size = Size { columns: 20, rows: 3 };
+        let mut screen = Screen::new(size, Depth::Full);
+        let live: Vec<Line> = ["a", "b", "c"].map(Line::plain).to_vec();
+        let frame = Frame { live: live.clone(), cursor: Some((2, 0)), ..Frame::default() };
+        screen.draw(&frame);
+        let printed = vec![Line::plain("printed")];
+        let mut bytes = screen.draw(&Frame { printed, ..frame });
+        bytes.extend(screen.resize(Size { columns: 10, rows: 3 }, true));
+        let erasures = erasures(&bytes);
+        assert_eq!(erasures.len(), 2);
+        assert!(erasures.iter().all(|before| before.ends_with("\x1b[K\x1b[2G")), "{erasures:?}");
+    }
+}

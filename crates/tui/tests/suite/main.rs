@@ -4,6 +4,7 @@
 mod app;
 mod harness;
 mod images;
+mod input;
 mod joining;
 mod queue;
 mod storm;
