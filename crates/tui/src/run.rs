@@ -102,6 +102,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         input_at: now,
         pace: Pace::new(),
         settles_at: None,
+        is_stopped: false,
     };
     running.run(&mut signals).await
 }
@@ -130,6 +131,8 @@ struct Running<C> {
     pace: Pace,
     /// When the size is settled, after the terminal reported another one.
     settles_at: Option<Instant>,
+    /// Whether the process is stopped, or about to be.
+    is_stopped: bool,
 }
 
 impl<C: Connector> Running<C> {
@@ -150,6 +153,12 @@ impl<C: Connector> Running<C> {
                 self.keep();
                 self.leave().await;
                 return Ok(ended);
+            }
+            if self.is_stopped {
+                if let Some(ended) = self.signalled(signals.next().await).await? {
+                    return Ok(ended);
+                }
+                continue;
             }
             if is_due && self.settles_at.is_none() {
                 self.draw().await?;
@@ -419,17 +428,20 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
-    /// Stops the process as the user's shell expects it, until it is continued.
+    /// Stops the process as the user's shell expects it. This thread may run on for a moment, so the loop
+    /// does nothing more before the signal that continues it.
     async fn suspend(&mut self) -> io::Result<()> {
         self.settle().await?;
         let bytes = self.screen.clear();
         self.terminal.write(&bytes).await?;
         terminal::restore();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-        self.enter_again().await
+        self.is_stopped = true;
+        Ok(())
     }
 
     async fn enter_again(&mut self) -> io::Result<()> {
+        self.is_stopped = false;
         self.terminal.enter()?;
         self.resized().await?;
         self.pace.changed(Due::Now);
