@@ -33,6 +33,22 @@ pub fn kind_of(bytes: &[u8]) -> Result<Kind, Error> {
     Kind::of_contents(bytes).ok_or_else(|| Error::NotAnImage(kind::guess(bytes)))
 }
 
+/// Width and height in pixels, upright, of the image that begins with these bytes: its first kilobytes are
+/// enough, but for a JPEG with much metadata in front.
+///
+/// # Errors
+/// It is no image, or its beginning does not say them.
+pub fn size_of_start(bytes: &[u8]) -> Result<(u32, u32), Error> {
+    let kind = kind_of(bytes)?;
+    let input = Cursor::new(bytes);
+    match kind {
+        Kind::Png => upright_size(PngDecoder::with_limits(input, limits())),
+        Kind::Jpeg => upright_size(JpegDecoder::new(input)),
+        Kind::Gif => upright_size(GifDecoder::new(input)),
+        Kind::WebP => upright_size(WebPDecoder::new(input)),
+    }
+}
+
 /// The image within `bounds`, upright and without metadata. One that is so already keeps its pixels
 /// bit for bit; of an animation the first picture is taken. The same bytes give the same result.
 ///
@@ -69,6 +85,22 @@ fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_ALLOC);
     limits
+}
+
+fn upright_size<D: ImageDecoder>(
+    decoder: Result<D, image::ImageError>,
+) -> Result<(u32, u32), Error> {
+    let mut decoder = decoder.map_err(Error::undecodable)?;
+    let (width, height) = decoder.dimensions();
+    // Without a readable orientation, it is as it is stored.
+    let turned = matches!(
+        decoder.orientation(),
+        Ok(Orientation::Rotate90
+            | Orientation::Rotate270
+            | Orientation::Rotate90FlipH
+            | Orientation::Rotate270FlipH)
+    );
+    Ok(if turned { (height, width) } else { (width, height) })
 }
 
 fn decode<D: ImageDecoder>(

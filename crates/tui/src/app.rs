@@ -7,15 +7,22 @@ mod commands;
 mod completion;
 mod earlier;
 mod filling;
+mod images;
+mod joining;
 mod keys;
 mod live;
 mod notifications;
+mod pending_images;
+mod queue;
 mod reading;
 mod settings;
 mod status;
 mod taking;
+mod terminals;
 mod then;
 mod turns;
+mod vi;
+mod waiting;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -25,12 +32,15 @@ use protocol::InitializeResponse;
 use serde_json::Value;
 
 use crate::app::filling::{Choosing, Reading};
+use crate::app::pending_images::PendingImages;
+use crate::app::queue::Queue;
 use crate::app::settings::Settings;
 use crate::app::then::Then;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;
 use crate::history::{History, Search};
+use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::link::{Arrival, Tag};
 use crate::palette::{Depth, Palette};
 use crate::run::Ended;
@@ -101,6 +111,8 @@ pub enum Event {
     Exported(Result<PathBuf, String>),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
+    /// The image that was looked for, or why there is none.
+    Image(ImageSource, Result<FoundImage, NoImage>),
     /// The time that was asked for has come.
     Tick,
 }
@@ -147,6 +159,8 @@ pub enum Effect {
     Keep(Draft),
     /// Open the text in the user's editor.
     Edit(String),
+    /// See whether there is an image that can be sent.
+    FindImage(ImageSource),
     /// Clear the screen. What scrolled out of it stays.
     Clear,
     /// Open an address in the user's browser.
@@ -200,7 +214,10 @@ pub struct App {
     /// When the message that is being written is kept, in milliseconds.
     keep_at: Option<u64>,
     /// Messages that wait for the end of the turn.
-    queue: VecDeque<Draft>,
+    queue: Queue,
+    /// Messages of which it is not known whether the server has them.
+    unanswered: Vec<Draft>,
+    images: PendingImages,
     questions: VecDeque<Question>,
     choosing: Option<Choosing>,
     /// What is read on the whole screen.
@@ -250,7 +267,9 @@ impl App {
             typed: Vec::new(),
             waiting: None,
             keep_at: None,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
+            unanswered: Vec::new(),
+            images: PendingImages::default(),
             questions: VecDeque::new(),
             choosing: None,
             reading: None,
@@ -345,6 +364,7 @@ impl App {
             }
             Event::Exported(result) => self.exported(result),
             Event::Edited(result) => self.edited(result),
+            Event::Image(source, found) => self.image_found(source, found),
             Event::Tick => self.tick(),
         }
     }
@@ -374,6 +394,7 @@ impl App {
     /// The frame at `now` milliseconds.
     pub fn frame(&mut self, now: u64) -> Frame {
         self.now = now;
+        self.refresh_list();
         // What is printed comes when the screen is as it was.
         if self.questions.is_empty()
             && let Some(view) = self.filling()
@@ -386,6 +407,11 @@ impl App {
         Frame { printed, live, cursor }
     }
 
+    /// Closes what fills the screen, for the end: what it kept from being printed comes then.
+    pub(crate) fn close_views(&mut self) {
+        (self.choosing, self.reading) = (None, None);
+    }
+
     /// The list or the text that fills the screen.
     fn filling(&mut self) -> Option<View> {
         let size = self.size;
@@ -396,7 +422,7 @@ impl App {
     /// The message that was not sent.
     #[must_use]
     pub fn unsent(&self) -> Draft {
-        self.composer.draft()
+        self.written()
     }
 
     /// The terminal is gone: there is nobody to ask anything.
@@ -491,7 +517,7 @@ impl App {
         }
         if self.keep_at.is_some_and(|at| self.now >= at) {
             self.keep_at = None;
-            self.effects.push_back(Effect::Keep(self.composer.draft()));
+            self.effects.push_back(Effect::Keep(self.written()));
         }
         self.composer.tick(self.now);
         true
@@ -505,6 +531,9 @@ impl App {
     }
 
     fn input(&mut self, input: Input) -> bool {
+        if self.holds(&input) {
+            return false;
+        }
         match input {
             Input::Key(key) => self.key(key),
             Input::Paste(text) => {

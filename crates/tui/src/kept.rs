@@ -43,6 +43,11 @@ impl Kept {
         }
     }
 
+    /// The folder for images that unsent messages have and no other file has.
+    pub(crate) fn images(&self) -> PathBuf {
+        self.draft.with_file_name("images")
+    }
+
     /// Messages of earlier sessions, the oldest first; none where there is no readable file.
     pub(crate) fn history(&self) -> Vec<String> {
         let read = || -> io::Result<Vec<u8>> {

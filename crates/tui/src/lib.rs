@@ -13,6 +13,7 @@ pub mod diff;
 pub mod export;
 pub mod highlight;
 pub mod history;
+pub mod image;
 pub mod link;
 pub mod markdown;
 pub mod output;
@@ -23,6 +24,7 @@ pub mod terminal;
 pub mod text;
 pub mod view;
 
+mod image_files;
 mod kept;
 mod programs;
 mod run;

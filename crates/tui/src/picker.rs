@@ -77,6 +77,8 @@ pub struct Picker {
     /// The preview of every row.
     shared_preview: Option<Vec<Line>>,
     notice: Option<String>,
+    /// What keys do, where that is not the usual.
+    help: Option<&'static str>,
 }
 
 impl Picker {
@@ -94,6 +96,7 @@ impl Picker {
             preview: None,
             shared_preview: None,
             notice: None,
+            help: None,
         }
     }
 
@@ -110,6 +113,27 @@ impl Picker {
     pub fn with_folder_filter(mut self, on: bool) -> Self {
         self.only_folder = Some(on);
         self
+    }
+
+    /// Says what keys do in place of the usual.
+    #[must_use]
+    pub fn with_help(mut self, help: &'static str) -> Self {
+        self.help = Some(help);
+        self
+    }
+
+    /// Replaces the rows of a list of a few rows; the selected one stays so, or the one in its place.
+    pub fn set_rows(&mut self, rows: Vec<Row>) {
+        if self.fixed.as_ref() == Some(&rows) {
+            return;
+        }
+        let selected = self.selected().map(|row| row.id.clone());
+        self.fixed = Some(rows);
+        self.filter();
+        self.selected = self.selected.min(self.pages.len().saturating_sub(1));
+        if let Some(id) = selected {
+            self.select(&id);
+        }
     }
 
     /// Selects the row with this id, if it is among the rows that are known.

@@ -10,9 +10,12 @@ use std::time::Duration;
 use jsonrpc::Limits;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::app::{App, Effect, Environment, Event, Start};
+use crate::image::{FoundImage, ImageSource, NoImage};
+use crate::image_files::ImageFiles;
 use crate::kept::Kept;
 use crate::link::{Arrival, Connector, Link};
 use crate::programs;
@@ -21,10 +24,14 @@ use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
 use crate::terminal::screen::{Frame, Screen};
 use crate::terminal::{self, KEYBOARD, LEAVE_KEYBOARD, Terminal};
 
-/// How long after an ESC nothing may follow for it to be the key.
-const ESCAPE: Duration = Duration::from_millis(30);
 /// How long the first frame waits for the server.
 const FIRST_FRAME: Duration = Duration::from_millis(40);
+/// Images that were found and wait for the loop; the search for one more waits.
+const FOUND_IMAGES: usize = 16;
+/// How long the terminal must keep its size before anything is drawn again. While a window is dragged, tmux
+/// changes its screen at once and reports the size every 250 ms: what is drawn in between, for a size that
+/// is no longer so, would destroy what is printed.
+const SETTLE: Duration = Duration::from_millis(300);
 /// Arrivals that are handled before the terminal is looked at again.
 const BATCH: usize = 4096;
 
@@ -73,7 +80,14 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let app = App::new(options.start, options.environment, options.cwd, size);
     let screen = Screen::new(size, app.palette().depth);
     let now = Instant::now();
+    let images = ImageFiles::new(options.kept.images());
+    let old = images.clone();
+    options.background.spawn_blocking(move || old.remove_old());
+    let (found, finds) = mpsc::channel(FOUND_IMAGES);
     let mut running = Running {
+        images,
+        found,
+        finds,
         connector: options.connector,
         background: options.background,
         limits: options.limits,
@@ -89,9 +103,14 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         started: now,
         input_at: now,
         pace: Pace::new(),
+        settles_at: None,
+        is_stopped: false,
     };
     running.run(&mut signals).await
 }
+
+/// The end of a search for an image.
+type Found = (ImageSource, Result<FoundImage, NoImage>);
 
 struct Running<C> {
     connector: C,
@@ -99,6 +118,10 @@ struct Running<C> {
     limits: Limits,
     version: String,
     kept: Kept,
+    images: ImageFiles,
+    /// Where the searches for images put their results.
+    found: mpsc::Sender<Found>,
+    finds: mpsc::Receiver<Found>,
     terminal: Terminal,
     screen: Screen,
     /// The ordinary screen, while a list or a text fills the alternate one.
@@ -112,6 +135,10 @@ struct Running<C> {
     /// When bytes came from the terminal last.
     input_at: Instant,
     pace: Pace,
+    /// When the size is settled, after the terminal reported another one.
+    settles_at: Option<Instant>,
+    /// Whether the process is stopped, or about to be.
+    is_stopped: bool,
 }
 
 impl<C: Connector> Running<C> {
@@ -124,16 +151,22 @@ impl<C: Connector> Running<C> {
         let mut buffer = vec![0; 16 << 10];
         loop {
             let now = Instant::now();
-            let is_due = self.pace.frame_at(now).is_some_and(|at| at <= now);
+            let is_due = self.is_frame_due(now);
             if is_due {
                 self.catch_up();
             }
             if let Some(ended) = self.perform().await? {
-                self.kept.keep(&self.app.unsent());
+                self.keep();
                 self.leave().await;
                 return Ok(ended);
             }
-            if is_due {
+            if self.is_stopped {
+                if let Some(ended) = self.signalled(signals.next().await).await? {
+                    return Ok(ended);
+                }
+                continue;
+            }
+            if is_due && self.settles_at.is_none() {
                 self.draw().await?;
             }
             let wake = self.wake_at(now);
@@ -142,7 +175,7 @@ impl<C: Connector> Running<C> {
                 biased;
                 read = self.terminal.read(&mut buffer) => match read {
                     Ok(0) | Err(_) => {
-                        self.kept.keep(&self.app.unsent());
+                        self.keep();
                         return Ok(self.app.terminal_gone());
                     }
                     Ok(count) => {
@@ -155,11 +188,26 @@ impl<C: Connector> Running<C> {
                     return Ok(ended);
                 },
                 arrival = next(&mut self.link), if !rests => self.arrived(arrival),
+                Some((source, found)) = self.finds.recv() => {
+                    self.event(Event::Image(source, found), Due::Now);
+                }
                 () = sleep_until(wake.unwrap_or(self.started)), if wake.is_some() => {
                     self.expired().await?;
                 }
             }
         }
+    }
+
+    /// Whether it is time to draw. Nothing is drawn while the size changes.
+    fn is_frame_due(&mut self, now: Instant) -> bool {
+        if !self.pace.frame_at(now).is_some_and(|at| at <= now) {
+            return false;
+        }
+        // The signal may come later than the change.
+        if self.settles_at.is_none() && self.terminal.size() != self.screen.size() {
+            self.settles_at = Some(now + SETTLE);
+        }
+        self.settles_at.is_none()
     }
 
     fn now_ms(&self) -> u64 {
@@ -168,21 +216,26 @@ impl<C: Connector> Running<C> {
 
     /// Whether what the server sends waits for the next frame. An answer does not.
     fn rests(&self) -> bool {
-        self.pace.rests() && self.link.as_ref().is_some_and(|link| !link.is_calling())
+        // What comes while the size changes is taken, too: the next frame may be far.
+        let is_settled = self.settles_at.is_none();
+        is_settled && self.pace.rests() && self.link.as_ref().is_some_and(|link| !link.is_calling())
     }
 
     fn wake_at(&self, now: Instant) -> Option<Instant> {
-        let frame = self.pace.frame_at(now);
-        let escape = self.decoder.is_pending().then(|| self.input_at + ESCAPE);
+        let frame = self.settles_at.or_else(|| self.pace.frame_at(now));
+        let escape = self.decoder.patience().map(|patience| self.input_at + patience);
         let app = self.app.wakes_at().map(|ms| self.started + Duration::from_millis(ms));
         [frame, escape, app].into_iter().flatten().min()
     }
 
     async fn expired(&mut self) -> io::Result<()> {
         let now = Instant::now();
-        if self.decoder.is_pending() && now >= self.input_at + ESCAPE {
+        if self.decoder.patience().is_some_and(|patience| now >= self.input_at + patience) {
             let inputs = self.decoder.expire();
             self.take(inputs).await?;
+        }
+        if self.settles_at.is_some_and(|at| now >= at) {
+            self.resized().await?;
         }
         let ms = self.now_ms();
         if self.app.wakes_at().is_some_and(|at| ms >= at) {
@@ -288,6 +341,14 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
+    /// Takes a new size now, for what cannot wait until it is settled.
+    async fn settle(&mut self) -> io::Result<()> {
+        match self.settles_at {
+            Some(_) => self.resized().await,
+            None => Ok(()),
+        }
+    }
+
     /// Does what the state machine wants done.
     async fn perform(&mut self) -> io::Result<Option<Ended>> {
         while let Some(effect) = self.app.next_effect() {
@@ -312,6 +373,7 @@ impl<C: Connector> Running<C> {
                 }
                 Effect::Keep(draft) => self.kept.keep(&draft),
                 Effect::Edit(text) => self.edit(text).await?,
+                Effect::FindImage(source) => self.find_image(source),
                 Effect::Browse(address) => self.browse(&address),
                 Effect::Overlay(is_overlaid) => self.overlay(is_overlaid).await?,
                 Effect::Export { path, text } => {
@@ -327,6 +389,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn alternate(&mut self, is_alternate: bool) -> io::Result<()> {
+        self.settle().await?;
         if is_alternate {
             let bytes = self.screen.clear();
             self.terminal.write(&bytes).await?;
@@ -370,6 +433,21 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
+    fn find_image(&self, source: ImageSource) {
+        let (images, found) = (self.images.clone(), self.found.clone());
+        self.background.spawn(async move {
+            let image = images.find(&source).await;
+            // Without a receiver, the program ends.
+            let _ = found.send((source, image)).await;
+        });
+    }
+
+    /// Keeps what was not sent, with its images.
+    fn keep(&self) {
+        self.kept.keep(&self.app.unsent());
+        self.images.remove_unused(&self.app.images_in_use());
+    }
+
     /// The address stands on the screen, too, for where there is no browser.
     fn browse(&mut self, address: &str) {
         if let Err(why) = programs::browse(address) {
@@ -378,6 +456,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn clear(&mut self) -> io::Result<()> {
+        self.settle().await?;
         let mut bytes = self.screen.clear();
         bytes.extend_from_slice(b"\x1b[H\x1b[2J");
         self.terminal.write(&bytes).await?;
@@ -386,6 +465,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn edit(&mut self, text: String) -> io::Result<()> {
+        self.settle().await?;
         let bytes = self.screen.clear();
         self.terminal.write(&bytes).await?;
         terminal::restore();
@@ -395,16 +475,20 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
-    /// Stops the process as the user's shell expects it, until it is continued.
+    /// Stops the process as the user's shell expects it. This thread may run on for a moment, so the loop
+    /// does nothing more before the signal that continues it.
     async fn suspend(&mut self) -> io::Result<()> {
+        self.settle().await?;
         let bytes = self.screen.clear();
         self.terminal.write(&bytes).await?;
         terminal::restore();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-        self.enter_again().await
+        self.is_stopped = true;
+        Ok(())
     }
 
     async fn enter_again(&mut self) -> io::Result<()> {
+        self.is_stopped = false;
         self.terminal.enter()?;
         self.resized().await?;
         self.pace.changed(Due::Now);
@@ -412,6 +496,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn resized(&mut self) -> io::Result<()> {
+        self.settles_at = None;
         let size = self.terminal.size();
         let bytes = self.screen.resize(size, self.app.reflows());
         self.terminal.write(&bytes).await?;
@@ -422,11 +507,11 @@ impl<C: Connector> Running<C> {
 
     async fn signalled(&mut self, signal: Caught) -> io::Result<Option<Ended>> {
         match signal {
-            Caught::Resized => self.resized().await?,
+            Caught::Resized => self.settles_at = Some(Instant::now() + SETTLE),
             Caught::Stop => self.suspend().await?,
             Caught::Continue => self.enter_again().await?,
             Caught::End(code) => {
-                self.kept.keep(&self.app.unsent());
+                self.keep();
                 self.leave().await;
                 return Ok(Some(self.app.ended_by_signal(code)));
             }
@@ -436,9 +521,12 @@ impl<C: Connector> Running<C> {
 
     /// Removes the live region: what was printed stays.
     async fn leave(&mut self) {
+        // A terminal that is gone needs nothing more.
+        let _ = self.settle().await;
         if self.overlay(false).await.is_err() {
             return;
         }
+        self.app.close_views();
         let last = Frame { printed: self.app.frame(self.now_ms()).printed, ..Frame::default() };
         let mut bytes = self.screen.draw(&last);
         bytes.extend(self.screen.clear());

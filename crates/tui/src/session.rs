@@ -33,6 +33,10 @@ pub(crate) struct Session {
     pub(crate) open: Vec<Open>,
     /// Ids of the items that were printed: after a reconnection they come again.
     pub(crate) printed: HashSet<String>,
+    /// Ids of the turns whose end was reported, for the same reason.
+    pub(crate) ended: HashSet<String>,
+    /// The turn that was running when the connection was lost, until its state is known again.
+    pub(crate) left: Option<String>,
     pub(crate) plan: Vec<TurnPlanStep>,
     /// All changes of the turn, as a unified diff.
     pub(crate) diff: String,
@@ -47,6 +51,8 @@ pub(crate) struct ActiveTurn {
     pub(crate) id: Option<String>,
     /// In milliseconds since the start of the program.
     pub(crate) started_ms: u64,
+    /// How long it had been running when it was joined, in milliseconds.
+    pub(crate) before_ms: u64,
     /// What the server waits for before it asks the model again.
     pub(crate) retry: Option<String>,
     pub(crate) is_interrupting: bool,
@@ -56,10 +62,14 @@ pub(crate) struct ActiveTurn {
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) id: String,
+    /// The turn that it belongs to. A command may outlive it.
+    pub(crate) turn_id: String,
     pub(crate) started_ms: u64,
     pub(crate) running: Running,
     /// Whether it is finished, and only waits for its turn to be printed.
     pub(crate) is_complete: bool,
+    /// Whether the server named it since the connection was opened: after a crash it may not know it.
+    pub(crate) is_confirmed: bool,
 }
 
 impl Session {

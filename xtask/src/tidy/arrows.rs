@@ -23,7 +23,7 @@ const TABLE: &[(&str, May)] = &[
     ("files", Only(&[])),
     ("filesystem", Only(&["files"])),
     ("undo", Only(&[])),
-    ("tui", Only(&["jsonrpc", "protocol", "visible"])),
+    ("tui", Only(&["files", "images", "jsonrpc", "protocol", "visible"])),
     ("redact", Only(&[])),
     ("file-watch", Only(&[])),
     ("file-search", Only(&["files"])),

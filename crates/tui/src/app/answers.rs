@@ -3,22 +3,17 @@
 use jsonrpc::ErrorObject;
 use protocol::{
     ConfigReadParams, ConfigReadResponse, InitializeResponse, SandboxPolicy, SortDirection, Thread,
-    ThreadItem, ThreadListCwdFilter, ThreadListParams, ThreadListResponse, ThreadSortKey,
-    ThreadStartResponse, ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,
-    TurnStartResponse, TurnStatus,
+    ThreadListCwdFilter, ThreadListParams, ThreadListResponse, ThreadSortKey, ThreadStartResponse,
+    TurnStartResponse,
 };
 use serde_json::{Value, json};
 
 use crate::app::then::Then;
 use crate::app::{App, Connection, Effect, StartThread};
-use crate::cells;
 use crate::composer::Draft;
 use crate::highlight;
 use crate::run::Ended;
-use crate::session::{Open, Session};
-
-/// Turns that are read at once.
-const PAGE: u32 = 100;
+use crate::session::Session;
 
 impl App {
     pub(super) fn connected(&mut self, _: &InitializeResponse) -> bool {
@@ -74,12 +69,7 @@ impl App {
     }
 
     pub(super) fn lost(&mut self, why: &str, can_return: bool) -> bool {
-        // Calls without an answer are not repeated: the server may have received them.
-        for (_, then) in std::mem::take(&mut self.calls) {
-            if let Then::Turn(draft) | Then::Steer(draft) = then {
-                self.composer.restore(draft);
-            }
-        }
+        self.keep_unanswered();
         if !can_return {
             let message = format!("{why}. The thread is stored.");
             self.effects.push_back(Effect::Quit(Ended { code: 1, message: Some(message) }));
@@ -140,8 +130,8 @@ impl App {
             Then::Configure => "The configuration cannot be read",
             Then::List(listing) => return self.unlisted(listing, &error.message),
             Then::Turns => {
-                self.session.is_loading = false;
-                "The earlier turns cannot be read"
+                self.error(&format!("The earlier turns cannot be read: {}", error.message));
+                return self.loaded();
             }
             Then::Open | Then::Reopen | Then::ReopenWith(_) | Then::Latest(_) => {
                 let message = format!("The thread cannot be opened: {}", error.message);
@@ -153,13 +143,13 @@ impl App {
             }
             Then::Turn(draft) => {
                 self.session.turn = None;
-                self.composer.restore(draft);
+                self.give_back(vec![draft]);
                 "The message was not sent"
             }
             // The turn has just ended: the message starts the next one.
             Then::Steer(draft) if self.session.turn.is_none() => return self.start_turn(draft),
             Then::Steer(draft) => {
-                self.queue.push_back(draft);
+                self.wait_for_end(draft);
                 self.notice("The turn takes no more input: the message waits for its end.");
                 return;
             }
@@ -186,63 +176,6 @@ impl App {
         if self.settings.is_full_screen != was_full {
             self.effects.push_back(Effect::Alternate(self.settings.is_full_screen));
         }
-    }
-
-    /// Asks for the next page of turns. Until the last one has come, nothing else is printed.
-    fn load_turns(&mut self, cursor: Option<String>) {
-        let Some(thread_id) = self.session.id.clone() else { return };
-        let params = ThreadTurnsListParams {
-            thread_id,
-            cursor,
-            limit: Some(PAGE),
-            sort_direction: Some(SortDirection::Asc),
-            items_view: Some(TurnItemsView::Full),
-        };
-        self.call::<protocol::ThreadTurnsList>(&params, Then::Turns);
-    }
-
-    fn turns(&mut self, page: ThreadTurnsListResponse) {
-        self.session.is_loading = false;
-        // What has come since then stands behind all of them.
-        let open = std::mem::take(&mut self.session.open);
-        let (open, newer): (Vec<Open>, Vec<Open>) =
-            open.into_iter().partition(|open| open.running.has_begun());
-        self.session.open = open;
-        for turn in &page.data {
-            self.show_turn(turn);
-        }
-        let session = &mut self.session;
-        for item in newer {
-            if !session.printed.contains(&item.id) && session.open(&item.id).is_none() {
-                session.open.push(item);
-            }
-        }
-        if page.next_cursor.is_some() {
-            self.session.is_loading = true;
-            self.load_turns(page.next_cursor);
-        }
-    }
-
-    fn show_turn(&mut self, turn: &Turn) {
-        let is_running = turn.status == TurnStatus::InProgress;
-        if is_running {
-            self.turn_started(turn);
-        }
-        for (at, item) in turn.items.iter().enumerate() {
-            // The last text of a running turn may still grow.
-            let is_last = at + 1 == turn.items.len();
-            let grows = is_last
-                && matches!(
-                    item,
-                    ThreadItem::AgentMessage(_) | ThreadItem::Reasoning(_) | ThreadItem::Plan(_)
-                );
-            if is_running && (grows || cells::is_in_progress(item)) {
-                self.item_started(item);
-            } else {
-                self.item_completed(item);
-            }
-        }
-        self.print_finished();
     }
 
     fn latest(&mut self, method: &'static str, value: Value) {
@@ -289,16 +222,17 @@ impl App {
         session.effort = reasoning_effort.map(|effort| word(&effort));
         session.approval = word(&approval_policy);
         session.sandbox = sandbox_word(&sandbox).to_owned();
-        session.turn = None;
+        session.left = session.turn.take().and_then(|turn| turn.id);
         session.open.retain(|open| open.running.has_begun());
+        session.open.iter_mut().for_each(|open| open.is_confirmed = false);
         if has_turns {
-            self.session.is_loading = true;
             self.load_turns(None);
+            self.join(&thread.turns);
         }
         self.load_skills();
         if let Some(prompt) = self.start.take().and_then(|start| start.prompt) {
             self.start_turn(Draft::plain(prompt));
-        } else if self.session.turn.is_none() {
+        } else if !has_turns {
             // What was written before there was a thread.
             self.next_queued();
         }

@@ -13,7 +13,7 @@ use crate::app::{App, StartThread};
 use crate::cells;
 use crate::highlight;
 use crate::picker::{Need, Outcome, PAGE, Picker, Row};
-use crate::terminal::input::Key;
+use crate::terminal::input::{Code, Key};
 
 impl App {
     /// Opens the list of threads.
@@ -40,6 +40,57 @@ impl App {
         self.choose(picker, What::Themes);
     }
 
+    /// Opens the list of the messages that wait.
+    pub(super) fn choose_queued(&mut self) {
+        let picker = Picker::fixed("Messages that wait for the end of the turn", self.queue.rows());
+        let picker = picker.with_help("Enter edits, Delete removes, Esc closes");
+        self.choose(picker, What::Queue);
+    }
+
+    /// Opens the list of the commands that run.
+    pub(super) fn choose_terminal(&mut self) {
+        let picker = Picker::fixed("Commands that run", self.terminal_rows());
+        let picker = picker.with_help("Enter prints the output, Delete ends it, Esc closes");
+        self.choose(picker, What::Terminals);
+    }
+
+    /// A list of what changes by itself shows it as it is.
+    pub(super) fn refresh_list(&mut self) {
+        let rows = match self.choosing.as_ref().map(|choosing| &choosing.what) {
+            Some(What::Queue) => self.queue.rows(),
+            Some(What::Terminals) => self.terminal_rows(),
+            _ => return,
+        };
+        if rows.is_empty() {
+            self.choosing = None;
+            return;
+        }
+        let Some(choosing) = &mut self.choosing else { return };
+        choosing.picker.set_rows(rows);
+        let selected = choosing.picker.selected().map(|row| row.id.clone());
+        if let (What::Terminals, Some(id)) = (&choosing.what, selected) {
+            let lines = self.terminal_output(&id, self.size.rows);
+            if let Some(choosing) = &mut self.choosing {
+                choosing.picker.set_preview(id, lines);
+            }
+        }
+    }
+
+    /// Delete, in lists from which something can be removed.
+    fn removes(&mut self, key: Key) {
+        let Some(choosing) = &self.choosing else { return };
+        let selected = choosing.picker.selected().map(|row| row.id.clone());
+        match (&choosing.what, selected) {
+            (What::Queue, Some(id)) if key.code == Code::Delete => {
+                if let Ok(number) = id.parse() {
+                    self.remove_queued(number);
+                }
+            }
+            (What::Terminals, Some(id)) if key.code == Code::Delete => self.stop_terminal(&id),
+            _ => self.provide(),
+        }
+    }
+
     /// Opens a list.
     pub(super) fn choose(&mut self, picker: Picker, what: What) {
         let cursors = (0, Vec::new());
@@ -51,7 +102,8 @@ impl App {
     pub(super) fn chooses(&mut self, key: Key) -> bool {
         let Some(choosing) = &mut self.choosing else { return false };
         match choosing.picker.key(key) {
-            Outcome::Changed | Outcome::Ignored => self.provide(),
+            Outcome::Changed => self.provide(),
+            Outcome::Ignored => self.removes(key),
             Outcome::Chosen(row) => {
                 if let Some(Choosing { what, .. }) = self.choosing.take() {
                     self.chosen(what, row);
@@ -82,6 +134,12 @@ impl App {
             What::Models => self.set_model(&row.id),
             What::Themes => self.set_theme(&row.id),
             What::Agents => self.read_agent(row.id),
+            What::Queue => {
+                if let Ok(number) = row.id.parse() {
+                    self.edit_queued(number);
+                }
+            }
+            What::Terminals => self.print_terminal(&row.id),
             What::Messages(messages) => self.message_chosen(&row, messages),
             What::Back(message) => self.go_back(&row, message),
             What::Undo => self.undo_chosen(&row),

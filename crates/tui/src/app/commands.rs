@@ -75,16 +75,17 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("help", "", "list the commands", true, App::show_help),
     entry("hooks", "", "list the hooks and which of them run", true, App::show_hooks),
+    entry("image", "PATH", "add an image to the message", true, App::add_image),
     entry("init", "", "let the agent write an AGENTS.md for this folder", false, App::init),
     entry("logout", "", "delete the credentials", false, |app, _| {
         app.call_with("account/logout", json!(null), Then::Done("Not logged out"));
     }),
     entry("mcp", "", "list the MCP servers and their tools", true, App::show_mcp),
     entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, App::set_model),
-    entry("new", "", "start a new thread", false, |app, _| {
-        app.call_with("thread/start", json!({}), Then::Open);
-    }),
+    entry("new", "", "start a new thread", false, App::start_new),
     entry("permissions", "", "as /approvals", true, App::set_approvals),
+    entry("ps", "", "list the commands that run, with their output", true, App::show_terminals),
+    entry("queue", "", "list, edit and remove the messages that wait", true, App::show_queue),
     entry("quit", "", "quit", true, |app, _| app.quit()),
     entry(
         "raw",
@@ -104,9 +105,17 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("skills", "", "list the skills", true, App::show_skills),
     entry("status", "", "show the thread, its settings and its use", true, App::show_status),
+    entry("stop", "", "end the commands that run in the background", true, App::stop_terminals),
     entry("theme", "[NAME]", "choose the colours of code", true, App::set_theme),
     entry("transcript", "", "read the whole thread, with a search", true, App::read_transcript),
     entry("undo", "", "take back the latest turn and its changes of files", false, App::undo),
+    entry(
+        "vim",
+        "",
+        "write with the keys of Vi, or with those of Emacs again",
+        true,
+        App::toggle_vi,
+    ),
 ];
 
 impl App {
@@ -134,6 +143,11 @@ impl App {
             return;
         }
         (command.run)(self, rest.trim());
+    }
+
+    /// Whether the command works while a turn runs, so that it begins none.
+    pub(super) fn is_for_any_time(name: &str) -> bool {
+        COMMANDS.iter().any(|it| it.name == name && it.any_time)
     }
 
     /// Calls a method about this thread.
@@ -382,7 +396,13 @@ impl App {
 
     fn clear_screen(&mut self, _: &str) {
         self.effects.push_back(Effect::Clear);
-        self.call_with("thread/start", json!({}), Then::Open);
+        self.start_new("");
+    }
+
+    /// In the same folder: a server that runs elsewhere has another one.
+    fn start_new(&mut self, _: &str) {
+        let cwd = self.session.cwd.as_ref().unwrap_or(&self.cwd);
+        self.call_with("thread/start", json!({ "cwd": cwd }), Then::Open);
     }
 }
 

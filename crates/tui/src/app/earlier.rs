@@ -208,10 +208,7 @@ impl App {
     pub(super) fn put_back(&mut self, text: &str) {
         let written = self.composer.take();
         if !written.is_blank() {
-            match &mut self.history {
-                Some(history) => history.push(written),
-                None => self.typed.push(written),
-            }
+            self.remember(written);
         }
         self.composer.restore(Draft::plain(text));
     }

@@ -20,6 +20,10 @@ pub(super) enum What {
     Threads,
     Models,
     Themes,
+    /// A message that waits.
+    Queue,
+    /// A command that runs.
+    Terminals,
     /// An agent of the thread.
     Agents,
     /// An earlier message of the user's.

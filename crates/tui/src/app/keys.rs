@@ -30,7 +30,7 @@ impl App {
         }
         match self.composer.key(key, self.now) {
             Outcome::Changed => {
-                self.keep_at = Some(self.now + KEEP_AFTER);
+                self.keep_soon();
                 if let Some(history) = &mut self.history {
                     history.end_walk();
                 }
@@ -42,12 +42,8 @@ impl App {
     }
 
     fn submitted(&mut self, draft: Draft) {
-        self.keep_at = Some(self.now + KEEP_AFTER);
-        if let Some(history) = &mut self.history {
-            history.push(draft.clone());
-        } else {
-            self.typed.push(draft.clone());
-        }
+        self.keep_soon();
+        self.remember(draft.clone());
         match draft.command() {
             Some((name, rest)) => {
                 let (name, rest) = (name.to_owned(), rest.to_owned());
@@ -57,6 +53,19 @@ impl App {
         }
     }
 
+    /// Lets ↑ and Ctrl+R find a message.
+    pub(super) fn remember(&mut self, draft: Draft) {
+        match &mut self.history {
+            Some(history) => history.push(draft),
+            None => self.typed.push(draft),
+        }
+    }
+
+    /// What is written is kept in the agent's home after a rest.
+    pub(super) fn keep_soon(&mut self) {
+        self.keep_at = Some(self.now + KEEP_AFTER);
+    }
+
     pub(super) fn pasted(&mut self, text: String) {
         if let Some(question) = self.questions.front_mut() {
             question.ask.paste(&text, self.now);
@@ -64,8 +73,7 @@ impl App {
             choosing.picker.paste(&text);
             self.provide();
         } else if !self.paste_into_reading(&text) {
-            self.composer.paste(text);
-            self.keep_at = Some(self.now + KEEP_AFTER);
+            self.paste_into_composer(text);
         }
     }
 
@@ -76,6 +84,8 @@ impl App {
             (Code::Char('d'), true) if self.composer.is_empty() => self.quit(),
             (Code::Char('z'), true) => self.effects.push_back(Effect::Suspend),
             (Code::Char('t'), true) if self.composer.is_empty() => self.read_transcript(""),
+            (Code::Char('v'), true) => self.paste_image(),
+            (Code::Up, false) if key.alt && !self.queue.is_empty() => self.choose_queued(),
             (Code::Char('g'), true) => {
                 self.effects.push_back(Effect::Edit(self.composer.draft().text));
             }
@@ -93,9 +103,7 @@ impl App {
                 self.enqueue(draft);
             }
             Code::Up if !self.queue.is_empty() && self.composer.is_empty() => {
-                if let Some(draft) = self.queue.pop_back() {
-                    self.composer.restore(draft);
-                }
+                self.edit_last_queued();
             }
             Code::Up | Code::Down => self.walk(key.code),
             _ => {}

@@ -17,7 +17,7 @@ impl App {
     /// The rows and the cursor.
     pub(super) fn live(&self) -> (Vec<Line>, Option<(usize, usize)>) {
         let (columns, height) = (self.size.columns, self.size.rows);
-        let status = if height >= 4 { self.status_line() } else { None };
+        let status = if height >= 4 { self.with_mode(self.status_line()) } else { None };
         let below = usize::from(status.is_some());
         let view = match self.questions.front() {
             Some(question) => question.ask.view(columns, height.saturating_sub(below).max(1)),
@@ -49,6 +49,7 @@ impl App {
     /// What stands above the composer, in at most `rows` rows: the most important last.
     fn above(&self, rows: usize) -> Vec<Line> {
         let mut tail = Vec::new();
+        tail.extend(self.background());
         tail.extend(self.working());
         tail.extend(self.queued());
         tail.extend(self.notice.as_ref().map(|(line, _)| line.clone()));
@@ -70,7 +71,8 @@ impl App {
     fn open_items(&self, rows: usize) -> Vec<Line> {
         let context = self.context();
         let mut lines = Vec::new();
-        for open in self.session.open.iter().rev() {
+        let open = self.session.open.iter().rev();
+        for open in open.filter(|open| !self.is_in_background(open)) {
             let free = rows - lines.len();
             if free == 0 {
                 break;
@@ -96,7 +98,8 @@ impl App {
 
     fn working(&self) -> Option<Line> {
         let turn = self.session.turn.as_ref()?;
-        let elapsed = cells::duration(self.now.saturating_sub(turn.started_ms));
+        let elapsed = self.now.saturating_sub(turn.started_ms).saturating_add(turn.before_ms);
+        let elapsed = cells::duration(elapsed);
         let (mark, what) = match (&turn.retry, turn.is_interrupting) {
             (_, true) => ("■ ", "Interrupting"),
             (Some(_), false) => ("! ", "Trying again"),
@@ -117,27 +120,5 @@ impl App {
             line.push("  Esc interrupts", Palette::QUIET);
         }
         Some(line)
-    }
-
-    fn queued(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = self
-            .queue
-            .iter()
-            .take(3)
-            .map(|draft| {
-                let first = draft.text.lines().next().unwrap_or_default().to_owned();
-                Line::new("↳ ", Palette::QUIET).with(first, Palette::QUIET)
-            })
-            .collect();
-        if self.queue.len() > 3 {
-            lines.push(Line::new(
-                format!("  and {} more messages", self.queue.len() - 3),
-                Palette::QUIET,
-            ));
-        }
-        if let Some(first) = lines.first_mut() {
-            first.push("  (sent at the end of the turn; ↑ edits the last)", Palette::QUIET);
-        }
-        lines
     }
 }

@@ -9,7 +9,6 @@ use crate::app::{App, Effect, Question};
 use crate::ask::{self, Ask};
 use crate::cells::{self, Delta, Running};
 use crate::link::Arrival;
-use crate::palette::Palette;
 use crate::session::{ActiveTurn, Open};
 use crate::text::Line;
 
@@ -42,12 +41,14 @@ impl App {
             protocol::ItemStarted::NAME => {
                 let it = read::<protocol::ItemStarted>(params)?;
                 let is_read = self.read_item(&it.thread_id, &it.item);
-                Ok((self.is_shown(&it.thread_id) && self.item_started(&it.item)) || is_read)
+                Ok((self.is_shown(&it.thread_id) && self.item_started(&it.item, &it.turn_id))
+                    || is_read)
             }
             protocol::ItemCompleted::NAME => {
                 let it = read::<protocol::ItemCompleted>(params)?;
                 let is_read = self.read_item(&it.thread_id, &it.item);
-                Ok((self.is_shown(&it.thread_id) && self.item_completed(&it.item)) || is_read)
+                Ok((self.is_shown(&it.thread_id) && self.item_completed(&it.item, &it.turn_id))
+                    || is_read)
             }
             protocol::TurnStarted::NAME => {
                 let it = read::<protocol::TurnStarted>(params)?;
@@ -139,34 +140,43 @@ impl App {
         true
     }
 
-    pub(super) fn item_started(&mut self, item: &ThreadItem) -> bool {
+    pub(super) fn item_started(&mut self, item: &ThreadItem, turn_id: &str) -> bool {
         let id = cells::item_id(item);
         if self.session.printed.contains(id) {
             return false;
         }
         if let Some(open) = self.session.open(id) {
-            open.running.catch_up(item);
+            open.is_confirmed = true;
+            if !open.is_complete {
+                open.running.catch_up(item);
+            }
             return true;
         }
         self.session.open.push(Open {
             id: id.to_owned(),
+            turn_id: turn_id.to_owned(),
             started_ms: self.now,
             running: Running::start(item),
             is_complete: false,
+            is_confirmed: true,
         });
         true
     }
 
-    pub(super) fn item_completed(&mut self, item: &ThreadItem) -> bool {
+    pub(super) fn item_completed(&mut self, item: &ThreadItem, turn_id: &str) -> bool {
         match item {
             ThreadItem::CollabToolCall(call) => {
                 self.session.agents.extend(call.agents_states.clone());
             }
             ThreadItem::AgentMessage(message) => self.session.answer = Some(message.text.clone()),
+            ThreadItem::UserMessage(message) => self.received(message),
             _ => {}
         }
-        self.item_started(item);
+        self.item_started(item, turn_id);
         let Some(open) = self.session.open(cells::item_id(item)) else { return false };
+        if open.is_complete {
+            return false;
+        }
         open.running.complete(item);
         open.is_complete = true;
         self.session.has_turns = true;
@@ -210,10 +220,13 @@ impl App {
     }
 
     pub(super) fn turn_started(&mut self, turn: &Turn) -> bool {
-        let started_ms = self.session.turn.as_ref().map_or(self.now, |turn| turn.started_ms);
+        let before = self.session.turn.as_ref();
+        let (started_ms, before_ms) =
+            before.map_or((self.now, 0), |turn| (turn.started_ms, turn.before_ms));
         self.session.turn = Some(ActiveTurn {
             id: Some(turn.id.clone()),
             started_ms,
+            before_ms,
             retry: None,
             is_interrupting: false,
         });
@@ -224,21 +237,13 @@ impl App {
     }
 
     fn turn_completed(&mut self, turn: &Turn) -> bool {
+        self.end_texts(&turn.id);
         self.print_finished();
-        match turn.status {
-            TurnStatus::Failed => {
-                let error = turn.error.as_ref();
-                let message = error.map_or("the turn failed", |error| error.message.as_str());
-                let details = error.and_then(|error| error.additional_details.as_deref());
-                let text = details.map_or(message.to_owned(), |more| format!("{message}\n{more}"));
-                self.error(&text);
-            }
-            TurnStatus::Interrupted => {
-                self.message("■ ", Palette::QUIET, "Interrupted.");
-            }
-            TurnStatus::Completed | TurnStatus::InProgress => {}
-        }
-        let elapsed = self.session.turn.take().map(|turn| self.now.saturating_sub(turn.started_ms));
+        self.report_end(turn);
+        let elapsed =
+            self.session.turn.take().map(|turn| {
+                self.now.saturating_sub(turn.started_ms).saturating_add(turn.before_ms)
+            });
         self.notify(
             "agent-turn-complete",
             &match elapsed {

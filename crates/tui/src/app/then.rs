@@ -42,6 +42,16 @@ pub(super) enum Then {
     Show(fn(&Value) -> String),
 }
 
+impl Then {
+    /// The message that was sent.
+    pub(super) fn draft(&self) -> Option<&Draft> {
+        match self {
+            Self::Turn(draft) | Self::Steer(draft) => Some(draft),
+            _ => None,
+        }
+    }
+}
+
 /// What a call for a list is about.
 #[derive(Debug)]
 pub(super) enum Listing {

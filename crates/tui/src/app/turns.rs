@@ -36,6 +36,7 @@ impl App {
         if draft.is_blank() {
             return;
         }
+        self.queue.forget_edited();
         if let Some(command) = draft.shell() {
             return self.shell(command.to_owned());
         }
@@ -44,7 +45,7 @@ impl App {
                 let turn = turn.to_owned();
                 self.steer(draft, turn);
             }
-            None if self.session.turn.is_some() => self.queue.push_back(draft),
+            None if self.session.turn.is_some() => self.wait_for_end(draft),
             None => self.start_turn(draft),
         }
     }
@@ -52,13 +53,13 @@ impl App {
     pub(super) fn start_turn(&mut self, draft: Draft) {
         let Some(thread_id) = self.session.id.clone() else {
             // It is sent as soon as there is a thread.
-            self.queue.push_back(draft);
-            return;
+            return self.wait_for_end(draft);
         };
         // Shown at once: the notification follows.
         self.session.turn = Some(ActiveTurn {
             id: None,
             started_ms: self.now,
+            before_ms: 0,
             retry: None,
             is_interrupting: false,
         });
@@ -86,31 +87,6 @@ impl App {
         let Some(thread_id) = self.session.id.clone() else { return };
         let params = ThreadShellCommandParams { thread_id, command };
         self.call::<protocol::ThreadShellCommand>(&params, Then::Done("The command was not run"));
-    }
-
-    /// Keeps a message for the end of the turn.
-    pub(super) fn enqueue(&mut self, draft: Draft) {
-        match self.session.turn {
-            Some(_) if !draft.is_blank() => self.queue.push_back(draft),
-            Some(_) => {}
-            None => self.submit(draft),
-        }
-    }
-
-    pub(super) fn next_queued(&mut self) {
-        if let Some(draft) = self.queue.pop_front() {
-            self.submit(draft);
-        }
-    }
-
-    /// A turn that did not end by itself takes no message with it that was written for afterwards.
-    pub(super) fn give_queue_back(&mut self) {
-        if !self.composer.is_empty() {
-            return;
-        }
-        if let Some(draft) = self.queue.pop_back() {
-            self.composer.restore(draft);
-        }
     }
 
     pub(super) fn interrupt(&mut self) {

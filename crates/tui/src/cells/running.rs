@@ -31,7 +31,11 @@ enum Body {
         is_quiet: bool,
     },
     /// What a command printed last, or how far a tool is.
-    Output(Output),
+    Output {
+        output: Output,
+        /// Bytes that it was given.
+        length: usize,
+    },
     /// Everything of interest is in the item.
     Item,
 }
@@ -51,7 +55,7 @@ impl Running {
             ThreadItem::AgentMessage(_) | ThreadItem::Plan(_) => text(false),
             ThreadItem::Reasoning(_) => text(true),
             ThreadItem::CommandExecution(_) | ThreadItem::McpToolCall(_) => {
-                Body::Output(Output::default())
+                Body::Output { output: Output::default(), length: 0 }
             }
             _ => Body::Item,
         };
@@ -86,7 +90,10 @@ impl Running {
                 *length += text.len();
                 stream.push(text);
             }
-            Body::Output(output) => output.push(text),
+            Body::Output { output, length } => {
+                *length += text.len();
+                output.push(text);
+            }
             Body::Item => {}
         }
     }
@@ -94,10 +101,18 @@ impl Running {
     /// Takes the item as it is now, after additions were missed.
     pub fn catch_up(&mut self, item: &ThreadItem) {
         let whole = said(item);
-        if let Body::Text { length, .. } = self.body
-            && let Some(rest) = whole.get(length..)
-        {
-            self.push(rest);
+        match self.body {
+            Body::Text { length, .. } => {
+                if let Some(rest) = whole.get(length..) {
+                    self.push(rest);
+                }
+            }
+            // Nothing of it is printed before the end, so it is shown anew.
+            Body::Output { length, .. } if !self.is_complete && whole.len() > length => {
+                self.body = Body::Output { output: Output::default(), length: 0 };
+                self.push(&whole);
+            }
+            Body::Output { .. } | Body::Item => {}
         }
     }
 
@@ -106,6 +121,12 @@ impl Running {
         self.is_complete = true;
         self.item = item.clone();
         self.catch_up(item);
+        self.end();
+    }
+
+    /// Nothing more will come: what was given is all that there is.
+    pub fn end(&mut self) {
+        self.is_complete = true;
         if let Body::Text { stream, .. } = &mut self.body {
             stream.end();
         }
@@ -140,8 +161,8 @@ impl Running {
                 *is_over = self.is_complete;
                 shown(lines, *is_quiet)
             }
-            Body::Output(_) | Body::Item if self.is_complete => finished(&self.item, context),
-            Body::Output(_) | Body::Item => Vec::new(),
+            Body::Output { .. } | Body::Item if self.is_complete => finished(&self.item, context),
+            Body::Output { .. } | Body::Item => Vec::new(),
         }
     }
 
@@ -151,7 +172,7 @@ impl Running {
         match &self.body {
             Body::Text { is_quiet: true, .. } if context.hide_reasoning => Vec::new(),
             Body::Text { stream, is_quiet, .. } => shown(stream.open(context, rows), *is_quiet),
-            Body::Output(output) => command::open(output, rows, context),
+            Body::Output { output, .. } => command::open(output, rows, context),
             Body::Item => Vec::new(),
         }
     }

@@ -371,7 +371,12 @@ pub(super) fn image_path(text: &str) -> Option<PathBuf> {
     } else if let Some(rest) = text.strip_prefix("file://") {
         percent_decoded(rest.strip_prefix("localhost").unwrap_or(rest))?
     } else {
-        unescaped(text)?
+        match unescaped(text) {
+            Some(path) => path,
+            // A file manager copies an absolute path as it is.
+            None if text.starts_with('/') => text.to_owned(),
+            None => return None,
+        }
     };
     let extension = path.rsplit('.').next()?.to_ascii_lowercase();
     let is_image = matches!(extension.as_str(), "png" | "jpg" | "jpeg" | "gif" | "webp");

@@ -35,6 +35,42 @@ impl Draft {
         Self { text: text.into(), elements: Vec::new() }
     }
 
+    /// Several messages as one, with an empty line between them. Blank ones are left out.
+    #[must_use]
+    pub fn joined(drafts: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Self::default();
+        for draft in drafts.into_iter().filter(|draft| !draft.is_blank()) {
+            if !joined.is_blank() {
+                joined.text.push_str("\n\n");
+            }
+            let start = joined.text.len();
+            joined.text.push_str(&draft.text);
+            joined.elements.extend(draft.elements.into_iter().map(|mut element| {
+                element.range = element.range.start + start..element.range.end + start;
+                element
+            }));
+        }
+        joined
+    }
+
+    /// The text as it is shown: elements by their labels.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let mut shown = String::new();
+        let mut done = 0;
+        for element in &self.elements {
+            let before = self.text.get(done..element.range.start);
+            let (Some(before), Some(_)) = (before, self.text.get(element.range.clone())) else {
+                continue;
+            };
+            shown.push_str(before);
+            shown.push_str(&element.label);
+            done = element.range.end;
+        }
+        shown.push_str(&self.text[done..]);
+        shown
+    }
+
     /// Whether there is nothing to send.
     #[must_use]
     pub fn is_blank(&self) -> bool {

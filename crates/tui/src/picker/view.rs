@@ -56,6 +56,9 @@ impl Picker {
     }
 
     fn help(&self) -> String {
+        if let Some(help) = self.help {
+            return help.to_owned();
+        }
         let folder = match self.only_folder {
             Some(true) => ", Tab all folders",
             Some(false) => ", Tab this folder only",

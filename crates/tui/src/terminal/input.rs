@@ -4,7 +4,14 @@
 mod sequence;
 
 use std::mem;
+use std::time::Duration;
 
+/// How long after an ESC nothing may follow for it to be the key.
+const KEY: Duration = Duration::from_millis(30);
+/// How long the rest of a sequence may take, over a slow connection.
+const SEQUENCE: Duration = Duration::from_secs(2);
+/// How long the rest of a paste may take.
+const PASTE: Duration = Duration::from_secs(5);
 /// Bytes of a sequence, of which more is thrown away.
 const MAX_SEQUENCE: usize = 4 << 10;
 /// Bytes of one paste; more comes as a second one.
@@ -152,10 +159,19 @@ impl Decoder {
         mem::take(&mut self.inputs)
     }
 
-    /// Whether something is unfinished; then [`Decoder::expire`] is due when no byte follows in time.
+    /// How long to wait for the next byte before [`Decoder::expire`], where something is unfinished.
     #[must_use]
-    pub fn is_pending(&self) -> bool {
-        self.state != State::Ground
+    pub fn patience(&self) -> Option<Duration> {
+        match self.state {
+            State::Ground => None,
+            // It may be a key.
+            State::Escape | State::Single => Some(KEY),
+            State::Control | State::Character if self.held.is_empty() => Some(KEY),
+            State::Text | State::TextEscape if self.held.len() < 2 => Some(KEY),
+            // No key is as long. The rest would be typed, and the line breaks of a paste would send it.
+            State::Control | State::Character | State::Text | State::TextEscape => Some(SEQUENCE),
+            State::Paste => Some(PASTE),
+        }
     }
 
     /// Nothing followed: an ESC was the key, and a paste without its end is over.

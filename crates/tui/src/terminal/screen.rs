@@ -19,6 +19,10 @@ use crate::palette::Depth;
 use crate::terminal::encode::Pen;
 use crate::text::{Line, Style, width};
 
+/// Erases the row of the cursor, which stands in its first column, and all below. Not from that column on:
+/// where this is the whole screen, tmux would copy the live region into its history.
+const ERASE: &[u8] = b"\x1b[K\x1b[2G\x1b[J\r";
+
 /// Columns and rows of a terminal, at least one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -157,7 +161,7 @@ impl Screen {
         self.pen.reset(&mut out);
         out.push(b'\r');
         up(&mut out, above.min(size.rows.saturating_sub(1)));
-        out.extend_from_slice(b"\x1b[J");
+        out.extend_from_slice(ERASE);
         (self.row, self.column) = (0, 0);
         self.live = vec![Line::default()];
         out
@@ -203,7 +207,7 @@ impl Screen {
             }
         } else {
             self.go(out, 0, 0);
-            out.extend_from_slice(b"\x1b[J");
+            out.extend_from_slice(ERASE);
             self.live = vec![Line::default()];
         }
         for line in lines.iter() {
@@ -384,4 +388,31 @@ fn cells(line: &Line) -> impl Iterator<Item = Cell<'_>> {
         let (style, link) = (span.style(), span.link());
         span.text().graphemes(true).map(move |text| (text, style, link))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `ESC [ J` with what stands before it.
+    fn erasures(bytes: &[u8]) -> Vec<String> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let parts: Vec<&str> = text.split("\x1b[J").collect();
+        parts[..parts.len() - 1].iter().map(|part| (*part).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_live_region_that_fills_the_screen_is_not_erased_from_its_first_cell() {
+        let size = Size { columns: 20, rows: 3 };
+        let mut screen = Screen::new(size, Depth::Full);
+        let live: Vec<Line> = ["a", "b", "c"].map(Line::plain).to_vec();
+        let frame = Frame { live: live.clone(), cursor: Some((2, 0)), ..Frame::default() };
+        screen.draw(&frame);
+        let printed = vec![Line::plain("printed")];
+        let mut bytes = screen.draw(&Frame { printed, ..frame });
+        bytes.extend(screen.resize(Size { columns: 10, rows: 3 }, true));
+        let erasures = erasures(&bytes);
+        assert_eq!(erasures.len(), 2);
+        assert!(erasures.iter().all(|before| before.ends_with("\x1b[K\x1b[2G")), "{erasures:?}");
+    }
 }

@@ -211,3 +211,18 @@ pub(crate) fn command(status: &str) -> Value {
         "commandActions": [], "exitCode": 0, "aggregatedOutput": "ok\n",
     })
 }
+
+/// A turn as the server lists it.
+pub(crate) fn turn(id: &str, status: &str, items: Value) -> Value {
+    json!({ "id": id, "status": status, "items": items, "error": null })
+}
+
+/// The only page of a list.
+pub(crate) fn page(data: Value) -> Value {
+    json!({ "data": data, "nextCursor": null, "backwardsCursor": null })
+}
+
+/// A message of the user's.
+pub(crate) fn said(id: &str, text: &str) -> Value {
+    json!({ "type": "userMessage", "id": id, "content": [{ "type": "text", "text": text }] })
+}

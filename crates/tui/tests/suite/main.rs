@@ -3,4 +3,11 @@
 
 mod app;
 mod harness;
+mod images;
+mod input;
+mod joining;
+mod queue;
 mod reading;
+mod storm;
+mod terminals;
+mod vi;
