@@ -200,7 +200,7 @@ impl<C: Connector> Running<C> {
 
     /// Whether it is time to draw. Nothing is drawn while the size changes.
     fn is_frame_due(&mut self, now: Instant) -> bool {
-        if !self.pace.frame_at(now).is_some_and(|at| at <= now) {
+        if self.pace.frame_at(now).is_none_or(|at| at > now) {
             return false;
         }
         // The signal may come later than the change.
