@@ -1,16 +1,28 @@
 //! The state machine: what the person types, what the server sends and the time go in; frames and effects
 //! come out. It has no access to anything else.
 
+mod account;
 mod answers;
 mod choosing;
 mod commands;
 mod completion;
+mod dialogs;
+mod elapsed;
+mod feedback;
 mod keys;
 mod live;
+mod login;
+mod mcp;
+mod memory;
+mod models;
+mod notices;
 mod notifications;
+mod plan;
 mod settings;
 mod status;
+mod status_picker;
 mod then;
+mod trust;
 mod turns;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,11 +33,16 @@ use protocol::InitializeResponse;
 use serde_json::Value;
 
 use crate::app::choosing::Choosing;
+use crate::app::dialogs::Dialogs;
+use crate::app::login::Login;
+use crate::app::notices::Notices;
 use crate::app::settings::Settings;
 use crate::app::then::Then;
+use crate::app::trust::Trust;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;
+use crate::here::LocalServer;
 use crate::history::{History, Search};
 use crate::link::{Arrival, Tag};
 use crate::palette::{Depth, Palette};
@@ -92,6 +109,10 @@ pub enum Event {
     Draft(Draft),
     /// No browser could be started, for this reason.
     Unopened(String),
+    /// The model servers of this machine.
+    ServersFound(Vec<LocalServer>),
+    /// Those of the folders that were asked about that every user of the machine can write.
+    WritableByAll(Vec<PathBuf>),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
     /// The time that was asked for has come.
@@ -135,6 +156,10 @@ pub enum Effect {
     Clear,
     /// Open an address in the user's browser.
     Browse(String),
+    /// Look for model servers on this machine.
+    FindServers,
+    /// Find out which of these folders every user of the machine can write.
+    CheckWritable(Vec<PathBuf>),
     /// Stop the process, for the shell's job control.
     Suspend,
     /// End.
@@ -186,6 +211,20 @@ pub struct App {
     /// Messages that wait for the end of the turn.
     queue: VecDeque<Draft>,
     questions: VecDeque<Question>,
+    dialogs: Dialogs,
+    login: Login,
+    trust: Trust,
+    notices: Notices,
+    /// Whether the answer to `config/read` is still to come.
+    is_configuring: bool,
+    /// Whether the first thread was asked for over this connection.
+    has_begun: bool,
+    /// Whether the news of models were looked at.
+    has_checked_models: bool,
+    /// The server's home folder.
+    agent_home: String,
+    /// Parameters that open a thread, from the command line.
+    opening: Value,
     choosing: Option<Choosing>,
     /// What stands above the composer for a while, until this time.
     notice: Option<(Line, u64)>,
@@ -215,6 +254,7 @@ impl App {
         composer.set_commands(Self::command_list());
         Self {
             settings: Settings::default(),
+            opening: start.overrides.clone(),
             start: Some(start),
             cwd,
             size,
@@ -230,6 +270,14 @@ impl App {
             keep_at: None,
             queue: VecDeque::new(),
             questions: VecDeque::new(),
+            dialogs: Dialogs::default(),
+            login: Login::default(),
+            trust: Trust::default(),
+            notices: Notices::default(),
+            is_configuring: false,
+            has_begun: false,
+            has_checked_models: false,
+            agent_home: String::new(),
             choosing: None,
             notice: None,
             overrides: serde_json::Map::new(),
@@ -269,6 +317,7 @@ impl App {
     pub fn is_opening(&self) -> bool {
         self.connection == Connection::Opening
             || (self.session.id.is_none() && !self.calls.is_empty())
+            || self.login.is_asking()
     }
 
     /// Takes an event at `now` milliseconds; returns whether the frame may have changed.
@@ -301,6 +350,8 @@ impl App {
                 ));
                 true
             }
+            Event::ServersFound(servers) => self.servers_found(&servers),
+            Event::WritableByAll(folders) => self.writable_by_all(folders),
             Event::Edited(result) => self.edited(result),
             Event::Tick => self.tick(),
         }
@@ -319,19 +370,17 @@ impl App {
             Connection::Lost { retry_at, .. } => retry_at,
             Connection::Opening | Connection::Open => None,
         };
-        // The elapsed time of the turn, in whole seconds.
-        let elapsed = self
-            .session
-            .turn
-            .as_ref()
-            .map(|turn| self.now + 1_000 - (self.now.saturating_sub(turn.started_ms)) % 1_000);
-        [notice, retry, elapsed, self.composer.deadline(), self.keep_at].into_iter().flatten().min()
+        [notice, retry, self.beat(), self.composer.deadline(), self.keep_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The frame at `now` milliseconds.
     pub fn frame(&mut self, now: u64) -> Frame {
         self.now = now;
         self.print_finished();
+        self.hint();
         let printed = std::mem::take(&mut self.printed);
         let (live, cursor) = self.live();
         Frame { printed, live, cursor }

@@ -1,6 +1,8 @@
 //! The loop: the terminal, the server and the clock go into the state machine, its frames and effects come
 //! out.
 
+mod crash;
+mod found;
 mod pace;
 
 use std::io;
@@ -13,9 +15,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use crate::app::{App, Effect, Environment, Event, Start};
+use crate::here::FindServers;
 use crate::kept::Kept;
 use crate::link::{Arrival, Connector, Link};
 use crate::programs;
+use crate::run::found::Found;
 use crate::run::pace::{Due, Pace};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
 use crate::terminal::screen::{Frame, Screen};
@@ -46,7 +50,11 @@ pub struct Options<C> {
     pub kept: Kept,
     /// What the terminal and the user's shell say.
     pub environment: Environment,
+    /// Looks for model servers, where the server is in this process.
+    pub find_servers: Option<FindServers>,
 }
+
+pub use crate::run::crash::crash_report;
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,11 +71,7 @@ pub struct Ended {
 /// The terminal cannot be used, or the server not reached.
 pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let terminal = Terminal::open()?;
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        terminal::restore();
-        before(panic);
-    }));
+    crash::catch();
     let mut signals = Signals::catch()?;
     let size = terminal.size();
     let app = App::new(options.start, options.environment, options.cwd, size);
@@ -75,6 +79,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let now = Instant::now();
     let mut running = Running {
         connector: options.connector,
+        found: Found::new(options.background.clone(), options.find_servers),
         background: options.background,
         limits: options.limits,
         version: options.version,
@@ -93,6 +98,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
 
 struct Running<C> {
     connector: C,
+    found: Found,
     background: Handle,
     limits: Limits,
     version: String,
@@ -149,6 +155,7 @@ impl<C: Connector> Running<C> {
                     return Ok(ended);
                 },
                 arrival = next(&mut self.link), if !rests => self.arrived(arrival),
+                event = self.found.next() => self.event(event, Due::Now),
                 () = sleep_until(wake.unwrap_or(self.started)), if wake.is_some() => {
                     self.expired().await?;
                 }
@@ -303,6 +310,8 @@ impl<C: Connector> Running<C> {
                 }
                 Effect::Keep(draft) => self.kept.keep(&draft),
                 Effect::Edit(text) => self.edit(text).await?,
+                Effect::FindServers => self.found.find_servers(),
+                Effect::CheckWritable(folders) => self.found.check_writable(folders),
                 Effect::Browse(address) => self.browse(&address),
                 Effect::Clear => self.clear().await?,
                 Effect::Suspend => self.suspend().await?,
@@ -394,6 +403,15 @@ impl<C: Connector> Running<C> {
         bytes.extend(self.screen.clear());
         // A terminal that is gone needs nothing more.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.terminal.write(&bytes)).await;
+    }
+}
+
+impl<C> Drop for Running<C> {
+    /// A panic loses what is on the screen, not what the user was writing.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.kept.keep(&self.app.unsent());
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Session {
     /// Ids of the items that were printed: after a reconnection they come again.
     pub(crate) printed: HashSet<String>,
     pub(crate) plan: Vec<TurnPlanStep>,
+    /// Whether the next turn plans and changes nothing.
+    pub(crate) plans: bool,
     /// All changes of the turn, as a unified diff.
     pub(crate) diff: String,
     /// By the id of their thread.

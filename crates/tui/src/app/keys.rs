@@ -19,7 +19,7 @@ impl App {
             }
             return;
         }
-        if self.chooses(key) {
+        if self.dialog_key(key) || self.chooses(key) {
             return;
         }
         if self.search.is_none() && self.always(key) {
@@ -58,6 +58,9 @@ impl App {
     }
 
     pub(super) fn pasted(&mut self, text: String) {
+        if self.questions.is_empty() && self.dialog_paste(&text) {
+            return;
+        }
         match (self.questions.front_mut(), &mut self.choosing) {
             (Some(question), _) => question.ask.paste(&text, self.now),
             (None, Some(choosing)) => {

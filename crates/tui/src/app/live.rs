@@ -19,12 +19,14 @@ impl App {
         let (columns, height) = (self.size.columns, self.size.rows);
         let status = if height >= 4 { self.status_line() } else { None };
         let below = usize::from(status.is_some());
-        if let (None, Some(choosing)) = (self.questions.front(), &self.choosing) {
+        let ask = self.questions.front().map(|question| &question.ask);
+        let ask = ask.or_else(|| self.dialogs.front());
+        if let (None, Some(choosing)) = (ask, &self.choosing) {
             let view = choosing.picker.view(columns, height);
             return (view.lines, view.cursor);
         }
-        let view = match self.questions.front() {
-            Some(question) => question.ask.view(columns, height.saturating_sub(below).max(1)),
+        let view = match ask {
+            Some(ask) => ask.view(columns, height.saturating_sub(below).max(1)),
             None => {
                 let most = (height / 2).clamp(1, MAX_COMPOSER);
                 match (&self.search, &self.history) {
@@ -38,7 +40,7 @@ impl App {
         let first = lines.len();
         lines.extend(view.lines);
         let free = height.saturating_sub(lines.len());
-        let completions = self.composer.completions(columns).filter(|_| self.questions.is_empty());
+        let completions = self.composer.completions(columns).filter(|_| ask.is_none());
         match completions.filter(|view| view.lines.len() <= free) {
             Some(view) => lines.extend(view.lines),
             None => lines.extend(status),
@@ -85,25 +87,25 @@ impl App {
     }
 
     fn open_item(&self, open: &crate::session::Open, context: &Context, rows: usize) -> Vec<Line> {
-        let elapsed = self.now.saturating_sub(open.started_ms);
         if open.running.is_text() {
             return open.running.open(context, rows);
         }
-        let mut lines = vec![open.running.headline(elapsed)];
+        let mut lines = vec![open.running.headline(self.elapsed(open.started_ms))];
         lines.extend(open.running.open(context, rows.saturating_sub(1).min(3)));
         lines
     }
 
     fn working(&self) -> Option<Line> {
         let turn = self.session.turn.as_ref()?;
-        let elapsed = cells::duration(self.now.saturating_sub(turn.started_ms));
         let (mark, what) = match (&turn.retry, turn.is_interrupting) {
             (_, true) => ("■ ", "Interrupting"),
             (Some(_), false) => ("! ", "Trying again"),
             (None, false) => ("● ", "Working"),
         };
-        let mut line = Line::new(mark, Palette::ACCENT).with(what, Style::BOLD);
-        line.push(format!("  {elapsed}"), Palette::QUIET);
+        let mut line = Line::new(mark, self.mark_style(turn.started_ms)).with(what, Style::BOLD);
+        if let Some(elapsed) = self.elapsed(turn.started_ms) {
+            line.push(format!("  {}", cells::duration(elapsed)), Palette::QUIET);
+        }
         if let Some(step) =
             self.session.plan.iter().position(|it| it.status == TurnPlanStepStatus::InProgress)
         {

@@ -1,7 +1,9 @@
 //! What the server sends by itself.
 
 use jsonrpc::{Notification, RequestId};
-use protocol::{ErrorNotification, ThreadItem, Turn, TurnStatus, WarningNotification};
+use protocol::{
+    AgentErrorInfo, ErrorNotification, ThreadItem, Turn, TurnStatus, WarningNotification,
+};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -110,18 +112,39 @@ impl App {
             }
             protocol::ConfigWarning::NAME => {
                 let it = read::<protocol::ConfigWarning>(params)?;
-                let place = it.path.map(|path| format!(" ({path})")).unwrap_or_default();
-                let details = it.details.map(|text| format!("\n{text}")).unwrap_or_default();
-                self.warning(&format!("{}{place}{details}", it.summary));
+                self.config_warning(it);
             }
             protocol::DeprecationNotice::NAME => {
                 let it = read::<protocol::DeprecationNotice>(params)?;
                 let details = it.details.map(|text| format!("\n{text}")).unwrap_or_default();
                 self.info(&format!("{}{details}", it.summary));
             }
-            _ => return Ok(false),
+            _ => return self.route_account(method, params),
         }
         Ok(true)
+    }
+
+    fn route_account(&mut self, method: &str, params: &RawValue) -> serde_json::Result<bool> {
+        match method {
+            protocol::AccountLoginCompleted::NAME => {
+                let it = read::<protocol::AccountLoginCompleted>(params)?;
+                Ok(self.login_completed(it))
+            }
+            protocol::AccountUpdated::NAME => {
+                let it = read::<protocol::AccountUpdated>(params)?;
+                Ok(self.account_updated(it.auth_mode.is_some()))
+            }
+            protocol::AccountRateLimitsUpdated::NAME => {
+                let it = read::<protocol::AccountRateLimitsUpdated>(params)?;
+                Ok(self.limits_updated(it.rate_limits))
+            }
+            protocol::McpServerOauthLoginCompleted::NAME => {
+                let it = read::<protocol::McpServerOauthLoginCompleted>(params)?;
+                self.mcp_login_completed(it);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn is_shown(&self, thread: &str) -> bool {
@@ -230,6 +253,10 @@ impl App {
                 let details = error.and_then(|error| error.additional_details.as_deref());
                 let text = details.map_or(message.to_owned(), |more| format!("{message}\n{more}"));
                 self.error(&text);
+                if error.is_some_and(|it| it.agent_error_info == Some(AgentErrorInfo::Unauthorized))
+                {
+                    self.info("/login chooses another account, key or model.");
+                }
             }
             TurnStatus::Interrupted => {
                 self.message("■ ", Palette::QUIET, "Interrupted.");

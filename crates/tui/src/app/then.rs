@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::app::dialogs::Continuation;
 use crate::composer::Draft;
 use crate::picker::Need;
 
@@ -28,6 +29,8 @@ pub(super) enum Then {
     Undone,
     /// Only a refusal is of interest; this is what was wanted.
     Done(&'static str),
+    /// Goes on with what it gave, or with the refusal.
+    Run(Continuation),
     /// Information to be printed.
     Show(fn(&Value) -> String),
 }

@@ -50,8 +50,8 @@ impl App {
     }
 
     pub(super) fn start_turn(&mut self, draft: Draft) {
-        let Some(thread_id) = self.session.id.clone() else {
-            // It is sent as soon as there is a thread.
+        let Some(thread_id) = self.session.id.clone().filter(|_| !self.login.holds()) else {
+            // It is sent as soon as there is a thread, and a model that can be asked.
             self.queue.push_back(draft);
             return;
         };
@@ -98,6 +98,9 @@ impl App {
     }
 
     pub(super) fn next_queued(&mut self) {
+        if self.login.holds() {
+            return;
+        }
         if let Some(draft) = self.queue.pop_front() {
             self.submit(draft);
         }

@@ -2,4 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod app;
+mod commands;
 mod harness;
+mod notices;
+mod start;
