@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::TestEnvironment;
+use common::{TestEnvironment, listing};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
@@ -75,6 +75,25 @@ impl Terminal {
         }
     }
 
+    /// Presses a key until the program has written this: a dialog that has just appeared takes none.
+    fn press_until(&mut self, key: &str, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.send(key);
+            let next = Instant::now() + Duration::from_millis(700);
+            while let Some(left) = next.checked_duration_since(Instant::now()) {
+                if let Some(at) = self.seen.find(text) {
+                    self.seen.drain(..at + text.len());
+                    return;
+                }
+                if let Ok(bytes) = self.arrives.recv_timeout(left) {
+                    self.seen.push_str(&String::from_utf8_lossy(&bytes));
+                }
+            }
+        }
+        panic!("`{text}` did not come; there is: {:?}", self.seen)
+    }
+
     fn send(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
@@ -134,6 +153,69 @@ fn a_signal_leaves_the_terminal_as_it_was_and_keeps_what_was_written() {
         terminal.send("\x04");
         terminal.ends(0, &before);
     }
+}
+
+#[test]
+fn the_first_start_leads_to_a_turn_and_the_next_one_does_not_ask() {
+    let env = TestEnvironment::new();
+    let (mut terminal, before) = Terminal::open(&env, &["my first words"]);
+    terminal.expect("Choose a model's provider");
+    terminal.press_until("o", "From now on the provider is `offline`");
+    // The message of the command line waited for the choice.
+    terminal.expect("my first words");
+    terminal.send("\x04");
+    terminal.expect("To continue: agentd resume ");
+    terminal.ends(0, &before);
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    assert!(config.contains("model_provider = \"offline\""), "{config}");
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    terminal.expect("› ");
+    terminal.paste("again");
+    terminal.expect("again");
+    terminal.send("\x03");
+    terminal.expect("Cleared");
+    assert!(!terminal.seen.contains("Choose a model's provider"), "{:?}", terminal.seen);
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+}
+
+#[test]
+fn an_api_key_is_nowhere_but_with_the_credentials() {
+    let env = TestEnvironment::new();
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    terminal.expect("Choose a model's provider");
+    terminal.press_until("k", "hidden as you type");
+    terminal.paste("key-0123456789");
+    terminal.expect("••••••••••••••");
+    terminal.send("\r");
+    terminal.expect("an API key; stored in ");
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+    assert!(!terminal.seen.contains("key-0123456789"));
+    let files = listing(&env.home());
+    let holds = |contents: &[u8]| contents.windows(14).any(|part| part == b"key-0123456789");
+    let with: Vec<_> = files.iter().filter(|(_, contents)| holds(contents)).collect();
+    assert!(with.len() == 1 && with[0].0.ends_with("credentials.json"), "{:?}", with[0].0);
+}
+
+#[test]
+fn trust_is_asked_for_once_and_stored() {
+    let env = environment();
+    let agent = env.work().join(".agent/skills/a");
+    std::fs::create_dir_all(&agent).unwrap();
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    terminal.expect("Do you trust this folder?");
+    terminal.press_until("t", "Trusted from now on:");
+    terminal.expect("› ");
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    assert!(config.contains("trust_level = \"trusted\""), "{config}");
+    let (mut terminal, before) = Terminal::open(&env, &[]);
+    terminal.expect("› ");
+    terminal.send("\x04");
+    terminal.ends(0, &before);
+    assert!(!terminal.seen.contains("Do you trust"), "{:?}", terminal.seen);
 }
 
 #[test]

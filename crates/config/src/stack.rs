@@ -308,9 +308,6 @@ fn project_layers(
             message: reason.clone(),
             kind: WarningKind::Ignored,
         });
-        if !exists && !has_rules {
-            continue;
-        }
         let unread = Arc::new(Layer::parse(name, "")?);
         layers.push(StackLayer { layer: unread, disabled: Some(reason) });
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracing_subscriber::fmt::MakeWriter;
 
+const NAME: &str = "agentd.log";
 /// A file that would become longer is put aside.
 const MAX_BYTES: u64 = 10 * 1024 * 1024;
 /// Files that are kept besides the one that is written.
@@ -36,6 +37,12 @@ impl LogFile {
     pub fn set_folder(&self, folder: impl Fn() -> PathBuf + Send + Sync + 'static) {
         // The one error is that a folder is set already.
         let _ = self.0.folder.set(Box::new(folder));
+    }
+
+    /// The file that the next line goes to; none before a folder is set.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        self.0.folder.get().map(|folder| folder().join(NAME))
     }
 }
 
@@ -74,7 +81,7 @@ impl Open {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder)?;
-        let path = folder.join("agentd.log");
+        let path = folder.join(NAME);
         let files::Opened { file, metadata } =
             files::append(&path).map_err(files::Error::into_io)?;
         Ok(Self { path, file, len: metadata.len() })

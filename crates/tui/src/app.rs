@@ -1,25 +1,37 @@
 //! The state machine: what the person types, what the server sends and the time go in; frames and effects
 //! come out. It has no access to anything else.
 
+mod account;
 mod answers;
 mod choosing;
 mod commands;
 mod completion;
+mod dialogs;
 mod earlier;
+mod elapsed;
+mod feedback;
 mod filling;
 mod images;
 mod joining;
 mod keys;
 mod live;
+mod login;
+mod mcp;
+mod memory;
+mod models;
+mod notices;
 mod notifications;
 mod pending_images;
+mod plan;
 mod queue;
 mod reading;
 mod settings;
 mod status;
+mod status_picker;
 mod taking;
 mod terminals;
 mod then;
+mod trust;
 mod turns;
 mod vi;
 mod waiting;
@@ -31,14 +43,19 @@ use jsonrpc::{ErrorObject, Method, RequestId};
 use protocol::InitializeResponse;
 use serde_json::Value;
 
+use crate::app::dialogs::Dialogs;
 use crate::app::filling::{Choosing, Reading};
+use crate::app::login::Login;
+use crate::app::notices::Notices;
 use crate::app::pending_images::PendingImages;
 use crate::app::queue::Queue;
 use crate::app::settings::Settings;
 use crate::app::then::Then;
+use crate::app::trust::Trust;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;
+use crate::here::LocalServer;
 use crate::history::{History, Search};
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::link::{Arrival, Tag};
@@ -109,6 +126,10 @@ pub enum Event {
     Unopened(String),
     /// The thread was written into this file, or why not.
     Exported(Result<PathBuf, String>),
+    /// The model servers of this machine.
+    ServersFound(Vec<LocalServer>),
+    /// Those of the folders that were asked about that every user of the machine can write.
+    WritableByAll(Vec<PathBuf>),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
     /// The image that was looked for, or why there is none.
@@ -165,6 +186,10 @@ pub enum Effect {
     Clear,
     /// Open an address in the user's browser.
     Browse(String),
+    /// Look for model servers on this machine.
+    FindServers,
+    /// Find out which of these folders every user of the machine can write.
+    CheckWritable(Vec<PathBuf>),
     /// Stop the process, for the shell's job control.
     Suspend,
     /// End.
@@ -219,6 +244,20 @@ pub struct App {
     unanswered: Vec<Draft>,
     images: PendingImages,
     questions: VecDeque<Question>,
+    dialogs: Dialogs,
+    login: Login,
+    trust: Trust,
+    notices: Notices,
+    /// Whether the answer to `config/read` is still to come.
+    is_configuring: bool,
+    /// Whether the first thread was asked for over this connection.
+    has_begun: bool,
+    /// Whether the news of models were looked at.
+    has_checked_models: bool,
+    /// The server's home folder.
+    agent_home: String,
+    /// Parameters that open a thread, from the command line.
+    opening: Value,
     choosing: Option<Choosing>,
     /// What is read on the whole screen.
     reading: Option<Reading>,
@@ -254,6 +293,7 @@ impl App {
         composer.set_commands(Self::command_list());
         Self {
             settings: Settings::default(),
+            opening: start.overrides.clone(),
             start: Some(start),
             cwd,
             size,
@@ -271,6 +311,14 @@ impl App {
             unanswered: Vec::new(),
             images: PendingImages::default(),
             questions: VecDeque::new(),
+            dialogs: Dialogs::default(),
+            login: Login::default(),
+            trust: Trust::default(),
+            notices: Notices::default(),
+            is_configuring: false,
+            has_begun: false,
+            has_checked_models: false,
+            agent_home: String::new(),
             choosing: None,
             reading: None,
             is_overlaid: false,
@@ -313,6 +361,7 @@ impl App {
     pub fn is_opening(&self) -> bool {
         self.connection == Connection::Opening
             || (self.session.id.is_none() && !self.calls.is_empty())
+            || self.login.is_asking()
     }
 
     /// Takes an event at `now` milliseconds; returns whether the frame may have changed.
@@ -325,8 +374,7 @@ impl App {
 
     /// Has the terminal show the alternate screen while a list or a text fills it. A question comes before.
     fn overlay(&mut self) {
-        let fills =
-            self.questions.is_empty() && (self.reading.is_some() || self.choosing.is_some());
+        let fills = self.is_unasked() && (self.reading.is_some() || self.choosing.is_some());
         let wants = fills && !self.settings.is_inline && !self.settings.is_full_screen;
         if wants != self.is_overlaid {
             self.is_overlaid = wants;
@@ -363,6 +411,8 @@ impl App {
                 true
             }
             Event::Exported(result) => self.exported(result),
+            Event::ServersFound(servers) => self.servers_found(&servers),
+            Event::WritableByAll(folders) => self.writable_by_all(folders),
             Event::Edited(result) => self.edited(result),
             Event::Image(source, found) => self.image_found(source, found),
             Event::Tick => self.tick(),
@@ -382,13 +432,10 @@ impl App {
             Connection::Lost { retry_at, .. } => retry_at,
             Connection::Opening | Connection::Open => None,
         };
-        // The elapsed time of the turn, in whole seconds.
-        let elapsed = self
-            .session
-            .turn
-            .as_ref()
-            .map(|turn| self.now + 1_000 - (self.now.saturating_sub(turn.started_ms)) % 1_000);
-        [notice, retry, elapsed, self.composer.deadline(), self.keep_at].into_iter().flatten().min()
+        [notice, retry, self.beat(), self.composer.deadline(), self.keep_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The frame at `now` milliseconds.
@@ -396,15 +443,21 @@ impl App {
         self.now = now;
         self.refresh_list();
         // What is printed comes when the screen is as it was.
-        if self.questions.is_empty()
+        if self.is_unasked()
             && let Some(view) = self.filling()
         {
             return Frame { printed: Vec::new(), live: view.lines, cursor: view.cursor };
         }
         self.print_finished();
+        self.hint();
         let printed = std::mem::take(&mut self.printed);
         let (live, cursor) = self.live();
         Frame { printed, live, cursor }
+    }
+
+    /// Whether neither the server nor the program asks anything.
+    fn is_unasked(&self) -> bool {
+        self.questions.is_empty() && self.dialogs.is_empty()
     }
 
     /// Closes what fills the screen, for the end: what it kept from being printed comes then.

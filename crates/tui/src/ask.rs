@@ -5,11 +5,13 @@
 //! not. Keys that were meant for something else are ignored, see [`guard`].
 
 mod approval;
+mod checklist;
 mod choices;
 mod facts;
 mod field;
 mod form;
 mod guard;
+mod local;
 mod permissions;
 mod questions;
 mod step;
@@ -34,12 +36,16 @@ use crate::terminal::input::{Code, Key};
 use crate::text::Line;
 use crate::view::View;
 
+use checklist::Checklist;
 use choices::Choices;
 use form::{Elicitation, Form};
 use guard::Guard;
+use local::Entry;
 use questions::Questions;
 use step::{Step, encoded};
 
+pub(crate) use checklist::CheckItem;
+pub(crate) use local::Offer;
 pub use step::Answer;
 
 /// When the request came, and what is known about it.
@@ -75,6 +81,8 @@ enum Control {
     Choices(Box<Choices>),
     Questions(Questions),
     Form(Form),
+    Entry(Entry),
+    Checklist(Checklist),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,16 +121,8 @@ impl Ask {
             "item/tool/call" => return Err(refused_tool(&read(method, params)?)),
             _ => return Err(refused(ErrorObject::method_not_found(method))),
         };
-        Ok(Self {
-            title: Line::new(title, Palette::HEADING),
-            facts,
-            control,
-            guard: Guard::new(context.now_ms, context.last_key_ms),
-            notice: None,
-            confirms: None,
-            scroll: Cell::default(),
-            wrapped: RefCell::default(),
-        })
+        let guard = Guard::new(context.now_ms, context.last_key_ms);
+        Ok(Self::with(title, facts, control, guard))
     }
 
     /// Takes a key that came at `now_ms`; returns the answer when there is one.
@@ -137,6 +137,8 @@ impl Ask {
             Control::Choices(choices) => choices.key(key),
             Control::Questions(questions) => questions.key(key),
             Control::Form(form) => form.key(key),
+            Control::Entry(entry) => entry.key(key),
+            Control::Checklist(list) => list.key(key),
         };
         match step {
             Step::Stay | Step::Ignored => None,
@@ -184,9 +186,14 @@ impl Ask {
             return;
         }
         match &mut self.control {
-            Control::Choices(_) => {}
+            Control::Choices(_) | Control::Checklist(_) => {}
             Control::Questions(questions) => questions.paste(text),
             Control::Form(form) => form.paste(text),
+            Control::Entry(entry) => {
+                if !entry.paste(text) {
+                    self.notice = Some("The text is longer than it may be".to_owned());
+                }
+            }
         }
     }
 
@@ -214,6 +221,8 @@ impl Ask {
             Control::Choices(choices) => choices.rows(columns),
             Control::Questions(questions) => questions.rows(columns),
             Control::Form(form) => form.rows(columns),
+            Control::Entry(entry) => entry.rows(columns),
+            Control::Checklist(list) => list.rows(columns),
         };
         let notice = self.notice.as_ref().map(|text| {
             let line = Line::new(text.clone(), Palette::WARNING);
@@ -255,6 +264,19 @@ impl Ask {
             view.lines.iter_mut().for_each(|line| *line = line.truncated(columns));
         }
         view
+    }
+
+    fn with(title: String, facts: Vec<Line>, control: Control, guard: Guard) -> Self {
+        Self {
+            title: Line::new(title, Palette::HEADING),
+            facts,
+            control,
+            guard,
+            notice: None,
+            confirms: None,
+            scroll: Cell::default(),
+            wrapped: RefCell::default(),
+        }
     }
 
     fn wrap_facts(&self, columns: usize) {

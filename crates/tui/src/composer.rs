@@ -53,7 +53,7 @@ pub struct Composer {
     vi: Vi,
     burst: Burst,
     popup: Popup,
-    placeholder: String,
+    placeholder: &'static str,
 }
 
 impl Composer {
@@ -81,8 +81,8 @@ impl Composer {
     }
 
     /// Sets the text that is shown while nothing is written.
-    pub fn set_placeholder(&mut self, text: impl Into<String>) {
-        self.placeholder = text.into();
+    pub fn set_placeholder(&mut self, text: &'static str) {
+        self.placeholder = text;
     }
 
     /// Whether nothing is written.
@@ -276,7 +276,7 @@ impl Composer {
     pub fn view(&self, columns: usize, max_rows: usize) -> View {
         let mut view = self.editor.view(columns, max_rows);
         if self.is_empty() && !self.placeholder.is_empty() && max_rows > 0 {
-            let hint = Line::new(self.placeholder.clone(), Palette::QUIET);
+            let hint = Line::new(self.placeholder, Palette::QUIET);
             view.lines[0].spans.extend(hint.spans);
             view.lines[0] = view.lines[0].truncated(columns);
         }

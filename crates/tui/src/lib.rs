@@ -11,6 +11,7 @@ pub mod composer;
 pub mod context;
 pub mod diff;
 pub mod export;
+pub mod here;
 pub mod highlight;
 pub mod history;
 pub mod image;
@@ -31,4 +32,4 @@ mod run;
 mod session;
 
 pub use kept::Kept;
-pub use run::{Ended, Options, run};
+pub use run::{Ended, Options, crash_report, run};

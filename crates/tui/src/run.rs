@@ -1,6 +1,8 @@
 //! The loop: the terminal, the server and the clock go into the state machine, its frames and effects come
 //! out.
 
+mod crash;
+mod found;
 mod pace;
 
 use std::io;
@@ -14,11 +16,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::app::{App, Effect, Environment, Event, Start};
+use crate::here::FindServers;
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::image_files::ImageFiles;
 use crate::kept::Kept;
 use crate::link::{Arrival, Connector, Link};
 use crate::programs;
+use crate::run::found::Found;
 use crate::run::pace::{Due, Pace};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
 use crate::terminal::screen::{Frame, Screen};
@@ -53,7 +57,11 @@ pub struct Options<C> {
     pub kept: Kept,
     /// What the terminal and the user's shell say.
     pub environment: Environment,
+    /// Looks for model servers, where the server is in this process.
+    pub find_servers: Option<FindServers>,
 }
+
+pub use crate::run::crash::crash_report;
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,11 +78,7 @@ pub struct Ended {
 /// The terminal cannot be used, or the server not reached.
 pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let terminal = Terminal::open()?;
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        terminal::restore();
-        before(panic);
-    }));
+    crash::catch();
     let mut signals = Signals::catch()?;
     let size = terminal.size();
     let app = App::new(options.start, options.environment, options.cwd, size);
@@ -83,12 +87,13 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let images = ImageFiles::new(options.kept.images());
     let old = images.clone();
     options.background.spawn_blocking(move || old.remove_old());
-    let (found, finds) = mpsc::channel(FOUND_IMAGES);
+    let (images_found, image_finds) = mpsc::channel(FOUND_IMAGES);
     let mut running = Running {
         images,
-        found,
-        finds,
+        images_found,
+        image_finds,
         connector: options.connector,
+        found: Found::new(options.background.clone(), options.find_servers),
         background: options.background,
         limits: options.limits,
         version: options.version,
@@ -110,18 +115,19 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
 }
 
 /// The end of a search for an image.
-type Found = (ImageSource, Result<FoundImage, NoImage>);
+type ImageFound = (ImageSource, Result<FoundImage, NoImage>);
 
 struct Running<C> {
     connector: C,
+    found: Found,
     background: Handle,
     limits: Limits,
     version: String,
     kept: Kept,
     images: ImageFiles,
     /// Where the searches for images put their results.
-    found: mpsc::Sender<Found>,
-    finds: mpsc::Receiver<Found>,
+    images_found: mpsc::Sender<ImageFound>,
+    image_finds: mpsc::Receiver<ImageFound>,
     terminal: Terminal,
     screen: Screen,
     /// The ordinary screen, while a list or a text fills the alternate one.
@@ -188,9 +194,10 @@ impl<C: Connector> Running<C> {
                     return Ok(ended);
                 },
                 arrival = next(&mut self.link), if !rests => self.arrived(arrival),
-                Some((source, found)) = self.finds.recv() => {
+                Some((source, found)) = self.image_finds.recv() => {
                     self.event(Event::Image(source, found), Due::Now);
                 }
+                event = self.found.next() => self.event(event, Due::Now),
                 () = sleep_until(wake.unwrap_or(self.started)), if wake.is_some() => {
                     self.expired().await?;
                 }
@@ -374,6 +381,8 @@ impl<C: Connector> Running<C> {
                 Effect::Keep(draft) => self.kept.keep(&draft),
                 Effect::Edit(text) => self.edit(text).await?,
                 Effect::FindImage(source) => self.find_image(source),
+                Effect::FindServers => self.found.find_servers(),
+                Effect::CheckWritable(folders) => self.found.check_writable(folders),
                 Effect::Browse(address) => self.browse(&address),
                 Effect::Overlay(is_overlaid) => self.overlay(is_overlaid).await?,
                 Effect::Export { path, text } => {
@@ -434,7 +443,7 @@ impl<C: Connector> Running<C> {
     }
 
     fn find_image(&self, source: ImageSource) {
-        let (images, found) = (self.images.clone(), self.found.clone());
+        let (images, found) = (self.images.clone(), self.images_found.clone());
         self.background.spawn(async move {
             let image = images.find(&source).await;
             // Without a receiver, the program ends.
@@ -532,6 +541,15 @@ impl<C: Connector> Running<C> {
         bytes.extend(self.screen.clear());
         // A terminal that is gone needs nothing more.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.terminal.write(&bytes)).await;
+    }
+}
+
+impl<C> Drop for Running<C> {
+    /// A panic loses what is on the screen, not what the user was writing.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.kept.keep(&self.app.unsent());
+        }
     }
 }
 

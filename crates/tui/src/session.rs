@@ -38,6 +38,8 @@ pub(crate) struct Session {
     /// The turn that was running when the connection was lost, until its state is known again.
     pub(crate) left: Option<String>,
     pub(crate) plan: Vec<TurnPlanStep>,
+    /// Whether the next turn plans and changes nothing.
+    pub(crate) plans: bool,
     /// All changes of the turn, as a unified diff.
     pub(crate) diff: String,
     /// By the id of their thread.

@@ -1,8 +1,18 @@
-//! `--oss`: the model server on this machine that threads use. It starts no server.
+//! The model servers on this machine: the one that threads use with `--oss`, and all of them for the terminal
+//! to choose from. It starts no server.
+
+use std::time::Duration;
 
 use anyhow::bail;
+use tui::here::LocalServer;
 
+use crate::commands::checked;
 use crate::environment::Environment;
+
+/// The providers that can be on this machine.
+const IDS: [&str; 2] = ["ollama", "lmstudio"];
+/// Longest wait for one of them: a variable may name a host that does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The overrides that select the local provider and, unless a model is named, its first model. Without
 /// `oss_provider` it is the one that is running.
@@ -17,7 +27,7 @@ pub(crate) async fn overrides(
     let options = environment.clone().options("cli");
     let asked: Vec<&str> = match config.oss_provider {
         Some(provider) => vec![provider.as_str()],
-        None => vec!["ollama", "lmstudio"],
+        None => IDS.to_vec(),
     };
     let (mut running, mut problems) = (Vec::new(), Vec::new());
     for id in asked {
@@ -46,4 +56,39 @@ pub(crate) async fn overrides(
         overrides.push(format!("model={}", serde_json::Value::from(model.as_str())));
     }
     Ok(overrides)
+}
+
+/// What each of them has, or why it has nothing.
+pub(crate) async fn servers(environment: Environment) -> Vec<LocalServer> {
+    let config = match checked(&environment, false) {
+        Ok(config) => config,
+        Err(error) => {
+            let failed = |id: &str| LocalServer {
+                id: id.to_owned(),
+                name: id.to_owned(),
+                address: "an unknown address".to_owned(),
+                models: Err(format!("the configuration cannot be read: {error}")),
+            };
+            return IDS.map(failed).into();
+        }
+    };
+    let options = environment.options("cli");
+    let look = |id: &'static str| {
+        let (options, config) = (&options, &config);
+        async move {
+            let found = tokio::time::timeout(PATIENCE, server::local_models(options, config, id));
+            let too_late = || Err(format!("no answer within {} seconds", PATIENCE.as_secs()));
+            let (name, address) = match config.providers.get(id) {
+                Some(config::Provider::Http(http)) => (http.name.clone(), http.base_url.clone()),
+                _ => (id.to_owned(), "an unknown address".to_owned()),
+            };
+            let models = found.await.unwrap_or_else(|_| too_late());
+            LocalServer { id: id.to_owned(), name, address, models }
+        }
+    };
+    let (first, second) = tokio::join!(look(IDS[0]), look(IDS[1]));
+    let mut servers = vec![first, second];
+    // Two names for one address, which a variable gives, are one server.
+    servers.dedup_by(|second, first| second.models.is_ok() && second.address == first.address);
+    servers
 }

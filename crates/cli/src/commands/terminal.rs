@@ -3,19 +3,22 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
 use jsonrpc::{Connection, Limits};
+use logging::LogFile;
 use protocol::{SandboxMode, ThreadStartParams};
 use server::{Options as ServerOptions, Server};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
+use tui::here::FindServers;
 use tui::link::{Connecting, Connector};
 
-use crate::commands::{Invalid, eprint};
+use crate::commands::{Invalid, eprint, local_provider};
 use crate::environment::Environment;
 use crate::log;
 
@@ -146,13 +149,15 @@ async fn open(
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
     let start = Start { thread, prompt, overrides: overrides(&options, &environment)? };
-    let (connector, serving) = match &options.connect {
-        Some(address) => (To::Remote(Remote::new(address, &options)?), None),
+    let (connector, serving, log, find_servers) = match &options.connect {
+        Some(address) => (To::Remote(Remote::new(address, &options)?), None, None, None),
         None => {
-            let (connection, serving) = serve(environment)?;
-            (To::Here(Some(connection)), Some(serving))
+            let find = find_servers(&environment);
+            let (connection, serving, log) = serve(environment)?;
+            (To::Here(Some(connection)), Some(serving), Some(log), Some(find))
         }
     };
+    terminal.server_is_here = find_servers.is_some();
     let options = tui::Options {
         connector,
         background: Handle::current(),
@@ -162,11 +167,17 @@ async fn open(
         kept,
         start,
         environment: terminal,
+        find_servers,
     };
-    let ended = tokio::task::spawn_blocking(move || draw(options))
-        .await
-        .context("the terminal program ended early")?
-        .context("the terminal cannot be used")?;
+    let ended = match tokio::task::spawn_blocking(move || draw(options)).await {
+        Ok(ended) => ended.context("the terminal cannot be used")?,
+        Err(error) => {
+            let log = log.and_then(|log| log.path());
+            let crash = error.try_into_panic().context("the terminal program ended early")?;
+            let message = Some(tui::crash_report(&*crash, log.as_deref()));
+            tui::Ended { code: 1, message }
+        }
+    };
     if let Some(serving) = serving {
         // The connection is closed: turns are interrupted and everything is stored. The panic hook has
         // reported a panic of the task.
@@ -201,13 +212,21 @@ fn overrides(options: &Options, environment: &Environment) -> anyhow::Result<ser
 }
 
 /// Starts a server in this process, and one connection to it.
-fn serve(environment: Environment) -> anyhow::Result<(Connection, tokio::task::JoinHandle<()>)> {
+fn serve(
+    environment: Environment,
+) -> anyhow::Result<(Connection, tokio::task::JoinHandle<()>, LogFile)> {
     let sandbox = environment.sandbox();
     let log_file = log::to_file(&environment)?;
-    let options = ServerOptions { log_file, ..environment.options("cli") };
+    let options = ServerOptions { log_file: log_file.clone(), ..environment.options("cli") };
     let server = Server::start(options, sandbox)?;
     let (ours, theirs) = Connection::pair(server::connection_limits());
-    Ok((ours, tokio::spawn(async move { server.serve_only(theirs).await })))
+    Ok((ours, tokio::spawn(async move { server.serve_only(theirs).await }), log_file))
+}
+
+/// Looks for the model servers of this machine.
+fn find_servers(environment: &Environment) -> FindServers {
+    let environment = environment.clone();
+    Arc::new(move || Box::pin(local_provider::servers(environment.clone())))
 }
 
 /// The way to the server.

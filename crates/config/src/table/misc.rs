@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::parts::TERMINAL;
 use crate::error::Error;
 use crate::kind::scope::{ANY, USER};
 use crate::kind::{Effect, Kind, ReadContext, Setting, Whole, unexpected_value};
@@ -90,17 +89,17 @@ options! {
 options! {
     /// `notice`: notices that the user has acknowledged.
     pub struct Notice {
-        /// Hides the warning about full access.
-        hide_full_access_warning: bool = false, USER, TERMINAL;
-        /// Hides the warning about world-writable folders.
-        hide_world_writable_warning: bool = false, USER, TERMINAL;
+        /// Hides the warning before full access is switched on.
+        hide_full_access_warning: bool = false, USER, Effect::Active;
+        /// Hides the warning about working folders and writable roots that every user of the machine can write.
+        hide_world_writable_warning: bool = false, USER, Effect::Active;
         /// Hides the hint to change the model near a rate limit.
-        hide_rate_limit_model_nudge: bool = false, USER, TERMINAL;
-        /// Acknowledged model migrations, from old to new name.
-        model_migrations: BTreeMap<String, String>, USER, TERMINAL;
+        hide_rate_limit_model_nudge: bool = false, USER, Effect::Active;
+        /// Accepted model migrations, from old to new name, which are not offered again.
+        model_migrations: BTreeMap<String, String>, USER, Effect::Active;
         rest {
-            /// Hides the offer to migrate to a newer model.
-            hide_migration_prompts as "hide_<model>_migration_prompt": bool, USER, TERMINAL;
+            /// Hides the offer to replace this model by its successor.
+            hide_migration_prompts as "hide_<model>_migration_prompt": bool, USER, Effect::Active;
         }
     }
 }
@@ -110,8 +109,9 @@ options! {
     pub struct Tui {
         /// Whether the terminal interface uses the alternate screen, which has no history: only with `always`.
         alternate_screen: AlternateScreen = AlternateScreen::Auto, USER, Effect::Active;
-        /// Animations are shown.
-        animations: bool = true, USER, TERMINAL;
+        /// Whether the terminal interface has things that change by time alone: the elapsed seconds and the mark of
+        /// a running turn. `false` is the mode for screen readers.
+        animations: bool = true, USER, Effect::Active;
         /// How to notify while the terminal does not have the focus.
         notification_method: NotificationMethod = NotificationMethod::Auto, USER, Effect::Active;
         /// Whether to notify, or the events to notify of: `agent-turn-complete`, `approval-requested`.
@@ -122,8 +122,8 @@ options! {
         status_line: Option<Vec<String>>, USER, Effect::Active;
         /// Theme of highlighted code.
         theme: Option<String>, USER, Effect::Active;
-        /// Number of times that each new model was announced; the interface maintains it.
-        model_availability_nux: BTreeMap<String, Whole<0, 1_000_000>>, USER, TERMINAL;
+        /// Number of times that each new model was announced, at most four; the interface maintains it.
+        model_availability_nux: BTreeMap<String, Whole<0, 1_000_000>>, USER, Effect::Active;
     }
 }
 

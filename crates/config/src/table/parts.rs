@@ -3,4 +3,3 @@
 use crate::kind::Effect;
 
 pub(super) const WINDOWS: Effect = Effect::Pending("the sandbox on Windows");
-pub(super) const TERMINAL: Effect = Effect::Pending("the terminal interface");

@@ -81,6 +81,12 @@ impl TestHome {
         self.resolved_in(&self.cwd)
     }
 
+    /// The folders of projects that are left out, since they are not trusted.
+    pub(crate) fn left_out(&self) -> usize {
+        let layers = self.resolved().unwrap().layers;
+        layers.iter().filter(|layer| layer.disabled.is_some()).count()
+    }
+
     pub(crate) fn resolved_in(&self, cwd: &Path) -> Result<Resolved, Error> {
         let user = self.root.join("me").display().to_string();
         let env = move |name: &str| match name {

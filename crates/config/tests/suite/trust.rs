@@ -127,6 +127,8 @@ fn untrusted_skills_and_hooks_are_reported() {
         let warnings = home.warnings();
         assert_eq!(warnings.len(), 1, "{part}: {warnings:?}");
         assert!(warnings[0].contains("is not trusted"), "{warnings:?}");
+        // Clients ask the user about the folders of these layers.
+        assert_eq!(home.left_out(), 1, "{part}");
     }
 }
 

@@ -10,30 +10,47 @@ use serde_json::{Value, json};
 
 use crate::app::then::Then;
 use crate::app::{App, Connection, Effect, StartThread};
-use crate::composer::Draft;
 use crate::highlight;
 use crate::run::Ended;
 use crate::session::Session;
 
 impl App {
-    pub(super) fn connected(&mut self, _: &InitializeResponse) -> bool {
+    pub(super) fn connected(&mut self, opened: &InitializeResponse) -> bool {
+        self.agent_home.clone_from(&opened.agent_home);
         let was_lost = matches!(self.connection, Connection::Lost { .. });
         self.connection = Connection::Open;
         if was_lost {
             self.notice("Connected again.");
         }
-        let cwd = Some(self.cwd.to_string_lossy().into_owned());
-        let params =
-            ConfigReadParams { cwd, include_defaults: true, ..ConfigReadParams::default() };
-        self.call::<protocol::ConfigRead>(&params, Then::Configure);
+        self.has_begun = false;
+        self.read_configuration();
         // The questions come again; those that do not are answered.
         self.questions.clear();
         if let Some(id) = self.session.id.clone() {
             self.call_with("thread/resume", json!({ "threadId": id }), Then::Reopen);
-        } else if let Some(start) = self.start.clone() {
-            self.open_thread(start.thread, start.overrides);
         }
         true
+    }
+
+    /// Asks for the configuration. The first thread is opened when it is known.
+    pub(super) fn read_configuration(&mut self) {
+        let params = ConfigReadParams {
+            cwd: Some(self.cwd.to_string_lossy().into_owned()),
+            include_defaults: true,
+            include_layers: true,
+        };
+        self.is_configuring = true;
+        self.call::<protocol::ConfigRead>(&params, Then::Configure);
+    }
+
+    /// Opens the thread of the start, unless that was done.
+    fn begin(&mut self) {
+        if self.session.id.is_none()
+            && !std::mem::replace(&mut self.has_begun, true)
+            && let Some(start) = self.start.clone()
+        {
+            self.open_thread(start.thread, start.overrides);
+        }
     }
 
     /// Opens the thread of the start.
@@ -70,6 +87,9 @@ impl App {
 
     pub(super) fn lost(&mut self, why: &str, can_return: bool) -> bool {
         self.keep_unanswered();
+        self.dialogs.clear();
+        self.login.reset();
+        self.trust.reset();
         if !can_return {
             let message = format!("{why}. The thread is stored.");
             self.effects.push_back(Effect::Quit(Ended { code: 1, message: Some(message) }));
@@ -90,9 +110,10 @@ impl App {
     pub(super) fn answered(&mut self, tag: u64, result: Result<Value, ErrorObject>) {
         let Some(then) = self.calls.remove(&tag) else { return };
         match (then, result) {
+            (Then::Run(then), result) => then.run(self, result),
             (Then::Configure, Ok(value)) => match serde_json::from_value(value) {
-                Ok(ConfigReadResponse { config, .. }) => self.configure(&config),
-                Err(error) => self.error(&format!("config/read: {error}")),
+                Ok(config) => self.configure(&config),
+                Err(error) => self.unconfigured(&error.to_string()),
             },
             (then @ (Then::Open | Then::Reopen | Then::ReopenWith(_)), Ok(value)) => {
                 match serde_json::from_value(value) {
@@ -127,7 +148,8 @@ impl App {
 
     fn refused(&mut self, then: Then, error: &ErrorObject) {
         let what = match then {
-            Then::Configure => "The configuration cannot be read",
+            Then::Configure => return self.unconfigured(&error.message),
+            Then::Run(then) => return then.run(self, Err(error.clone())),
             Then::List(listing) => return self.unlisted(listing, &error.message),
             Then::Turns => {
                 self.error(&format!("The earlier turns cannot be read: {}", error.message));
@@ -163,9 +185,18 @@ impl App {
         self.error(&format!("{what}: {}", error.message));
     }
 
-    fn configure(&mut self, config: &std::collections::BTreeMap<String, Value>) {
+    fn unconfigured(&mut self, why: &str) {
+        self.is_configuring = false;
+        self.error(&format!("The configuration cannot be read: {why}"));
+        self.begin();
+    }
+
+    fn configure(&mut self, read: &ConfigReadResponse) {
+        self.is_configuring = false;
         let was_full = self.settings.is_full_screen;
-        self.settings.read(config);
+        self.settings.read(&read.config);
+        self.login.read(&read.config);
+        self.notices.read(&read.config);
         if let Some(name) = self.settings.theme.take() {
             match highlight::theme(&name) {
                 Ok(_) => self.settings.theme = Some(name),
@@ -176,6 +207,7 @@ impl App {
         if self.settings.is_full_screen != was_full {
             self.effects.push_back(Effect::Alternate(self.settings.is_full_screen));
         }
+        self.check_trust(read, self.cwd.to_string_lossy().into_owned(), Self::begin);
     }
 
     fn latest(&mut self, method: &'static str, value: Value) {
@@ -205,6 +237,7 @@ impl App {
             sandbox,
             approval_policy,
             reasoning_effort,
+            model_provider,
             ..
         } = opened;
         let is_same = self.session.id.as_ref() == Some(&thread.id);
@@ -222,6 +255,7 @@ impl App {
         session.effort = reasoning_effort.map(|effort| word(&effort));
         session.approval = word(&approval_policy);
         session.sandbox = sandbox_word(&sandbox).to_owned();
+        let folder = session.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         session.left = session.turn.take().and_then(|turn| turn.id);
         session.open.retain(|open| open.running.has_begun());
         session.open.iter_mut().for_each(|open| open.is_confirmed = false);
@@ -230,12 +264,15 @@ impl App {
             self.join(&thread.turns);
         }
         self.load_skills();
-        if let Some(prompt) = self.start.take().and_then(|start| start.prompt) {
-            self.start_turn(Draft::plain(prompt));
-        } else if !has_turns {
-            // What was written before there was a thread.
-            self.next_queued();
+        if !is_same {
+            self.overrides.remove("collaborationMode");
+            self.warn_of_sandbox(&sandbox);
         }
+        if let Some(folder) = folder {
+            self.check_trust_of(&folder);
+        }
+        let prompt = self.start.take().and_then(|start| start.prompt);
+        self.check_login(&model_provider, prompt);
     }
 }
 

@@ -31,6 +31,13 @@ const fn entry(
 }
 
 const COMMANDS: &[Entry] = &[
+    entry(
+        "account",
+        "",
+        "show who is logged in, and what is left of the limits",
+        true,
+        App::show_account,
+    ),
     entry("agents", "", "choose an agent of this thread to look at", true, App::choose_agent),
     entry(
         "approvals",
@@ -63,6 +70,7 @@ const COMMANDS: &[Entry] = &[
         App::choose_message,
     ),
     entry("export", "[FILE]", "write the thread as Markdown into a file", true, App::export),
+    entry("feedback", "[NOTE]", "write a report that can be passed on", true, App::give_feedback),
     entry("fork", "", "go on in a copy of this thread", false, |app, _| {
         app.on_thread("thread/fork", json!({}), Then::Reopen);
     }),
@@ -77,13 +85,32 @@ const COMMANDS: &[Entry] = &[
     entry("hooks", "", "list the hooks and which of them run", true, App::show_hooks),
     entry("image", "PATH", "add an image to the message", true, App::add_image),
     entry("init", "", "let the agent write an AGENTS.md for this folder", false, App::init),
-    entry("logout", "", "delete the credentials", false, |app, _| {
-        app.call_with("account/logout", json!(null), Then::Done("Not logged out"));
-    }),
-    entry("mcp", "", "list the MCP servers and their tools", true, App::show_mcp),
+    entry("login", "", "choose an account, a key or another model provider", false, App::log_in),
+    entry("logout", "", "delete the credentials", false, App::log_out),
+    entry(
+        "mcp",
+        "[login NAME]",
+        "list the MCP servers and their tools, or log in at one",
+        true,
+        App::mcp,
+    ),
+    entry(
+        "memory",
+        "[on|off|reset]",
+        "use notes of earlier threads, or delete them",
+        true,
+        App::memory,
+    ),
     entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, App::set_model),
     entry("new", "", "start a new thread", false, App::start_new),
     entry("permissions", "", "as /approvals", true, App::set_approvals),
+    entry(
+        "plan",
+        "[on|off|MESSAGE]",
+        "show the plan; plan without changing anything",
+        true,
+        App::plan,
+    ),
     entry("ps", "", "list the commands that run, with their output", true, App::show_terminals),
     entry("queue", "", "list, edit and remove the messages that wait", true, App::show_queue),
     entry("quit", "", "quit", true, |app, _| app.quit()),
@@ -105,6 +132,7 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("skills", "", "list the skills", true, App::show_skills),
     entry("status", "", "show the thread, its settings and its use", true, App::show_status),
+    entry("statusline", "", "choose the items of the status line", true, App::choose_status_line),
     entry("stop", "", "end the commands that run in the background", true, App::stop_terminals),
     entry("theme", "[NAME]", "choose the colours of code", true, App::set_theme),
     entry("transcript", "", "read the whole thread, with a search", true, App::read_transcript),
@@ -198,6 +226,11 @@ impl App {
         row("commands", &session.sandbox);
         if let Some(usage) = &session.usage {
             let total = &usage.total;
+            if let Some(window) = usage.model_context_window.filter(|window| *window > 0) {
+                let used = usage.last.total_tokens.clamp(0, window);
+                let left = (window - used).saturating_mul(100) / window;
+                row("context", &format!("{left}% left: {used} of {window} tokens are used"));
+            }
             row("tokens", &format!("{} in, {} out", total.input_tokens, total.output_tokens));
             if let Some(cost) = &usage.cost
                 && let Some(thread) = &cost.thread
@@ -210,6 +243,7 @@ impl App {
             &status::ITEMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
         );
         self.info(text.trim_end());
+        self.show_account("");
     }
 
     fn choose_agent(&mut self, _: &str) {
@@ -236,19 +270,6 @@ impl App {
         }
         self.print(lines);
         self.print([crate::text::Line::default()]);
-    }
-
-    fn show_mcp(&mut self, _: &str) {
-        self.on_thread(
-            "mcpServerStatus/list",
-            json!({}),
-            Then::Show(|value| {
-                list(&value["data"], "No MCP servers are configured: agentd mcp add", |server| {
-                    let tools = server["tools"].as_object().map_or(0, serde_json::Map::len);
-                    format!("{}  {tools} tools", text(&server["name"]))
-                })
-            }),
-        );
     }
 
     fn show_skills(&mut self, _: &str) {
@@ -297,6 +318,13 @@ impl App {
     }
 
     fn set_approvals(&mut self, rest: &str) {
+        match rest {
+            "full-access" => self.confirm_full_access(|app| app.use_approvals("full-access")),
+            _ => self.use_approvals(rest),
+        }
+    }
+
+    fn use_approvals(&mut self, rest: &str) {
         let (approval, sandbox, what) = match rest {
             "read-only" => (
                 "onRequest",

@@ -3,8 +3,8 @@
 //! turns come page by page. Until the last page has come, nothing else is printed.
 
 use protocol::{
-    SortDirection, ThreadItem, ThreadTurnsListParams, ThreadTurnsListResponse, Turn, TurnItemsView,
-    TurnStatus,
+    AgentErrorInfo, SortDirection, ThreadItem, ThreadTurnsListParams, ThreadTurnsListResponse,
+    Turn, TurnItemsView, TurnStatus,
 };
 
 use crate::app::App;
@@ -140,6 +140,10 @@ impl App {
                 let details = error.and_then(|error| error.additional_details.as_deref());
                 let text = details.map_or(message.to_owned(), |more| format!("{message}\n{more}"));
                 self.error(&text);
+                if error.is_some_and(|it| it.agent_error_info == Some(AgentErrorInfo::Unauthorized))
+                {
+                    self.info("/login chooses another account, key or model.");
+                }
             }
             TurnStatus::Interrupted => self.message("■ ", Palette::QUIET, "Interrupted."),
             TurnStatus::Completed | TurnStatus::InProgress => {

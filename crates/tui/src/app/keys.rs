@@ -19,7 +19,7 @@ impl App {
             }
             return;
         }
-        if self.chooses(key) || self.reads(key) {
+        if self.dialog_key(key) || self.chooses(key) || self.reads(key) {
             return;
         }
         if self.search.is_none() && self.always(key) {
@@ -67,6 +67,9 @@ impl App {
     }
 
     pub(super) fn pasted(&mut self, text: String) {
+        if self.questions.is_empty() && self.dialog_paste(&text) {
+            return;
+        }
         if let Some(question) = self.questions.front_mut() {
             question.ask.paste(&text, self.now);
         } else if let Some(choosing) = &mut self.choosing {

@@ -19,8 +19,9 @@ impl App {
         let (columns, height) = (self.size.columns, self.size.rows);
         let status = if height >= 4 { self.with_mode(self.status_line()) } else { None };
         let below = usize::from(status.is_some());
-        let view = match self.questions.front() {
-            Some(question) => question.ask.view(columns, height.saturating_sub(below).max(1)),
+        let ask = self.questions.front().map(|question| &question.ask);
+        let view = match ask.or_else(|| self.dialogs.front()) {
+            Some(ask) => ask.view(columns, height.saturating_sub(below).max(1)),
             None => {
                 let most = (height / 2).clamp(1, MAX_COMPOSER);
                 match (&self.search, &self.history) {
@@ -32,13 +33,13 @@ impl App {
         let free = height.saturating_sub(below + view.lines.len());
         let mut lines = self.above(free.min(MAX_ROWS));
         // A question stands apart, where there is room.
-        if !self.questions.is_empty() && !lines.is_empty() && lines.len() < free {
+        if !self.is_unasked() && !lines.is_empty() && lines.len() < free {
             lines.push(Line::default());
         }
         let first = lines.len();
         lines.extend(view.lines);
         let free = height.saturating_sub(lines.len());
-        let completions = self.composer.completions(columns).filter(|_| self.questions.is_empty());
+        let completions = self.composer.completions(columns).filter(|_| ask.is_none());
         match completions.filter(|view| view.lines.len() <= free) {
             Some(view) => lines.extend(view.lines),
             None => lines.extend(status),
@@ -87,26 +88,25 @@ impl App {
     }
 
     fn open_item(&self, open: &crate::session::Open, context: &Context, rows: usize) -> Vec<Line> {
-        let elapsed = self.now.saturating_sub(open.started_ms);
         if open.running.is_text() {
             return open.running.open(context, rows);
         }
-        let mut lines = vec![open.running.headline(elapsed)];
+        let mut lines = vec![open.running.headline(self.elapsed(open.started_ms, 0))];
         lines.extend(open.running.open(context, rows.saturating_sub(1).min(3)));
         lines
     }
 
     fn working(&self) -> Option<Line> {
         let turn = self.session.turn.as_ref()?;
-        let elapsed = self.now.saturating_sub(turn.started_ms).saturating_add(turn.before_ms);
-        let elapsed = cells::duration(elapsed);
         let (mark, what) = match (&turn.retry, turn.is_interrupting) {
             (_, true) => ("■ ", "Interrupting"),
             (Some(_), false) => ("! ", "Trying again"),
             (None, false) => ("● ", "Working"),
         };
-        let mut line = Line::new(mark, Palette::ACCENT).with(what, Style::BOLD);
-        line.push(format!("  {elapsed}"), Palette::QUIET);
+        let mut line = Line::new(mark, self.mark_style(turn.started_ms)).with(what, Style::BOLD);
+        if let Some(elapsed) = self.elapsed(turn.started_ms, turn.before_ms) {
+            line.push(format!("  {}", cells::duration(elapsed)), Palette::QUIET);
+        }
         if let Some(step) =
             self.session.plan.iter().position(|it| it.status == TurnPlanStepStatus::InProgress)
         {

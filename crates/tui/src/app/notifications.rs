@@ -113,18 +113,39 @@ impl App {
             }
             protocol::ConfigWarning::NAME => {
                 let it = read::<protocol::ConfigWarning>(params)?;
-                let place = it.path.map(|path| format!(" ({path})")).unwrap_or_default();
-                let details = it.details.map(|text| format!("\n{text}")).unwrap_or_default();
-                self.warning(&format!("{}{place}{details}", it.summary));
+                self.config_warning(it);
             }
             protocol::DeprecationNotice::NAME => {
                 let it = read::<protocol::DeprecationNotice>(params)?;
                 let details = it.details.map(|text| format!("\n{text}")).unwrap_or_default();
                 self.info(&format!("{}{details}", it.summary));
             }
-            _ => return Ok(false),
+            _ => return self.route_account(method, params),
         }
         Ok(true)
+    }
+
+    fn route_account(&mut self, method: &str, params: &RawValue) -> serde_json::Result<bool> {
+        match method {
+            protocol::AccountLoginCompleted::NAME => {
+                let it = read::<protocol::AccountLoginCompleted>(params)?;
+                Ok(self.login_completed(it))
+            }
+            protocol::AccountUpdated::NAME => {
+                let it = read::<protocol::AccountUpdated>(params)?;
+                Ok(self.account_updated(it.auth_mode.is_some()))
+            }
+            protocol::AccountRateLimitsUpdated::NAME => {
+                let it = read::<protocol::AccountRateLimitsUpdated>(params)?;
+                Ok(self.limits_updated(it.rate_limits))
+            }
+            protocol::McpServerOauthLoginCompleted::NAME => {
+                let it = read::<protocol::McpServerOauthLoginCompleted>(params)?;
+                self.mcp_login_completed(it);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn is_shown(&self, thread: &str) -> bool {

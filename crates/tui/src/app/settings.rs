@@ -20,6 +20,8 @@ pub struct Environment {
     pub started_at: i64,
     /// The user's home folder, which is written `~`.
     pub home: Option<PathBuf>,
+    /// Whether the server is on this machine, in this process.
+    pub server_is_here: bool,
 }
 
 impl Environment {
@@ -46,6 +48,7 @@ impl Environment {
             editor: set("VISUAL").or_else(|| set("EDITOR")),
             home: set("HOME").map(PathBuf::from),
             started_at: 0,
+            server_is_here: false,
         }
     }
 }
@@ -77,6 +80,8 @@ pub(super) struct Settings {
     pub(super) hides_reasoning: bool,
     /// `features.undo`.
     pub(super) undoes: bool,
+    /// `feedback.enabled`.
+    pub(super) feedback: bool,
     /// Whether messages are shown as they were written (`/raw`).
     pub(super) raw: bool,
 }
@@ -117,6 +122,7 @@ impl Default for Settings {
             disable_paste_burst: false,
             hides_reasoning: false,
             undoes: false,
+            feedback: true,
             raw: false,
         }
     }
@@ -145,6 +151,7 @@ impl Settings {
         self.disable_paste_burst = flag(root("disable_paste_burst"), false);
         self.hides_reasoning = flag(root("hide_agent_reasoning"), false);
         self.undoes = flag(&root("features")["undo"], false);
+        self.feedback = flag(&root("feedback")["enabled"], true);
         let scheme = match root("file_opener").as_str() {
             None | Some("editor") => Some("vscode"),
             Some("editor-insiders") => Some("vscode-insiders"),

@@ -10,6 +10,7 @@ pub(crate) const ITEMS: &[(&str, &str)] = &[
     ("folder", "the working folder"),
     ("branch", "the git branch"),
     ("context", "how much of the context window is left"),
+    ("limits", "what is left of the account's limits"),
     ("tokens", "tokens of the thread"),
     ("cost", "what the thread cost"),
     ("approvals", "when the agent asks"),
@@ -18,13 +19,40 @@ pub(crate) const ITEMS: &[(&str, &str)] = &[
     ("thread", "the thread's name, or its id"),
 ];
 
+/// Other names of items.
+const ALIASES: &[(&str, &str)] = &[
+    ("model-with-reasoning", "model"),
+    ("current-dir", "folder"),
+    ("git-branch", "branch"),
+    ("context-remaining", "context"),
+    ("used-tokens", "tokens"),
+    ("session-id", "thread"),
+];
+
+/// Whether both names are of the same item.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    usual(one) == usual(other)
+}
+
+/// What an item shows; none where there is no such item.
+pub(super) fn detail(item: &str) -> Option<&'static str> {
+    let name = usual(item);
+    ITEMS.iter().find(|(id, _)| *id == name).map(|(_, detail)| *detail)
+}
+
+fn usual(item: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == item).map_or(item, |(_, name)| name)
+}
+
 impl App {
     pub(super) fn status_line(&self) -> Option<Line> {
         let items = &self.settings.status_line;
         if items.is_empty() {
             return None;
         }
-        let shown: Vec<String> = items.iter().filter_map(|item| self.status_item(item)).collect();
+        let plans = self.session.plans.then(|| "plan mode".to_owned());
+        let shown = items.iter().filter_map(|item| self.status_item(usual(item)));
+        let shown: Vec<String> = plans.into_iter().chain(shown).collect();
         Some(Line::new(format!("  {}", shown.join(" · ")), Palette::QUIET))
     }
 
@@ -32,25 +60,26 @@ impl App {
     fn status_item(&self, item: &str) -> Option<String> {
         let session = &self.session;
         let text = match item {
-            "model" | "model-with-reasoning" => match &session.effort {
+            "model" => match &session.effort {
                 Some(effort) => format!("{} {effort}", session.model),
                 None => session.model.clone(),
             },
-            "folder" | "current-dir" => {
+            "folder" => {
                 let cwd = session.cwd.as_ref().unwrap_or(&self.cwd);
                 self.folder(&cwd.to_string_lossy())
             }
-            "branch" | "git-branch" => session.branch.clone()?,
-            "context" | "context-remaining" => {
+            "branch" => session.branch.clone()?,
+            "context" => {
                 let usage = session.usage.as_ref()?;
                 let window = usage.model_context_window.filter(|window| *window > 0)?;
                 let left = (window - usage.last.total_tokens).clamp(0, window);
                 format!("{}% context left", left.saturating_mul(100) / window)
             }
-            "tokens" | "used-tokens" => {
+            "tokens" => {
                 let total = session.usage.as_ref()?.total.total_tokens;
                 format!("{} tokens", count(total))
             }
+            "limits" => self.limits_left()?,
             "cost" => {
                 let cost = session.usage.as_ref()?.cost.as_ref()?;
                 format!("{} {}", cost.thread.as_ref()?, cost.currency)
@@ -67,7 +96,7 @@ impl App {
                     more => format!("{more} agents"),
                 }
             }
-            "thread" | "session-id" => session.name.clone().or_else(|| session.id.clone())?,
+            "thread" => session.name.clone().or_else(|| session.id.clone())?,
             _ => return None,
         };
         Some(text).filter(|text| !text.is_empty())

@@ -77,7 +77,7 @@ impl App {
         let Some(open) = self.session.open.iter().find(|open| open.id == id) else {
             return self.notice("That command has ended.");
         };
-        let headline = open.running.headline(self.now.saturating_sub(open.started_ms));
+        let headline = open.running.headline(self.elapsed(open.started_ms, 0));
         let output = self.terminal_output(id, PRINTED);
         self.print(headline.wrapped(self.size.columns, &Line::plain("  ")));
         self.print(output);

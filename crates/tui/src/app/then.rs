@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use protocol::ThreadItem;
 use serde_json::Value;
 
+use crate::app::dialogs::Continuation;
 use crate::composer::Draft;
 use crate::picker::Need;
 
@@ -38,6 +39,8 @@ pub(super) enum Then {
     },
     /// Only a refusal is of interest; this is what was wanted.
     Done(&'static str),
+    /// Goes on with what it gave, or with the refusal.
+    Run(Continuation),
     /// Information to be printed.
     Show(fn(&Value) -> String),
 }

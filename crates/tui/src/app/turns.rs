@@ -51,8 +51,8 @@ impl App {
     }
 
     pub(super) fn start_turn(&mut self, draft: Draft) {
-        let Some(thread_id) = self.session.id.clone() else {
-            // It is sent as soon as there is a thread.
+        let Some(thread_id) = self.session.id.clone().filter(|_| !self.login.holds()) else {
+            // It is sent as soon as there is a thread, and a model that can be asked.
             return self.wait_for_end(draft);
         };
         // Shown at once: the notification follows.

@@ -36,6 +36,7 @@ impl App {
     /// Sends what waits, up to the first message that begins a turn.
     pub(super) fn next_queued(&mut self) {
         while self.session.turn.is_none()
+            && !self.login.holds()
             && let Some(draft) = self.queue.pop_front()
         {
             self.keep_soon();

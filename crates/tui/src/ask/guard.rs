@@ -18,6 +18,11 @@ impl Guard {
         Self { appeared_ms: now_ms, last_key_ms, is_open: false }
     }
 
+    /// Of a dialog that the last key asked for.
+    pub(super) fn open() -> Self {
+        Self { appeared_ms: 0, last_key_ms: None, is_open: true }
+    }
+
     /// Why a key that comes now does nothing, if so.
     pub(super) fn refuses(&mut self, now_ms: u64) -> Option<&'static str> {
         if self.is_open {

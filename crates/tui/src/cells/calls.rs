@@ -178,9 +178,10 @@ pub(super) fn web_search(item: &WebSearchItem, context: &Context) -> Vec<Line> {
 }
 
 /// A headline with the time that has passed.
-pub(super) fn running(label: &'static str, text: &str, elapsed_ms: u64) -> Line {
+pub(super) fn running(label: &'static str, text: &str, elapsed_ms: Option<u64>) -> Line {
+    let elapsed = elapsed_ms.map(|ms| format!("  {}", duration(ms)));
     Line::new(MARK, Palette::ACCENT)
         .with(label, Style::BOLD)
         .with(text.lines().next().unwrap_or_default().to_owned(), Style::PLAIN)
-        .with(format!("  {}", duration(elapsed_ms)), Palette::QUIET)
+        .with(elapsed.unwrap_or_default(), Palette::QUIET)
 }

@@ -60,7 +60,7 @@ fn end(item: &CommandExecutionItem) -> String {
     if words.is_empty() { String::new() } else { format!("  ({})", words.join(", ")) }
 }
 
-pub(super) fn headline(item: &CommandExecutionItem, elapsed_ms: u64) -> Line {
+pub(super) fn headline(item: &CommandExecutionItem, elapsed_ms: Option<u64>) -> Line {
     let first = item.command.lines().next().unwrap_or_default();
     let more = item.command.lines().count().saturating_sub(1);
     let mut line = Line::new(MARK, Palette::ACCENT)
@@ -69,7 +69,9 @@ pub(super) fn headline(item: &CommandExecutionItem, elapsed_ms: u64) -> Line {
     if more > 0 {
         line.push(format!(" … {more} more lines"), Palette::QUIET);
     }
-    line.push(format!("  {}", duration(elapsed_ms)), Palette::QUIET);
+    if let Some(elapsed) = elapsed_ms {
+        line.push(format!("  {}", duration(elapsed)), Palette::QUIET);
+    }
     line
 }
 

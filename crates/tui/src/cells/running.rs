@@ -179,7 +179,7 @@ impl Running {
 
     /// One line: what it does, and for how long.
     #[must_use]
-    pub fn headline(&self, elapsed_ms: u64) -> Line {
+    pub fn headline(&self, elapsed_ms: Option<u64>) -> Line {
         match &self.item {
             ThreadItem::CommandExecution(it) => command::headline(it, elapsed_ms),
             ThreadItem::FileChange(it) => calls::file_change_headline(it),

@@ -191,11 +191,10 @@ impl Popup {
         let found = ranked(&self.commands, |command| &command.name, text);
         let row = |(command, matches): (&Command, Vec<usize>)| {
             let hint = command.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
+            // What may follow may also be left out, where the whole name is written.
+            let is_whole = command.name == text && hint.starts_with(" [");
             Row {
-                submits: command
-                    .hint
-                    .as_ref()
-                    .is_none_or(|hint| hint.starts_with('[') && command.name == text),
+                submits: command.hint.is_none() || is_whole,
                 is_available: command.is_available,
                 candidate: Candidate {
                     label: format!("/{}{hint}", command.name),

@@ -282,13 +282,22 @@ impl Screen {
             self.pen.reset(out);
             out.extend_from_slice(b"\x1b[K");
         }
+        // What stands behind the change stays where it is, such as behind seconds that pass.
+        let stays = match had == has && !is_doubtful {
+            true => common_end(&self.live[at], row, same.columns),
+            false => Common { columns: 0, bytes: 0 },
+        };
         let mut skip = same.bytes;
+        let mut left: usize = row.spans.iter().map(|span| span.text().len()).sum::<usize>();
+        left -= same.bytes + stays.bytes;
         for span in &row.spans {
             let text = span.text();
             let from = skip.min(text.len());
             skip -= from;
-            if from < text.len() {
-                self.pen.write(out, span, &text[from..]);
+            let to = text.len().min(from + left);
+            if from < to {
+                self.pen.write(out, span, &text[from..to]);
+                left -= to - from;
             }
         }
         if had > has && !is_doubtful {
@@ -297,7 +306,7 @@ impl Screen {
         }
         // Where the cursor is after the last column, or a doubtful character, differs: the next movement
         // names a column.
-        self.column = if is_doubtful { self.size.columns } else { has };
+        self.column = if is_doubtful { self.size.columns } else { has - stays.columns };
         self.live[at] = row.clone();
     }
 
@@ -376,6 +385,22 @@ fn common(old: &Line, new: &Line) -> Common {
             break;
         }
         same.columns += width(new.0);
+        same.bytes += new.0.len();
+    }
+    same
+}
+
+/// What both rows, of the same width, have at their end, not counting their first `columns`.
+fn common_end(old: &Line, new: &Line, columns: usize) -> Common {
+    let (old, new): (Vec<Cell<'_>>, Vec<Cell<'_>>) = (cells(old).collect(), cells(new).collect());
+    let mut same = Common { columns: 0, bytes: 0 };
+    let room: usize = new.iter().map(|cell| width(cell.0)).sum::<usize>() - columns;
+    for (old, new) in old.iter().rev().zip(new.iter().rev()) {
+        let cells = width(new.0);
+        if old != new || same.columns + cells > room {
+            break;
+        }
+        same.columns += cells;
         same.bytes += new.0.len();
     }
     same

@@ -27,6 +27,8 @@ pub(crate) struct Bench {
     pub(crate) others: Vec<Effect>,
     /// What the printed lines say, in order.
     pub(crate) printed: String,
+    /// How many bytes went to the terminal.
+    pub(crate) drawn: usize,
 }
 
 pub(crate) fn cells(count: usize) -> NonZeroU16 {
@@ -39,8 +41,17 @@ impl Bench {
     }
 
     pub(crate) fn start_with(columns: usize, rows: usize, start: Start) -> Self {
+        Self::start_in(columns, rows, start, Environment::default())
+    }
+
+    pub(crate) fn start_in(
+        columns: usize,
+        rows: usize,
+        start: Start,
+        environment: Environment,
+    ) -> Self {
         let size = Size { columns, rows };
-        let environment = Environment { depth: Depth::Full, ..Environment::default() };
+        let environment = Environment { depth: Depth::Full, ..environment };
         let mut bench = Self {
             app: App::new(start, environment, PathBuf::from("/work"), size),
             screen: Screen::new(size, Depth::Full),
@@ -51,6 +62,7 @@ impl Bench {
             written: Vec::new(),
             others: Vec::new(),
             printed: String::new(),
+            drawn: 0,
         };
         bench.event(Event::Connected(Box::new(initialized())));
         bench
@@ -86,6 +98,7 @@ impl Bench {
             self.printed.push('\n');
         }
         let bytes = self.screen.draw(&frame);
+        self.drawn += bytes.len();
         self.terminal.process(&bytes);
     }
 

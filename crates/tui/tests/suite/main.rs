@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod app;
+mod commands;
 mod harness;
 mod images;
 mod input;
 mod joining;
+mod notices;
 mod queue;
 mod reading;
+mod start;
 mod storm;
 mod terminals;
 mod vi;

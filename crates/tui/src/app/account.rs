@@ -1,0 +1,147 @@
+//! The account: who is logged in, what is left of its limits, and logging out.
+
+use protocol::{Account, AccountReadResponse, RateLimitSnapshot, RateLimitWindow};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::ask::{Ask, Offer};
+use crate::cells;
+use crate::text::Line;
+
+impl App {
+    /// `/account`, and the end of `/status`.
+    pub(super) fn show_account(&mut self, _: &str) {
+        self.call_then("account/read", json!({}), |app, read| {
+            let account = match read.map(|value| who(&value)) {
+                Ok((text, _)) => text,
+                Err(error) => format!("not known: {}", error.message),
+            };
+            app.call_then("account/rateLimits/read", json!(null), move |app, read| {
+                let limits = match read.map(|value| value["rateLimits"].clone()) {
+                    Ok(value) => match serde_json::from_value(value) {
+                        Ok(limits) => app.limit_lines(&limits),
+                        Err(error) => vec![format!("cannot be read: {error}")],
+                    },
+                    Err(error) => vec![format!("not known: {}", error.message)],
+                };
+                let mut text = format!("{:<12} {account}", "account");
+                for (at, line) in limits.iter().enumerate() {
+                    let name = if at == 0 { "limits" } else { "" };
+                    text.push_str(&format!("\n{name:<12} {line}"));
+                }
+                app.info(&text);
+            });
+        });
+    }
+
+    /// What is left, a line for each limit.
+    fn limit_lines(&self, limits: &RateLimitSnapshot) -> Vec<String> {
+        let windows = [&limits.primary, &limits.secondary].into_iter().flatten();
+        let mut lines: Vec<String> = windows.map(|window| self.window(window)).collect();
+        if let Some(credits) = &limits.credits {
+            lines.push(match (&credits.balance, credits.unlimited, credits.has_credits) {
+                (_, true, _) => "credits: unlimited".to_owned(),
+                (Some(balance), ..) => format!("credits: {balance}"),
+                (None, _, true) => "there are credits".to_owned(),
+                (None, _, false) => "no credits".to_owned(),
+            });
+        }
+        if lines.is_empty() {
+            lines.push("none reported yet: a provider reports them with its answers".to_owned());
+        }
+        lines
+    }
+
+    /// A limit in words: `62% left of 5h 00m, resets in 1h 10m`.
+    pub(super) fn window(&self, window: &RateLimitWindow) -> String {
+        let mut text = format!("{}% left", 100 - window.used_percent.clamp(0, 100));
+        if let Some(minutes) = window.window_duration_mins.and_then(|it| u64::try_from(it).ok()) {
+            text.push_str(&format!(" of {}", cells::duration(minutes.saturating_mul(60_000))));
+        }
+        if let Some(at) = window.resets_at {
+            let now = self.environment.started_at.saturating_add_unsigned(self.now / 1_000);
+            let seconds = u64::try_from(at.saturating_sub(now)).unwrap_or(0);
+            text.push_str(&format!(
+                ", resets in {}",
+                cells::duration(seconds.saturating_mul(1_000))
+            ));
+        }
+        text
+    }
+
+    /// `/logout`: says what would be deleted, and asks.
+    pub(super) fn log_out(&mut self, _: &str) {
+        self.call_then("account/read", json!({}), |app, read| {
+            let (account, is_logged_in) = match read {
+                Ok(value) => who(&value),
+                Err(error) => return app.error(&format!("Not logged out: {}", error.message)),
+            };
+            if !is_logged_in {
+                return app.info("Nobody is logged in. /login logs in.");
+            }
+            let facts = vec![
+                Line::plain(format!("Account: {account}.")),
+                Line::plain(
+                    "The stored credentials are deleted, for all programs of this home. Threads and \
+                     settings stay. A key of the environment stays in use.",
+                ),
+            ];
+            let offers = vec![
+                Offer::new("yes", 'y', "Log out"),
+                Offer::new("no", 'n', "Stay logged in (Esc)"),
+            ];
+            app.open_dialog(Ask::offer("Log out?", facts, offers), |app, reply| {
+                if reply == "yes" {
+                    app.log_out_now();
+                }
+            });
+        });
+    }
+
+    fn log_out_now(&mut self) {
+        self.call_then("account/logout", json!(null), |app, result| {
+            if let Err(error) = result {
+                return app.error(&format!("Not logged out: {}", error.message));
+            }
+            app.call_then("account/read", json!({}), |app, read| {
+                app.info(match read.map(|value| who(&value)) {
+                    Ok((_, true)) => {
+                        "The stored credentials are deleted. The API key of the environment \
+                         (AGENT_API_KEY or OPENAI_API_KEY) is still in use."
+                    }
+                    _ => "Logged out: the stored credentials are deleted. /login logs in again.",
+                });
+            });
+        });
+    }
+}
+
+/// Who is logged in, in words.
+pub(super) fn described(account: &Account) -> String {
+    match account {
+        Account::ApiKey => "an API key".to_owned(),
+        Account::AmazonBedrock => "Amazon Bedrock".to_owned(),
+        Account::Hosted { email, plan_type } => {
+            let plan = serde_json::to_value(plan_type).ok();
+            let plan = plan.as_ref().and_then(Value::as_str).filter(|plan| *plan != "unknown");
+            let plan = plan.map(|plan| format!(", plan {}", plan.replace('_', " ")));
+            let who = if email.is_empty() { "a hosted account" } else { email };
+            format!("{who}{}", plan.unwrap_or_default())
+        }
+    }
+}
+
+/// The answer of `account/read` in words, and whether anybody is logged in.
+fn who(value: &Value) -> (String, bool) {
+    match serde_json::from_value(value.clone()) {
+        Ok(AccountReadResponse { account: Some(account), .. }) => (described(&account), true),
+        Ok(AccountReadResponse { account: None, requires_default_auth }) => {
+            let text = match requires_default_auth {
+                true => "nobody is logged in, and the provider needs an account: /login",
+                false => "nobody is logged in; the provider needs no account",
+            };
+            (text.to_owned(), false)
+        }
+        Err(error) => (format!("cannot be read: {error}"), false),
+    }
+}

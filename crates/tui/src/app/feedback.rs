@@ -1,0 +1,127 @@
+//! `/feedback`: a report for the developers, which the user sees before it is written. It is sent nowhere.
+
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::ask::{Ask, Offer};
+use crate::palette::Palette;
+use crate::text::Line;
+
+/// Lines of a report that are shown.
+const MAX_LINES: usize = 400;
+
+impl App {
+    /// `/feedback [NOTE]`.
+    pub(super) fn give_feedback(&mut self, note: &str) {
+        if !self.settings.feedback {
+            return self.info(
+                "Feedback is switched off: `feedback.enabled` is false in the configuration.",
+            );
+        }
+        let offers = vec![
+            Offer::new("bug", 'b', "Something does not work"),
+            Offer::new("bad_result", 'r', "The agent's result is bad"),
+            Offer::new("good_result", 'g', "The agent's result is good"),
+            Offer::new("other", 'o', "Something else"),
+        ];
+        let facts = vec![Line::plain(
+            "The report is written into a file for you to look at and to pass on. It is sent nowhere.",
+        )];
+        let note = note.to_owned();
+        self.open_dialog(Ask::offer("Feedback: what is it about?", facts, offers), |app, reply| {
+            let Some(kind) = reply.as_str().map(str::to_owned) else { return };
+            match note.is_empty() {
+                true => app.ask_for_note(kind),
+                false => app.ask_for_logs(kind, note),
+            }
+        });
+    }
+
+    fn ask_for_note(&mut self, kind: String) {
+        let facts = vec![Line::plain("What happened, and what did you expect? May be left empty.")];
+        let ask = Ask::entry("Feedback: a note", facts, "note", false);
+        self.open_dialog(ask, |app, reply| match reply.as_str() {
+            Some(note) => app.ask_for_logs(kind, note.to_owned()),
+            None => app.give_feedback(""),
+        });
+    }
+
+    fn ask_for_logs(&mut self, kind: String, note: String) {
+        let offers = vec![
+            Offer::new("with", 'w', "With this thread and the log").with_effect(
+                "messages, commands and their output; the last MiB of the server's log",
+            ),
+            Offer::new("without", 'o', "Without them")
+                .with_effect("your note, the version and the system"),
+        ];
+        let facts = vec![Line::plain(
+            "Known forms of secrets are removed. You see the report before it is written.",
+        )];
+        self.open_dialog(
+            Ask::offer("Feedback: what goes along?", facts, offers),
+            move |app, reply| {
+                let Some(with) = reply.as_str() else { return app.ask_for_note(kind) };
+                let mut params = json!({ "classification": kind, "includeLogs": with == "with" });
+                if !note.trim().is_empty() {
+                    params["reason"] = json!(note.trim());
+                }
+                if let Some(id) = app.session.id.as_ref().filter(|_| app.session.has_turns) {
+                    params["threadId"] = json!(id);
+                }
+                app.preview_feedback(params);
+            },
+        );
+    }
+
+    fn preview_feedback(&mut self, params: Value) {
+        let mut dry = params.clone();
+        dry["dryRun"] = json!(true);
+        self.call_then("feedback/upload", dry, |app, result| match result {
+            Ok(value) => app.show_feedback(&value["report"], params),
+            Err(error) => app.error(&format!("There is no report: {}", error.message)),
+        });
+    }
+
+    fn show_feedback(&mut self, report: &Value, params: Value) {
+        let text = format!("{report:#}");
+        let count = text.lines().count();
+        let removed = report["redacted"].as_u64().unwrap_or(0);
+        let size = text.len().div_ceil(1_024);
+        let mut facts = vec![Line::new(
+            format!(
+                "{count} lines, {size} KiB; {removed} secrets were removed. Look before you pass it on."
+            ),
+            Palette::STRONG,
+        )];
+        let shown = text.lines().take(MAX_LINES);
+        facts.extend(shown.map(|line| {
+            // A log is one long text.
+            let start: String = line.chars().take(1_000).collect();
+            let cut = if start.len() < line.len() { " …" } else { "" };
+            Line::plain(format!("{start}{cut}"))
+        }));
+        if count > MAX_LINES {
+            let text = format!("… {} more lines, which the file will have", count - MAX_LINES);
+            facts.push(Line::new(text, Palette::WARNING));
+        }
+        let offers = vec![
+            Offer::new("write", 'w', "Write the report into a file"),
+            Offer::new("no", 'n', "Write nothing (Esc)"),
+        ];
+        self.open_dialog(Ask::offer("Feedback: the report", facts, offers), |app, reply| {
+            if reply != "write" {
+                return app.info("No report was written.");
+            }
+            app.call_then("feedback/upload", params, |app, result| match result {
+                Ok(value) => {
+                    let path = app.folder(value["path"].as_str().unwrap_or_default());
+                    let id = value["threadId"].as_str().unwrap_or_default();
+                    app.info(&format!(
+                        "The report is in {path}. Attach it to a message or an issue, and quote {id}."
+                    ));
+                }
+                Err(error) => app.error(&format!("No report was written: {}", error.message)),
+            });
+        });
+    }
+}

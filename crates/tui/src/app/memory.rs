@@ -1,0 +1,58 @@
+//! `/memory`: whether this thread uses and leaves notes, and the removal of all notes.
+
+use serde_json::json;
+
+use crate::app::App;
+use crate::ask::{Ask, Offer};
+use crate::text::Line;
+
+impl App {
+    /// `/memory on|off|reset`.
+    pub(super) fn memory(&mut self, rest: &str) {
+        match rest {
+            "on" => self.set_memory(
+                "enabled",
+                "This thread uses notes of earlier threads, and leaves some.",
+            ),
+            "off" => self.set_memory(
+                "disabled",
+                "This thread uses no notes of earlier threads, and leaves none.",
+            ),
+            "reset" => self.reset_memory(),
+            _ => self.info(
+                "/memory on: this thread uses notes of earlier ones, and leaves some\n\
+                 /memory off: it does not\n\
+                 /memory reset: deletes the notes of all threads",
+            ),
+        }
+    }
+
+    fn set_memory(&mut self, mode: &str, done: &'static str) {
+        let Some(id) = &self.session.id else {
+            return self.notice("The thread is still being opened.");
+        };
+        let params = json!({ "threadId": id, "mode": mode });
+        self.call_then("thread/memoryMode/set", params, move |app, result| match result {
+            Ok(_) => app.info(done),
+            Err(error) => app.error(&format!("Nothing was changed: {}", error.message)),
+        });
+    }
+
+    fn reset_memory(&mut self) {
+        let facts =
+            vec![Line::plain("The notes of all threads are deleted. They cannot be restored.")];
+        let offers = vec![
+            Offer::new("yes", 'y', "Delete all notes"),
+            Offer::new("no", 'n', "Keep them (Esc)"),
+        ];
+        self.open_dialog(Ask::offer("Delete all notes?", facts, offers), |app, reply| {
+            if reply != "yes" {
+                return app.info("All notes are kept.");
+            }
+            app.call_then("memory/reset", json!(null), |app, result| match result {
+                Ok(_) => app.info("All notes are deleted."),
+                Err(error) => app.error(&format!("The notes were not deleted: {}", error.message)),
+            });
+        });
+    }
+}

@@ -1,0 +1,238 @@
+//! Commands that open a dialog or switch a mode.
+
+use serde_json::{Value, json};
+use tui::app::Effect;
+use tui::terminal::input::{Code, Key};
+
+use crate::harness::{Bench, THREAD, opened};
+
+fn stored(bench: &mut Bench) -> Value {
+    let written = json!({ "status": "ok", "version": "2", "filePath": "/home/u/.agent/config.toml", "overriddenMetadata": null });
+    bench.answer("config/batchWrite", written)["edits"].clone()
+}
+
+#[test]
+fn the_status_line_is_chosen_with_itself_as_the_preview() {
+    for (columns, rows) in [(120, 40), (80, 24)] {
+        let mut bench = Bench::open(columns, rows);
+        bench.send("/statusline");
+        let list = "\
+The status line
+The line below shows how it would look.
+› [x] model      the model and its effort
+  [x] folder     the working folder
+  [x] branch     the git branch
+  [x] context    how much of the context window is left
+  [x] cost       what the thread cost
+  [x] agents     how many agents work
+  [ ] limits     what is left of the account's limits
+  [ ] tokens     tokens of the thread
+  [ ] approvals  when the agent asks
+  [ ] sandbox    what commands may access
+  [ ] thread     the thread's name, or its id
+Space checks, ← → move, Enter stores, Esc leaves all as it was
+  gpt-x high · /work · main";
+        assert!(bench.shown().ends_with(list), "{}", bench.shown());
+        // The model behind the folder, and no branch.
+        bench.key(Key::plain(Code::Right));
+        bench.key(Key::plain(Code::Down));
+        bench.key(Key::plain(Code::Char(' ')));
+        assert!(bench.shown().ends_with("\n  /work · gpt-x high"), "{}", bench.shown());
+        bench.key(Key::plain(Code::Enter));
+        let items = json!(["folder", "model", "context", "cost", "agents"]);
+        assert_eq!(
+            stored(&mut bench)[0],
+            json!({ "keyPath": "tui.status_line", "value": items, "mergeStrategy": "replace" })
+        );
+        bench.send("/statusline");
+        bench.key(Key::plain(Code::Char(' ')));
+        bench.key(Key::plain(Code::Esc));
+        assert!(bench.shown().ends_with("  /work · gpt-x high"), "{}", bench.shown());
+    }
+    let mut bench = Bench::open(40, 12);
+    bench.send("/statusline");
+    bench.key(Key::plain(Code::Up));
+    assert!(
+        bench.shown().contains("› [x] model      the model and its effo…"),
+        "{}",
+        bench.shown()
+    );
+    bench.key(Key::plain(Code::Enter));
+    bench.refuse("config/batchWrite", "no space");
+    assert!(bench.printed.contains("The status line was not stored: no"), "{}", bench.printed);
+}
+
+#[test]
+fn feedback_is_shown_before_it_is_written() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/feedback it hung");
+    bench.key(Key::plain(Code::Char('b')));
+    bench.key(Key::plain(Code::Char('o')));
+    let report = json!({ "reason": "it hung", "redacted": 2, "logs": {} });
+    let params = bench.answer("feedback/upload", json!({ "threadId": "r1", "report": report }));
+    assert_eq!(
+        params,
+        json!({ "classification": "bug", "includeLogs": false, "reason": "it hung", "dryRun": true })
+    );
+    let shown = "\
+Feedback: the report
+5 lines, 1 KiB; 2 secrets were removed. Look before you pass it on.
+{
+  \"logs\": {},
+  \"reason\": \"it hung\",
+  \"redacted\": 2
+}
+› 1. Write the report into a file (w)
+  2. Write nothing (Esc) (n)";
+    assert!(bench.shown().contains(shown), "{}", bench.shown());
+    bench.key(Key::plain(Code::Char('w')));
+    let path = "/home/u/.agent/feedback/r1.json";
+    let params = bench.answer("feedback/upload", json!({ "threadId": "r1", "path": path }));
+    assert!(params.get("dryRun").is_none(), "{params}");
+    assert!(bench.printed.contains(path), "{}", bench.printed);
+}
+
+#[test]
+fn feedback_asks_for_a_note_and_can_be_left() {
+    let mut bench = Bench::open(40, 12);
+    bench.send("/feedback");
+    bench.key(Key::plain(Code::Char('g')));
+    bench.type_text("well done");
+    assert!(bench.shown().contains("note: well done"), "{}", bench.shown());
+    bench.key(Key::plain(Code::Enter));
+    bench.key(Key::plain(Code::Char('w')));
+    bench.refuse("feedback/upload", "the folder is a link");
+    assert!(bench.printed.contains("There is no report: the folder is a"), "{}", bench.printed);
+    let mut bench = Bench::start(80, 24);
+    bench.answer(
+        "config/read",
+        json!({ "config": { "feedback": { "enabled": false } }, "origins": {} }),
+    );
+    bench.answer("thread/start", opened(&json!([])));
+    bench.calls.clear();
+    bench.send("/feedback");
+    assert!(bench.printed.contains("Feedback is switched off"), "{}", bench.printed);
+    assert!(bench.calls.is_empty());
+}
+
+#[test]
+fn the_plan_is_shown_and_plan_mode_is_switched() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    let plan = json!([
+        { "step": "Look", "status": "completed" }, { "step": "Change", "status": "inProgress" }, { "step": "Test", "status": "pending" },
+    ]);
+    bench.notify(
+        "turn/plan/updated",
+        json!({ "threadId": THREAD, "turnId": "t1", "explanation": null, "plan": plan }),
+    );
+    bench.send("/plan");
+    assert!(
+        bench.printed.contains("✓ Look  done\n● Change  in progress\n○ Test  to do\n"),
+        "{}",
+        bench.printed
+    );
+    bench.turn("turn/completed", "completed", Value::Null);
+    bench.send("/plan find the bug");
+    let modes = json!({ "data": [{ "name": "Plan", "mode": "plan", "reasoning_effort": "high" }, { "name": "Default", "mode": "default" }] });
+    bench.answer("collaborationMode/list", modes);
+    let (_, params) = bench.call("turn/start");
+    let settings = json!({ "model": "gpt-x", "reasoning_effort": "high" });
+    assert_eq!(params["collaborationMode"], json!({ "mode": "plan", "settings": settings }));
+    assert_eq!(params["input"][0]["text"], "find the bug");
+    assert!(
+        bench.shown().ends_with("\n  plan mode · gpt-x high · /work · main"),
+        "{}",
+        bench.shown()
+    );
+    bench.turn("turn/completed", "completed", Value::Null);
+    bench.send("/plan off");
+    bench.send("do it");
+    assert_eq!(bench.call("turn/start").1["collaborationMode"]["mode"], "default");
+    assert!(!bench.shown().contains("plan mode ·"), "{}", bench.shown());
+}
+
+#[test]
+fn the_account_its_limits_and_the_context_are_shown() {
+    let mut bench = Bench::open(80, 24);
+    let usage = json!({ "totalTokens": 50, "inputTokens": 40, "cachedInputTokens": 0, "outputTokens": 10, "reasoningOutputTokens": 0 });
+    let usage = json!({ "total": usage, "last": usage, "modelContextWindow": 200 });
+    bench.notify(
+        "thread/tokenUsage/updated",
+        json!({ "threadId": THREAD, "turnId": "t1", "tokenUsage": usage }),
+    );
+    bench.send("/status");
+    bench.answer(
+        "account/read",
+        json!({ "account": { "type": "apiKey" }, "requiresDefaultAuth": true }),
+    );
+    let window = json!({ "usedPercent": 38, "windowDurationMins": 300 });
+    bench.answer("account/rateLimits/read", json!({ "rateLimits": { "primary": window } }));
+    for row in [
+        "context      75% left: 50 of 200 tokens are used",
+        "account      an API key",
+        "limits       62% left of 5h 00m",
+    ] {
+        assert!(bench.printed.contains(row), "{}", bench.printed);
+    }
+}
+
+#[test]
+fn a_login_at_an_mcp_server_opens_its_page() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/mcp");
+    let server = json!({ "name": "docs", "tools": {}, "resources": [], "resourceTemplates": [], "authStatus": "notLoggedIn" });
+    bench.answer("mcpServerStatus/list", json!({ "data": [server], "nextCursor": null }));
+    assert!(
+        bench.printed.contains("docs  0 tools  not logged in: /mcp login docs"),
+        "{}",
+        bench.printed
+    );
+    bench.send("/mcp login docs");
+    let params = bench.answer(
+        "mcpServer/oauth/login",
+        json!({ "authorizationUrl": "https://docs.example/login" }),
+    );
+    assert_eq!(params, json!({ "name": "docs", "threadId": THREAD }));
+    assert!(
+        matches!(bench.others.pop(), Some(Effect::Browse(url)) if url == "https://docs.example/login")
+    );
+    bench.notify(
+        "mcpServer/oauthLogin/completed",
+        json!({ "name": "docs", "success": false, "error": "denied" }),
+    );
+    assert!(bench.printed.contains("✗ Not logged in at docs: denied"), "{}", bench.printed);
+}
+
+#[test]
+fn notes_are_deleted_only_after_a_question() {
+    let mut bench = Bench::open(80, 24);
+    bench.send("/memory off");
+    let params = bench.answer("thread/memoryMode/set", json!({}));
+    assert_eq!(params["mode"], "disabled");
+    bench.send("/memory reset");
+    bench.key(Key::plain(Code::Esc));
+    assert!(bench.calls.is_empty());
+    bench.send("/memory reset");
+    bench.key(Key::plain(Code::Char('y')));
+    bench.answer("memory/reset", json!({}));
+    assert!(bench.printed.contains("All notes are deleted."), "{}", bench.printed);
+}
+
+#[test]
+fn a_question_of_the_server_comes_before_a_dialog() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.send("/memory reset");
+    let question = json!({ "threadId": THREAD, "turnId": "t1", "itemId": "i1", "questions": [{ "id": "q", "header": "Which", "question": "Which one?", "isOther": true, "isSecret": false, "options": null }] });
+    bench.ask(7, "item/tool/requestUserInput", question);
+    assert!(
+        bench.shown().contains("Which one?") && !bench.shown().contains("Delete all notes?"),
+        "{}",
+        bench.shown()
+    );
+    bench.now += 1_000;
+    bench.key(Key::plain(Code::Esc));
+    assert_eq!(bench.responses.len(), 1);
+    assert!(bench.shown().contains("Delete all notes?"), "{}", bench.shown());
+}
