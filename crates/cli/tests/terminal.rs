@@ -206,7 +206,8 @@ fn trust_is_asked_for_once_and_stored() {
     let (mut terminal, before) = Terminal::open(&env, &[]);
     terminal.expect("Do you trust this folder?");
     terminal.press_until("t", "Trusted from now on:");
-    terminal.expect("› ");
+    // The thread is opened.
+    terminal.expect("echo");
     terminal.send("\x04");
     terminal.ends(0, &before);
     let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();

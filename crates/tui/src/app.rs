@@ -3,6 +3,7 @@
 
 mod account;
 mod answers;
+mod asking;
 mod choosing;
 mod commands;
 mod completion;
@@ -45,17 +46,17 @@ use serde_json::Value;
 
 use crate::app::dialogs::Dialogs;
 use crate::app::filling::{Choosing, Reading};
-use crate::app::login::Login;
-use crate::app::notices::Notices;
+use crate::app::login::state::Login;
+use crate::app::notices::state::Notices;
 use crate::app::pending_images::PendingImages;
 use crate::app::queue::Queue;
 use crate::app::settings::Settings;
 use crate::app::then::Then;
-use crate::app::trust::Trust;
+use crate::app::trust::state::Trust;
 use crate::ask::Ask;
 use crate::composer::{Composer, Draft};
 use crate::context::Context;
-use crate::here::LocalServer;
+use crate::here::Found;
 use crate::history::{History, Search};
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::link::{Arrival, Tag};
@@ -126,10 +127,8 @@ pub enum Event {
     Unopened(String),
     /// The thread was written into this file, or why not.
     Exported(Result<PathBuf, String>),
-    /// The model servers of this machine.
-    ServersFound(Vec<LocalServer>),
-    /// Those of the folders that were asked about that every user of the machine can write.
-    WritableByAll(Vec<PathBuf>),
+    /// What was found out on the machine of the server.
+    Found(Found),
     /// The editor was closed: what it saved, or why there is nothing.
     Edited(Result<String, String>),
     /// The image that was looked for, or why there is none.
@@ -244,9 +243,9 @@ pub struct App {
     unanswered: Vec<Draft>,
     images: PendingImages,
     questions: VecDeque<Question>,
-    dialogs: Dialogs,
+    dialogs: Dialogs<Self>,
     login: Login,
-    trust: Trust,
+    trust: Trust<Self>,
     notices: Notices,
     /// Whether the answer to `config/read` is still to come.
     is_configuring: bool,
@@ -411,8 +410,8 @@ impl App {
                 true
             }
             Event::Exported(result) => self.exported(result),
-            Event::ServersFound(servers) => self.servers_found(&servers),
-            Event::WritableByAll(folders) => self.writable_by_all(folders),
+            Event::Found(Found::Servers(servers)) => self.servers_found(&servers),
+            Event::Found(Found::WritableByAll(folders)) => self.writable_by_all(folders),
             Event::Edited(result) => self.edited(result),
             Event::Image(source, found) => self.image_found(source, found),
             Event::Tick => self.tick(),

@@ -6,6 +6,15 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The model servers of this machine.
+    Servers(Vec<LocalServer>),
+    /// Those of the folders in question that every user of the machine can write.
+    WritableByAll(Vec<PathBuf>),
+}
+
 /// A model server of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalServer {

@@ -1,8 +1,8 @@
 //! The loop: the terminal, the server and the clock go into the state machine, its frames and effects come
 //! out.
 
+mod background;
 mod crash;
-mod found;
 mod pace;
 
 use std::io;
@@ -22,7 +22,7 @@ use crate::image_files::ImageFiles;
 use crate::kept::Kept;
 use crate::link::{Arrival, Connector, Link};
 use crate::programs;
-use crate::run::found::Found;
+use crate::run::background::Background;
 use crate::run::pace::{Due, Pace};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
 use crate::terminal::screen::{Frame, Screen};
@@ -93,7 +93,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         images_found,
         image_finds,
         connector: options.connector,
-        found: Found::new(options.background.clone(), options.find_servers),
+        found: Background::new(options.background.clone(), options.find_servers),
         background: options.background,
         limits: options.limits,
         version: options.version,
@@ -119,7 +119,7 @@ type ImageFound = (ImageSource, Result<FoundImage, NoImage>);
 
 struct Running<C> {
     connector: C,
-    found: Found,
+    found: Background,
     background: Handle,
     limits: Limits,
     version: String,
@@ -197,7 +197,7 @@ impl<C: Connector> Running<C> {
                 Some((source, found)) = self.image_finds.recv() => {
                     self.event(Event::Image(source, found), Due::Now);
                 }
-                event = self.found.next() => self.event(event, Due::Now),
+                found = self.found.next() => self.event(Event::Found(found), Due::Now),
                 () = sleep_until(wake.unwrap_or(self.started)), if wake.is_some() => {
                     self.expired().await?;
                 }

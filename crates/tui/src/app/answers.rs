@@ -87,7 +87,7 @@ impl App {
 
     pub(super) fn lost(&mut self, why: &str, can_return: bool) -> bool {
         self.keep_unanswered();
-        self.dialogs.clear();
+        self.dialogs.reset();
         self.login.reset();
         self.trust.reset();
         if !can_return {
@@ -110,7 +110,11 @@ impl App {
     pub(super) fn answered(&mut self, tag: u64, result: Result<Value, ErrorObject>) {
         let Some(then) = self.calls.remove(&tag) else { return };
         match (then, result) {
-            (Then::Run(then), result) => then.run(self, result),
+            (Then::Run, result) => {
+                if let Some(then) = self.dialogs.answered(tag) {
+                    then(self, result);
+                }
+            }
             (Then::Configure, Ok(value)) => match serde_json::from_value(value) {
                 Ok(config) => self.configure(&config),
                 Err(error) => self.unconfigured(&error.to_string()),
@@ -149,7 +153,8 @@ impl App {
     fn refused(&mut self, then: Then, error: &ErrorObject) {
         let what = match then {
             Then::Configure => return self.unconfigured(&error.message),
-            Then::Run(then) => return then.run(self, Err(error.clone())),
+            // It got the refusal.
+            Then::Run => return,
             Then::List(listing) => return self.unlisted(listing, &error.message),
             Then::Turns => {
                 self.error(&format!("The earlier turns cannot be read: {}", error.message));

@@ -1,108 +1,19 @@
 //! The way to a model: an account, an API key, a model on this machine, or the offline model. The chooser
 //! opens by itself while there is none, and with `/login`.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(super) mod state;
 
 use jsonrpc::ErrorObject;
 use protocol::{AccountLoginCompletedNotification, AccountReadResponse};
 use serde_json::{Value, json};
 
-use crate::app::dialogs::DialogId;
+use crate::app::login::state::Hold;
 use crate::app::{App, Effect};
 use crate::ask::{Ask, Offer};
 use crate::composer::Draft;
 use crate::here::LocalServer;
 use crate::palette::Palette;
 use crate::text::{Line, Style};
-
-/// What is known about the way to a model.
-#[derive(Debug, Default)]
-pub(super) struct Login {
-    configured: Configured,
-    /// Of the thread.
-    provider: String,
-    hold: Hold,
-    /// The message of the command line, until it can be sent.
-    first: Option<String>,
-    /// A login in a browser that has not ended, with its dialog.
-    waiting: Option<(String, DialogId)>,
-    /// The dialog that waits for the model servers of this machine.
-    looking: Option<DialogId>,
-}
-
-/// Whether messages wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Hold {
-    #[default]
-    None,
-    /// For the server's word on who is logged in.
-    Asked,
-    /// For the user's choice.
-    Choosing,
-}
-
-/// What the configuration says.
-#[derive(Debug, Default)]
-struct Configured {
-    provider: String,
-    /// Providers that use the account.
-    with_account: BTreeSet<String>,
-    has_login_service: bool,
-    /// `forced_login_method`.
-    forced: Option<String>,
-    uses_keyring: bool,
-}
-
-impl Login {
-    /// Takes what `config/read` answers with.
-    pub(super) fn read(&mut self, config: &BTreeMap<String, Value>) {
-        let text = |key: &str| config.get(key).and_then(Value::as_str).map(str::to_owned);
-        let providers = config.get("model_providers").and_then(Value::as_object);
-        let mut with_account = BTreeSet::from(["default".to_owned()]);
-        for (id, provider) in providers.into_iter().flatten() {
-            if provider["requires_default_auth"] == true {
-                with_account.insert(id.clone());
-            }
-        }
-        let store = text("cli_auth_credentials_store");
-        self.configured = Configured {
-            provider: text("model_provider").unwrap_or_else(|| "default".to_owned()),
-            with_account,
-            has_login_service: text("hosted_base_url").is_some(),
-            forced: text("forced_login_method"),
-            uses_keyring: store.is_some_and(|store| store != "file"),
-        };
-    }
-
-    /// Whether messages wait until it is known how a model can be asked.
-    pub(super) fn holds(&self) -> bool {
-        self.hold != Hold::None
-    }
-
-    /// Whether the first frame waits for the server's word on who is logged in.
-    pub(super) fn is_asking(&self) -> bool {
-        self.hold == Hold::Asked
-    }
-
-    /// The connection is lost, and with it what was in progress.
-    pub(super) fn reset(&mut self) {
-        (self.hold, self.waiting, self.looking) = (Hold::None, None, None);
-    }
-
-    /// Of the thread.
-    pub(super) fn provider(&self) -> &str {
-        &self.provider
-    }
-
-    /// Whether the thread has the provider of the configuration, whose models `model/list` lists.
-    pub(super) fn is_configured_provider(&self) -> bool {
-        self.provider == self.configured.provider
-    }
-
-    fn uses_account(&self) -> bool {
-        self.configured.with_account.contains(&self.provider)
-    }
-}
 
 impl App {
     /// A thread was opened with this provider: finds out whether it can be used, and sends the first message
@@ -331,7 +242,7 @@ impl App {
         if !waits || !is_logged_in || self.dialogs.is_empty() {
             return false;
         }
-        self.dialogs.clear();
+        self.dialogs.close_all();
         self.info("Another program of this home has logged in.");
         self.can_ask();
         true

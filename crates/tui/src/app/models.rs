@@ -4,7 +4,7 @@ use protocol::{Model, ModelListResponse};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::app::dialogs::quoted;
+use crate::app::asking::quoted;
 use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
 use crate::text::Line;

@@ -1,11 +1,12 @@
 //! Warnings that the user can hide for good (`notice.*`): full access, folders that everybody can write, and
 //! limits that are nearly used up.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(super) mod state;
+
 use std::path::PathBuf;
 
 use protocol::{RateLimitSnapshot, RateLimitWindow, SandboxPolicy};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::{App, Effect};
 use crate::ask::{Ask, Offer};
@@ -15,55 +16,6 @@ use crate::text::Line;
 const NEARLY_USED: i32 = 90;
 /// Below so many, the next time counts as another one.
 const USED_LESS: i32 = 75;
-
-/// What was acknowledged, and what was shown since the start.
-#[derive(Debug, Default)]
-pub(super) struct Notices {
-    /// `notice.hide_full_access_warning`, or acknowledged since the start.
-    pub(super) hides_full_access: bool,
-    hides_world_writable: bool,
-    hides_limits: bool,
-    /// `notice.model_migrations`: the successors that were accepted.
-    pub(super) migrations: BTreeMap<String, String>,
-    /// Models with `notice.hide_<model>_migration_prompt`.
-    pub(super) kept_models: BTreeSet<String>,
-    /// `tui.model_availability_nux`: how often each model was announced.
-    pub(super) announced: BTreeMap<String, u64>,
-    /// The limits that the server reported last.
-    pub(super) limits: Option<RateLimitSnapshot>,
-    has_hinted: bool,
-    /// Folders that were warned of.
-    warned: BTreeSet<PathBuf>,
-}
-
-impl Notices {
-    /// Takes what `config/read` answers with.
-    pub(super) fn read(&mut self, config: &BTreeMap<String, Value>) {
-        let none = Value::Null;
-        let notice = config.get("notice").unwrap_or(&none);
-        let is_set = |key: &str| notice[key] == true;
-        self.hides_full_access |= is_set("hide_full_access_warning");
-        self.hides_world_writable = is_set("hide_world_writable_warning");
-        self.hides_limits = is_set("hide_rate_limit_model_nudge");
-        let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
-        self.migrations = members(&notice["model_migrations"])
-            .into_iter()
-            .filter_map(|(old, new)| Some((old, new.as_str()?.to_owned())))
-            .collect();
-        let model = |key: &String| {
-            let model = key.strip_prefix("hide_")?.strip_suffix("_migration_prompt")?;
-            Some(model.to_owned())
-        };
-        let hidden = members(notice);
-        let hidden = hidden.iter().filter(|(_, is_hidden)| **is_hidden == true);
-        self.kept_models = hidden.filter_map(|(key, _)| model(key)).collect();
-        let tui = config.get("tui").unwrap_or(&none);
-        self.announced = members(&tui["model_availability_nux"])
-            .into_iter()
-            .filter_map(|(model, count)| Some((model, count.as_u64()?)))
-            .collect();
-    }
-}
 
 impl App {
     /// Asks before full access is switched on, unless that was acknowledged. `then` switches it on.

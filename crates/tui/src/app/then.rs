@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use protocol::ThreadItem;
 use serde_json::Value;
 
-use crate::app::dialogs::Continuation;
 use crate::composer::Draft;
 use crate::picker::Need;
 
@@ -39,8 +38,8 @@ pub(super) enum Then {
     },
     /// Only a refusal is of interest; this is what was wanted.
     Done(&'static str),
-    /// Goes on with what it gave, or with the refusal.
-    Run(Continuation),
+    /// One that goes on with its answer by itself.
+    Run,
     /// Information to be printed.
     Show(fn(&Value) -> String),
 }

@@ -1,13 +1,13 @@
 //! Trust in a folder: where it has something that only counts in a trusted one, the user is asked once.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(super) mod state;
 
 use protocol::config::{ConfigLayer, ConfigLayerSource};
 use protocol::{ConfigReadParams, ConfigReadResponse, ConfigWarningNotification};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::app::dialogs::quoted;
+use crate::app::asking::quoted;
 use crate::ask::{Ask, Offer};
 use crate::palette::Palette;
 use crate::text::Line;
@@ -27,27 +27,6 @@ const PARTS: &[(&str, &str)] = &[
 ];
 /// Folders that are asked about at once, at most. More are named by warnings.
 const MAX_FOLDERS: usize = 8;
-
-/// What is known about trust.
-#[derive(Debug, Default)]
-pub(super) struct Trust {
-    /// Working folders that were looked at.
-    checked: BTreeSet<String>,
-    /// Warnings of the configuration, until it is known which of them become a question.
-    warnings: Vec<ConfigWarningNotification>,
-    /// Folders that the question is about, with what they have.
-    found: BTreeMap<String, Vec<usize>>,
-    /// Answers that are still to come.
-    pending: usize,
-    then: Option<fn(&mut App)>,
-}
-
-impl Trust {
-    /// The connection is lost: what was asked gets no answer.
-    pub(super) fn reset(&mut self) {
-        *self = Self { checked: std::mem::take(&mut self.checked), ..Self::default() };
-    }
-}
 
 impl App {
     /// Keeps a warning until the configuration is known.

@@ -109,14 +109,14 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn key(&mut self, key: Key) -> Step {
         match key.code {
-            Code::Esc => return Step::Done { answer: left(), accepts: false },
-            Code::Char('c') if key.ctrl => return Step::Done { answer: left(), accepts: false },
+            Code::Esc => Step::Done { answer: left(), accepts: false },
+            Code::Char('c') if key.ctrl => Step::Done { answer: left(), accepts: false },
             Code::Enter if self.field.is_empty() && !self.may_be_empty => {
-                return Step::Notice("Nothing is written yet. Esc goes back".to_owned());
+                Step::Notice("Nothing is written yet. Esc goes back".to_owned())
             }
             Code::Enter => {
                 let answer = reply(Value::String(self.field.text()));
-                return Step::Done { answer, accepts: false };
+                Step::Done { answer, accepts: false }
             }
             _ if self.field.key(key) => Step::Stay,
             _ if key.typed().is_some() => Step::Notice("The text is as long as it may be".into()),

@@ -431,7 +431,7 @@ mod tests {
         let size = Size { columns: 20, rows: 3 };
         let mut screen = Screen::new(size, Depth::Full);
         let live: Vec<Line> = ["a", "b", "c"].map(Line::plain).to_vec();
-        let frame = Frame { live: live, cursor: Some((2, 0)), ..Frame::default() };
+        let frame = Frame { live, cursor: Some((2, 0)), ..Frame::default() };
         screen.draw(&frame);
         let printed = vec![Line::plain("printed")];
         let mut bytes = screen.draw(&Frame { printed, ..frame });

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tui::app::{Effect, Environment, Event, Start};
+use tui::here::Found;
 use tui::terminal::input::{Code, Key};
 
 use crate::harness::{Bench, opened};
@@ -78,7 +79,7 @@ fn folders_that_everybody_can_write_are_warned_of() {
             false => {
                 let Some(Effect::CheckWritable(folders)) = checked else { panic!("not looked at") };
                 assert_eq!(folders, [PathBuf::from("/work"), PathBuf::from("/data")]);
-                bench.event(Event::WritableByAll(vec!["/data".into()]));
+                bench.event(Event::Found(Found::WritableByAll(vec!["/data".into()])));
                 let printed = bench.printed.replace("\n  ", " ");
                 assert!(
                     printed.contains("! Every user of this machine can write in /data"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tui::app::{Effect, Environment, Event, Start};
-use tui::here::LocalServer;
+use tui::here::{Found, LocalServer};
 use tui::terminal::input::{Code, Input, Key};
 
 use crate::harness::{Bench, initialized, opened};
@@ -209,7 +209,10 @@ fn a_model_of_this_machine_is_found_and_stored() {
         models,
     };
     let no = || Err("it is not running; start it with `ollama serve`".to_owned());
-    bench.event(Event::ServersFound(vec![server("ollama", no()), server("lmstudio", no())]));
+    bench.event(Event::Found(Found::Servers(vec![
+        server("ollama", no()),
+        server("lmstudio", no()),
+    ])));
     let none = "\
 A model on this machine
 Looked for OLLAMA at http://127.0.0.1/ollama: it is not running; start it with
@@ -222,7 +225,10 @@ No model was found. Start one of them, or get a model.
     assert!(bench.shown().contains(none), "{}", bench.shown());
     press(&mut bench, 'l');
     let models = Ok(vec!["small".to_owned(), "large:70b".to_owned()]);
-    bench.event(Event::ServersFound(vec![server("ollama", models), server("lmstudio", no())]));
+    bench.event(Event::Found(Found::Servers(vec![
+        server("ollama", models),
+        server("lmstudio", no()),
+    ])));
     press(&mut bench, '2');
     let edits = stored(&mut bench);
     assert_eq!((&edits[0]["value"], &edits[1]["value"]), (&json!("ollama"), &json!("large:70b")));
@@ -239,7 +245,7 @@ No model was found. Start one of them, or get a model.
     bench.send("hello");
     bench.call("turn/start");
     // What is found later is of no use to anybody.
-    bench.event(Event::ServersFound(Vec::new()));
+    bench.event(Event::Found(Found::Servers(Vec::new())));
     assert!(!bench.shown().contains("No model was found"), "{}", bench.shown());
 }
 

@@ -6,52 +6,51 @@ use std::path::PathBuf;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::app::Event;
-use crate::here::{self, FindServers};
+use crate::here::{self, FindServers, Found};
 
 /// Results that wait for the loop. The one who has more to report waits.
 const QUEUE: usize = 8;
 
 /// See the module.
-pub(super) struct Found {
-    background: Handle,
+pub(super) struct Background {
+    runtime: Handle,
     find_servers: Option<FindServers>,
-    sender: Sender<Event>,
-    receiver: Receiver<Event>,
+    sender: Sender<Found>,
+    receiver: Receiver<Found>,
 }
 
-impl Found {
-    pub(super) fn new(background: Handle, find_servers: Option<FindServers>) -> Self {
+impl Background {
+    pub(super) fn new(runtime: Handle, find_servers: Option<FindServers>) -> Self {
         let (sender, receiver) = channel(QUEUE);
-        Self { background, find_servers, sender, receiver }
+        Self { runtime, find_servers, sender, receiver }
     }
 
     pub(super) fn find_servers(&self) {
         let sender = self.sender.clone();
         let finding = self.find_servers.as_ref().map(|find| find());
-        self.background.spawn(async move {
+        self.runtime.spawn(async move {
             let servers = match finding {
                 Some(finding) => finding.await,
                 None => Vec::new(),
             };
             // At the end of the program nobody waits for it.
-            let _ = sender.send(Event::ServersFound(servers)).await;
+            let _ = sender.send(Found::Servers(servers)).await;
         });
     }
 
     pub(super) fn check_writable(&self, folders: Vec<PathBuf>) {
         let sender = self.sender.clone();
-        self.background.spawn_blocking(move || {
+        self.runtime.spawn_blocking(move || {
             let open = here::writable_by_all(folders);
             // As above.
-            let _ = sender.blocking_send(Event::WritableByAll(open));
+            let _ = sender.blocking_send(Found::WritableByAll(open));
         });
     }
 
     /// Waits for the next result. Cancel safe.
-    pub(super) async fn next(&mut self) -> Event {
+    pub(super) async fn next(&mut self) -> Found {
         match self.receiver.recv().await {
-            Some(event) => event,
+            Some(found) => found,
             // This value has a sender of its own.
             None => std::future::pending().await,
         }
