@@ -4,6 +4,7 @@
 pub(crate) mod app_server;
 pub(crate) mod completions;
 pub(crate) mod config;
+mod connect;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod exec;
