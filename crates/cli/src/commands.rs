@@ -1,6 +1,7 @@
 //! The subcommands. Results go to standard output, everything else to standard error.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+pub(crate) mod acp;
 pub(crate) mod app_server;
 pub(crate) mod completions;
 pub(crate) mod config;
