@@ -1,9 +1,11 @@
 //! The subcommands. Results go to standard output, everything else to standard error.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+pub(crate) mod acp;
 pub(crate) mod app_server;
 pub(crate) mod completions;
 pub(crate) mod config;
+mod connect;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod exec;

@@ -15,10 +15,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::commands::config as config_command;
 use crate::commands::listen::InheritedSockets;
 use crate::commands::{
-    Invalid, app_server, completions, demo, doctor, exec, gateway as gateway_command,
-    hooks as hooks_command, import as import_command, login, mcp as mcp_command, mcp_server,
-    model_server, output, plugins as plugins_command, rules, sandbox as sandbox_command,
-    skills as skills_command, terminal, threads,
+    Invalid, acp as acp_command, app_server, completions, demo, doctor, exec,
+    gateway as gateway_command, hooks as hooks_command, import as import_command, login,
+    mcp as mcp_command, mcp_server, model_server, output, plugins as plugins_command, rules,
+    sandbox as sandbox_command, skills as skills_command, terminal, threads,
 };
 use crate::environment::Environment;
 
@@ -93,6 +93,8 @@ impl ConfigArguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Serve the agent to an editor, over the Agent Client Protocol
+    Acp(acp_command::Arguments),
     /// Serve the protocol to a client, or write its schemas
     AppServer(app_server::Arguments),
     /// Print the completions of a shell
@@ -226,6 +228,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
         return Err(Invalid::new(message).into());
     }
     let code = match command {
+        Command::Acp(arguments) => runtime.block_on(acp_command::run(arguments, environment()?)),
         Command::AppServer(arguments) => {
             runtime.block_on(app_server::run(arguments, dialect, environment, given))
         }

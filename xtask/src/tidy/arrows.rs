@@ -86,6 +86,7 @@ const TABLE: &[(&str, May)] = &[
         ]),
     ),
     ("mcp-server", Only(&["visible", "jsonrpc", "protocol", "transport", "server"])),
+    ("acp", Only(&["visible", "jsonrpc", "protocol"])),
     ("ratelimit", Only(&[])),
     ("gateway-body", Only(&["http-client"])),
     ("gateway-policy", Only(&["files", "ratelimit"])),
@@ -109,7 +110,7 @@ const TABLE: &[(&str, May)] = &[
 ];
 
 /// Crates whose tests may use `testkit`, which itself depends on all the others.
-const TESTED_WITH_TESTKIT: &[&str] = &["server", "cli", "tui", "gateway"];
+const TESTED_WITH_TESTKIT: &[&str] = &["acp", "server", "cli", "tui", "gateway"];
 /// Crates that a pure `session` cannot use.
 const IMPURE: &[&str] = &["tokio", "rand", "getrandom", "rusqlite", "rustix", "libc", "jiff"];
 

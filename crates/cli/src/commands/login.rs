@@ -13,7 +13,7 @@ use crate::commands::local::Signals;
 use crate::commands::{checked, eprint, print};
 use crate::environment::Environment;
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     /// Log in with a code, in a browser on any device
@@ -103,6 +103,12 @@ pub(crate) async fn logout(
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the user's browser, where a user at a graphical session runs this program. Returns whether a
+/// browser was started.
+pub(crate) fn open_browser(environment: &Environment, url: &str) -> bool {
+    browser::has_display(environment) && browser::open(url)
 }
 
 async fn log_in(

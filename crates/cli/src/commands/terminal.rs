@@ -7,20 +7,17 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use jsonrpc::{Connection, Limits};
-use logging::LogFile;
+use jsonrpc::Connection;
 use protocol::{SandboxMode, ThreadStartParams};
-use server::{Options as ServerOptions, Server};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tui::Kept;
 use tui::app::{Environment as TerminalEnvironment, Start, StartThread};
 use tui::here::FindServers;
 use tui::link::{Connecting, Connector};
 
+use crate::commands::connect::{self, ConnectArguments, Remote, Serving};
 use crate::commands::{Invalid, eprint, local_provider};
 use crate::environment::Environment;
-use crate::log;
 
 /// What can stand behind `agentd` without a subcommand.
 #[derive(clap::Args)]
@@ -63,12 +60,8 @@ struct Options {
     /// What commands may do
     #[arg(id = "terminal_sandbox", short = 's', long = "sandbox", value_name = "MODE")]
     sandbox: Option<Sandbox>,
-    /// Use a running server: `unix://PATH` or `ws://HOST:PORT`
-    #[arg(long, value_name = "ADDRESS")]
-    connect: Option<String>,
-    /// The file with the token of that server
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    connect: ConnectArguments,
 }
 
 /// What commands may do.
@@ -86,9 +79,8 @@ impl Arguments {
     /// Whether anything was given, which a subcommand does not take.
     pub(crate) fn are_given(&self) -> bool {
         let Self { prompt, is_continued, options } = self;
-        let Options { cd, model, model_provider, sandbox, connect, token_file } = options;
-        let options =
-            cd.is_some() || token_file.is_some() || connect.is_some() || sandbox.is_some();
+        let Options { cd, model, model_provider, sandbox, connect } = options;
+        let options = cd.is_some() || connect.are_given() || sandbox.is_some();
         prompt.is_some() || *is_continued || options || model.is_some() || model_provider.is_some()
     }
 
@@ -149,12 +141,12 @@ async fn open(
     let mut terminal = TerminalEnvironment::from_variables(|name| environment.variable(name));
     terminal.started_at = jiff::Timestamp::now().as_second();
     let start = Start { thread, prompt, overrides: overrides(&options, &environment)? };
-    let (connector, serving, log, find_servers) = match &options.connect {
-        Some(address) => (To::Remote(Remote::new(address, &options)?), None, None, None),
+    let (connector, serving, log, find_servers) = match options.connect.remote()? {
+        Some(remote) => (To::Remote(remote), None, None, None),
         None => {
             let find = find_servers(&environment);
-            let (connection, serving, log) = serve(environment)?;
-            (To::Here(Some(connection)), Some(serving), Some(log), Some(find))
+            let Serving { connection, task, log } = connect::serve(environment, "cli")?;
+            (To::Here(Some(connection)), Some(task), Some(log), Some(find))
         }
     };
     terminal.server_is_here = find_servers.is_some();
@@ -211,18 +203,6 @@ fn overrides(options: &Options, environment: &Environment) -> anyhow::Result<ser
     Ok(serde_json::to_value(params)?)
 }
 
-/// Starts a server in this process, and one connection to it.
-fn serve(
-    environment: Environment,
-) -> anyhow::Result<(Connection, tokio::task::JoinHandle<()>, LogFile)> {
-    let sandbox = environment.sandbox();
-    let log_file = log::to_file(&environment)?;
-    let options = ServerOptions { log_file: log_file.clone(), ..environment.options("cli") };
-    let server = Server::start(options, sandbox)?;
-    let (ours, theirs) = Connection::pair(server::connection_limits());
-    Ok((ours, tokio::spawn(async move { server.serve_only(theirs).await }), log_file))
-}
-
 /// Looks for the model servers of this machine.
 fn find_servers(environment: &Environment) -> FindServers {
     let environment = environment.clone();
@@ -254,62 +234,5 @@ impl Connector for To {
 
     fn can_reconnect(&self) -> bool {
         matches!(self, Self::Remote(_))
-    }
-}
-
-/// A server that runs elsewhere.
-#[derive(Clone)]
-struct Remote {
-    address: Address,
-    token: Option<String>,
-}
-
-#[derive(Clone)]
-enum Address {
-    Unix(PathBuf),
-    /// Host and port.
-    Tcp(String),
-}
-
-impl Remote {
-    fn new(address: &str, options: &Options) -> anyhow::Result<Self> {
-        let token = options.token_file.as_ref().map(|file| {
-            let token = files::read(file, 64 << 10)
-                .with_context(|| format!("--token-file: {}", file.display()))?;
-            let token = String::from_utf8(token).context("--token-file: not UTF-8")?;
-            anyhow::Ok(token.trim().to_owned())
-        });
-        let token = token.transpose().map_err(Invalid::from)?;
-        let address = match address.split_once("://") {
-            Some(("unix", path)) if !path.is_empty() => Address::Unix(path.into()),
-            Some(("ws", host)) if host.trim_end_matches('/').contains(':') => {
-                Address::Tcp(host.trim_end_matches('/').to_owned())
-            }
-            _ => {
-                let message =
-                    format!("--connect: `{address}` is neither unix://PATH nor ws://HOST:PORT");
-                return Err(Invalid::new(message).into());
-            }
-        };
-        Ok(Self { address, token })
-    }
-
-    async fn connect(&self) -> anyhow::Result<Connection> {
-        let limits: Limits = server::connection_limits();
-        match &self.address {
-            #[cfg(unix)]
-            Address::Unix(path) => Ok(transport::connect(path, limits).await?),
-            #[cfg(not(unix))]
-            Address::Unix(_) => anyhow::bail!("this system has no Unix sockets"),
-            Address::Tcp(host) => {
-                let stream = TcpStream::connect(host)
-                    .await
-                    .with_context(|| format!("cannot connect to {host}"))?;
-                stream.set_nodelay(true).context("cannot set the connection up")?;
-                let (reader, writer) = stream.into_split();
-                let token = self.token.as_deref();
-                Ok(transport::upgrade(reader, writer, host, token, limits).await?)
-            }
-        }
     }
 }

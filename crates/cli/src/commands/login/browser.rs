@@ -12,13 +12,17 @@ const OPENER: &str = "open";
 #[cfg(not(target_os = "macos"))]
 const OPENER: &str = "xdg-open";
 
-/// Whether a user at a graphical session runs this program.
+/// Whether a user on a terminal of a graphical session runs this program.
 pub(super) fn may_open(environment: &Environment) -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal() && has_display(environment)
+}
+
+/// Whether this program runs in a graphical session.
+pub(super) fn has_display(environment: &Environment) -> bool {
     let is_set = |name: &str| environment.variable(name).is_some_and(|value| !value.is_empty());
-    let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     let is_remote = is_set("SSH_CONNECTION") || is_set("SSH_TTY");
     let has_display = cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
-    has_terminal && has_display && !is_remote
+    has_display && !is_remote
 }
 
 /// Opens `url`. Returns whether a program for that was started.

@@ -1,0 +1,228 @@
+//! Items as updates: while they happen, and from the history.
+
+use protocol::{ThreadItem, Turn, TurnStatus};
+use tokio::time::Instant;
+
+use super::{Adapter, OUTPUT_INTERVAL};
+use crate::map::{item, prompt};
+use crate::schema::tool_call::{ToolCall, ToolCallContent, ToolCallStatus, ToolKind};
+use crate::schema::update::{Chunk, SessionUpdate};
+use crate::session::OpenItem;
+
+/// Stands between the parts of a summary of reasoning.
+pub(super) const BETWEEN_PARTS: &str = "\n\n";
+
+/// Makes an update of a part of a message.
+type Message = fn(Chunk) -> SessionUpdate;
+
+impl Adapter {
+    /// Shows a turn of the history.
+    pub(super) fn show_turn(&mut self, id: &str, turn: &Turn) {
+        let is_running = turn.status == TurnStatus::InProgress;
+        if is_running {
+            self.turn_started(id, turn.id.clone());
+        }
+        for (at, item) in turn.items.iter().enumerate() {
+            let is_last = at + 1 == turn.items.len();
+            let may_grow = is_running && (is_last || is_in_progress(item));
+            match may_grow {
+                false => self.item_completed(id, item),
+                true => self.item_joined(id, item),
+            }
+        }
+        if turn.status == TurnStatus::Failed
+            && let Some(error) = &turn.error
+        {
+            self.say(id, &format!("The turn failed: {}", visible::text(&error.message)));
+        }
+    }
+
+    /// An item that began before it was seen.
+    fn item_joined(&mut self, id: &str, item: &ThreadItem) {
+        let Some((text, message)) = text(item) else {
+            return self.item_started(id, item.clone());
+        };
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let item = item_id(item);
+        if session.begin(item, OpenItem::late(text.len())) && !text.is_empty() {
+            self.update(id, &message(Chunk::text(item, text)));
+        }
+    }
+
+    pub(super) fn item_started(&mut self, id: &str, item: ThreadItem) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let call = item::tool_call(&item, &session.cwd);
+        let item_id = item_id(&item).to_owned();
+        let compacts = matches!(item, ThreadItem::ContextCompaction(_));
+        let open = OpenItem::of(item);
+        if !session.begin(&item_id, open) {
+            return;
+        }
+        if let Some(call) = call {
+            let call = ToolCall { status: Some(ToolCallStatus::InProgress), ..call };
+            self.update(id, &SessionUpdate::ToolCall(call));
+        }
+        if compacts {
+            self.show_compaction(id, &item_id, None, false);
+        }
+    }
+
+    /// Shows an item as it ended; what was shown of it before is not repeated.
+    pub(super) fn item_completed(&mut self, id: &str, item: &ThreadItem) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let item_id = item_id(item);
+        let open = session.end(item_id);
+        if let Some(call) = item::tool_call(item, &session.cwd) {
+            let update = match open.is_some() {
+                true => SessionUpdate::ToolCallUpdate(call),
+                false => SessionUpdate::ToolCall(call),
+            };
+            return self.update(id, &update);
+        }
+        match item {
+            ThreadItem::UserMessage(message) => {
+                for block in message.content.iter().filter_map(prompt::shown) {
+                    let chunk = Chunk { content: block, message_id: item_id.to_owned() };
+                    self.update(id, &SessionUpdate::UserMessageChunk(chunk));
+                }
+            }
+            ThreadItem::ContextCompaction(compaction) => {
+                let has_begun = open.is_some();
+                let error = compaction.reason.as_deref();
+                if !has_begun {
+                    self.show_compaction(id, item_id, None, false);
+                }
+                self.show_compaction(id, item_id, error, true);
+            }
+            item => {
+                let Some((whole, message)) = text(item) else { return };
+                let sent = open.map_or(0, |open| open.sent);
+                // Deltas are a prefix of the text; of another text nothing more can be sent.
+                if let Some(rest) = whole.get(sent..).filter(|rest| !rest.is_empty()) {
+                    self.update(id, &message(Chunk::text(item_id, rest)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn text_delta(&mut self, id: &str, item: &str, delta: String, message: Message) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let open = session.item(item);
+        if open.is_late || delta.is_empty() {
+            return;
+        }
+        open.sent += delta.len();
+        self.update(id, &message(Chunk::text(item, delta)));
+    }
+
+    pub(super) fn output_delta(&mut self, id: &str, item: &str, delta: &str) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.add_output(item, delta);
+        self.flush_at.get_or_insert_with(|| Instant::now() + OUTPUT_INTERVAL);
+    }
+
+    pub(super) fn progress(&mut self, id: &str, item: &str, message: &str) {
+        let call = ToolCall {
+            tool_call_id: item.to_owned(),
+            content: Some(vec![ToolCallContent::text(visible::text(message))]),
+            ..ToolCall::default()
+        };
+        self.update(id, &SessionUpdate::ToolCallUpdate(call));
+    }
+
+    /// Shows the output of commands that has grown. Each update has the whole content, which is why they
+    /// are not sent for each piece.
+    pub(super) fn show_grown(&mut self) {
+        self.flush_at = None;
+        let grown = self.sessions.iter_mut().filter(|(_, session)| session.has_grown());
+        let grown: Vec<_> = grown.map(|(id, session)| (id.clone(), session.take_grown())).collect();
+        for (id, outputs) in grown {
+            for (tool_call_id, text, before) in outputs {
+                let content = Some(item::output(before, &text));
+                let call = ToolCall { tool_call_id, content, ..ToolCall::default() };
+                self.update(&id, &SessionUpdate::ToolCallUpdate(call));
+            }
+        }
+    }
+
+    /// A compaction: an update of its own, or a call for clients that do not know these.
+    fn show_compaction(&self, id: &str, item: &str, error: Option<&str>, has_ended: bool) {
+        let error = error.map(|error| visible::text(error).into_owned());
+        if self.client.as_ref().is_some_and(|client| client.session.compaction.is_some()) {
+            let status = match (has_ended, &error) {
+                (false, _) => "in_progress",
+                (true, None) => "completed",
+                (true, Some(_)) => "failed",
+            };
+            let compaction_id = item.to_owned();
+            return self
+                .update(id, &SessionUpdate::CompactionUpdate { compaction_id, status, error });
+        }
+        let call = ToolCall { tool_call_id: item.to_owned(), ..ToolCall::default() };
+        self.update(
+            id,
+            &match has_ended {
+                false => SessionUpdate::ToolCall(ToolCall {
+                    title: Some("Summarise the conversation".to_owned()),
+                    kind: Some(ToolKind::Think),
+                    status: Some(ToolCallStatus::InProgress),
+                    ..call
+                }),
+                true => SessionUpdate::ToolCallUpdate(ToolCall {
+                    status: Some(match error {
+                        None => ToolCallStatus::Completed,
+                        Some(_) => ToolCallStatus::Failed,
+                    }),
+                    content: Some(error.map(ToolCallContent::text).into_iter().collect()),
+                    ..call
+                }),
+            },
+        );
+    }
+}
+
+/// The text of an item that is a message, and how it is shown.
+fn text(item: &ThreadItem) -> Option<(String, Message)> {
+    match item {
+        ThreadItem::AgentMessage(message) => {
+            Some((message.text.clone(), SessionUpdate::AgentMessageChunk))
+        }
+        ThreadItem::Plan(plan) => Some((plan.text.clone(), SessionUpdate::AgentMessageChunk)),
+        ThreadItem::ExitedReviewMode(review) => {
+            Some((review.review.clone(), SessionUpdate::AgentMessageChunk))
+        }
+        ThreadItem::Reasoning(reasoning) => {
+            let parts = match reasoning.summary.is_empty() {
+                true => &reasoning.content,
+                false => &reasoning.summary,
+            };
+            Some((parts.join(BETWEEN_PARTS), SessionUpdate::AgentThoughtChunk))
+        }
+        _ => None,
+    }
+}
+
+fn is_in_progress(item: &ThreadItem) -> bool {
+    let call = item::tool_call(item, "/");
+    call.is_some_and(|call| call.status == Some(ToolCallStatus::InProgress))
+}
+
+pub(super) fn item_id(item: &ThreadItem) -> &str {
+    match item {
+        ThreadItem::UserMessage(it) => &it.id,
+        ThreadItem::HookPrompt(it) => &it.id,
+        ThreadItem::AgentMessage(it) => &it.id,
+        ThreadItem::Plan(it) => &it.id,
+        ThreadItem::Reasoning(it) => &it.id,
+        ThreadItem::CommandExecution(it) => &it.id,
+        ThreadItem::FileChange(it) => &it.id,
+        ThreadItem::McpToolCall(it) => &it.id,
+        ThreadItem::DynamicToolCall(it) => &it.id,
+        ThreadItem::CollabToolCall(it) => &it.id,
+        ThreadItem::WebSearch(it) => &it.id,
+        ThreadItem::ImageView(it) => &it.id,
+        ThreadItem::ImageGeneration(it) => &it.id,
+        ThreadItem::EnteredReviewMode(it) | ThreadItem::ExitedReviewMode(it) => &it.id,
+        ThreadItem::ContextCompaction(it) => &it.id,
+    }
+}

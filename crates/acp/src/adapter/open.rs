@@ -1,0 +1,347 @@
+//! Opening, listing, closing and deleting sessions. A session is a thread of the server, and its id the
+//! thread's.
+
+use std::path::Path;
+
+use jsonrpc::{ErrorObject, RequestId};
+use protocol::{
+    ModelListParams, SkillsListParams, SortDirection, Thread, ThreadIdParams, ThreadListCwdFilter,
+    ThreadListParams, ThreadResumeParams, ThreadSortKey, ThreadSourceKind, ThreadStartParams,
+    ThreadStartResponse, ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView,
+};
+use serde_json::{Value, json};
+
+use super::{Adapter, Running, for_editor};
+use crate::map::settings::Settings;
+use crate::map::{commands, mcp};
+use crate::schema::code;
+use crate::schema::session::{
+    ListSessionsRequest, ListSessionsResponse, OpenSessionRequest, OpenSessionResponse, Place,
+    SessionIdRequest, SessionInfo,
+};
+use crate::session::Session;
+
+/// Sessions of a page.
+const PAGE: u32 = 50;
+/// Turns of a page of the history.
+const TURNS: u32 = 10;
+/// Longest title, in characters.
+const MAX_TITLE: usize = 200;
+
+/// A request that opens a session.
+struct Opening {
+    id: RequestId,
+    kind: Kind,
+    cwd: String,
+    folders: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    New,
+    /// With the history.
+    Load,
+    /// Without it.
+    Resume,
+}
+
+impl Adapter {
+    pub(super) fn new_session(&mut self, id: &RequestId, place: Place) -> Result<(), ErrorObject> {
+        let opening = opening(id, Kind::New, &place)?;
+        let config = mcp::overrides(&place.mcp_servers).map_err(ErrorObject::invalid_params)?;
+        let params = ThreadStartParams {
+            cwd: Some(place.cwd),
+            config,
+            model: self.options.model.clone(),
+            model_provider: self.options.model_provider.clone(),
+            ..ThreadStartParams::default()
+        };
+        self.when_logged_in(id, move |this| {
+            this.call::<protocol::ThreadStart>(&params, |this, result| {
+                this.opened(opening, result);
+            });
+        });
+        Ok(())
+    }
+
+    pub(super) fn load_session(
+        &mut self,
+        id: &RequestId,
+        params: OpenSessionRequest,
+    ) -> Result<(), ErrorObject> {
+        self.requests.insert(id.clone(), Running::Load);
+        self.open_session(id, Kind::Load, params)
+    }
+
+    pub(super) fn resume_session(
+        &mut self,
+        id: &RequestId,
+        params: OpenSessionRequest,
+    ) -> Result<(), ErrorObject> {
+        self.open_session(id, Kind::Resume, params)
+    }
+
+    fn open_session(
+        &mut self,
+        id: &RequestId,
+        kind: Kind,
+        params: OpenSessionRequest,
+    ) -> Result<(), ErrorObject> {
+        let OpenSessionRequest { session_id, place } = params;
+        let opening = opening(id, kind, &place)?;
+        let config = mcp::overrides(&place.mcp_servers).map_err(ErrorObject::invalid_params)?;
+        if self.sessions.get(&session_id).is_some_and(|session| session.turn.is_some()) {
+            let message = "a turn of this session is running: wait for its end, or cancel it";
+            return Err(ErrorObject::invalid_request(message));
+        }
+        let params = ThreadResumeParams {
+            thread_id: session_id,
+            cwd: Some(place.cwd),
+            config,
+            // They are read in pages.
+            exclude_turns: true,
+            ..ThreadResumeParams::default()
+        };
+        self.when_logged_in(id, move |this| {
+            this.call::<protocol::ThreadResume>(&params, |this, result| {
+                this.opened(opening, result);
+            });
+        });
+        Ok(())
+    }
+
+    fn opened(&mut self, opening: Opening, result: Result<ThreadStartResponse, ErrorObject>) {
+        let opened = match result {
+            Ok(opened) => opened,
+            Err(error) => return self.refuse(&opening.id, &for_editor(error)),
+        };
+        let id = opened.thread.id.clone();
+        if !is_same_folder(&opened.cwd, &opening.cwd) {
+            // It is loaded already, by a turn or another client.
+            self.unsubscribe(id);
+            let message = format!(
+                "`cwd`: the session works in {} at present, not in {}: open it with that folder",
+                visible::exact_line(&opened.cwd),
+                visible::exact_line(&opening.cwd)
+            );
+            return self.refuse(&opening.id, &ErrorObject::invalid_params(message));
+        }
+        // What the server reports about it from now on is shown after the answer.
+        let settings = Settings::new(&opened, Vec::new(), &opening.folders);
+        let mut session = Session::new(opened.cwd.clone(), settings);
+        session.held = Some(Vec::new());
+        self.sessions.insert(id.clone(), session);
+        let params = ModelListParams { limit: Some(100), ..ModelListParams::default() };
+        self.call::<protocol::ModelList>(&params, move |this, result| {
+            let models = match result {
+                Ok(list) => list.data,
+                Err(error) => {
+                    this.close(&id);
+                    return this.refuse(&opening.id, &error);
+                }
+            };
+            if let Some(session) = this.sessions.get_mut(&id) {
+                session.settings = Settings::new(&opened, models, &opening.folders);
+            }
+            match opening.kind {
+                Kind::Load => this.load_turns(opening, id, None),
+                Kind::New | Kind::Resume => this.ready(&opening, &id),
+            }
+        });
+    }
+
+    /// Shows the history, a page after the other.
+    fn load_turns(&mut self, opening: Opening, id: String, cursor: Option<String>) {
+        let params = ThreadTurnsListParams {
+            thread_id: id.clone(),
+            cursor,
+            limit: Some(TURNS),
+            sort_direction: Some(SortDirection::Asc),
+            items_view: Some(TurnItemsView::Full),
+        };
+        self.call::<protocol::ThreadTurnsList>(&params, move |this, result| {
+            let ThreadTurnsListResponse { data, next_cursor, .. } = match result {
+                Ok(page) => page,
+                Err(error) => {
+                    this.close(&id);
+                    return this.refuse(&opening.id, &for_editor(error));
+                }
+            };
+            if !this.is_running(&opening.id) {
+                // It was cancelled.
+                return this.close(&id);
+            }
+            for turn in &data {
+                this.show_turn(&id, turn);
+            }
+            match next_cursor {
+                Some(cursor) => this.load_turns(opening, id, Some(cursor)),
+                None => this.ready(&opening, &id),
+            }
+        });
+    }
+
+    /// Answers the request; what was held back follows, and the commands.
+    fn ready(&mut self, opening: &Opening, id: &str) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let response = OpenSessionResponse {
+            session_id: (opening.kind == Kind::New).then(|| id.to_owned()),
+            modes: session.settings.modes(),
+            config_options: session.settings.options(),
+        };
+        let cwd = session.cwd.clone();
+        let held = session.held.take();
+        self.answer(&opening.id, &response);
+        for event in held.into_iter().flatten() {
+            self.event(event);
+        }
+        self.list_skills_of(id.to_owned(), cwd);
+    }
+
+    /// The skills have changed.
+    pub(super) fn list_skills(&mut self) {
+        let folders = self.sessions.iter().filter(|(_, session)| session.held.is_none());
+        let folders: Vec<(String, String)> =
+            folders.map(|(id, session)| (id.clone(), session.cwd.clone())).collect();
+        for (id, cwd) in folders {
+            self.list_skills_of(id, cwd);
+        }
+    }
+
+    fn list_skills_of(&mut self, id: String, cwd: String) {
+        let params = SkillsListParams { cwds: vec![cwd], ..SkillsListParams::default() };
+        self.link.call::<protocol::SkillsList>(
+            &params,
+            Box::new(move |this, result| this.skills_listed(&id, result)),
+        );
+    }
+
+    fn skills_listed(&mut self, id: &str, result: Result<Value, ErrorObject>) {
+        let skills = match result {
+            Ok(listed) => commands::skills(&listed),
+            Err(error) => {
+                tracing::warn!(target: "acp", "the skills cannot be listed: {error}");
+                Vec::new()
+            }
+        };
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let update = commands::available(&skills);
+        session.skills = skills;
+        self.update(id, &update);
+    }
+
+    pub(super) fn list_sessions(
+        &mut self,
+        id: &RequestId,
+        params: ListSessionsRequest,
+    ) -> Result<(), ErrorObject> {
+        if let Some(cwd) = &params.cwd {
+            check_folder("cwd", cwd)?;
+        }
+        let id = id.clone();
+        let params = ThreadListParams {
+            cursor: params.cursor,
+            limit: Some(PAGE),
+            sort_key: Some(ThreadSortKey::UpdatedAt),
+            sort_direction: Some(SortDirection::Desc),
+            source_kinds: Some(vec![
+                ThreadSourceKind::Editor,
+                ThreadSourceKind::Cli,
+                ThreadSourceKind::AppServer,
+            ]),
+            cwd: params.cwd.map(ThreadListCwdFilter::One),
+            ..ThreadListParams::default()
+        };
+        self.call::<protocol::ThreadList>(&params, move |this, result| match result {
+            Ok(list) => {
+                let sessions = list.data.iter().map(session_info).collect();
+                let response = ListSessionsResponse { sessions, next_cursor: list.next_cursor };
+                this.answer(&id, &response);
+            }
+            Err(error) => this.refuse(&id, &error),
+        });
+        Ok(())
+    }
+
+    pub(super) fn close_session(
+        &mut self,
+        id: &RequestId,
+        params: SessionIdRequest,
+    ) -> Result<(), ErrorObject> {
+        self.session(&params.session_id)?;
+        self.close(&params.session_id);
+        self.answer(id, &json!({}));
+        Ok(())
+    }
+
+    /// Deleting what does not exist succeeds, as the protocol asks for.
+    pub(super) fn delete_session(&mut self, id: &RequestId, params: SessionIdRequest) {
+        self.close(&params.session_id);
+        let id = id.clone();
+        let params = ThreadIdParams { thread_id: params.session_id };
+        self.call::<protocol::ThreadDelete>(&params, move |this, result| {
+            match result.map_err(for_editor) {
+                Err(error) if error.code != code::NOT_FOUND => this.refuse(&id, &error),
+                Ok(_) | Err(_) => this.answer(&id, &json!({})),
+            }
+        });
+    }
+
+    /// Ends the work of a session, and forgets it. Its prompt is answered: it was cancelled.
+    pub(super) fn close(&mut self, id: &str) {
+        self.interrupt(id);
+        let Some(mut session) = self.sessions.remove(id) else { return };
+        if let Some(prompt) = session.turn.take().and_then(|turn| turn.prompt) {
+            self.answer_cancelled(&prompt);
+        }
+        self.agents.retain(|_, session| session != id);
+        self.unsubscribe(id.to_owned());
+    }
+
+    fn unsubscribe(&mut self, thread_id: String) {
+        let params = ThreadIdParams { thread_id };
+        self.call::<protocol::ThreadUnsubscribe>(&params, |_, result| {
+            if let Err(error) = result {
+                tracing::warn!(target: "acp", "thread/unsubscribe: {error}");
+            }
+        });
+    }
+}
+
+/// # Errors
+/// A folder is not absolute.
+fn opening(id: &RequestId, kind: Kind, place: &Place) -> Result<Opening, ErrorObject> {
+    check_folder("cwd", &place.cwd)?;
+    for (at, folder) in place.additional_directories.iter().enumerate() {
+        check_folder(&format!("additionalDirectories[{at}]"), folder)?;
+    }
+    let folders = place.additional_directories.clone();
+    Ok(Opening { id: id.clone(), kind, cwd: place.cwd.clone(), folders })
+}
+
+fn check_folder(member: &str, folder: &str) -> Result<(), ErrorObject> {
+    if Path::new(folder).is_absolute() {
+        return Ok(());
+    }
+    let folder: String = folder.chars().take(200).collect();
+    Err(ErrorObject::invalid_params(format!("`{member}`: `{folder}` is no absolute path")))
+}
+
+/// Whether both name the same folder, but for a slash at the end.
+fn is_same_folder(one: &str, other: &str) -> bool {
+    Path::new(one).components().eq(Path::new(other).components())
+}
+
+fn session_info(thread: &Thread) -> SessionInfo {
+    let title = thread.name.clone().or_else(|| {
+        let first = thread.preview.lines().find(|line| !line.trim().is_empty())?;
+        Some(first.chars().take(MAX_TITLE).collect())
+    });
+    let updated_at = jiff::Timestamp::from_second(thread.updated_at).ok();
+    SessionInfo {
+        session_id: thread.id.clone(),
+        cwd: thread.cwd.clone(),
+        title,
+        updated_at: updated_at.map(|time| time.to_string()),
+    }
+}

@@ -1,0 +1,145 @@
+//! The handshake and the login.
+
+use serde::{Deserialize, Serialize};
+
+use super::or_default;
+
+/// Parameters of `initialize`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InitializeRequest {
+    /// Any version: the answer names the one that is spoken.
+    #[serde(rename = "protocolVersion")]
+    pub(crate) _protocol_version: i64,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) client_capabilities: ClientCapabilities,
+    #[serde(default)]
+    pub(crate) client_info: Option<Implementation>,
+}
+
+/// What the client can do.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClientCapabilities {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) fs: FileSystemCapabilities,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) session: ClientSessionCapabilities,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) auth: AuthCapabilities,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) elicitation: ElicitationCapabilities,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FileSystemCapabilities {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) read_text_file: bool,
+}
+
+/// An empty object stands for a capability.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct ClientSessionCapabilities {
+    #[serde(default)]
+    pub(crate) compaction: Option<Supported>,
+    #[serde(default)]
+    pub(crate) notices: Option<Supported>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct AuthCapabilities {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) terminal: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct ElicitationCapabilities {
+    #[serde(default)]
+    pub(crate) form: Option<Supported>,
+    #[serde(default)]
+    pub(crate) url: Option<Supported>,
+}
+
+/// An object without members that says: this is supported.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Supported {}
+
+/// A program and its version.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Implementation {
+    pub(crate) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    pub(crate) version: String,
+}
+
+/// Result of `initialize`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InitializeResponse {
+    pub(crate) protocol_version: u16,
+    pub(crate) agent_capabilities: AgentCapabilities,
+    pub(crate) auth_methods: Vec<AuthMethod>,
+    pub(crate) agent_info: Implementation,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AgentCapabilities {
+    pub(crate) load_session: bool,
+    pub(crate) prompt_capabilities: PromptCapabilities,
+    pub(crate) mcp_capabilities: McpCapabilities,
+    pub(crate) session_capabilities: SessionCapabilities,
+    pub(crate) auth: AgentAuthCapabilities,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PromptCapabilities {
+    pub(crate) image: bool,
+    pub(crate) audio: bool,
+    pub(crate) embedded_context: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct McpCapabilities {
+    pub(crate) http: bool,
+    pub(crate) sse: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionCapabilities {
+    pub(crate) list: Supported,
+    pub(crate) delete: Supported,
+    pub(crate) additional_directories: Supported,
+    pub(crate) resume: Supported,
+    pub(crate) close: Supported,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct AgentAuthCapabilities {
+    pub(crate) logout: Supported,
+}
+
+/// A way to log in.
+#[derive(Debug, Serialize)]
+pub(crate) struct AuthMethod {
+    /// `terminal`; absent where the agent does it itself.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) id: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    /// What a terminal login adds to the command line.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) args: &'static [&'static str],
+}
+
+/// Parameters of `authenticate`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuthenticateRequest {
+    pub(crate) method_id: String,
+}

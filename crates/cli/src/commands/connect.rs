@@ -1,0 +1,120 @@
+//! The way to a server: one that this process starts, or one that runs elsewhere.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use jsonrpc::{Connection, Limits};
+use logging::LogFile;
+use server::{Options as ServerOptions, Server};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use crate::commands::Invalid;
+use crate::environment::Environment;
+use crate::log;
+
+/// Which server to use.
+#[derive(clap::Args)]
+pub(crate) struct ConnectArguments {
+    /// Use a running server: `unix://PATH` or `ws://HOST:PORT`
+    #[arg(long, value_name = "ADDRESS")]
+    connect: Option<String>,
+    /// The file with the token of that server
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    token_file: Option<PathBuf>,
+}
+
+impl ConnectArguments {
+    /// Whether anything was given.
+    pub(crate) fn are_given(&self) -> bool {
+        self.connect.is_some() || self.token_file.is_some()
+    }
+
+    /// The server elsewhere; `None` for one in this process.
+    ///
+    /// # Errors
+    /// The address or the token cannot be used.
+    pub(crate) fn remote(&self) -> anyhow::Result<Option<Remote>> {
+        let Some(address) = &self.connect else { return Ok(None) };
+        Remote::new(address, self.token_file.as_ref()).map(Some)
+    }
+}
+
+/// A server in this process, and the one connection to it.
+pub(crate) struct Serving {
+    /// When it is closed, the server ends.
+    pub(crate) connection: Connection,
+    /// Ends when everything is stored.
+    pub(crate) task: JoinHandle<()>,
+    /// Where it logs.
+    pub(crate) log: LogFile,
+}
+
+/// Starts a server in this process. `source` is what its threads are listed as.
+pub(crate) fn serve(environment: Environment, source: &str) -> anyhow::Result<Serving> {
+    let sandbox = environment.sandbox();
+    let log_file = log::to_file(&environment)?;
+    let options = ServerOptions { log_file: log_file.clone(), ..environment.options(source) };
+    let server = Server::start(options, sandbox)?;
+    let (connection, theirs) = Connection::pair(server::connection_limits());
+    let task = tokio::spawn(async move { server.serve_only(theirs).await });
+    Ok(Serving { connection, task, log: log_file })
+}
+
+/// A server that runs elsewhere.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    address: Address,
+    token: Option<String>,
+}
+
+#[derive(Clone)]
+enum Address {
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+impl Remote {
+    fn new(address: &str, token_file: Option<&PathBuf>) -> anyhow::Result<Self> {
+        let token = token_file.map(|file| {
+            let token = files::read(file, 64 << 10)
+                .with_context(|| format!("--token-file: {}", file.display()))?;
+            let token = String::from_utf8(token).context("--token-file: not UTF-8")?;
+            anyhow::Ok(token.trim().to_owned())
+        });
+        let token = token.transpose().map_err(Invalid::from)?;
+        let address = match address.split_once("://") {
+            Some(("unix", path)) if !path.is_empty() => Address::Unix(path.into()),
+            Some(("ws", host)) if host.trim_end_matches('/').contains(':') => {
+                Address::Tcp(host.trim_end_matches('/').to_owned())
+            }
+            _ => {
+                let message =
+                    format!("--connect: `{address}` is neither unix://PATH nor ws://HOST:PORT");
+                return Err(Invalid::new(message).into());
+            }
+        };
+        Ok(Self { address, token })
+    }
+
+    /// Connects once.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
+        let limits: Limits = server::connection_limits();
+        match &self.address {
+            #[cfg(unix)]
+            Address::Unix(path) => Ok(transport::connect(path, limits).await?),
+            #[cfg(not(unix))]
+            Address::Unix(_) => anyhow::bail!("this system has no Unix sockets"),
+            Address::Tcp(host) => {
+                let stream = TcpStream::connect(host)
+                    .await
+                    .with_context(|| format!("cannot connect to {host}"))?;
+                stream.set_nodelay(true).context("cannot set the connection up")?;
+                let (reader, writer) = stream.into_split();
+                let token = self.token.as_deref();
+                Ok(transport::upgrade(reader, writer, host, token, limits).await?)
+            }
+        }
+    }
+}
