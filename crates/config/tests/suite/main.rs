@@ -81,13 +81,22 @@ impl TestHome {
         self.resolved_in(&self.cwd)
     }
 
-    /// The folders of projects that are left out, since they are not trusted.
+    /// How many folders of projects are left out, since they are not trusted.
     pub(crate) fn left_out(&self) -> usize {
-        let layers = self.resolved().unwrap().layers;
-        layers.iter().filter(|layer| layer.disabled.is_some()).count()
+        let left_out =
+            |stack: &Stack| stack.layers.iter().filter(|it| it.disabled.is_some()).count();
+        self.with_stack(&self.cwd, |stack, _| Ok(left_out(stack))).unwrap()
     }
 
     pub(crate) fn resolved_in(&self, cwd: &Path) -> Result<Resolved, Error> {
+        self.with_stack(cwd, config::resolve)
+    }
+
+    fn with_stack<T>(
+        &self,
+        cwd: &Path,
+        then: impl FnOnce(&Stack, &Environment<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let user = self.root.join("me").display().to_string();
         let env = move |name: &str| match name {
             "HOME" => Some(user.clone()),
@@ -107,7 +116,7 @@ impl TestHome {
             ..Overrides::default()
         };
         let stack = Stack::load(&self.files, given, &environment)?;
-        config::resolve(&stack, &environment)
+        then(&stack, &environment)
     }
 
     pub(crate) fn config(&self) -> Config {
