@@ -178,7 +178,7 @@ fn a_model_that_is_kept_is_not_asked_about_again() {
     assert!(!with_models(config, successor()).shown().contains("A newer model"));
 }
 
-// Effect of `tui.model_availability_nux.<model>`.
+// Effect of `tui.model_availability_nux`.
 #[test]
 fn a_new_model_is_announced_a_few_times() {
     let new =
