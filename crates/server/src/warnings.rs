@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use config::{Error, SourceRange, Warning, WarningKind};
+use config::{Error, Origin, SourceRange, Warning, WarningKind};
 use jsonrpc::{Notification, Outgoing, encode_notification};
 use protocol::connection::{
     ConfigWarningNotification, DeprecationNoticeNotification, TextPosition, TextRange,
@@ -82,10 +82,14 @@ fn broken(summary: String, error: &Error) -> ConfigWarningNotification {
 
 fn notification(warning: &Warning) -> ConfigWarningNotification {
     let source = warning.origin.range();
+    let path = match &warning.origin {
+        Origin::Folder(folder) => Some(folder.as_path()),
+        origin => origin.path(),
+    };
     ConfigWarningNotification {
         summary: warning.to_string(),
         details: source.map(SourceRange::snippet),
-        path: warning.origin.path().map(|path| path.display().to_string()),
+        path: path.map(|path| path.display().to_string()),
         range: source.map(range),
     }
 }

@@ -149,10 +149,11 @@ fn unknown_keys_are_warnings_or_strict_errors() {
 
 #[test]
 fn pending_keys_name_the_missing_part() {
-    let warnings = TestHome::with("[tui]\nanimations = false\n").warnings();
+    let warnings = TestHome::with("windows_wsl_setup_acknowledged = true\n").warnings();
     assert!(
-        warnings[0]
-            .ends_with("`tui.animations`: has no effect yet: it requires the terminal interface"),
+        warnings[0].ends_with(
+            "`windows_wsl_setup_acknowledged`: has no effect yet: it requires the sandbox on Windows"
+        ),
         "{warnings:?}"
     );
     assert!(TestHome::with("notice.hide_big_migration_prompt = true").resolved().is_ok());

@@ -239,18 +239,18 @@ async fn what_has_no_effect_is_marked() {
     let env = env().await;
     let file = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     env.write_config(&format!(
-        "tui.animations = false\n{file}\n\
+        "windows_wsl_setup_acknowledged = true\n{file}\n\
          [features]\nundo = false\ngoals = true\n"
     ));
     let server = env.start();
     let mut peer = server.connect().await;
-    let terminal = "has no effect yet: it requires the terminal interface";
+    let windows = "has no effect yet: it requires the sandbox on Windows";
     for defaults in [false, true] {
         let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;
         for (key, value, layer, held_off) in [
             ("features.undo", json!(false), "user", Value::Null),
             ("features.goals", json!(true), "user", Value::Null),
-            ("tui.animations", json!(false), "user", json!(terminal)),
+            ("windows_wsl_setup_acknowledged", json!(true), "user", json!(windows)),
             ("model", json!("gpt-5"), "user", Value::Null),
         ] {
             let found = key.split('.').fold(&read["config"], |table, part| &table[part]);
@@ -262,8 +262,8 @@ async fn what_has_no_effect_is_marked() {
             );
         }
         // A default is `heldOff` too.
-        let hidden = &read["origins"]["notice.hide_full_access_warning"];
-        let expected = if defaults { json!(terminal) } else { Value::Null };
+        let hidden = &read["origins"]["windows.sandbox_private_desktop"];
+        let expected = if defaults { json!(windows) } else { Value::Null };
         assert_eq!(hidden["heldOff"], expected);
     }
 }
