@@ -20,6 +20,7 @@ use crate::format::{Text, Timer};
 /// may log a line for each packet, stay at [`LIBRARIES`] unless the filter names them.
 const OWN_TARGETS: &[&str] = &[
     "account",
+    "acp",
     "agentd",
     "config",
     "file_search",
