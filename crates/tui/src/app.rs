@@ -10,6 +10,7 @@ mod completion;
 mod dialogs;
 mod earlier;
 mod elapsed;
+mod events;
 mod feedback;
 mod filling;
 mod images;
@@ -41,7 +42,6 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 
 use jsonrpc::{ErrorObject, Method, RequestId};
-use protocol::InitializeResponse;
 use serde_json::Value;
 
 use crate::app::dialogs::Dialogs;
@@ -58,9 +58,8 @@ use crate::composer::{Composer, Draft};
 use crate::context::Context;
 use crate::here::Found;
 use crate::history::{History, Search};
-use crate::image::{FoundImage, ImageSource, NoImage};
-use crate::link::{Arrival, Tag};
-use crate::palette::{Depth, Palette};
+use crate::link::Tag;
+use crate::palette::Palette;
 use crate::run::Ended;
 use crate::session::Session;
 use crate::terminal::input::{Input, Key, Reply};
@@ -68,132 +67,8 @@ use crate::terminal::screen::{Frame, Size};
 use crate::text::{Line, Style};
 use crate::view::View;
 
+pub use crate::app::events::{Effect, Event, Start, StartThread};
 pub use crate::app::settings::Environment;
-
-/// Which thread to show first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Start {
-    /// Where the thread comes from.
-    pub thread: StartThread,
-    /// The first message.
-    pub prompt: Option<String>,
-    /// Parameters of `thread/start`, `thread/resume` and `thread/fork` beside the thread's id: an object.
-    pub overrides: Value,
-}
-
-/// Where the first thread comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum StartThread {
-    /// It is a new one.
-    #[default]
-    New,
-    /// The one with this id.
-    Resume(String),
-    /// The latest one of the working folder.
-    Latest,
-    /// The one that the user chooses from a list.
-    Choose,
-    /// A copy of the one with this id.
-    Fork(String),
-    /// A copy of the latest one of the working folder.
-    ForkLatest,
-}
-
-/// What goes in.
-#[derive(Debug)]
-pub enum Event {
-    /// From the terminal.
-    Input(Input),
-    /// The terminal has another size.
-    Resized(Size),
-    /// From the server.
-    Arrived(Arrival),
-    /// The handshake is complete.
-    Connected(Box<InitializeResponse>),
-    /// There is no connection.
-    Lost {
-        /// Why, for people.
-        why: String,
-        /// Whether the server may still be there.
-        can_return: bool,
-    },
-    /// The call could not be sent: there is no connection.
-    Unsent(Tag),
-    /// Messages of earlier sessions.
-    History(Vec<String>),
-    /// The message that was not sent when the program ended last.
-    Draft(Draft),
-    /// No browser could be started, for this reason.
-    Unopened(String),
-    /// The thread was written into this file, or why not.
-    Exported(Result<PathBuf, String>),
-    /// What was found out on the machine of the server.
-    Found(Found),
-    /// The editor was closed: what it saved, or why there is nothing.
-    Edited(Result<String, String>),
-    /// The image that was looked for, or why there is none.
-    Image(ImageSource, Result<FoundImage, NoImage>),
-    /// The time that was asked for has come.
-    Tick,
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub enum Effect {
-    /// Send a call.
-    Call {
-        /// By which the answer is known.
-        tag: Tag,
-        /// Name of the method.
-        method: &'static str,
-        /// Its parameters.
-        params: Value,
-    },
-    /// Answer a question.
-    Respond {
-        /// Of the question.
-        id: RequestId,
-        /// The answer.
-        outcome: Result<Value, ErrorObject>,
-    },
-    /// Connect again.
-    Reconnect,
-    /// Write to the terminal: a bell, a notification, the clipboard.
-    Write(Vec<u8>),
-    /// Use so many colours.
-    Depth(Depth),
-    /// Switch to or from the alternate screen.
-    Alternate(bool),
-    /// Show a list or a text on the alternate screen, or no longer: the screen is then as it was.
-    Overlay(bool),
-    /// Write the text into a new file.
-    Export {
-        /// Where.
-        path: PathBuf,
-        /// What.
-        text: String,
-    },
-    /// Read the messages of earlier sessions.
-    LoadHistory,
-    /// Keep the message that is being written.
-    Keep(Draft),
-    /// Open the text in the user's editor.
-    Edit(String),
-    /// See whether there is an image that can be sent.
-    FindImage(ImageSource),
-    /// Clear the screen. What scrolled out of it stays.
-    Clear,
-    /// Open an address in the user's browser.
-    Browse(String),
-    /// Look for model servers on this machine.
-    FindServers,
-    /// Find out which of these folders every user of the machine can write.
-    CheckWritable(Vec<PathBuf>),
-    /// Stop the process, for the shell's job control.
-    Suspend,
-    /// End.
-    Quit(Ended),
-}
 
 /// A question of the server's.
 #[derive(Debug)]
@@ -251,6 +126,8 @@ pub struct App {
     is_configuring: bool,
     /// Whether the first thread was asked for over this connection.
     has_begun: bool,
+    /// Whether the hint about the first keys was shown.
+    has_hinted: bool,
     /// Whether the news of models were looked at.
     has_checked_models: bool,
     /// The server's home folder.
@@ -316,6 +193,7 @@ impl App {
             notices: Notices::default(),
             is_configuring: false,
             has_begun: false,
+            has_hinted: false,
             has_checked_models: false,
             agent_home: String::new(),
             choosing: None,

@@ -233,6 +233,15 @@ impl Composer {
         draft
     }
 
+    /// Removes what is written; undo brings it back.
+    pub fn clear(&mut self) {
+        self.end_burst();
+        self.editor.close_group();
+        self.vi.start_inserting();
+        self.editor.clear();
+        self.popup.close();
+    }
+
     /// Puts a draft in the place of what is written, with the cursor at its end. Elements whose ranges do
     /// not fit the text are left out; the text is kept whole.
     pub fn restore(&mut self, draft: Draft) {

@@ -5,6 +5,7 @@
 //! command or a file says can only ever be displayed.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -114,6 +115,17 @@ impl Span {
         Self { text: displayed(text.into()), style, link: None }
     }
 
+    /// As [`Span::new`], for what is read and not approved: emoji of several characters and joined letters
+    /// are kept whole.
+    pub fn prose(text: impl Into<Cow<'static, str>>, style: Style) -> Self {
+        let text = without_tabs(text.into());
+        let text = match visible::prose(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(shown) => Cow::Owned(shown),
+        };
+        Self { text, style, link: None }
+    }
+
     /// The same as a link (OSC 8). Nothing is linked where `target` holds a control character or is
     /// longer than 2,000 bytes, which terminals refuse.
     #[must_use]
@@ -147,17 +159,33 @@ impl Span {
         width(&self.text)
     }
 
+    /// The same text and link in another style.
+    #[must_use]
+    pub fn styled(&self, style: Style) -> Self {
+        Self { style, ..self.clone() }
+    }
+
+    /// A part of the text, in the same style and with the same link.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Self {
+        self.with(&self.text[range])
+    }
+
     /// The same style and link with another text, which must come out of a span.
     fn with(&self, text: &str) -> Self {
         Self { text: Cow::Owned(text.to_owned()), ..self.clone() }
     }
 }
 
-fn displayed(text: Cow<'static, str>) -> Cow<'static, str> {
-    let text = match text.contains('\t') {
+fn without_tabs(text: Cow<'static, str>) -> Cow<'static, str> {
+    match text.contains('\t') {
         true => Cow::Owned(text.replace('\t', &" ".repeat(TAB))),
         false => text,
-    };
+    }
+}
+
+fn displayed(text: Cow<'static, str>) -> Cow<'static, str> {
+    let text = without_tabs(text);
     match visible::line(&text) {
         Cow::Borrowed(_) => text,
         Cow::Owned(shown) => Cow::Owned(shown),

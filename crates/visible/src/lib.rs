@@ -2,11 +2,13 @@
 //! nothing, or that hides, moves or reverses other text, is written as its number.
 
 mod hidden;
+mod prose;
 
 use std::borrow::Cow;
 use std::path::Path;
 
 pub use hidden::is_hidden;
+pub use prose::prose;
 
 /// Replaces every hidden character by its number, as in `\u{1b}`. Keeps new lines and tabs.
 pub fn text(text: &str) -> Cow<'_, str> {

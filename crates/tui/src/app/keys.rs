@@ -181,7 +181,7 @@ impl App {
 
     fn ctrl_c(&mut self) {
         if !self.composer.is_empty() {
-            self.composer.restore(Draft::default());
+            self.composer.clear();
             self.notice("Cleared. Ctrl+_ brings it back.");
         } else if self.session.turn.is_some() {
             self.interrupt();

@@ -20,7 +20,7 @@ impl App {
             .with(format!("  {model}  "), Style::PLAIN)
             .with(folder, Palette::QUIET);
         self.print([title]);
-        if self.settings.tooltips && !has_turns {
+        if self.settings.tooltips && !has_turns && !std::mem::replace(&mut self.has_hinted, true) {
             let hint = "Write what is to be done. / lists commands, @ files, $ skills, ! runs a shell command.";
             let hint = Line::new(hint, Palette::QUIET).wrapped(self.size.columns, &Line::default());
             self.print(hint);

@@ -6,7 +6,7 @@ use crate::cells::parts::{INDENT, remark};
 use crate::context::Context;
 use crate::markdown::Stream;
 use crate::palette::Palette;
-use crate::text::{Line, Style};
+use crate::text::{Line, Span, Style};
 
 /// A message of the user, as it was written.
 pub(super) fn user(item: &UserMessageItem, context: &Context) -> Vec<Line> {
@@ -28,8 +28,9 @@ pub(super) fn user(item: &UserMessageItem, context: &Context) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let mark = if number == 0 { "› " } else { INDENT };
-        let line = Line::new(mark, Palette::ACCENT).with(line.to_owned(), Style::BOLD);
-        lines.extend(line.wrapped(context.columns, &indent));
+        let mut line_of = Line::new(mark, Palette::ACCENT);
+        line_of.spans.push(Span::prose(line.to_owned(), Style::BOLD));
+        lines.extend(line_of.wrapped(context.columns, &indent));
     }
     lines
 }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::markdown::Stream;
 use crate::output::Output;
 use crate::palette::Palette;
-use crate::text::{Line, Span};
+use crate::text::Line;
 
 /// See the module.
 #[derive(Debug)]
@@ -226,7 +226,7 @@ fn shown(mut lines: Vec<Line>, is_quiet: bool) -> Vec<Line> {
     if is_quiet {
         for line in &mut lines {
             for span in &mut line.spans {
-                *span = Span::new(span.text().to_owned(), Palette::QUIET.italic());
+                *span = span.styled(Palette::QUIET.italic());
             }
         }
     }

@@ -277,6 +277,12 @@ impl Editor {
         draft
     }
 
+    /// See [`super::Composer::clear`].
+    pub(super) fn clear(&mut self) {
+        self.begin();
+        self.delete(Pos::default()..self.buffer.end());
+    }
+
     /// See [`super::Composer::restore`].
     pub(super) fn restore(&mut self, draft: Draft) {
         self.begin();

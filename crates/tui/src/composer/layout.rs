@@ -1,7 +1,7 @@
 //! How the lines of the composer are broken into rows of the screen, and where the cursor stands in them.
 
 use crate::palette::Palette;
-use crate::text::{Line, Style, width};
+use crate::text::{Line, Span, Style, width};
 
 use super::buffer::{Buffer, Pos};
 use super::chip::{Chips, is_chip};
@@ -58,7 +58,7 @@ fn shown(cluster: &str, chips: &Chips) -> (String, Style) {
     match chip {
         Some(chip) => (chip.label.clone(), Palette::ACCENT),
         // The same as spans do, so that what is measured is what is drawn.
-        None => (visible::line(&cluster.replace('\t', "    ")).into_owned(), Style::PLAIN),
+        None => (visible::prose(&cluster.replace('\t', "    ")).into_owned(), Style::PLAIN),
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn draw(buffer: &Buffer, chips: &Chips, row: Row, columns: usize) -> 
         at += cluster.len();
         if cluster.chars().next().is_some_and(is_chip) {
             if !plain.is_empty() {
-                line.push(std::mem::take(&mut plain), Style::PLAIN);
+                line.spans.push(Span::prose(std::mem::take(&mut plain), Style::PLAIN));
             }
             let (label, style) = shown(cluster, chips);
             line.spans.extend(Line::new(label, style).truncated(columns).spans);
@@ -82,7 +82,7 @@ pub(super) fn draw(buffer: &Buffer, chips: &Chips, row: Row, columns: usize) -> 
         }
     }
     if !plain.is_empty() {
-        line.push(plain, Style::PLAIN);
+        line.spans.push(Span::prose(plain, Style::PLAIN));
     }
     line.truncated(columns + 1)
 }

@@ -93,6 +93,20 @@ fn emacs_keys() {
 }
 
 #[test]
+fn what_was_cleared_comes_back() {
+    let mut composer = Composer::new();
+    press(&mut composer, "one");
+    composer.paste("long\n".repeat(20));
+    let written = composer.draft();
+    composer.clear();
+    assert!(composer.is_empty());
+    press(&mut composer, "<C-_>");
+    assert_eq!(composer.draft(), written);
+    press(&mut composer, "<C-_><C-_>");
+    assert!(composer.is_empty());
+}
+
+#[test]
 fn vi_keys() {
     for (text, typed, expect) in [
         ("one two", "0x", "|ne two"),

@@ -205,7 +205,7 @@ impl Writer<'_> {
     }
 
     fn address(&mut self, text: &str, style: Style, shown: link::Shown) {
-        let span = Span::new(text.to_owned(), self.style(style));
+        let span = Span::prose(text.to_owned(), self.style(style));
         self.line.spans.push(match &shown.target {
             Some(target) => span.linked(target),
             None => span,
@@ -226,7 +226,7 @@ impl Writer<'_> {
     fn write(&mut self, text: &str, style: Style) {
         if !text.is_empty() {
             let style = self.style(style);
-            self.line.push(text.to_owned(), style);
+            self.line.spans.push(Span::prose(text.to_owned(), style));
         }
     }
 

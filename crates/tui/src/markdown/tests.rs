@@ -329,3 +329,9 @@ proptest! {
         prop_assert_eq!(lines, whole);
     }
 }
+
+#[test]
+fn emoji_of_several_characters_and_joined_letters_stay_whole() {
+    let text = "**👩\u{200d}🚀** `❤\u{fe0f}` می\u{200c}خواهم 1\u{fe0f}\u{20e3}";
+    check(80, text, "👩\u{200d}🚀 ❤\u{fe0f} می\u{200c}خواهم 1\u{fe0f}\u{20e3}");
+}

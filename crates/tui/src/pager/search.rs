@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::history::find;
 use crate::palette::Palette;
 use crate::terminal::input::{Code, Key};
-use crate::text::{Line, Span, Style};
+use crate::text::{Line, Style};
 
 use super::{Outcome, Pager, Place};
 
@@ -85,27 +85,18 @@ impl Search {
                 if part.is_empty() {
                     continue;
                 }
-                push(&mut marked, span, &text[at..part.start], span.style());
+                marked.spans.push(span.part(at - start..part.start - start));
                 let style = Style { reversed: true, ..span.style() };
-                push(&mut marked, span, &text[part.clone()], style);
+                let found = part.start - start..part.end - start;
+                marked.spans.push(span.part(found).styled(style));
                 at = part.end;
             }
-            push(&mut marked, span, &text[at..end], span.style());
+            marked.spans.push(span.part(at - start..end - start));
             start = end;
         }
+        marked.spans.retain(|span| !span.text().is_empty());
         marked
     }
-}
-
-fn push(line: &mut Line, of: &Span, text: &str, style: Style) {
-    if text.is_empty() {
-        return;
-    }
-    let span = Span::new(text.to_owned(), style);
-    line.spans.push(match of.link() {
-        Some(link) => span.linked(link),
-        None => span,
-    });
 }
 
 impl Pager {

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use tui::app::{Effect, Event, Start, StartThread};
 use tui::terminal::input::{Code, Input, Key};
 
-use crate::harness::{Bench, THREAD, command, completed, initialized, message, opened, page, turn};
+use crate::harness::{
+    Bench, THREAD, command, completed, initialized, listed, message, opened, page, turn,
+};
 
 #[test]
 fn the_first_frames_show_the_thread_and_the_composer() {
@@ -275,16 +277,6 @@ fn the_latest_answer_is_copied_and_a_theme_is_stored() {
     assert_eq!((&params["keyPath"], &params["value"]), (&json!("tui.theme"), &json!("dracula")));
     bench.send("/theme drakula");
     assert!(bench.printed.contains("dracula"), "{}", bench.printed);
-}
-
-fn listed(ids: std::ops::Range<usize>, next: Value) -> Value {
-    let thread = |number: usize| {
-        let mut thread = opened(&json!([]))["thread"].take();
-        thread["id"] = json!(format!("id-{number}"));
-        thread["preview"] = json!(format!("thread number {number}"));
-        thread
-    };
-    json!({ "data": ids.map(thread).collect::<Vec<_>>(), "nextCursor": next, "backwardsCursor": null })
 }
 
 #[test]

@@ -239,3 +239,14 @@ pub(crate) fn page(data: Value) -> Value {
 pub(crate) fn said(id: &str, text: &str) -> Value {
     json!({ "type": "userMessage", "id": id, "content": [{ "type": "text", "text": text }] })
 }
+
+/// A page of threads.
+pub(crate) fn listed(ids: std::ops::Range<usize>, next: Value) -> Value {
+    let thread = |number: usize| {
+        let mut thread = opened(&json!([]))["thread"].take();
+        thread["id"] = json!(format!("id-{number}"));
+        thread["preview"] = json!(format!("thread number {number}"));
+        thread
+    };
+    json!({ "data": ids.map(thread).collect::<Vec<_>>(), "nextCursor": next, "backwardsCursor": null })
+}

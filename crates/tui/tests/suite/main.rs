@@ -11,6 +11,7 @@ mod notices;
 mod queue;
 mod reading;
 mod start;
+mod states;
 mod storm;
 mod terminals;
 mod vi;

@@ -31,7 +31,7 @@ fn without_account(columns: usize, rows: usize, config: Value, start: Start) -> 
     bench
 }
 
-fn chooser(columns: usize, rows: usize) -> Bench {
+pub(crate) fn chooser(columns: usize, rows: usize) -> Bench {
     without_account(columns, rows, json!({}), Start::default())
 }
 
@@ -312,7 +312,7 @@ fn untrusted(entry: Value) -> Value {
     json!({ "config": { "projects": entry }, "origins": {}, "layers": [layer] })
 }
 
-fn asks_for_trust(columns: usize, rows: usize) -> Bench {
+pub(crate) fn asks_for_trust(columns: usize, rows: usize) -> Bench {
     let mut bench = Bench::start(columns, rows);
     let warning = json!({ "summary": "/work is not trusted", "path": "/work", "details": null, "range": null });
     bench.notify("configWarning", warning);

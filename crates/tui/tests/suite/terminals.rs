@@ -5,7 +5,7 @@ use tui::terminal::input::{Code, Key};
 
 use crate::harness::{Bench, THREAD, command};
 
-fn started(bench: &mut Bench, id: &str, line: &str) {
+pub(crate) fn started(bench: &mut Bench, id: &str, line: &str) {
     let mut item = command("inProgress");
     (item["id"], item["command"]) = (json!(id), json!(line));
     item["aggregatedOutput"] = Value::Null;
@@ -13,7 +13,7 @@ fn started(bench: &mut Bench, id: &str, line: &str) {
     bench.item("item/started", item);
 }
 
-fn output(bench: &mut Bench, id: &str, text: &str) {
+pub(crate) fn output(bench: &mut Bench, id: &str, text: &str) {
     let delta = json!({ "threadId": THREAD, "turnId": "t1", "itemId": id, "delta": text });
     bench.notify("item/commandExecution/outputDelta", delta);
 }
