@@ -10,10 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use common::{TestEnvironment, listing};
+use common::{Running, TestEnvironment, listing};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+use serde_json::json;
 
 /// Longer than anything takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -217,6 +218,42 @@ fn trust_is_asked_for_once_and_stored() {
     terminal.send("\x04");
     terminal.ends(0, &before);
     assert!(!terminal.seen.contains("Do you trust"), "{:?}", terminal.seen);
+}
+
+#[test]
+fn two_terminals_follow_one_thread_and_one_answer_is_enough() {
+    let env = TestEnvironment::new();
+    let command = json!({ "cmd": "echo made > made.txt" });
+    let responses = json!([
+        { "steps": [{ "function_call": { "name": "exec_command", "arguments": command } }] },
+        { "steps": [{ "message": "The end." }] },
+    ]);
+    let socket = env.tmp().join("agentd.sock");
+    let address = format!("unix://{}", socket.display());
+    let model = format!("model={:?}", env.script(&responses));
+    let provider = r#"model_provider="offline""#;
+    let approval = r#"approval_policy="untrusted""#;
+    let arguments = ["-c", provider, "-c", &model, "-c", approval];
+    let server = [&["app-server", "--listen", &address], &arguments[..]].concat();
+    let _server = Running::start(&mut env.agentd(&server));
+    while !socket.exists() {
+        std::thread::yield_now();
+    }
+    let (mut first, before) = Terminal::open(&env, &["--connect", &address, "make it"]);
+    first.expect("echo made");
+    first.expect("Yes, this once");
+    let (mut second, other_before) = Terminal::open(&env, &["--connect", &address, "--continue"]);
+    second.expect("echo made");
+    second.expect("Yes, this once");
+    second.press_until("y", "The end.");
+    first.expect("answered elsewhere");
+    first.expect("The end.");
+    assert_eq!(std::fs::read_to_string(env.work().join("made.txt")).unwrap(), "made\n");
+    for (mut terminal, before) in [(first, before), (second, other_before)] {
+        terminal.send("\x04");
+        terminal.expect("To continue: agentd resume ");
+        terminal.ends(0, &before);
+    }
 }
 
 #[test]

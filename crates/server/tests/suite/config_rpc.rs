@@ -26,6 +26,7 @@ async fn layers_and_origins_are_read() {
     let mut peer = server.connect().await;
     let read = json!({ "cwd": env.workspace(), "includeLayers": true });
     let before = peer.call("config/read", read.clone()).await;
+    assert_eq!(peer.expect("configWarning").await["path"], json!(env.workspace()));
     assert_eq!(before["config"]["model"], "gpt-5");
     assert_eq!(before["config"]["personality"], "friendly");
     assert_eq!(before["config"]["model_verbosity"], Value::Null);
