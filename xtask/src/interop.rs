@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "gateway clients", when: InTurn, check: clients::check },
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
+    Step { name: "acp", when: InTurn, check: clients::check_editors },
     Step { name: "login service", when: InTurn, check: clients::check_login },
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
         let names = "possible values: patches, \"gateway clients\", \"model streams\", \
-                     \"agent clients\", \"login service\", mcp";
+                     \"agent clients\", acp, \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }
 }

@@ -1,6 +1,7 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
 //! against `agentd gateway` with the offline model behind it, and their stream parsers against
-//! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; a
+//! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; those
+//! of the Agent Client Protocol against `agentd acp`; a
 //! login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
 //! and as a server.
 
@@ -36,6 +37,11 @@ pub(crate) fn check(root: &Path) -> steps::Outcome {
 /// The clients of another agent server. Skipped where they cannot be installed.
 pub(crate) fn check_agent(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::AGENT), agent::run)
+}
+
+/// The clients of the Agent Client Protocol. Skipped where they cannot be installed.
+pub(crate) fn check_editors(root: &Path) -> steps::Outcome {
+    check_clients(root, tools::install(root, &target(root), &tools::EDITORS), agent::run)
 }
 
 /// The stream parsers of the clients of the hosted API. Skipped where they cannot be installed.

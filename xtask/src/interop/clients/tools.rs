@@ -37,6 +37,13 @@ pub(crate) const AGENT: Kit = Kit {
     folder: "agent-clients",
     alone: true,
 };
+/// The clients of the Agent Client Protocol. The headless one comes with a compiler that is not needed.
+pub(crate) const EDITORS: Kit = Kit {
+    scripts: "crates/acp/tests/clients",
+    versions: "crates/acp/tests/clients",
+    folder: "editors",
+    alone: true,
+};
 /// A login service, and a script that drives it; JavaScript alone.
 pub(crate) const LOGIN: Kit = Kit {
     scripts: "crates/account/tests/oauth-server",
@@ -237,7 +244,7 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        for kit in [GATEWAY, STREAMS, AGENT, LOGIN, MCP, MCP_SERVERS] {
+        for kit in [GATEWAY, STREAMS, AGENT, EDITORS, LOGIN, MCP, MCP_SERVERS] {
             let scripts = crate::workspace_root().join(kit.versions);
             if kit.scripts != LOGIN.scripts && kit.scripts != MCP.scripts {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
