@@ -74,8 +74,6 @@ pub struct Picker {
     window: Cell<(usize, usize)>,
     /// The preview of the row with this id.
     preview: Option<(String, Vec<Line>)>,
-    /// The preview of every row.
-    shared_preview: Option<Vec<Line>>,
     notice: Option<String>,
     /// What keys do, where that is not the usual.
     help: Option<&'static str>,
@@ -94,7 +92,6 @@ impl Picker {
             selected: 0,
             window: Cell::new((0, 1)),
             preview: None,
-            shared_preview: None,
             notice: None,
             help: None,
         }
@@ -182,11 +179,6 @@ impl Picker {
     /// Sets the preview of a row.
     pub fn set_preview(&mut self, id: impl Into<String>, lines: Vec<Line>) {
         self.preview = Some((id.into(), lines));
-    }
-
-    /// Sets the preview of every row.
-    pub fn set_shared_preview(&mut self, lines: Vec<Line>) {
-        self.shared_preview = Some(lines).filter(|lines| !lines.is_empty());
     }
 
     /// Whether the selected row has no preview yet.

@@ -141,8 +141,6 @@ impl App {
             }
             What::Terminals => self.print_terminal(&row.id),
             What::Messages(messages) => self.message_chosen(&row, messages),
-            What::Back(message) => self.go_back(&row, message),
-            What::Undo => self.undo_chosen(&row),
             What::Code(texts) => {
                 if let Some(text) = row.id.parse::<usize>().ok().and_then(|at| texts.get(at)) {
                     self.copy_text(text);

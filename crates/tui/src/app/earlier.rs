@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::app::filling::{Message, What};
 use crate::app::then::{Listing, Then};
+use crate::ask::{Ask, Offer};
 use crate::composer::Draft;
 use crate::diff;
+use crate::palette::Palette;
 use crate::picker::{Picker, Row};
 use crate::text::Line;
 
@@ -22,6 +24,7 @@ const HERE: &str = "here";
 const WITH_FILES: &str = "files";
 const OVERWRITING: &str = "overwrite";
 const COPY: &str = "copy";
+const STAY: &str = "stay";
 
 impl App {
     /// Offers the user's messages of this thread, the latest first.
@@ -77,28 +80,36 @@ impl App {
             1 => "the latest turn".to_owned(),
             turns => format!("the {turns} latest turns"),
         };
-        let way = |id: &str, title: String| Row { id: id.to_owned(), title, ..Row::default() };
-        let mut rows = Vec::new();
+        let back = format!("Take back {turns}");
+        let mut ways = Vec::new();
         if self.settings.undoes {
-            rows.push(way(WITH_FILES, format!("Take back {turns} and their changes of files")));
-            rows.push(way(HERE, format!("Take back {turns}; files stay as they are")));
+            ways.push(
+                Offer::new(WITH_FILES, 'f', back.clone())
+                    .with_effect("with their changes of files"),
+            );
+            ways.push(Offer::new(HERE, 't', back).with_effect("files stay as they are"));
         } else {
-            rows.push(way(
-                HERE,
-                format!("Take back {turns}; files stay as they are (features.undo is off)"),
-            ));
+            let effect = "files stay as they are: features.undo is off";
+            ways.push(Offer::new(HERE, 't', back).with_effect(effect));
         }
-        rows.push(way(
-            COPY,
-            "Go on in a copy of the thread up to there; this thread and files stay".to_owned(),
-        ));
-        self.choose(Picker::fixed("How to go back", rows), What::Back(message));
+        ways.push(
+            Offer::new(COPY, 'c', "Go on in a copy of the thread up to there")
+                .with_effect("this thread and files stay"),
+        );
+        ways.push(Offer::new(STAY, 'n', "Do nothing (Esc)"));
+        let facts = message.text.lines().map(|line| Line::plain(line.to_owned())).collect();
+        let ask = Ask::offer("Edit this message", facts, ways);
+        self.open_dialog(ask, move |app, reply| {
+            if let Some(way) = reply.as_str().filter(|way| *way != STAY) {
+                app.go_back(way, message);
+            }
+        });
     }
 
     /// A way was chosen.
-    pub(super) fn go_back(&mut self, row: &Row, message: Message) {
+    fn go_back(&mut self, way: &str, message: Message) {
         let Message { text, turns, before } = message;
-        match row.id.as_str() {
+        match way {
             COPY => match (before, self.session.id.clone()) {
                 (Some(turn), Some(id)) => {
                     let params = json!({ "threadId": id, "lastTurnId": turn });
@@ -120,13 +131,9 @@ impl App {
     /// `/undo`: shows what taking the latest turn back would do to files, and asks.
     pub(super) fn undo(&mut self, _: &str) {
         if !self.settings.undoes {
-            let row = Row {
-                id: HERE.to_owned(),
-                title: "Take back the latest turn; files stay as they are (features.undo is off)"
-                    .to_owned(),
-                ..Row::default()
-            };
-            return self.choose(Picker::fixed("Undo", vec![row]), What::Undo);
+            let effect = "files stay as they are: features.undo is off";
+            let here = Offer::new(HERE, 't', "Take back the latest turn").with_effect(effect);
+            return self.ask_for_undo(Vec::new(), vec![here]);
         }
         let params = json!({ "numTurns": 1, "restoreFiles": true, "dryRun": true });
         self.on_thread("thread/rollback", params, Then::UndoPlanned);
@@ -136,38 +143,50 @@ impl App {
     pub(super) fn undo_planned(&mut self, value: &Value) {
         let files = &value["files"];
         let count = |member: &str| files[member].as_array().map_or(0, Vec::len);
-        let way = |id: &str, title: String| Row { id: id.to_owned(), title, ..Row::default() };
         let restored = files_of(count("restored"));
-        let here = way(HERE, "Take back the latest turn; files stay as they are".to_owned());
-        // What may lose something is never the first.
-        let rows = match count("conflicts") {
-            0 => vec![
-                way(WITH_FILES, format!("Take back the latest turn and restore {restored}")),
-                here,
-            ],
+        let here = Offer::new(HERE, 't', "Take back the latest turn");
+        let here = here.with_effect("files stay as they are");
+        // What may lose something is never the first, and all of it has to have been on the screen.
+        let ways = match count("conflicts") {
+            0 => {
+                let title = format!("Take back the latest turn and restore {restored}");
+                vec![Offer::new(WITH_FILES, 'r', title), here]
+            }
             conflicts => {
-                let lost = files_of(conflicts);
-                let title = format!("Restore {restored}; later changes of {lost} are lost");
-                vec![here, way(OVERWRITING, title)]
+                let title = format!("Take back the latest turn and restore {restored}");
+                let lost = format!("later changes of {} are lost", files_of(conflicts));
+                vec![here, Offer::new(OVERWRITING, 'o', title).with_effect(lost).granting()]
             }
         };
-        let context = self.context();
-        let mut preview = diff::unified(files["diff"].as_str().unwrap_or_default(), &context);
+        let mut facts = diff::unified(files["diff"].as_str().unwrap_or_default(), &self.context());
+        if facts.is_empty() {
+            facts.push(Line::plain("The turn has changed no files."));
+        }
+        if files["diffTruncated"] == true {
+            let text = "The diff is longer than is shown here.";
+            facts.push(Line::new(text, Palette::WARNING));
+        }
         for (member, what) in [("conflicts", "changed since"), ("notRestored", "not restored")] {
             for noted in files[member].as_array().into_iter().flatten() {
                 let text = |name: &str| noted[name].as_str().unwrap_or_default().to_owned();
                 let line = format!("{what}: {} ({})", text("path"), text("reason"));
-                preview.push(Line::new(line, crate::palette::Palette::WARNING));
+                facts.push(Line::new(line, Palette::WARNING));
             }
         }
-        let mut picker = Picker::fixed("Undo", rows);
-        // Both ways are about the same changes.
-        picker.set_shared_preview(preview);
-        self.choose(picker, What::Undo);
+        self.ask_for_undo(facts, ways);
     }
 
-    pub(super) fn undo_chosen(&mut self, row: &Row) {
-        let params = match row.id.as_str() {
+    fn ask_for_undo(&mut self, facts: Vec<Line>, mut ways: Vec<Offer>) {
+        ways.push(Offer::new(STAY, 'n', "Do nothing (Esc)"));
+        self.open_dialog(Ask::offer("Undo", facts, ways), |app, reply| {
+            if let Some(way) = reply.as_str().filter(|way| *way != STAY) {
+                app.undo_chosen(way);
+            }
+        });
+    }
+
+    fn undo_chosen(&mut self, way: &str) {
+        let params = match way {
             HERE => json!({ "numTurns": 1 }),
             OVERWRITING => json!({ "numTurns": 1, "restoreFiles": true, "overwriteChanges": true }),
             _ => json!({ "numTurns": 1, "restoreFiles": true }),

@@ -29,8 +29,6 @@ pub(super) enum What {
     /// An earlier message of the user's.
     Messages(Vec<Message>),
     /// The way to go back to one.
-    Back(Message),
-    Undo,
     /// A block of code, to be copied.
     Code(Vec<String>),
 }

@@ -70,8 +70,7 @@ impl Picker {
     fn body(&self, columns: usize, rows: usize, lines: &mut Vec<Line>) {
         let id = self.selected().map(|row| &row.id);
         let preview = self.preview.as_ref().filter(|(of, _)| Some(of) == id);
-        let preview = preview.map(|(_, lines)| lines).or(self.shared_preview.as_ref());
-        let preview = preview.map(Vec::as_slice);
+        let preview = preview.map(|(_, lines)| lines.as_slice());
         match preview {
             Some(preview) if columns >= BESIDE => {
                 let left = columns / 2;

@@ -173,7 +173,7 @@ fn an_earlier_message_is_edited_in_this_thread_or_a_copy() {
     };
     let mut bench = choose(true);
     assert!(
-        bench.shown().contains("the 2 latest turns and their changes of files"),
+        bench.shown().contains("Take back the 2 latest turns (f)"),
         "{}",
         bench.shown()
     );
