@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::refresh::{Outcome, refresh, refresh_folders};
+use crate::refresh::{Outcome, YIELD, refresh, refresh_folders};
 use crate::rules::{GIT, GIT_EXCLUDE, GIT_IGNORE, IGNORE};
 use crate::signal::Signal;
 use crate::walk::{Identity, State, Walk, spawn};
@@ -192,6 +192,12 @@ impl Index {
     #[must_use]
     pub fn is_walked(&self) -> bool {
         self.walk().state() != State::Walking
+    }
+
+    /// Waits until no search is in progress, a short while at most: for work that can be done between
+    /// searches.
+    pub fn give_way_to_searches(&self) {
+        self.walk().settings().searches.wait_for_rest(YIELD);
     }
 
     /// Waits until neither the walk nor a refresh runs.

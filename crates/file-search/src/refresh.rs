@@ -15,7 +15,7 @@ use crate::walk::{Identity, Walk};
 /// Folders that are examined under one lock.
 const FOLDERS_AT_ONCE: usize = 256;
 /// How long they wait for a search that is in progress: with many searches, a refresh still ends.
-const YIELD: Duration = Duration::from_millis(50);
+pub(crate) const YIELD: Duration = Duration::from_millis(50);
 /// Threads that examine folders.
 const THREADS: usize = 2;
 /// A tree with this many places of removed folders is built anew.

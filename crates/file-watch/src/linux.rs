@@ -76,6 +76,7 @@ impl Engine {
         changes: &Arc<Changes>,
         recursive: bool,
         left_out: Vec<PathBuf>,
+        rest: &dyn Fn(),
     ) -> Result<WatchedRoot, Unwatchable> {
         let running = self.running()?;
         let id = lock(&running.tree).insert(changes.clone(), recursive, left_out);
@@ -85,6 +86,7 @@ impl Engine {
             while running.is_waiting.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
+            rest();
         }
         Ok(root)
     }

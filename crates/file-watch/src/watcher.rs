@@ -57,12 +57,26 @@ impl Watcher {
     /// # Errors
     /// The path is relative, or one of [`Limits`] is reached.
     pub fn watch(&self, path: &Path, recursive: bool) -> Result<Watch, Error> {
+        self.watch_resting(path, recursive, &|| {})
+    }
+
+    /// As [`Watcher::watch`]. `rest` is called between groups of folders, and may wait until more urgent
+    /// work is done: nothing is locked meanwhile.
+    ///
+    /// # Errors
+    /// As [`Watcher::watch`].
+    pub fn watch_resting(
+        &self,
+        path: &Path,
+        recursive: bool,
+        rest: &dyn Fn(),
+    ) -> Result<Watch, Error> {
         if !path.is_absolute() {
             return Err(Error::Relative(path.to_owned()));
         }
         let place = Place::take(&self.0)?;
         let changes = Changes::new(path.to_owned(), self.0.budget.clone());
-        let source = self.0.begin(&changes, recursive)?;
+        let source = self.0.begin(&changes, recursive, rest)?;
         Ok(Watch { changes, source, place })
     }
 }
@@ -132,7 +146,12 @@ struct Source {
 }
 
 impl Shared {
-    fn begin(&self, changes: &Arc<Changes>, recursive: bool) -> Result<Source, Error> {
+    fn begin(
+        &self,
+        changes: &Arc<Changes>,
+        recursive: bool,
+        rest: &dyn Fn(),
+    ) -> Result<Source, Error> {
         let path = changes.watched();
         let mounts = Mounts::read();
         let place = without_links(path);
@@ -143,7 +162,7 @@ impl Shared {
         let below = below
             .into_iter()
             .filter_map(|(at, kind)| Some((path.join(at.strip_prefix(&place).ok()?), kind)));
-        self.watch(changes, recursive, &below.collect::<Vec<_>>())
+        self.watch(changes, recursive, &below.collect::<Vec<_>>(), rest)
     }
 
     #[cfg(target_os = "linux")]
@@ -152,10 +171,11 @@ impl Shared {
         changes: &Arc<Changes>,
         recursive: bool,
         unreported: &[(PathBuf, Kind)],
+        rest: &dyn Fn(),
     ) -> Result<Source, Error> {
         let path = changes.watched();
         let left_out = unreported.iter().map(|(folder, _)| folder.clone()).collect();
-        match self.engine.watch(changes, recursive, left_out) {
+        match self.engine.watch(changes, recursive, left_out, rest) {
             Ok(root) => {
                 let mut source = Source { root: Some(root), polls: Vec::new() };
                 let remote = unreported.iter().filter(|(_, kind)| *kind == Kind::Remote);
@@ -178,6 +198,7 @@ impl Shared {
         changes: &Arc<Changes>,
         recursive: bool,
         _: &[(PathBuf, Kind)],
+        _: &dyn Fn(),
     ) -> Result<Source, Error> {
         let reason = "changes of files are not reported on this system";
         self.poll(changes, (changes.watched(), recursive), reason)

@@ -267,3 +267,23 @@ async fn pipes_sockets_and_names_that_are_no_text_are_reported() {
         until(&of_pipe, &pipe).await;
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_begin_of_a_large_watch_rests_and_holds_nothing_meanwhile() {
+    let (root, other) = (folder(), folder());
+    for number in 0..300 {
+        std::fs::create_dir(root.path().join(number.to_string())).unwrap();
+    }
+    let watcher = Watcher::default();
+    let rests = std::cell::Cell::new(0);
+    let rest = || {
+        rests.set(rests.get() + 1);
+        drop(watcher.watch(other.path(), true).unwrap());
+    };
+    let watch = watcher.watch_resting(root.path(), true, &rest).unwrap();
+    assert!(rests.get() >= 4, "{}", rests.get());
+    let file = root.path().join("299/file");
+    std::fs::write(&file, "").unwrap();
+    until(&watch, &file).await;
+}

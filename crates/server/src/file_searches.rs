@@ -285,8 +285,11 @@ async fn follow(index: Arc<Index>, watcher: Watcher, pool: Pool) {
     index.rested().await;
     let root = index.root();
     let (watched, path) = (root.clone(), root.display().to_string());
+    let searched = index.clone();
     let begin = move || {
-        let watch = files::in_background("watch-begin", || watcher.watch(&watched, true));
+        let rest = || searched.give_way_to_searches();
+        let watch =
+            files::in_background("watch-begin", || watcher.watch_resting(&watched, true, &rest));
         watch.map_err(|error| Error::failed(format!("no thread can be started: {error}")))
     };
     let watch = pool.run_within(WATCH_LIMIT, &root, begin).await;

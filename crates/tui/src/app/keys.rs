@@ -173,6 +173,7 @@ impl App {
         }
         if self.now < self.edits_until {
             self.edits_until = 0;
+            self.notice = None;
             return self.choose_message("");
         }
         self.edits_until = self.now + QUIT_WITHIN;

@@ -172,11 +172,7 @@ fn an_earlier_message_is_edited_in_this_thread_or_a_copy() {
         bench
     };
     let mut bench = choose(true);
-    assert!(
-        bench.shown().contains("Take back the 2 latest turns (f)"),
-        "{}",
-        bench.shown()
-    );
+    assert!(bench.shown().contains("Take back the 2 latest turns (f)"), "{}", bench.shown());
     bench.key(Key::plain(Code::Enter));
     let restored = json!({ "thread": {}, "files": {
         "restored": ["/work/a"], "conflicts": [], "notRestored": [{ "path": "/work/.git", "reason": "it is git's" }],
