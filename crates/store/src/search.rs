@@ -12,9 +12,9 @@ const MAX_LOOKUPS: usize = 2000;
 
 /// Trigrams of a term that are looked up; the results are compared with the whole term.
 const MAX_TRIGRAMS: usize = 24;
-/// Threads, the latest ones, among which a short term is counted first.
+/// Threads, the latest ones, among which a term is counted first.
 const SAMPLE: usize = 4000;
-/// Matches in the sample from which on a short term is common: the index would list most threads for it.
+/// Matches in the sample from which on a term is common: walking a list in its order fills a page quickly.
 const COMMON: usize = 40;
 /// Trigrams that begin with a short term up to which the index is asked for each.
 const MAX_CONTINUATIONS: usize = 256;
@@ -111,9 +111,12 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Matches, Failure> {
     if !has_index(conn)? {
         return Ok(Matches::Few(Vec::new()));
     }
+    // Of a term that most threads have, the index would list them all before it finds those of every letter.
+    if is_common(conn, term)? {
+        return Ok(Matches::Many);
+    }
     let expression = match trigrams(term) {
         Some(expression) => expression,
-        None if is_common(conn, term)? => return Ok(Matches::Many),
         None => match continuations(conn, term)? {
             Continuations::None => return Ok(Matches::Few(Vec::new())),
             Continuations::Any(expression) => expression,

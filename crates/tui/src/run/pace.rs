@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Between two frames for what the server sends by itself.
-const STREAM: Duration = Duration::from_millis(40);
+const STREAM: Duration = Duration::from_millis(50);
 /// Between two frames in the long run: 55 a second, which leaves room for [`EXTRA`].
 const LONG_RUN: Duration = Duration::from_millis(18);
 /// Frames that may come earlier: a key, the rows that it searches for and their preview.
@@ -118,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_drawn_twenty_five_times_a_second() {
-        assert_eq!(frames(Due::Soon)[..4], [0, 40, 80, 120]);
+    fn a_stream_is_drawn_twenty_times_a_second() {
+        assert_eq!(frames(Due::Soon)[..4], [0, 50, 100, 150]);
     }
 
     #[test]
