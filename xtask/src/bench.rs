@@ -33,7 +33,7 @@ mod stalled_client;
 mod start;
 mod stored;
 mod streams;
-mod target;
+pub(crate) mod target;
 mod telemetry;
 pub(crate) mod terminal;
 mod thread_start;

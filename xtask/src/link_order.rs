@@ -1,6 +1,6 @@
 //! Writes `crates/cli/link-order.txt`: the functions that run from the start of `agentd app-server`
-//! until its first thread has started, then those that the terminal program runs besides until its first
-//! turn has ended. The linker puts them side by side in the `dist` profile.
+//! until its first thread has started, then those that the terminal program runs besides until it has
+//! started, and until its first turn has ended. The linker puts them side by side in the `dist` profile.
 //!
 //! The file needs no upkeep to stay correct: a function that it misses stands elsewhere, and a name that
 //! no longer exists is ignored. Write it again when `cargo xtask bench` shows more resident memory.
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::bench::model_server::{ModelServer, Script};
+use crate::bench::target;
 use crate::bench::terminal::{PROMPT, Terminal};
 
 /// The file, from the root of the repository.
@@ -41,9 +43,12 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let program = root.join(target).join("dist/agentd");
     let folder = tempfile::tempdir()?;
     let server = called_by_server(&program, folder.path())?;
-    let terminal = called_by_terminal(&program, folder.path())?;
+    let start = called_by_terminal(&program, folder.path(), None)?;
+    let turn = called_by_terminal(&program, folder.path(), Some("hello"))?;
     let defined = defined_functions(&program)?;
-    let names: Vec<&str> = (server.iter().chain(terminal.difference(&server)))
+    let first: BTreeSet<String> = server.union(&start).cloned().collect();
+    let of_start = start.difference(&server);
+    let names: Vec<&str> = (server.iter().chain(of_start).chain(turn.difference(&first)))
         .map(String::as_str)
         .filter(|name| defined.contains_key(*name))
         .collect();
@@ -76,27 +81,34 @@ fn called_by_server(program: &Path, folder: &Path) -> Result<BTreeSet<String>> {
     read_profile(&profile)
 }
 
-/// The names of the functions that the terminal program runs.
-fn called_by_terminal(program: &Path, folder: &Path) -> Result<BTreeSet<String>> {
-    let work = folder.join("work");
-    std::fs::create_dir(&work)?;
+/// The names of the functions that the terminal program runs with a model that is asked over HTTP, until
+/// it has started or, with a message, until the turn of it has ended.
+fn called_by_terminal(
+    program: &Path,
+    folder: &Path,
+    message: Option<&str>,
+) -> Result<BTreeSet<String>> {
+    let model = ModelServer::start(program, &Script::Deltas { count: 20, delay_ms: 10 })?;
+    let name = if message.is_some() { "turn" } else { "start" };
+    let home = folder.join(name);
+    let work = home.join("work");
+    std::fs::create_dir_all(&work)?;
     let trusted = toml::Table::from_iter([("trust_level".to_owned(), "trusted".into())]);
     let projects = toml::Table::from_iter([(work.display().to_string(), trusted.into())]);
-    let config = toml::Table::from_iter([
-        ("model_provider".to_owned(), "offline".into()),
-        ("model".to_owned(), "echo".into()),
-        ("projects".to_owned(), projects.into()),
-    ]);
-    std::fs::write(folder.join("config.toml"), toml::to_string(&config)?)?;
-    let profile = folder.join("terminal");
-    let mut command = profiled(program, folder, &profile);
+    let mut config: toml::Table = target::config(&model.base_url).parse()?;
+    config.insert("projects".to_owned(), projects.into());
+    std::fs::write(home.join("config.toml"), toml::to_string(&config)?)?;
+    let profile = home.join("profile");
+    let mut command = profiled(program, &home, &profile);
     command.env("TERM", "xterm-256color").current_dir(&work);
     let mut terminal = Terminal::spawn(command, None)?;
     terminal.wait_for(PROMPT)?;
-    terminal.write_message("hello")?;
-    terminal.send(b"\r")?;
-    // The echo, below the message and the line on which it was typed.
     terminal.settle(Duration::from_secs(5))?;
+    if let Some(message) = message {
+        terminal.write_message(message)?;
+        terminal.send(b"\r")?;
+        terminal.settle(Duration::from_secs(5))?;
+    }
     // Ctrl+D, with nothing written, ends it.
     terminal.send(b"\x04")?;
     let ended = terminal.wait()?;

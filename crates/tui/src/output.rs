@@ -95,7 +95,8 @@ impl Output {
         let count = self.head.len() + self.tail.len() + usize::from(current.is_some());
         let first = first.min(self.head.len());
         let is_whole = count as u64 == self.line_count();
-        let skipped = match is_whole && count <= first.saturating_add(last) {
+        // To say that one line is left out takes a line, too.
+        let skipped = match is_whole && count <= first.saturating_add(last).saturating_add(1) {
             true => 0,
             // Behind the head, lines may be missing in front of the tail.
             false => count.saturating_sub(first + last).max(if is_whole {
@@ -417,6 +418,9 @@ mod tests {
         assert_eq!(tail(0), "");
         assert_eq!(tail(2), "… 9 lines (18 bytes) left out|9");
         assert_eq!(tail(10).split('|').count(), 10);
+        // A line that says that one is left out would take its place.
+        assert_eq!(shown(&output, 4, 5), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9");
+        assert_eq!(shown(&output, 4, 4), "0\n1\n2\n3\n… 2 lines (4 bytes) left out\n6\n7\n8\n9");
         assert_eq!(shown(&output, 5, 5), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9");
         for line in 10..100_000 {
             output.push(&format!("{line}\n"));

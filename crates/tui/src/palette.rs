@@ -39,7 +39,7 @@ impl Palette {
     pub const ACCENT: Style = Style::ansi(6);
     pub const CODE: Style = Style::ansi(6);
     pub const HEADING: Style = Style::BOLD;
-    pub const LINK: Style = Style::ansi(4).underline();
+    pub const LINK: Style = Style::ansi(6).underline();
     pub const ADDED: Style = Style::ansi(2);
     pub const REMOVED: Style = Style::ansi(1);
     pub const GOOD: Style = Style::ansi(2);
