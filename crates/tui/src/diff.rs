@@ -84,13 +84,13 @@ pub fn unified(diff: &str, context: &Context) -> Vec<Line> {
         let size = after.iter().take_while(|row| !matches!(row, Row::Header(_))).count();
         let (file, after) = after.split_at(size);
         rest = after;
-        lines.push(titled(&title_of_headers(header), counts(file)));
+        lines.push(titled(&title_of_headers(header, context), counts(file)));
         lines.extend(body(file, context, MOST));
     }
     lines
 }
 
-fn title_of_headers(headers: &[Row<'_>]) -> String {
+fn title_of_headers(headers: &[Row<'_>], context: &Context) -> String {
     let header = |start: &str| {
         let found = headers.iter().find_map(|row| match row {
             Row::Header(line) => line.strip_prefix(start),
@@ -98,7 +98,15 @@ fn title_of_headers(headers: &[Row<'_>]) -> String {
         });
         found.map(|name| name.split('\t').next().unwrap_or(name))
     };
-    let without = |name: &str, side: &str| name.strip_prefix(side).unwrap_or(name).to_owned();
+    let without = |name: &str, side: &str| {
+        let name = name.strip_prefix(side).unwrap_or(name);
+        // Diffs of undo have absolute paths, of which this format leaves out the first slash.
+        let absolute = Path::new("/").join(name);
+        match absolute.strip_prefix(&context.cwd) {
+            Ok(inner) if context.cwd.is_absolute() => inner.display().to_string(),
+            _ => name.to_owned(),
+        }
+    };
     match (header("--- "), header("+++ ")) {
         (Some("/dev/null"), Some(new)) => format!("add {}", without(new, "b/")),
         (Some(old), Some("/dev/null")) => format!("delete {}", without(old, "a/")),
@@ -366,6 +374,17 @@ mod tests {
         let diff = "--- a/x.rs\n+++ b/x.rs\n@@ -1,2 +1 @@\n a\n--- b\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+++ c\n";
         let shown = shown(&unified(diff, &Context::default()));
         assert_eq!(shown, "edit x.rs +0 -1\n1  a\n2 --- b\nadd n +1 -0\n1 +++ c\n");
+    }
+
+    #[test]
+    fn absolute_paths_are_shown_from_the_folder() {
+        let context = Context { cwd: "/work".into(), ..Context::default() };
+        let title = |path: &str| {
+            let diff = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n");
+            unified(&diff, &context)[0].text()
+        };
+        assert_eq!(title("work/src/a.rs"), "edit src/a.rs +1 -1");
+        assert_eq!(title("etc/hosts"), "edit etc/hosts +1 -1");
     }
 
     #[test]

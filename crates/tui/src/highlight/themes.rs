@@ -15,9 +15,9 @@ pub struct Theme {
 }
 
 impl Default for Theme {
-    /// Colours of the terminal's palette, which suit its background.
+    /// Colours of the terminal's palette, which suit its background: all but blue, which many show too dark.
     fn default() -> Self {
-        Self::from([ansi(8), ansi(2), ansi(3), ansi(5), ansi(4), ansi(6)])
+        Self::from([ansi(8), ansi(2), ansi(3), ansi(5), ansi(6), ansi(3)])
     }
 }
 
