@@ -160,10 +160,20 @@ impl App {
             .collect()
     }
 
-    /// Runs what was typed after a slash. A name that is no command goes to the model: it may be a path.
+    /// Runs what was typed after a slash. What is no command is not sent: a mistyped one would start a turn.
     pub(super) fn command(&mut self, name: &str, rest: &str, draft: Draft) {
         let Some(command) = COMMANDS.iter().find(|it| it.name == name) else {
-            return self.submit(draft);
+            let near = COMMANDS.iter().map(|it| (strsim::jaro_winkler(name, it.name), it.name));
+            let near = near.filter(|(similarity, _)| *similarity > 0.8);
+            let near = near.max_by(|(a, _), (b, _)| a.total_cmp(b));
+            let hint = match near {
+                Some((_, near)) => format!("is it /{near}?"),
+                None => "/help lists all of them.".to_owned(),
+            };
+            self.notice(format!(
+                "There is no command /{name}; {hint} With a space in front it is sent as a message."
+            ));
+            return self.composer.restore(draft);
         };
         if self.session.turn.is_some() && !command.any_time {
             self.notice(format!("/{name} has to wait for the end of the turn. Esc interrupts it."));

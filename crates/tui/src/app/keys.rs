@@ -13,6 +13,13 @@ const QUIT_WITHIN: u64 = 2_000;
 impl App {
     pub(super) fn key(&mut self, key: Key) {
         self.last_key = Some(self.now);
+        // What counts as twice has nothing in between.
+        if key.code != Code::Esc {
+            self.edits_until = 0;
+        }
+        if key != Key::ctrl('c') {
+            self.quits_until = 0;
+        }
         if let Some(question) = self.questions.front_mut() {
             if let Some(answer) = question.ask.key(key, self.now) {
                 self.answer(answer);

@@ -37,7 +37,12 @@ impl App {
             }
             (_, Ok(_)) => {
                 let count = blocks.len();
-                self.notice(format!("The latest answer has {count} blocks of code."));
+                let blocks = match count {
+                    0 => "no block of code".to_owned(),
+                    1 => "1 block of code".to_owned(),
+                    count => format!("{count} blocks of code"),
+                };
+                self.notice(format!("The latest answer has {blocks}."));
             }
             ("code", _) => match blocks.as_slice() {
                 [] => self.notice("The latest answer has no block of code."),

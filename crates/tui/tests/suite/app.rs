@@ -330,6 +330,33 @@ fn ctrl_c_clears_then_warns_then_quits() {
 }
 
 #[test]
+fn a_mistyped_command_is_not_sent() {
+    let mut bench = Bench::open(80, 24);
+    for (typed, hint) in [("/modle x", "is it /model?"), ("/xyz", "/help lists all of them.")] {
+        bench.send(typed);
+        assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+        let shown = bench.shown();
+        assert!(shown.contains(hint) && shown.contains(&format!("› {typed}")), "{shown}");
+        bench.key(Key::ctrl('c'));
+    }
+    bench.send(" /xyz");
+    assert_eq!(bench.call("turn/start").1["input"][0]["text"], " /xyz");
+}
+
+#[test]
+fn escape_counts_as_twice_only_without_anything_in_between() {
+    let mut bench = Bench::open(80, 24);
+    bench.item("item/completed", message("It is mended."));
+    bench.key(Key::plain(Code::Esc));
+    bench.type_text("x");
+    bench.key(Key::plain(Code::Backspace));
+    bench.key(Key::plain(Code::Esc));
+    assert!(bench.calls.is_empty(), "{:?}", bench.calls);
+    bench.key(Key::plain(Code::Esc));
+    bench.call("thread/turns/list");
+}
+
+#[test]
 fn a_thread_that_cannot_be_opened_ends_the_program_with_the_reason() {
     let thread = StartThread::Resume("0199".to_owned());
     let mut bench = Bench::start_with(80, 24, Start { thread, ..Start::default() });
