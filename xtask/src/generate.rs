@@ -3,6 +3,7 @@
 
 mod key_status;
 mod models;
+mod reference;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,11 +34,13 @@ fn schema_files(_: &Path) -> Result<Files> {
 
 /// The generated pages of the book.
 fn pages(root: &Path) -> Result<Files> {
-    Ok(vec![
+    let mut pages = vec![
         ("configuration.md".to_owned(), config::docs::reference()),
         (key_status::PAGE.to_owned(), key_status::page(root)?),
         (models::PAGE.to_owned(), models::page(root)?),
-    ])
+    ];
+    pages.extend(reference::pages()?);
+    Ok(pages)
 }
 
 impl Generator {
