@@ -16,6 +16,8 @@ const MAX_TRIGRAMS: usize = 24;
 const SAMPLE: usize = 4000;
 /// Matches in the sample from which on a term is common: walking a list in its order fills a page quickly.
 const COMMON: usize = 40;
+/// Threads, the latest ones, that show which trigrams most threads have.
+const FEW: i64 = 100;
 /// Trigrams that begin with a short term up to which the index is asked for each.
 const MAX_CONTINUATIONS: usize = 256;
 
@@ -116,7 +118,7 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Matches, Failure> {
         return Ok(Matches::Many);
     }
     let expression = match trigrams(term) {
-        Some(expression) => expression,
+        Some(trigrams) => all_of(&telling(conn, trigrams)?),
         None => match continuations(conn, term)? {
             Continuations::None => return Ok(Matches::Few(Vec::new())),
             Continuations::Any(expression) => expression,
@@ -168,16 +170,39 @@ fn continuations(conn: &Connection, term: &str) -> Result<Continuations, Failure
     })
 }
 
-/// The index expression of a term; `None` if it is shorter than a trigram.
-fn trigrams(term: &str) -> Option<String> {
+/// The trigrams that narrow a search: without those that most threads have, whose long lists the index
+/// would compare. What is found is compared with the whole term in any case.
+fn telling(conn: &Connection, mut trigrams: Vec<String>) -> Result<Vec<String>, Failure> {
+    if trigrams.len() < 2 {
+        return Ok(trigrams);
+    }
+    let texts: Vec<String> = conn
+        .prepare_cached("SELECT text FROM searched_text ORDER BY pk DESC LIMIT ?1")?
+        .query_map([FEW], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let count = |trigram: &String| texts.iter().filter(|text| text.contains(&**trigram)).count();
+    let counts: Vec<usize> = trigrams.iter().map(count).collect();
+    let least = counts.iter().copied().min().unwrap_or_default();
+    let mut counts = counts.into_iter();
+    trigrams.retain(|_| {
+        let count = counts.next().unwrap_or_default();
+        count == least || count * 2 < texts.len()
+    });
+    Ok(trigrams)
+}
+
+/// The index expression for threads with all of these trigrams.
+fn all_of(trigrams: &[String]) -> String {
+    trigrams.iter().map(|trigram| quoted(trigram)).collect::<Vec<_>>().join(" AND ")
+}
+
+/// The trigrams of a term; `None` if it is shorter than one.
+fn trigrams(term: &str) -> Option<Vec<String>> {
     let letters: Vec<char> = term.chars().filter(|letter| *letter != '\0').collect();
     let last = letters.len().checked_sub(3)?;
     let step = (last / MAX_TRIGRAMS).max(1);
-    let quoted = (0..=last)
-        .step_by(step)
-        .filter_map(|at| letters.get(at..at + 3))
-        .map(|three| quoted(&three.iter().collect::<String>()));
-    Some(quoted.collect::<Vec<_>>().join(" AND "))
+    let found = (0..=last).step_by(step).filter_map(|at| letters.get(at..at + 3));
+    Some(found.map(|three| three.iter().collect()).collect())
 }
 
 fn quoted(trigram: &str) -> String {
@@ -190,10 +215,11 @@ mod tests {
 
     #[test]
     fn terms_become_trigrams() {
-        assert_eq!(trigrams("ab"), None);
-        assert_eq!(trigrams("abc").as_deref(), Some("\"abc\""));
-        assert_eq!(trigrams("a\"bé").as_deref(), Some("\"a\"\"b\" AND \"\"\"bé\""));
+        let expression = |term| trigrams(term).map(|trigrams| all_of(&trigrams));
+        assert_eq!(expression("ab"), None);
+        assert_eq!(expression("abc").as_deref(), Some("\"abc\""));
+        assert_eq!(expression("a\"bé").as_deref(), Some("\"a\"\"b\" AND \"\"\"bé\""));
         let long = trigrams(&"x".repeat(10_000)).unwrap();
-        assert!(long.matches("AND").count() <= MAX_TRIGRAMS + 1, "{}", long.len());
+        assert!(long.len() <= MAX_TRIGRAMS + 2, "{}", long.len());
     }
 }
