@@ -128,7 +128,8 @@ impl Ask {
     /// Takes a key that came at `now_ms`; returns the answer when there is one.
     pub fn key(&mut self, key: Key, now_ms: u64) -> Option<Answer> {
         let confirms = self.confirms.take();
-        self.notice = self.guard.refuses(now_ms).map(str::to_owned);
+        let is_text = key.typed().is_some() || key.code == Code::Enter;
+        self.notice = self.guard.refuses(now_ms, is_text).map(str::to_owned);
         if self.notice.is_some() || self.scrolls(key) {
             return None;
         }
@@ -141,6 +142,11 @@ impl Ask {
             Control::Checklist(list) => list.key(key),
         };
         match step {
+            Step::Ignored if key.typed().is_some() => {
+                self.guard.typed_past(now_ms);
+                self.notice = Some("That key is no choice; pause before the next one".to_owned());
+                None
+            }
             Step::Stay | Step::Ignored => None,
             Step::Notice(notice) => {
                 self.notice = Some(notice);
@@ -181,7 +187,7 @@ impl Ask {
     /// Takes pasted text, into the field that is being written.
     pub fn paste(&mut self, text: &str, now_ms: u64) {
         self.confirms = None;
-        self.notice = self.guard.refuses(now_ms).map(str::to_owned);
+        self.notice = self.guard.refuses(now_ms, true).map(str::to_owned);
         if self.notice.is_some() {
             return;
         }

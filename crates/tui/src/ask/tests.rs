@@ -183,7 +183,7 @@ fn keys_meant_for_something_else_do_nothing() {
     // Keys before it appeared count.
     let context = Context { now_ms: 1000, last_key_ms: Some(1400), item: None };
     let mut guard = Guard::new(context.now_ms, context.last_key_ms);
-    assert!(guard.refuses(1401).is_some() && guard.refuses(1701).is_none());
+    assert!(guard.refuses(1401, true).is_some() && guard.refuses(1701, true).is_none());
 }
 
 #[test]
@@ -230,6 +230,18 @@ fn what_was_not_on_the_screen_is_accepted_only_after_a_second_press() {
     let mut ask = long();
     let _ = ask.view(80, 24);
     assert_eq!(reply(ask.key(c('n'), 1000)), json!({ "decision": "decline" }));
+}
+
+#[test]
+fn a_message_that_is_typed_into_a_question_answers_nothing() {
+    let mut ask = command(all());
+    let _ = ask.view(80, 24);
+    for (at, key) in "/goal ya".chars().enumerate() {
+        assert_eq!(ask.key(c(key), 5_000 + 200 * at as u64), None, "{key}");
+    }
+    assert_eq!(ask.key(Key::plain(Code::Enter), 7_000), None);
+    assert!(ask.view(80, 24).text().contains("You were still typing"));
+    assert_eq!(reply(ask.key(c('n'), 8_500)), json!({ "decision": "decline" }));
 }
 
 #[test]
