@@ -205,7 +205,7 @@ fn type_text(schema: &Value) -> String {
         let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
         return values.join(", ");
     }
-    for variants in ["oneOf", "anyOf"].iter().filter_map(|it| schema[it].as_array()) {
+    if let Some(variants) = ["oneOf", "anyOf"].iter().find_map(|it| schema[it].as_array()) {
         let variants: Vec<String> = variants.iter().map(type_text).collect();
         return variants.join(" or ");
     }

@@ -376,16 +376,17 @@ impl App {
                     None => "This thread has no goal.".to_owned(),
                 }),
             ),
-            "clear" => {
-                self.on_thread(
-                    "thread/goal/clear",
-                    json!({}),
-                    Then::Done("The goal was not cleared"),
-                );
-            }
+            "clear" => self.on_thread(
+                "thread/goal/clear",
+                json!({}),
+                Then::Show(|_| "This thread has no goal any more.".to_owned()),
+            ),
             goal => {
                 let params = json!({ "objective": goal });
-                self.on_thread("thread/goal/set", params, Then::Done("The goal was not set"));
+                let shown = |_: &Value| {
+                    "The agent works until the goal is reached: /goal clear ends that.".to_owned()
+                };
+                self.on_thread("thread/goal/set", params, Then::Show(shown));
             }
         }
     }

@@ -71,6 +71,7 @@ const STATES: &[(&str, State)] = &[
 ];
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "whoever runs the test decides")]
 fn every_state_looks_as_it_is_written() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/states");
     let updates = std::env::var_os("UPDATE_STATES").is_some();
