@@ -3,6 +3,7 @@
 
 mod key_status;
 mod models;
+mod python;
 mod reference;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ struct Generator {
 const GENERATORS: &[Generator] = &[
     Generator { folder: "schema", alone: true, files: schema_files },
     Generator { folder: "docs", alone: false, files: pages },
+    Generator { folder: "sdk/python/src/agentd_sdk", alone: false, files: |_| python::files() },
 ];
 
 fn schema_files(_: &Path) -> Result<Files> {

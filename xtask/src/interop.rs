@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "model streams", when: InTurn, check: clients::check_streams },
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "acp", when: InTurn, check: clients::check_editors },
+    Step { name: "python sdk", when: InTurn, check: clients::check_python_sdk },
     Step { name: "login service", when: InTurn, check: clients::check_login },
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
         let names = "possible values: patches, \"gateway clients\", \"model streams\", \
-                     \"agent clients\", acp, \"login service\", mcp";
+                     \"agent clients\", acp, \"python sdk\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }
 }

@@ -1,8 +1,7 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
 //! against `agentd gateway` with the offline model behind it, and their stream parsers against
 //! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; those
-//! of the Agent Client Protocol against `agentd acp`; a
-//! login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
+//! of the Agent Client Protocol against `agentd acp`; the Python SDK; a login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
 //! and as a server.
 
 mod agent;
@@ -42,6 +41,12 @@ pub(crate) fn check_agent(root: &Path) -> steps::Outcome {
 /// The clients of the Agent Client Protocol. Skipped where they cannot be installed.
 pub(crate) fn check_editors(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::EDITORS), agent::run)
+}
+
+/// The types and the tests of the Python SDK. Skipped where what they need cannot be installed.
+pub(crate) fn check_python_sdk(root: &Path) -> steps::Outcome {
+    let python = install_python(root, &target(root), &tools::PYTHON_SDK);
+    check_clients(root, python.map(|python| [python]), agent::run)
 }
 
 /// The stream parsers of the clients of the hosted API. Skipped where they cannot be installed.

@@ -67,6 +67,13 @@ pub(crate) const MCP_SERVERS: Kit = Kit {
     folder: "mcp-servers",
     alone: false,
 };
+/// What checks and tests the Python SDK; Python alone.
+pub(crate) const PYTHON_SDK: Kit = Kit {
+    scripts: "sdk/python/tests",
+    versions: "sdk/python/tests",
+    folder: "python-sdk",
+    alone: true,
+};
 /// The validator of the skills format; Python alone.
 pub(crate) const SKILLS: Kit = Kit {
     scripts: "crates/skills/tests/validator",

@@ -1,0 +1,55 @@
+"""Embed a coding agent: the Python client of `agentd`.
+
+    from agentd_sdk import Agent
+
+    with Agent() as agent:
+        print(agent.run("What does this project do?").text)
+"""
+
+from ._asynchronous import Approval, AsyncAgent, AsyncThread, AsyncTurn, Event, Result
+from ._synchronous import Agent, Thread, Turn
+from .errors import (
+    AgentdError,
+    ConnectionLost,
+    InternalError,
+    InvalidOutput,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    Overloaded,
+    ProgramNotFound,
+    RequestError,
+    TurnFailed,
+    TurnInterrupted,
+    TurnTimeout,
+    VersionMismatch,
+)
+from .tools import Tool, tool
+
+__all__ = [
+    "Agent",
+    "AgentdError",
+    "Approval",
+    "AsyncAgent",
+    "AsyncThread",
+    "AsyncTurn",
+    "ConnectionLost",
+    "Event",
+    "InternalError",
+    "InvalidOutput",
+    "InvalidParams",
+    "InvalidRequest",
+    "MethodNotFound",
+    "Overloaded",
+    "ProgramNotFound",
+    "RequestError",
+    "Result",
+    "Thread",
+    "Tool",
+    "Turn",
+    "TurnFailed",
+    "TurnInterrupted",
+    "TurnTimeout",
+    "VersionMismatch",
+    "tool",
+]

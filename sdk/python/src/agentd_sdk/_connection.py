@@ -1,0 +1,305 @@
+"""The connection to a server: JSON-RPC, one object a line over the pipes of a process, or one object a
+message over a WebSocket, which may be that of a Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from .errors import ConnectionLost, ProgramNotFound, request_error
+
+#: A line may hold a whole turn.
+_LONGEST_LINE = 64 << 20
+#: Lines of the server's standard error that an error repeats.
+_LAST_LINES = 20
+#: Seconds that a server may take to end after its input was closed, and after it was told to.
+_GRACE = 5.0
+
+Notified = Callable[[str, dict[str, Any]], None]
+Asked = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+class Refusal(Exception):
+    """What the server is answered in place of a result."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def find_program(given: str | os.PathLike[str] | None) -> str:
+    """The program: the one that is given, `AGENTD_PATH`, the one beside this Python, or the one in `PATH`."""
+    for named, what in ((given, "`program`"), (os.environ.get("AGENTD_PATH"), "`AGENTD_PATH`")):
+        if named:
+            found = shutil.which(named)
+            if found is None:
+                raise ProgramNotFound(f"{what} is {os.fspath(named)!r}, which is no program")
+            return found
+    beside = Path(sys.executable).parent / "agentd"
+    found = shutil.which(beside) or shutil.which("agentd")
+    if found is None:
+        raise ProgramNotFound(
+            f"there is no `agentd` at {beside} or in PATH: install the package `agentd`, or set AGENTD_PATH"
+        )
+    return found
+
+
+class Transport(Protocol):
+    """Carries messages both ways."""
+
+    async def receive(self) -> bytes | str | None:
+        """The next message; none at the end."""
+
+    async def send(self, message: str) -> None:
+        """Writes a message."""
+
+    async def close(self) -> None:
+        """Ends the way to the server."""
+
+
+class _Pipes:
+    """A line each."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def receive(self) -> bytes | None:
+        return await self._reader.readline() or None
+
+    async def send(self, message: str) -> None:
+        self._writer.write(message.encode() + b"\n")
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        self._writer.close()
+
+
+class _Socket:
+    """A message of a WebSocket each, by the package `websockets`."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+
+    @staticmethod
+    async def open(address: str, token: str | None) -> _Socket:
+        try:
+            from websockets.asyncio.client import connect, unix_connect
+            from websockets.exceptions import WebSocketException
+        except ImportError as error:
+            raise ConnectionLost(
+                f"{address} needs the package `websockets`: pip install 'agentd-sdk[websocket]'"
+            ) from error
+        headers = {"Authorization": f"Bearer {token}"} if token else None
+        options: Any = {"max_size": _LONGEST_LINE, "additional_headers": headers}
+        try:
+            if address.startswith("unix://"):
+                path = address.removeprefix("unix://")
+                return _Socket(await unix_connect(path, uri="ws://localhost/", **options))
+            return _Socket(await connect(address, **options))
+        except (OSError, WebSocketException, asyncio.TimeoutError) as error:
+            raise ConnectionLost(f"there is no server at {address}: {error}") from error
+
+    async def receive(self) -> bytes | str | None:
+        from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
+
+        try:
+            message: bytes | str = await self._socket.recv()
+        except ConnectionClosedOK:
+            return None
+        except ConnectionClosed as error:
+            raise ConnectionError(str(error)) from error
+        return message
+
+    async def send(self, message: str) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            await self._socket.send(message)
+        except ConnectionClosed as error:
+            raise ConnectionError(str(error)) from error
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+
+class Connection:
+    """Requests, their answers, and what the server says and asks by itself."""
+
+    def __init__(self, notified: Notified, asked: Asked) -> None:
+        self._notified = notified
+        self._asked = asked
+        self._transport: Transport | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._errors: deque[str] = deque(maxlen=_LAST_LINES)
+        self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._next = 0
+        self._lost: ConnectionLost | None = None
+        self._is_closing = False
+        self.on_lost: Callable[[ConnectionLost], None] = lambda _: None
+
+    async def spawn(
+        self, command: Sequence[str], cwd: str | None, env: Mapping[str, str] | None
+    ) -> None:
+        """Starts a server and speaks with it over its pipes."""
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env, limit=_LONGEST_LINE
+            )
+        except OSError as error:
+            raise ProgramNotFound(f"{command[0]} cannot be started: {error}") from error
+        self._process = process
+        assert process.stdin and process.stdout and process.stderr
+        self._transport = _Pipes(process.stdout, process.stdin)
+        self._begin(self._read_errors(process.stderr))
+        self._begin(self._read())
+
+    async def connect(self, address: str, token: str | None) -> None:
+        """Speaks with a server that listens at `unix://PATH`, `ws://` or `wss://`."""
+        self._transport = await _Socket.open(address, token)
+        self._begin(self._read())
+
+    async def request(self, method: str, params: Any) -> Any:
+        """Sends a request and awaits its result. Raises :class:`RequestError` or :class:`ConnectionLost`."""
+        if self._lost:
+            raise ConnectionLost(str(self._lost))
+        number, self._next = self._next, self._next + 1
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = (method, answer)
+        try:
+            await self.send({"id": number, "method": method, "params": params})
+            return await answer
+        finally:
+            self._waiting.pop(number, None)
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Writes a message."""
+        transport = self._transport
+        if transport is None or self._lost:
+            raise ConnectionLost(str(self._lost or "the connection is not open"))
+        try:
+            await transport.send(json.dumps(message, separators=(",", ":")))
+        except (ConnectionError, BrokenPipeError) as error:
+            await self._wait_for_end()
+            raise ConnectionLost(str(self._lost or error)) from error
+
+    async def close(self) -> None:
+        """Ends the connection, and the server if it was started here."""
+        self._is_closing = True
+        if self._transport is not None:
+            await self._transport.close()
+        process = self._process
+        if process is not None:
+            for end in (None, process.terminate, process.kill):
+                if end is not None:
+                    try:
+                        end()
+                    except ProcessLookupError:
+                        pass
+                try:
+                    await asyncio.wait_for(process.wait(), _GRACE)
+                    break
+                except asyncio.TimeoutError:
+                    continue
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._fail("the connection was closed")
+
+    def _begin(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read(self) -> None:
+        assert self._transport is not None
+        try:
+            while (message := await self._transport.receive()) is not None:
+                self._take(message)
+            await self._wait_for_end()
+        except (ValueError, TypeError) as error:
+            self._fail(f"the server wrote what is not the protocol: {error}")
+        except (ConnectionError, OSError) as error:
+            self._fail(f"the connection broke: {error}")
+
+    async def _wait_for_end(self) -> None:
+        """Says why a server is gone, with its last words."""
+        why = "the server closed the connection"
+        if self._process is not None:
+            try:
+                code = await asyncio.wait_for(self._process.wait(), _GRACE)
+                # What it wrote last is read in the next turns of the loop.
+                await asyncio.sleep(0.05)
+                why = f"the server ended with {code}"
+            except asyncio.TimeoutError:
+                why = "the server closed its output"
+        self._fail(why)
+
+    def _fail(self, why: str) -> None:
+        if self._lost:
+            return
+        said = "".join(f"\n  {line}" for line in self._errors)
+        self._lost = ConnectionLost(why + (f"; it said:{said}" if said else ""))
+        for _, answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(ConnectionLost(str(self._lost)))
+        self.on_lost(self._lost)
+
+    async def _read_errors(self, reader: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await reader.readline()
+            except ValueError:
+                # A line longer than any that helps.
+                continue
+            if not line:
+                return
+            self._errors.append(line.decode(errors="replace").rstrip()[:2000])
+
+    def _take(self, text: bytes | str) -> None:
+        message = json.loads(text)
+        if not isinstance(message, dict):
+            raise ValueError(f"a message is of the type {type(message).__name__}, and no object")
+        method = message.get("method")
+        if method is None:
+            self._answered(message)
+        elif not isinstance(method, str):
+            raise ValueError("`method` is no text")
+        elif "id" in message:
+            self._begin(self._answer(message["id"], method, message.get("params") or {}))
+        else:
+            self._notified(method, message.get("params") or {})
+
+    def _answered(self, message: dict[str, Any]) -> None:
+        waiting = self._waiting.get(message.get("id", -1))
+        # The answer to a call that was given up.
+        if waiting is None or waiting[1].done():
+            return
+        method, answer = waiting
+        if "error" in message:
+            answer.set_exception(request_error(method, message["error"]))
+        else:
+            answer.set_result(message.get("result"))
+
+    async def _answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
+        try:
+            reply: dict[str, Any] = {"result": await self._asked(method, params)}
+        except Refusal as refusal:
+            reply = {"error": {"code": refusal.code, "message": refusal.message}}
+        except Exception as error:  # The server has to be answered whatever a callback raises.
+            reply = {"error": {"code": -32603, "message": f"{type(error).__name__}: {error}"}}
+        try:
+            await self.send({"id": number, **reply})
+        except ConnectionLost:
+            # Who waits for a call learns of it.
+            pass

@@ -1,0 +1,106 @@
+"""What can go wrong, by kind. Everything that this package raises by itself is an :class:`AgentdError`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .types import TurnError
+
+
+class AgentdError(Exception):
+    """The base of all errors of this package."""
+
+
+class ProgramNotFound(AgentdError):
+    """The program `agentd` is nowhere to be found."""
+
+
+class ConnectionLost(AgentdError):
+    """The server ended, or what it wrote is not the protocol. Every call in progress raises this."""
+
+
+class VersionMismatch(AgentdError):
+    """The server is older or newer than this package can work with."""
+
+    def __init__(self, server: str, wanted: str) -> None:
+        super().__init__(
+            f"the server is version {server or 'unknown'}, this package works with {wanted}: "
+            "update the older of the two"
+        )
+        self.server = server
+        self.wanted = wanted
+
+
+class RequestError(AgentdError):
+    """The server refused a request."""
+
+    def __init__(self, method: str, code: int, message: str, data: Any = None) -> None:
+        super().__init__(f"{method}: {message}")
+        self.method = method
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class InvalidRequest(RequestError):
+    """The request cannot be answered in this state, or what it names does not exist."""
+
+
+class MethodNotFound(RequestError):
+    """The server has no such method, or it is experimental and was not enabled."""
+
+
+class InvalidParams(RequestError):
+    """The parameters have the wrong shape."""
+
+
+class InternalError(RequestError):
+    """The server failed: its log says more."""
+
+
+class Overloaded(RequestError):
+    """The server has too much to do: try again later."""
+
+
+_KINDS: dict[int, type[RequestError]] = {
+    -32600: InvalidRequest,
+    -32601: MethodNotFound,
+    -32602: InvalidParams,
+    -32603: InternalError,
+    -32001: Overloaded,
+}
+
+
+def request_error(method: str, error: Any) -> RequestError:
+    """The error of a refused request, by its code."""
+    code = error.get("code") if isinstance(error, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    code = code if isinstance(code, int) else 0
+    kind = _KINDS.get(code, RequestError)
+    data = error.get("data") if isinstance(error, dict) else None
+    return kind(method, code, message if isinstance(message, str) else repr(error), data)
+
+
+class TurnFailed(AgentdError):
+    """A turn ended with an error. `error` is what the server said, `kind` its `agentErrorInfo`."""
+
+    def __init__(self, error: TurnError | None) -> None:
+        super().__init__(error["message"] if error else "the turn failed without a reason")
+        self.error = error
+        self.kind = error.get("agentErrorInfo") if error else None
+
+
+class TurnInterrupted(AgentdError):
+    """A turn was interrupted, here or by another client."""
+
+
+class TurnTimeout(AgentdError):
+    """A turn took longer than it may, and was interrupted."""
+
+
+class InvalidOutput(AgentdError):
+    """The answer of a turn does not have the shape that was asked for. `text` is the answer."""
+
+    def __init__(self, why: str, text: str) -> None:
+        super().__init__(f"the answer does not have the wanted shape: {why}")
+        self.text = text

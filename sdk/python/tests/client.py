@@ -1,0 +1,54 @@
+"""The types and the tests of the package against `agentd`: one line for each check, and a count at the end.
+
+Environment: AGENTD (the program). Ends with 1 when a check failed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+passed = failed = 0
+
+
+def report(name: str, problem: str | None) -> None:
+    global passed, failed
+    if problem is None:
+        passed += 1
+        print(f"ok    {name}", flush=True)
+    else:
+        failed += 1
+        print(f"FAIL  {name}: {' '.join(problem.split())[-600:]}", flush=True)
+
+
+class Reporter:
+    """Says how each test went."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.failed:
+            name = report.nodeid.rpartition("::")[2]
+            sys.modules[__name__].report(f"python sdk: {name}", report.longreprtext if report.failed else None)
+
+
+def main() -> int:
+    os.environ["AGENTD_PATH"] = os.environ["AGENTD"]
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(ROOT / "src"))
+    for mode in ("src", "tests", "examples"):
+        environment = {**os.environ, "MYPYPATH": "src:tests"}
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, mode]
+        checked = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        report(f"python sdk: types of {mode}", checked.stdout + checked.stderr if checked.returncode else None)
+    pytest.main(["-p", "no:terminal", "-p", "no:cacheprovider", str(ROOT / "tests")], plugins=[Reporter()])
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
