@@ -7,7 +7,7 @@ import enum
 import inspect
 import types
 import typing
-from typing import Any, Literal, Union
+from typing import Any, Literal, Union, cast
 
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -23,9 +23,10 @@ def of_type(annotation: Any) -> dict[str, Any]:
         return {"type": "null"}
     if annotation in _SIMPLE:
         return {"type": _SIMPLE[annotation]}
-    model = getattr(annotation, "model_json_schema", None)
+    model: Any = getattr(annotation, "model_json_schema", None)
     if callable(model):
-        return dict(model())
+        schema: Any = model()
+        return cast(dict[str, Any], schema)
     if dataclasses.is_dataclass(annotation):
         return of_dataclass(annotation)
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
@@ -111,7 +112,7 @@ def value_of(annotation: Any, value: Any, where: str = "the answer") -> Any:
                 given[field.name] = value_of(hints[field.name], value[field.name], f"{where}.{field.name}")
             elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
                 raise ValueError(f"{where} has no `{field.name}`")
-        return typing.cast(Any, annotation)(**given)
+        return cast(Any, annotation)(**given)
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         try:
             return annotation(value)
