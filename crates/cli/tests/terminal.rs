@@ -233,7 +233,8 @@ fn two_terminals_follow_one_thread_and_one_answer_is_enough() {
     let model = format!("model={:?}", env.script(&responses));
     let provider = r#"model_provider="offline""#;
     let approval = r#"approval_policy="untrusted""#;
-    let arguments = ["-c", provider, "-c", &model, "-c", approval];
+    let sandbox = r#"sandbox_mode="workspace-write""#;
+    let arguments = ["-c", provider, "-c", &model, "-c", approval, "-c", sandbox];
     let server = [&["app-server", "--listen", &address], &arguments[..]].concat();
     let _server = Running::start(&mut env.agentd(&server));
     while !socket.exists() {
