@@ -6,6 +6,7 @@ Environment: AGENTD (the program). Ends with 1 when a check failed.
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,7 @@ class Reporter:
 
 
 def main() -> int:
+    print(f"client agentd-sdk on Python {platform.python_version()}", flush=True)
     os.environ["AGENTD_PATH"] = os.environ["AGENTD"]
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
