@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from agentd_sdk import (
     AsyncAgent,
     Approval,
     ConnectionLost,
+    Event,
     InvalidOutput,
     InvalidParams,
     RequestError,
@@ -34,6 +37,10 @@ def message(text: str, **more: Any) -> dict[str, Any]:
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"steps": [{"function_call": {"name": name, "arguments": arguments}}]}
+
+
+def is_message(event: Event) -> bool:
+    return event.method == "item/completed" and event.params["item"]["type"] == "agentMessage"
 
 
 def test_three_lines_are_enough(environment: dict[str, str]) -> None:
@@ -156,8 +163,10 @@ def test_an_answer_has_the_wanted_shape(scripted: Scripted) -> None:
 def test_a_turn_that_takes_too_long_is_interrupted(scripted: Scripted) -> None:
     with Agent(**scripted([{"steps": [{"message": "I begin."}, "idle"]}, message("Next")])) as agent:
         thread = agent.thread()
-        with pytest.raises(TurnTimeout):
-            thread.run("go", timeout=0.5)
+        turn = thread.turn("go")
+        next(event for event in turn if is_message(event))
+        with pytest.raises(TurnTimeout, match="0.01 seconds; the turn was interrupted"):
+            turn.result(timeout=0.01)
         assert thread.run("again").text == "Next"
 
 
@@ -165,7 +174,7 @@ def test_a_turn_is_interrupted_and_steered(scripted: Scripted) -> None:
     with Agent(**scripted([{"steps": [{"message": "I begin."}, "idle"]}])) as agent:
         turn = agent.thread().turn("go")
         for event in turn:
-            if event.method == "item/completed" and event.params["item"]["type"] == "agentMessage":
+            if is_message(event):
                 turn.steer("also this")
                 turn.interrupt()
         with pytest.raises(TurnInterrupted):
@@ -190,15 +199,12 @@ def test_a_cancelled_task_interrupts_its_turn(scripted: Scripted) -> None:
         responses = [{"steps": [{"message": "I begin."}, "idle"]}, message("Next")]
         async with AsyncAgent(**scripted(responses)) as agent:
             thread = await agent.thread()
-            begun = asyncio.Event()
             turn = await thread.turn("go")
-
-            async def follow() -> None:
-                begun.set()
-                await turn.result()
-
-            task = asyncio.create_task(follow())
-            await begun.wait()
+            async for event in turn:
+                # Before it the model may not have been asked, and its first response would be left.
+                if is_message(event):
+                    break
+            task = asyncio.create_task(turn.result())
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -206,6 +212,62 @@ def test_a_cancelled_task_interrupts_its_turn(scripted: Scripted) -> None:
             assert (await thread.run("again")).text == "Next"
 
     asyncio.run(work())
+
+
+def test_a_cancelled_iteration_interrupts_its_turn(scripted: Scripted) -> None:
+    async def work() -> None:
+        responses = [{"steps": [{"message": "I begin."}, "idle"]}]
+        async with AsyncAgent(**scripted(responses)) as agent:
+            thread = await agent.thread()
+            turn = await thread.turn("go")
+            begun = asyncio.Event()
+
+            async def follow() -> None:
+                async for _ in turn:
+                    begun.set()
+
+            task = asyncio.create_task(follow())
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with pytest.raises(TurnInterrupted):
+                await turn.result()
+            assert (await thread.read())["thread"]["turns"][0]["status"] == "interrupted"
+
+    asyncio.run(work())
+
+
+def test_ctrl_c_interrupts_a_turn(scripted: Scripted) -> None:
+    @tool
+    def press() -> str:
+        """Presses Ctrl+C."""
+        os.kill(os.getpid(), signal.SIGINT)
+        return "pressed"
+
+    with Agent(**scripted([call("press"), {"steps": ["idle"]}]), tools=[press]) as agent:
+        thread = agent.thread()
+        with pytest.raises(KeyboardInterrupt):
+            thread.run("go")
+        assert thread.read()["thread"]["turns"][0]["status"] == "interrupted"
+
+
+def test_ctrl_c_between_two_events_interrupts_a_turn(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Agent(**scripted([{"steps": [{"message": "I begin."}, "idle"]}])) as agent:
+        thread = agent.thread()
+        turn = thread.turn("go")
+
+        def pressed(work: Any) -> Any:
+            monkeypatch.undo()
+            work.close()
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            for _ in turn:
+                monkeypatch.setattr(agent, "_run", pressed)
+        assert thread.read()["thread"]["turns"][0]["status"] == "interrupted"
+        with pytest.raises(TurnInterrupted):
+            turn.result()
 
 
 def test_the_tour_runs(environment: dict[str, str]) -> None:

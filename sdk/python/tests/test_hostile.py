@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from agentd_sdk import Agent, ConnectionLost, ProgramNotFound, VersionMismatch
+from agentd_sdk import (
+    Agent,
+    AsyncAgent,
+    ConnectionLost,
+    ProgramNotFound,
+    TurnInterrupted,
+    TurnTimeout,
+    VersionMismatch,
+)
 
 Fake = Callable[[str], dict[str, Any]]
 
@@ -36,7 +46,19 @@ def test_a_server_that_ends_in_a_turn_ends_its_iteration(fake: Fake) -> None:
                 pass
 
 
-@pytest.mark.parametrize("line", ["not JSON", "[1]", '{"method": 5}'])
+GARBAGE = [
+    "not JSON",
+    "[1]",
+    "[" * 100_000,
+    '{"method": 5}',
+    '{"method": "x", "params": [1]}',
+    '{"method": "x", "params": ""}',
+    '{"method": "x", "id": 1, "params": "text"}',
+    '{"id": [1], "result": 1}',
+]
+
+
+@pytest.mark.parametrize("line", GARBAGE, ids=range(len(GARBAGE)))
 def test_garbage_is_named(fake: Fake, line: str) -> None:
     body = f"hello()\nreceive()\nprint({line!r}, flush=True)\nsys.stdin.read()\n"
     with Agent(**fake(body)) as agent:
@@ -78,3 +100,88 @@ def test_a_missing_program_is_named() -> None:
         Agent(address="http://host")
     with pytest.raises(RuntimeError, match="not started"):
         Agent(program="x").request("thread/list")
+
+
+#: A server that starts a thread and a turn.
+TURN = (
+    "hello()\n"
+    "send(id=receive()['id'], result={'thread': {'id': 't'}})\n"
+    "send(id=receive()['id'], result={'turn': {'id': 'u'}})\n"
+)
+
+
+@pytest.mark.parametrize("method", ["item/completed", "thread/tokenUsage/updated", "turn/completed"])
+def test_an_event_without_its_content_is_named(fake: Fake, method: str) -> None:
+    body = f"send(method={method!r}, params={{'threadId': 't', 'turnId': 'u'}})\nsys.stdin.read()\n"
+    with Agent(**fake(TURN + body)) as agent:
+        turn = agent.thread().turn("go")
+        for _ in range(2):
+            with pytest.raises(ConnectionLost, match=f"not the protocol: `{method}`"):
+                turn.result()
+
+
+def test_a_result_without_an_id_is_named(fake: Fake) -> None:
+    with Agent(**fake("hello()\nsend(id=receive()['id'], result={'thread': 5})\nsys.stdin.read()\n")) as agent:
+        with pytest.raises(ConnectionLost, match="the result of `thread/start` has no `thread` with an id"):
+            agent.thread()
+
+
+def test_a_server_without_a_handshake_is_given_up(fake: Fake) -> None:
+    body = "print('migrating', file=sys.stderr, flush=True)\nreceive()\nsys.stdin.read()\n"
+    with pytest.raises(ConnectionLost, match="the handshake took longer than 0.5 seconds"):
+        Agent(**fake(body), start_timeout=0.5).start()
+
+
+def test_a_timeout_ends_without_the_help_of_the_server(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentd_sdk._asynchronous._INTERRUPTION", 0.1)
+    with Agent(**fake(TURN + "sys.stdin.read()\n")) as agent:
+        turn = agent.thread().turn("go")
+        with pytest.raises(TurnTimeout, match="did not confirm"):
+            turn.result(timeout=0)
+        with pytest.raises(TurnInterrupted, match="no answer within 0.1 seconds"):
+            turn.result()
+    with Agent(**fake("hello()\nsend(id=receive()['id'], result={'thread': {'id': 't'}})\nsys.stdin.read()\n")) as agent:
+        thread = agent.thread()
+        with pytest.raises(TurnTimeout, match="did not start the turn within 0.1 seconds"):
+            thread.run("go", timeout=0.1)
+
+
+def test_a_lost_connection_stays_lost_for_a_turn(fake: Fake) -> None:
+    with Agent(**fake(TURN + "os._exit(0)\n")) as agent:
+        turn = agent.thread().turn("go")
+        for _ in range(2):
+            with pytest.raises(ConnectionLost):
+                turn.result()
+
+
+@pytest.mark.parametrize("answer", [{1, 2}, float("nan")], ids=["set", "nan"])
+def test_an_answer_that_is_no_json_is_refused(fake: Fake, answer: object) -> None:
+    body = (
+        "hello()\n"
+        "call = receive()\n"
+        "send(id='q', method='mcpServer/elicitation/request', params={})\n"
+        "send(id=call['id'], result=receive()['error']['message'])\n"
+        "sys.stdin.read()\n"
+    )
+    with Agent(**fake(body), elicit=lambda _: answer) as agent:
+        assert "JSON" in agent.request("thread/list")
+        with pytest.raises((TypeError, ValueError), match="JSON"):
+            agent.request("thread/list", {"limit": answer})
+
+
+def test_a_turn_that_is_dropped_collects_no_events(fake: Fake) -> None:
+    async def work() -> None:
+        async with AsyncAgent(**fake(TURN + "sys.stdin.read()\n")) as agent:
+            turn = await (await agent.thread()).turn("go")
+            assert sum(len(it) for it in agent._queues.values()) == 1
+            del turn
+            gc.collect()
+            assert sum(len(it) for it in agent._queues.values()) == 0
+
+    asyncio.run(work())
+
+
+def test_an_agent_is_started_once(fake: Fake) -> None:
+    with Agent(**fake("hello()\nsys.stdin.read()\n")) as agent:
+        with pytest.raises(RuntimeError, match="started before"):
+            agent.start()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, Union, cast
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 #: The versions of the server that this package works with, as a text and as a check.
 WANTED = "0.1 and later 0.x"
+#: Seconds that a server may take to confirm an interruption; the caller gets its error after them anyway.
+_INTERRUPTION = 5.0
 _VERSION = re.compile(r"/(\d+)\.(\d+)\.")
 
 #: What a message consists of: a text, or the parts of the protocol.
@@ -116,7 +119,8 @@ class AsyncAgent:
 
     Without an address it starts a server of its own, which ends with it; with one, it needs the package
     `websockets`, and a `token` where the server wants one. `offline` uses the model that
-    needs no key and no network, for tests. Use it with `async with`.
+    needs no key and no network, for tests. A server that does not complete the handshake within
+    `start_timeout` seconds is given up. Use it with `async with`.
     """
 
     def __init__(
@@ -135,6 +139,7 @@ class AsyncAgent:
         elicit: Callable[[dict[str, Any]], Any] | None = None,
         tools: Sequence[Tool] = (),
         client_name: str = "agentd-sdk-python",
+        start_timeout: float = 60.0,
     ) -> None:
         if address is not None and not address.startswith(("unix:///", "ws://", "wss://")):
             raise ValueError(f"{address!r} is no address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT")
@@ -147,10 +152,13 @@ class AsyncAgent:
         self._model = model or ("demo" if offline else None)
         self._provider = "offline" if offline else None
         self._client_name = client_name
+        self._start_timeout = start_timeout
+        self._is_started = False
         self._callbacks = Callbacks(approve, ask, elicit, {it.name: it for it in tools})
         self._connection = Connection(self._notified, self._asked)
         self._connection.on_lost = self._lost
-        self._queues: dict[str, list[asyncio.Queue[Event | ConnectionLost]]] = {}
+        # Each belongs to a turn, and goes with it: a turn that its owner dropped collects no events.
+        self._queues: dict[str, weakref.WeakSet[asyncio.Queue[Event | ConnectionLost]]] = {}
         #: What the server said about itself.
         self.server: InitializeResponse | None = None
 
@@ -162,7 +170,10 @@ class AsyncAgent:
         await self.close()
 
     async def start(self) -> None:
-        """Connects, and completes the handshake."""
+        """Connects, and completes the handshake. An agent is started once."""
+        if self._is_started:
+            raise RuntimeError("the agent was started before: make another one")
+        self._is_started = True
         if self._address is not None:
             await self._connection.connect(self._address, self._token)
         else:
@@ -171,19 +182,26 @@ class AsyncAgent:
                 command += ["-c", f"{key}={json.dumps(value)}"]
             await self._connection.spawn(command, self._cwd, self._env)
         try:
-            server = await self._connection.request(
-                "initialize",
-                {
-                    "clientInfo": {"name": self._client_name, "title": None, "version": "0.1.0"},
-                    "capabilities": {"experimentalApi": True},
-                },
-            )
-            self.server = cast(InitializeResponse, server)
-            _check_version(str(server.get("userAgent", "")) if isinstance(server, dict) else "")
-            await self._connection.send({"method": "initialized"})
+            await asyncio.wait_for(self._shake_hands(), self._start_timeout)
+        except asyncio.TimeoutError as error:
+            lost = self._connection.broken(f"the handshake took longer than {self._start_timeout} seconds")
+            await self._connection.close()
+            raise lost from error
         except BaseException:
             await self._connection.close()
             raise
+
+    async def _shake_hands(self) -> None:
+        server = await self._connection.request(
+            "initialize",
+            {
+                "clientInfo": {"name": self._client_name, "title": None, "version": "0.1.0"},
+                "capabilities": {"experimentalApi": True},
+            },
+        )
+        self.server = cast(InitializeResponse, server)
+        _check_version(str(server.get("userAgent", "")) if isinstance(server, dict) else "")
+        await self._connection.send({"method": "initialized"})
 
     async def close(self) -> None:
         """Ends the connection, and a server of its own."""
@@ -221,29 +239,39 @@ class AsyncAgent:
             defaults["dynamicTools"] = [it.spec() for it in self._callbacks.tools.values()]
         given = {name: value for name, value in {**defaults, **params}.items() if value is not None}
         opened = await self._connection.request(method, given)
-        return AsyncThread(self, str(opened["thread"]["id"]))
+        return AsyncThread(self, self._id_of("thread", method, opened))
+
+    def _id_of(self, what: str, method: str, result: Any) -> str:
+        named = result.get(what) if isinstance(result, dict) else None
+        found = named.get("id") if isinstance(named, dict) else None
+        if not isinstance(found, str):
+            raise self._connection.broken(
+                f"the server wrote what is not the protocol: the result of `{method}` has no `{what}` with an id"
+            )
+        return found
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
         thread = params.get("threadId")
-        for queue in self._queues.get(thread, []) if isinstance(thread, str) else []:
+        for queue in list(self._queues.get(thread, ())) if isinstance(thread, str) else []:
             queue.put_nowait(Event(method, params))
 
     def _lost(self, why: ConnectionLost) -> None:
         for queues in self._queues.values():
-            for queue in queues:
+            for queue in list(queues):
                 queue.put_nowait(why)
 
     def _subscribe(self, thread: str) -> asyncio.Queue[Event | ConnectionLost]:
         queue: asyncio.Queue[Event | ConnectionLost] = asyncio.Queue()
-        self._queues.setdefault(thread, []).append(queue)
+        self._queues.setdefault(thread, weakref.WeakSet()).add(queue)
         return queue
 
     def _unsubscribe(self, thread: str, queue: asyncio.Queue[Event | ConnectionLost]) -> None:
-        queues = self._queues.get(thread, [])
-        if queue in queues:
-            queues.remove(queue)
+        queues = self._queues.get(thread)
+        if queues is None:
+            return
+        queues.discard(queue)
         if not queues:
-            self._queues.pop(thread, None)
+            del self._queues[thread]
 
     async def _asked(self, method: str, params: dict[str, Any]) -> Any:
         callbacks = self._callbacks
@@ -298,14 +326,20 @@ class AsyncThread:
         except BaseException:
             self.agent._unsubscribe(self.id, queue)
             raise
-        return AsyncTurn(self, str(begun["turn"]["id"]), queue, output)
+        return AsyncTurn(self, self.agent._id_of("turn", "turn/start", begun), queue, output)
 
     async def run(
         self, message: Input, *, output: Any = str, timeout: float | None = None, **params: Any
     ) -> Result[Any]:
         """Runs a turn to its end. It is interrupted after `timeout` seconds, or when this is cancelled."""
-        turn = await self.turn(message, output=output, **params)
-        return await turn.result(timeout)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            turn = await asyncio.wait_for(self.turn(message, output=output, **params), timeout)
+        except asyncio.TimeoutError as error:
+            raise TurnTimeout(f"the server did not start the turn within {timeout} seconds") from error
+        left = None if timeout is None else max(0.0, timeout - (loop.time() - began))
+        return await turn._result(left, timeout)
 
     async def archive(self) -> None:
         """Moves the thread out of the list."""
@@ -321,7 +355,10 @@ class AsyncThread:
 
 
 class AsyncTurn:
-    """A turn in progress: an iterator over its events. Iterate or await its result, not both at once."""
+    """A turn in progress: an iterator over its events. Iterate or await its result, not both at once.
+
+    A task that is cancelled while it waits for either interrupts the turn. Leaving an iteration early does not.
+    """
 
     def __init__(
         self, thread: AsyncThread, turn_id: str, queue: asyncio.Queue[Event | ConnectionLost], output: Any
@@ -333,13 +370,22 @@ class AsyncTurn:
         self._items: list[ThreadItem] = []
         self._usage: ThreadTokenUsage | None = None
         self._ended: Turn | None = None
+        #: What every later call raises: no event arrives any more.
+        self._failure: AgentdError | None = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while self._ended is None:
-            event = await self._queue.get()
+            if self._failure is not None:
+                raise self._failure
+            try:
+                event = await self._queue.get()
+            except asyncio.CancelledError:
+                await asyncio.shield(self._give_up())
+                raise
             if isinstance(event, ConnectionLost):
                 self._stop()
-                raise ConnectionLost(str(event))
+                self._failure = ConnectionLost(str(event))
+                raise self._failure
             if self._takes(event):
                 yield event
 
@@ -351,14 +397,15 @@ class AsyncTurn:
 
     async def result(self, timeout: float | None = None) -> Result[Any]:
         """Awaits the end. Interrupts the turn after `timeout` seconds, and when this is cancelled."""
+        return await self._result(timeout, timeout)
+
+    async def _result(self, left: float | None, timeout: float | None) -> Result[Any]:
         try:
-            await asyncio.wait_for(self._drain(), timeout)
+            await asyncio.wait_for(self._drain(), left)
         except asyncio.TimeoutError as error:
-            await self._give_up()
-            raise TurnTimeout(f"the turn took longer than {timeout} seconds") from error
-        except asyncio.CancelledError:
-            await asyncio.shield(self._give_up())
-            raise
+            # With no time left the iteration is cancelled before it begins.
+            failure = self._failure or await self._give_up()
+            raise TurnTimeout(f"the turn took longer than {timeout} seconds; {failure}") from error
         return self._finish()
 
     async def steer(self, message: Input) -> None:
@@ -376,13 +423,19 @@ class AsyncTurn:
         async for _ in self:
             pass
 
-    async def _give_up(self) -> None:
+    async def _give_up(self) -> AgentdError:
+        """Interrupts the turn, and returns what later calls raise. Takes a bounded time."""
         self._stop()
+        self._failure = TurnInterrupted("the turn was interrupted")
         try:
-            await self.interrupt()
+            await asyncio.wait_for(self.interrupt(), _INTERRUPTION)
+        except (ConnectionLost, asyncio.TimeoutError) as error:
+            why = str(error) or f"no answer within {_INTERRUPTION} seconds"
+            self._failure = TurnInterrupted(f"the server did not confirm that it interrupted the turn: {why}")
         except AgentdError:
-            # It has ended meanwhile, or there is nobody to tell.
+            # The turn has ended meanwhile.
             pass
+        return self._failure
 
     def _stop(self) -> None:
         self.thread.agent._unsubscribe(self.thread.id, self._queue)
@@ -394,18 +447,28 @@ class AsyncTurn:
         if turn_id != self.id:
             return False
         if event.method == "item/completed":
-            self._items.append(params["item"])
+            self._items.append(cast(ThreadItem, self._member(event, "item", "type")))
         elif event.method == "thread/tokenUsage/updated":
-            self._usage = params["tokenUsage"]
+            self._usage = cast(ThreadTokenUsage, self._member(event, "tokenUsage", "total"))
         elif event.method == "turn/completed":
-            self._ended = cast(Turn, turn)
+            self._ended = cast(Turn, self._member(event, "turn", "status"))
             self._stop()
         return True
+
+    def _member(self, event: Event, name: str, needed: str) -> dict[str, Any]:
+        value = event.params.get(name)
+        if not isinstance(value, dict) or needed not in value:
+            self._stop()
+            self._failure = self.thread.agent._connection.broken(
+                f"the server wrote what is not the protocol: `{event.method}` has no `{name}` with a `{needed}`"
+            )
+            raise self._failure
+        return value
 
     def _finish(self) -> Result[Any]:
         assert self._ended is not None
         if self._ended["status"] == "failed":
-            raise TurnFailed(self._ended["error"])
+            raise TurnFailed(self._ended.get("error"))
         if self._ended["status"] == "interrupted":
             raise TurnInterrupted("the turn was interrupted")
         texts = [item["text"] for item in self._items if item["type"] == "agentMessage"]

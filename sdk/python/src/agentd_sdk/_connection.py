@@ -187,8 +187,9 @@ class Connection:
         transport = self._transport
         if transport is None or self._lost:
             raise ConnectionLost(str(self._lost or "the connection is not open"))
+        text = _encoded(message)
         try:
-            await transport.send(json.dumps(message, separators=(",", ":")))
+            await transport.send(text)
         except (ConnectionError, BrokenPipeError) as error:
             await self._wait_for_end()
             raise ConnectionLost(str(self._lost or error)) from error
@@ -216,6 +217,11 @@ class Connection:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._fail("the connection was closed")
 
+    def broken(self, why: str) -> ConnectionLost:
+        """Gives the connection up, and returns the error for it."""
+        self._fail(why)
+        return ConnectionLost(str(self._lost))
+
     def _begin(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -227,7 +233,7 @@ class Connection:
             while (message := await self._transport.receive()) is not None:
                 self._take(message)
             await self._wait_for_end()
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             self._fail(f"the server wrote what is not the protocol: {error}")
         except (ConnectionError, OSError) as error:
             self._fail(f"the connection broke: {error}")
@@ -276,9 +282,9 @@ class Connection:
         elif not isinstance(method, str):
             raise ValueError("`method` is no text")
         elif "id" in message:
-            self._begin(self._answer(message["id"], method, message.get("params") or {}))
+            self._begin(self._answer(message["id"], method, _params(method, message)))
         else:
-            self._notified(method, message.get("params") or {})
+            self._notified(method, _params(method, message))
 
     def _answered(self, message: dict[str, Any]) -> None:
         waiting = self._waiting.get(message.get("id", -1))
@@ -294,6 +300,7 @@ class Connection:
     async def _answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
         try:
             reply: dict[str, Any] = {"result": await self._asked(method, params)}
+            _encoded(reply)  # An answer that JSON has no counterpart of is the callback's failure, too.
         except Refusal as refusal:
             reply = {"error": {"code": refusal.code, "message": refusal.message}}
         except Exception as error:  # The server has to be answered whatever a callback raises.
@@ -303,3 +310,17 @@ class Connection:
         except ConnectionLost:
             # Who waits for a call learns of it.
             pass
+
+
+def _encoded(message: dict[str, Any]) -> str:
+    """A message as JSON. Raises :class:`TypeError` or :class:`ValueError` for what JSON cannot express."""
+    return json.dumps(message, separators=(",", ":"), allow_nan=False)
+
+
+def _params(method: str, message: dict[str, Any]) -> dict[str, Any]:
+    params = message.get("params")
+    if params is None:
+        return {}
+    if not isinstance(params, dict):
+        raise ValueError(f"`params` of `{method}` are of the type {type(params).__name__}, and no object")
+    return params

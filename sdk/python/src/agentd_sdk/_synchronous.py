@@ -138,7 +138,10 @@ class Thread:
 
 
 class Turn:
-    """A turn in progress: an iterator over its events."""
+    """A turn in progress: an iterator over its events.
+
+    Ctrl+C interrupts the turn while this waits for its events or its end. Leaving an iteration early does not.
+    """
 
     def __init__(self, agent: Agent, turn: AsyncTurn) -> None:
         self._agent = agent
@@ -177,4 +180,9 @@ class Turn:
                 item = self._agent._run(following())
             except StopAsyncIteration:
                 return
+            except KeyboardInterrupt:
+                # It can come between two waits, which then cancels nothing.
+                if self._turn._failure is None:
+                    self._agent._run(self._turn._give_up())
+                raise
             yield item
