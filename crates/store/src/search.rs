@@ -2,12 +2,13 @@
 //! folded names and previews, with a trigram index. A term of one or two letters is the beginning of
 //! some trigrams, which the index lists.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
 
-/// Matches up to which threads are looked up one by one. With more, walking a list in its order
-/// fills a page quickly.
+/// Matches up to which threads are looked up one by one. With more, a list is walked in its order.
 const MAX_LOOKUPS: usize = 2000;
 
 /// Trigrams of a term that are looked up; the results are compared with the whole term.
@@ -38,8 +39,10 @@ const SEPARATOR: char = '\u{1f}';
 pub(crate) enum Matches {
     /// Row ids that include all matches.
     Few(Vec<i64>),
-    /// More than [`MAX_LOOKUPS`].
-    Many,
+    /// The same, more than [`MAX_LOOKUPS`].
+    Many(HashSet<i64>),
+    /// Not looked up: so many that walking a list in its order fills a page quickly.
+    Common,
 }
 
 /// Folds a text for comparison.
@@ -115,22 +118,25 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Matches, Failure> {
     }
     // Of a term that most threads have, the index would list them all before it finds those of every letter.
     if is_common(conn, term)? {
-        return Ok(Matches::Many);
+        return Ok(Matches::Common);
     }
     let expression = match trigrams(term) {
         Some(trigrams) => all_of(&telling(conn, trigrams)?),
         None => match continuations(conn, term)? {
             Continuations::None => return Ok(Matches::Few(Vec::new())),
             Continuations::Any(expression) => expression,
-            Continuations::TooMany => return Ok(Matches::Many),
+            Continuations::TooMany => return Ok(Matches::Common),
         },
     };
-    let limit = i64::try_from(MAX_LOOKUPS + 1).unwrap_or(i64::MAX);
     let found = conn
-        .prepare_cached("SELECT rowid FROM thread_search WHERE thread_search MATCH ?1 LIMIT ?2")?
-        .query_map(params![expression, limit], |row| row.get(0))?
+        .prepare_cached("SELECT rowid FROM thread_search WHERE thread_search MATCH ?1")?
+        .query_map([expression], |row| row.get(0))?
         .collect::<Result<Vec<i64>, _>>()?;
-    Ok(if found.len() > MAX_LOOKUPS { Matches::Many } else { Matches::Few(found) })
+    Ok(if found.len() > MAX_LOOKUPS {
+        Matches::Many(found.into_iter().collect())
+    } else {
+        Matches::Few(found)
+    })
 }
 
 /// Whether many of the latest threads match a term.

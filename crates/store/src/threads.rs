@@ -2,8 +2,10 @@
 //! folder), merges them, and reads only the rows of the page, so the cost does not depend on the
 //! number of threads.
 
+use std::collections::HashSet;
+
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::cursor::{ThreadPosition, query_tag};
 use crate::error::Failure;
@@ -19,7 +21,8 @@ pub(crate) fn list(conn: &Connection, query: &ListQuery) -> Result<Page<StoredTh
     let found = term.as_deref().map(|term| search::find(conn, term)).transpose()?;
     let positions = match &found {
         Some(Matches::Few(threads)) => among(conn, query, &tag, threads, term)?,
-        Some(Matches::Many) | None => walk(conn, query, &tag, term, limit)?,
+        Some(Matches::Many(threads)) => walk(conn, query, &tag, term, Some(threads))?,
+        Some(Matches::Common) | None => walk(conn, query, &tag, term, None)?,
     };
     fetch(conn, Page::cut(positions, limit, |position| position.write(&tag)))
 }
@@ -62,13 +65,14 @@ fn among(
     Ok(positions)
 }
 
-/// The positions of the page, found by walking the indexes of its sort key.
+/// The positions of the page, found by walking the indexes of its sort key, and only among the threads
+/// of a search if there are any.
 fn walk(
     conn: &Connection,
     query: &ListQuery,
     tag: &str,
     term: Option<String>,
-    limit: usize,
+    found: Option<&HashSet<i64>>,
 ) -> Result<Vec<ThreadPosition>, Failure> {
     let partition = if query.cwds.is_empty() { Partition::Source } else { Partition::Folder };
     let mut statement = Statement::of(query, tag, term, partition)?;
@@ -84,13 +88,16 @@ fn walk(
     };
     let mut positions = Vec::new();
     for partition in partitions {
-        statement.collect(conn, query, partition, &mut positions)?;
+        match found {
+            Some(found) => statement.pick(conn, query, partition, found, &mut positions)?,
+            None => statement.collect(conn, query, partition, &mut positions)?,
+        }
     }
     positions.sort_unstable();
     if query.direction == Direction::Descending {
         positions.reverse();
     }
-    positions.truncate(limit.saturating_add(1));
+    positions.truncate(rows_of(query));
     Ok(positions)
 }
 
@@ -107,10 +114,16 @@ enum Partition {
 
 /// The SQL for a partition of the page, with everything bound except the partition.
 struct Statement {
+    /// Selects the partition, in an index alone.
     sql: String,
-    /// Values from `?2` on.
+    /// Conditions that need the row of a thread.
+    filters: String,
+    /// Values from `?2` on, first those of `sql`.
     values: Vec<Value>,
 }
+
+/// The values of `sql`, the partition included.
+const SELECTING: usize = 4;
 
 impl Statement {
     fn of(
@@ -141,13 +154,14 @@ impl Statement {
                  WHERE turn_count > 0 AND {selects} AND archived = ?2
                      AND ({sort}_at, pk) {compare} (?3, ?4)"
             ),
+            filters: String::new(),
             values: vec![query.archived.into(), start.at.into(), start.rowid.into()],
         };
         statement.filter("model_provider", &query.providers);
         statement.filter("session_id", &query.sessions);
         if let Some(term) = term {
             let place = statement.bind(term);
-            statement.sql.push_str(&format!(
+            statement.filters.push_str(&format!(
                 " AND instr((SELECT text FROM searched_text WHERE searched_text.pk = thread.pk), {place})"
             ));
         }
@@ -159,7 +173,7 @@ impl Statement {
             return;
         }
         let places: Vec<_> = any_of.iter().map(|value| self.bind(value.clone())).collect();
-        self.sql.push_str(&format!(" AND {column} IN ({})", places.join(", ")));
+        self.filters.push_str(&format!(" AND {column} IN ({})", places.join(", ")));
     }
 
     fn bind(&mut self, value: impl Into<Value>) -> String {
@@ -174,21 +188,67 @@ impl Statement {
         partition: String,
         into: &mut Vec<ThreadPosition>,
     ) -> Result<(), Failure> {
-        let sort = sort_name(query);
-        let order = match query.direction {
-            Direction::Ascending => "ASC",
-            Direction::Descending => "DESC",
-        };
-        let limit = i64::from(query.limit.max(1)) + 1;
-        let values = std::iter::once(Value::from(partition)).chain(self.values.iter().cloned());
-        let sql = format!("{} ORDER BY {sort}_at {order}, pk {order} LIMIT {limit}", self.sql);
+        let sql = format!("{}{} {} LIMIT {}", self.sql, self.filters, order(query), rows_of(query));
         let mut statement = conn.prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(values))?;
+        let mut rows = statement.query(params_from_iter(self.with(partition.into())))?;
         while let Some(row) = rows.next()? {
-            into.push(ThreadPosition { at: row.get(0)?, rowid: row.get(1)? });
+            into.push(position(row)?);
         }
         Ok(())
     }
+
+    /// As [`collect`](Self::collect), among the threads of a search: the row of a thread is read only if it
+    /// is one of them, which counts when the latest thousands are not.
+    fn pick(
+        &self,
+        conn: &Connection,
+        query: &ListQuery,
+        partition: String,
+        found: &HashSet<i64>,
+        into: &mut Vec<ThreadPosition>,
+    ) -> Result<(), Failure> {
+        let mut walked = conn.prepare_cached(&format!("{} {}", self.sql, order(query)))?;
+        let mut rows =
+            walked.query(params_from_iter(self.with(partition.into()).take(SELECTING)))?;
+        let mut row_matches =
+            conn.prepare_cached(&format!("SELECT 1 FROM thread WHERE pk = ?1{}", self.filters))?;
+        let mut left = rows_of(query);
+        while left > 0
+            && let Some(row) = rows.next()?
+        {
+            let position = position(row)?;
+            if found.contains(&position.rowid)
+                && row_matches.exists(params_from_iter(self.with(position.rowid.into())))?
+            {
+                into.push(position);
+                left -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// All values, with the first.
+    fn with(&self, first: Value) -> impl Iterator<Item = Value> {
+        std::iter::once(first).chain(self.values.iter().cloned())
+    }
+}
+
+fn position(row: &Row<'_>) -> rusqlite::Result<ThreadPosition> {
+    Ok(ThreadPosition { at: row.get(0)?, rowid: row.get(1)? })
+}
+
+/// The rows that tell a page and whether another one follows.
+fn rows_of(query: &ListQuery) -> usize {
+    usize::try_from(query.limit.max(1)).unwrap_or(usize::MAX).saturating_add(1)
+}
+
+fn order(query: &ListQuery) -> String {
+    let sort = sort_name(query);
+    let order = match query.direction {
+        Direction::Ascending => "ASC",
+        Direction::Descending => "DESC",
+    };
+    format!("ORDER BY {sort}_at {order}, pk {order}")
 }
 
 fn sort_name(query: &ListQuery) -> &'static str {

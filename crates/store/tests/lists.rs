@@ -128,6 +128,54 @@ async fn terms_of_any_length_find_what_contains_them() {
     }
 }
 
+/// More matches than are looked up one by one, all older than the threads that a search looks at first.
+#[tokio::test]
+async fn many_old_matches_are_found_page_by_page() {
+    let store = Store::in_memory().unwrap();
+    let records: Vec<ThreadRecord> = (0..6400)
+        .map(|n| {
+            let word = if n < 2300 { "request" } else { "answer" };
+            thread(&format!("t{n:04}"), n, |r| {
+                r.preview = format!("a {word} of many");
+                r.updated_at = 6400 + n * 7 % 6400;
+                r.source_kind = (if n % 3 == 0 { "editor" } else { "cli" }).into();
+                r.cwd = format!("/work/{}", n % 2);
+            })
+        })
+        .collect();
+    store.commit(records.iter().cloned().flat_map(listed).collect()).await.unwrap();
+    for (cwds, sources) in [(&["/work/0"][..], &["editor"][..]), (&[], &["editor"]), (&[], &[])] {
+        let (cwds, sources) = (list(cwds), list(sources));
+        let mut expected: Vec<&ThreadRecord> = records
+            .iter()
+            .filter(|r| r.preview.contains("request"))
+            .filter(|r| cwds.is_empty() || cwds.contains(&r.cwd))
+            .filter(|r| sources.is_empty() || sources.contains(&r.source_kind))
+            .collect();
+        expected.sort_unstable_by_key(|r| -r.updated_at);
+        let expected: Vec<&str> = expected.iter().map(|r| &*r.id).collect();
+        let search = Some("request of".to_owned());
+        let mut query = ListQuery {
+            limit: 100,
+            sort: SortKey::Updated,
+            search,
+            cwds,
+            sources,
+            ..ListQuery::default()
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = store.threads(query.clone()).await.unwrap();
+            found.extend(page.rows.into_iter().map(|row| row.record.id));
+            query.cursor = page.next_cursor;
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "{query:?}");
+    }
+}
+
 #[tokio::test]
 async fn cursors_belong_to_their_order() {
     let store = Store::in_memory().unwrap();
