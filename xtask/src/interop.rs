@@ -3,6 +3,7 @@
 
 mod checkout;
 mod clients;
+mod packages;
 mod patches;
 mod skills;
 mod telemetry;
@@ -28,6 +29,7 @@ const STEPS: &[Step] = &[
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
     Step { name: "skills", when: InTurn, check: skills::check },
     Step { name: "telemetry", when: InTurn, check: telemetry::check },
+    Step { name: "packages", when: InTurn, check: packages::check },
 ];
 
 /// A step's name, and what writes its page.

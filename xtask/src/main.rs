@@ -9,6 +9,7 @@ mod generate;
 mod interop;
 mod link_order;
 mod must_not_compile;
+mod package;
 mod protocol_status;
 mod recording;
 mod soak;
@@ -68,6 +69,8 @@ enum Task {
     Recording,
     /// Run other people's programs against this one
     Interop(interop::Options),
+    /// Build what users install: wheels, packages for npm and Debian, a tarball, an image, the SBOM
+    Package(package::Options),
     /// Run tests at a size that takes minutes: a job of 1,000 rows whose server is killed ten times
     Soak,
 }
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::Generate { check: true } => generate::check(&root),
         Task::LinkOrder => link_order::run(&root),
         Task::Recording => recording::run(&root),
+        Task::Package(options) => package::run(&root, &options),
         Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),
         Task::Walkthrough => walkthrough::run(&root),
         Task::MustNotCompile => must_not_compile::run(&root),

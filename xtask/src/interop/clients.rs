@@ -49,6 +49,11 @@ pub(crate) fn check_python_sdk(root: &Path) -> steps::Outcome {
     check_clients(root, python.map(|python| [python]), agent::run)
 }
 
+/// The installers of packages, which are in a folder, in an empty place.
+pub(super) fn check_packages(root: &Path, packages: &Path, place: &Path) -> steps::Outcome {
+    check_clients(root, Ok([tools::installers(root, packages, place)]), agent::run)
+}
+
 /// The stream parsers of the clients of the hosted API. Skipped where they cannot be installed.
 pub(crate) fn check_streams(root: &Path) -> steps::Outcome {
     check_clients(root, tools::install(root, &target(root), &tools::STREAMS), streams::run)

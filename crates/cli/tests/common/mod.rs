@@ -54,7 +54,7 @@ impl TestEnvironment {
 
     /// Prepares the program with a separate environment and no standard input.
     pub fn agentd(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
+        let mut command = Command::new(program());
         command
             .args(arguments)
             .env_clear()
@@ -83,6 +83,12 @@ impl TestEnvironment {
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }
+}
+
+/// The program of this build, or another one that is to pass the same tests.
+fn program() -> PathBuf {
+    std::env::var_os("AGENTD_UNDER_TEST")
+        .map_or_else(|| env!("CARGO_BIN_EXE_agentd").into(), PathBuf::from)
 }
 
 pub fn stdout(output: &Output) -> String {

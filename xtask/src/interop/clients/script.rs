@@ -9,8 +9,8 @@ use crate::bench::gateway::Running;
 
 /// Where servers and clients run; they wait for each other most of the time.
 pub(super) const CORE: usize = 0;
-/// Longer than any check waits for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than any check waits for anything, the making of a new Debian included.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Reads the lines of a script to its count.
 pub(super) fn follow(mut script: Running, language: &'static str) -> Result<Outcome> {

@@ -1,0 +1,33 @@
+//! The tarball: a static program, with completions, manual page and systemd units, to be unpacked anywhere.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::Release;
+use super::archive::{Tar, gzip};
+use super::program::{Program, processor};
+
+pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
+    let name = format!("agentd-{}-linux-{}", release.version, processor()?.rust);
+    let mut tar = Tar::new(release.time);
+    let mut add =
+        |path: &str, mode: u32, bytes: &[u8]| tar.file(&format!("{name}/{path}"), mode, bytes);
+    add("bin/agentd", 0o755, &program.bytes)?;
+    add("LICENSE", 0o644, &release.license)?;
+    add("README.md", 0o644, &release.readme)?;
+    add("share/man/man1/agentd.1", 0o644, &program.manual)?;
+    for (shell, completions) in &program.completions {
+        add(completions_path(shell), 0o644, completions)?;
+    }
+    release.write(&format!("{name}.tar.gz"), &gzip(&tar.finish()?)?)
+}
+
+/// Where a shell looks for completions, below `/usr`.
+pub(super) fn completions_path(shell: &str) -> &'static str {
+    match shell {
+        "zsh" => "share/zsh/vendor-completions/_agentd",
+        "fish" => "share/fish/vendor_completions.d/agentd.fish",
+        _ => "share/bash-completion/completions/agentd",
+    }
+}
