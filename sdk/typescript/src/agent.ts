@@ -1,7 +1,8 @@
 /** A server and the connection to it, on any platform. */
 
 import { Answerer, type Callbacks } from "./callbacks.js";
-import type { Connection, Params, RequestId } from "./connection.js";
+import { type Connection, type Params, type RequestId, isObject } from "./connection.js";
+import { ConnectionLost } from "./errors.js";
 import type { TurnEvent } from "./events.js";
 import type { Input } from "./input.js";
 import type {
@@ -15,7 +16,7 @@ import type {
   ThreadStartParams,
   Turn as TurnState,
 } from "./protocol.js";
-import { EventQueues } from "./queue.js";
+import { type EventQueue, EventQueues } from "./queue.js";
 import type { Schema } from "./schema.js";
 import { Session } from "./session.js";
 import { type OutputOf, type RunOptions, Thread, type ThreadHost } from "./thread.js";
@@ -66,7 +67,7 @@ export class Agent {
         this.#answerer.asked(connection, id, method, params),
       lost: (error) => this.#queues.fail(error),
       awaited: () => this.#queues.threads(),
-      replaced: (threadId, thread) => void this.#replaced(threadId, thread),
+      replaced: (threadId, thread) => this.#replaced(threadId, thread),
       gone: (threadId, error) => this.#queues.fail(error, threadId),
     });
     this.#host = {
@@ -185,12 +186,30 @@ export class Agent {
   }
 
   /** Tells the turns of a thread how they stand, when the events in between are not available. */
-  async #replaced(threadId: string, thread: Params): Promise<void> {
-    const turns = Array.isArray(thread["turns"]) ? (thread["turns"] as TurnState[]) : [];
-    for (const turn of turns) {
-      for (const queue of this.#queues.of(threadId)) {
-        queue.push({ method: "turn/replaced", params: { threadId, turn } });
+  #replaced(threadId: string, thread: Params): void {
+    const missing = this.#queues.of(threadId).filter((queue) => !replace(queue, threadId, thread));
+    if (missing.length === 0) return;
+    // The snapshot may hold the newest turns only.
+    const gone = new ConnectionLost("the turn is no longer part of its thread");
+    const taken = (result: unknown) => {
+      const whole = (result as { thread?: unknown } | null)?.thread;
+      for (const queue of missing) {
+        if (!isObject(whole) || !replace(queue, threadId, whole)) queue.push(gone);
       }
-    }
+    };
+    this.#session.request("thread/read", { threadId, includeTurns: true }, taken).catch((error: unknown) => {
+      const why = `the turn could not be read on a new connection: ${(error as Error).message}`;
+      for (const queue of missing) queue.push(new ConnectionLost(why, { cause: error }));
+    });
   }
+}
+
+/** Says how the turn of a queue stands; false when the thread does not have it. */
+function replace(queue: EventQueue, threadId: string, thread: Params): boolean {
+  // Its turn has not started: the request failed with the connection.
+  if (queue.turnId === undefined) return true;
+  const turns = Array.isArray(thread["turns"]) ? (thread["turns"] as TurnState[]) : [];
+  const turn = turns.find((it) => it?.id === queue.turnId && Array.isArray(it.items));
+  if (turn) queue.push({ method: "turn/replaced", params: { threadId, turn } });
+  return turn !== undefined;
 }

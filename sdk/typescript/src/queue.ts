@@ -5,6 +5,8 @@ import type { TurnEvent } from "./events.js";
 
 /** The events of one thread, from the start of a turn on. */
 export class EventQueue {
+  /** The turn that is read from it, once it has started. */
+  turnId: string | undefined;
   readonly #waiting: (isWaiting: boolean) => void;
   #entries: (TurnEvent | AgentdError)[] = [];
   #wakers: (() => void)[] = [];

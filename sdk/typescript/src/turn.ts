@@ -55,6 +55,7 @@ export class Turn<T = string> implements AsyncIterable<TurnEvent> {
   ) {
     this.#host = host;
     this.#queue = queue;
+    queue.turnId = id;
     this.#output = options.output;
     this.#signal = options.signal;
     this.#signal?.addEventListener("abort", this.#aborted);

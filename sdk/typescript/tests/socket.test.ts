@@ -143,6 +143,26 @@ test("a server that was killed and started again ends its turns", within, async 
   assert.equal((await thread.read()).turns[0]?.status, "interrupted");
 });
 
+test("a turn that was rolled back during a loss ends", within, async (context) => {
+  const home = scripted(context, [{ steps: [{ message: "I begin." }, "idle"] }]);
+  const path = `${home.folder}/s.sock`;
+  await listen(context, home, ["--listen", `unix://${path}`]);
+  const gate = await proxy(context, path);
+  const agent = await started(context, { address: gate.address, offline: true, model: home.model });
+  const other = await started(context, { address: `unix://${path}`, offline: true, model: home.model });
+  const thread = await agent.thread({ cwd: home.cwd });
+  const turn = await thread.turn("go");
+  for await (const text of turn.text()) if (text) break;
+  const same = await other.resume(thread.id);
+  gate.refuse(true);
+  gate.cut();
+  await other.request("turn/interrupt", { threadId: thread.id, turnId: turn.id });
+  await same.rollback(1);
+  const ended = assert.rejects(turn.result(), /ConnectionLost: the turn is no longer part of its thread/);
+  gate.refuse(false);
+  await ended;
+});
+
 test("a server that does not come back is given up", within, async (context) => {
   const home = scripted(context, [{ steps: [{ message: "I begin." }, "idle"] }]);
   const path = `${home.folder}/s.sock`;
