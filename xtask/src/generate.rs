@@ -5,6 +5,7 @@ mod key_status;
 mod models;
 mod python;
 mod reference;
+mod typescript;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: "schema", alone: true, files: schema_files },
     Generator { folder: "docs", alone: false, files: pages },
     Generator { folder: "sdk/python/src/agentd_sdk", alone: false, files: |_| python::files() },
+    Generator { folder: "sdk/typescript/src", alone: false, files: |_| typescript::files() },
 ];
 
 fn schema_files(_: &Path) -> Result<Files> {

@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "agent clients", when: InTurn, check: clients::check_agent },
     Step { name: "acp", when: InTurn, check: clients::check_editors },
     Step { name: "python sdk", when: InTurn, check: clients::check_python_sdk },
+    Step { name: "typescript sdk", when: InTurn, check: clients::check_typescript_sdk },
     Step { name: "login service", when: InTurn, check: clients::check_login },
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
         let names = "possible values: patches, \"gateway clients\", \"model streams\", \
-                     \"agent clients\", acp, \"python sdk\", \"login service\", mcp";
+                     \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }
 }

@@ -1,7 +1,7 @@
 //! The official Python and JavaScript clients of the hosted API, as they come from their registries,
 //! against `agentd gateway` with the offline model behind it, and their stream parsers against
 //! `agentd model-server`; those of another agent server against `agentd app-server` and `agentd exec`; those
-//! of the Agent Client Protocol against `agentd acp`; the Python SDK; a login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
+//! of the Agent Client Protocol against `agentd acp`; the SDKs; a login service against `agentd login`; and the conformance suite of MCP against `agentd` as a client
 //! and as a server.
 
 mod agent;
@@ -52,6 +52,12 @@ pub(crate) fn check_python_sdk(root: &Path) -> steps::Outcome {
 /// The installers of packages, which are in a folder, in an empty place.
 pub(super) fn check_packages(root: &Path, packages: &Path, place: &Path) -> steps::Outcome {
     check_clients(root, Ok([tools::installers(root, packages, place)]), agent::run)
+}
+
+/// The types and the tests of the TypeScript SDK. Skipped where what they need cannot be installed.
+pub(crate) fn check_typescript_sdk(root: &Path) -> steps::Outcome {
+    let package = tools::install_typescript_sdk(root, &target(root));
+    check_clients(root, package.map(|package| [package]), agent::run)
 }
 
 /// The stream parsers of the clients of the hosted API. Skipped where they cannot be installed.

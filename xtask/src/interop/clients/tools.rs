@@ -74,6 +74,13 @@ pub(crate) const PYTHON_SDK: Kit = Kit {
     folder: "python-sdk",
     alone: true,
 };
+/// What checks and tests the TypeScript SDK; JavaScript alone.
+pub(crate) const TYPESCRIPT_SDK: Kit = Kit {
+    scripts: "sdk/typescript/tests",
+    versions: "sdk/typescript",
+    folder: "typescript-sdk",
+    alone: false,
+};
 /// The validator of the skills format; Python alone.
 pub(crate) const SKILLS: Kit = Kit {
     scripts: "crates/skills/tests/validator",
@@ -161,6 +168,12 @@ pub(crate) fn install_javascript(root: &Path, target: &Path, kit: &Kit) -> Resul
     check()?;
     let folder = target.join(kit.folder).join("javascript");
     javascript(root, kit, &folder).context("the login service")
+}
+
+/// As [`install_javascript`], for a script that copies the package next to what it needs.
+pub(crate) fn install_typescript_sdk(root: &Path, target: &Path) -> Result<Client> {
+    let client = install_javascript(root, target, &TYPESCRIPT_SDK)?;
+    Ok(Client { variables: vec![("SDK", root.join(TYPESCRIPT_SDK.versions))], ..client })
 }
 
 /// As [`install`], for a kit of Python alone.
@@ -262,9 +275,9 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        for kit in [GATEWAY, STREAMS, AGENT, EDITORS, LOGIN, MCP, MCP_SERVERS] {
+        for kit in [GATEWAY, STREAMS, AGENT, EDITORS, LOGIN, MCP, MCP_SERVERS, TYPESCRIPT_SDK] {
             let scripts = crate::workspace_root().join(kit.versions);
-            if kit.scripts != LOGIN.scripts && kit.scripts != MCP.scripts {
+            if ![LOGIN.scripts, MCP.scripts, TYPESCRIPT_SDK.scripts].contains(&kit.scripts) {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
                 assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
             }

@@ -1,0 +1,48 @@
+/**
+ * Embed a coding agent: the TypeScript client of `agentd`, for Node.
+ *
+ *     import { Agent } from "@agentd/sdk";
+ *
+ *     await using agent = await Agent.start();
+ *     console.log((await agent.run("What does this project do?")).text);
+ */
+
+import { Agent as AnyAgent, type CommonOptions } from "./agent.js";
+import { findProgram, spawn } from "./node/process.js";
+import { connect } from "./node/websocket.js";
+import type { Way } from "./transport.js";
+
+export * from "./common.js";
+
+export interface AgentOptions extends CommonOptions {
+  /** A server that runs: `unix:///PATH`, `ws://` or `wss://`. Without one, the agent starts a server of its own. */
+  address?: string | undefined;
+  /** The program to start, in place of `AGENTD_PATH` or the one in `PATH`. */
+  program?: string | undefined;
+  /** The environment of that server, in place of this process's. */
+  env?: Record<string, string | undefined> | undefined;
+  /** Its configuration, by dotted key. */
+  config?: Record<string, unknown> | undefined;
+}
+
+/** A server and the connection to it. Without an address it starts a server, which ends with it. */
+export class Agent extends AnyAgent {
+  /** Connects, and completes the handshake. */
+  static async start(options: AgentOptions = {}): Promise<Agent> {
+    const agent = new Agent(wayTo(options), options);
+    await agent.connect();
+    return agent;
+  }
+}
+
+function wayTo({ address, token, program, cwd, env, config = {} }: AgentOptions): Way {
+  if (address === undefined) {
+    const settings = Object.entries(config).flatMap(([key, value]) => ["-c", `${key}=${JSON.stringify(value)}`]);
+    const command = { program: findProgram(program), args: ["app-server", ...settings], cwd, env };
+    return { open: (receiver) => spawn(command, receiver), isLasting: false };
+  }
+  if (!/^(unix:\/\/\/|wss?:\/\/)/.test(address)) {
+    throw new TypeError(`'${address}' is no address: unix:///PATH, ws://HOST:PORT or wss://HOST:PORT`);
+  }
+  return { open: (receiver, signal) => connect(address, token, receiver, signal), isLasting: true };
+}

@@ -1,0 +1,176 @@
+/** A server of one's own: finding the program, starting it, and speaking with it over its pipes. */
+
+import { type ChildProcessWithoutNullStreams, spawn as spawnProcess } from "node:child_process";
+import { accessSync, constants, statSync } from "node:fs";
+import { delimiter, join, resolve } from "node:path";
+
+import { ProgramNotFound } from "../errors.js";
+import { LONGEST_MESSAGE, type Receiver, type Transport } from "../transport.js";
+
+/** Lines of the server's standard error that an error repeats, and the characters of each. */
+const LAST_LINES = 20;
+const LONGEST_LINE = 2000;
+/** Milliseconds that a server may take to end after its input was closed, and after it was told to. */
+const GRACE = 5_000;
+
+/** The program: the one that is given, `AGENTD_PATH`, or the one in `PATH`. */
+export function findProgram(given?: string): string {
+  const named = [
+    [given, "`program`"],
+    [process.env["AGENTD_PATH"], "`AGENTD_PATH`"],
+  ] as const;
+  for (const [name, what] of named) {
+    if (!name) continue;
+    const found = which(name);
+    if (!found) throw new ProgramNotFound(`${what} is '${name}', which is no program`);
+    return found;
+  }
+  const found = which("agentd");
+  if (!found) throw new ProgramNotFound("there is no `agentd` in PATH: install it, or set AGENTD_PATH");
+  return found;
+}
+
+function which(name: string): string | undefined {
+  const isPath = /[/\\]/.test(name);
+  const folders = isPath ? [""] : (process.env["PATH"] ?? "").split(delimiter).filter(Boolean);
+  const endings = process.platform === "win32" ? ["", ".exe"] : [""];
+  const candidates = folders.flatMap((folder) => endings.map((ending) => join(folder, name) + ending));
+  return candidates.map((it) => resolve(it)).find(isProgram);
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+export interface Command {
+  program: string;
+  args: string[];
+  cwd: string | undefined;
+  env: Record<string, string | undefined> | undefined;
+}
+
+/** Starts a server, a message a line. */
+export function spawn({ program, args, cwd, env }: Command, receiver: Receiver): Promise<Transport> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error) =>
+      reject(new ProgramNotFound(`${program} cannot be started: ${error.message}`, { cause: error }));
+    let child: ChildProcessWithoutNullStreams;
+    try {
+      child = spawnProcess(program, args, { cwd, env, stdio: "pipe", windowsHide: true });
+    } catch (error) {
+      fail(error as Error);
+      return;
+    }
+    child.on("error", fail);
+    child.on("spawn", () => resolve(new Pipes(child, receiver)));
+  });
+}
+
+class Pipes implements Transport {
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #receiver: Receiver;
+  readonly #ended: Promise<void>;
+  readonly #said = new LastLines();
+  #rest: Buffer[] = [];
+  #length = 0;
+  #hasEnded = false;
+
+  constructor(child: ChildProcessWithoutNullStreams, receiver: Receiver) {
+    this.#child = child;
+    this.#receiver = receiver;
+    child.stdout.on("data", (bytes: Buffer) => this.#read(bytes));
+    child.stderr.on("data", (bytes: Buffer) => this.#said.add(bytes));
+    // A server that is gone: `close` and `end` say why.
+    child.stdin.on("error", () => this.#outputEnded());
+    child.stdout.on("error", () => this.#outputEnded());
+    child.stdout.on("end", () => this.#outputEnded());
+    this.#ended = new Promise((resolve) => {
+      child.on("exit", () => {
+        // Whoever inherited its output may hold it open.
+        setTimeout(() => {
+          child.stdout.destroy();
+          child.stderr.destroy();
+        }, GRACE).unref();
+        resolve();
+      });
+    });
+    child.on("close", (code, signal) => this.#end(`the server ended with ${signal ?? code}`));
+  }
+
+  send(text: string): void {
+    if (this.#child.stdin.writable) this.#child.stdin.write(`${text}\n`);
+  }
+
+  async close(): Promise<void> {
+    this.#child.stdin.end();
+    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      if (await this.#endsInTime()) return;
+      this.#child.kill(signal);
+    }
+    await this.#endsInTime();
+  }
+
+  async #endsInTime(): Promise<boolean> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), GRACE)));
+    const inTime = await Promise.race([this.#ended.then(() => true), late]);
+    clearTimeout(timer);
+    return inTime;
+  }
+
+  #read(bytes: Buffer): void {
+    let start = 0;
+    for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, start)) {
+      const line = Buffer.concat([...this.#rest, bytes.subarray(start, at)]);
+      this.#rest = [];
+      this.#length = 0;
+      start = at + 1;
+      if (line.length > LONGEST_MESSAGE) return this.#tooLong();
+      this.#receiver.message(line.toString());
+    }
+    if (start === bytes.length) return;
+    this.#rest.push(bytes.subarray(start));
+    this.#length += bytes.length - start;
+    if (this.#length > LONGEST_MESSAGE) this.#tooLong();
+  }
+
+  #tooLong(): void {
+    this.#rest = [];
+    this.#length = 0;
+    this.#child.stdout.pause();
+    this.#end(`the server wrote what is not the protocol: a line is longer than ${LONGEST_MESSAGE} bytes`);
+  }
+
+  /** The exit says more, if it follows. */
+  #outputEnded(): void {
+    setTimeout(() => this.#end("the server closed its output"), GRACE).unref();
+  }
+
+  #end(why: string): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#receiver.ended(why + this.#said.text());
+  }
+}
+
+/** The last lines that a server wrote to its standard error. */
+class LastLines {
+  #lines: string[] = [];
+  #rest = "";
+
+  add(bytes: Buffer): void {
+    const lines = (this.#rest + bytes.toString()).split("\n");
+    this.#rest = (lines.pop() ?? "").slice(0, LONGEST_LINE);
+    this.#lines = [...this.#lines, ...lines.map((it) => it.trimEnd().slice(0, LONGEST_LINE))].slice(-LAST_LINES);
+  }
+
+  text(): string {
+    const lines = [...this.#lines, this.#rest].filter(Boolean).slice(-LAST_LINES);
+    return lines.length > 0 ? `; it said:${lines.map((it) => `\n  ${it}`).join("")}` : "";
+  }
+}
