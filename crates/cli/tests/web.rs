@@ -5,6 +5,8 @@
 mod browser;
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -205,5 +207,176 @@ fn a_turn_with_an_approval_a_change_and_a_question() {
     browser.wait("document.documentElement.scrollWidth <= 360");
     screenshot(&mut browser, "phone");
     check_errors(&mut browser);
-    site.running.take().unwrap().signal("INT");
+    let running = site.running.take().unwrap();
+    running.signal("INT");
+    assert!(running.end_with_input_open().0.success(), "Ctrl+C ends it in an orderly way");
+}
+
+fn two_commands() -> Value {
+    let run = |cmd: &str| call("exec_command", json!({"cmd": cmd}));
+    json!([
+        {"steps": [{"message": {"text": "First the notes.", "phase": "commentary"}}, run("touch one\u{202e}")]},
+        {"steps": [{"message": {"text": "Then the rest.", "phase": "commentary"}}, run("touch two")]},
+        {"steps": [{"message": {"text": "Both are there.", "phase": "final_answer"}}]},
+    ])
+}
+
+const MESSAGES: &str =
+    "[...document.querySelectorAll('.agentMessage')].map((one) => one.textContent)";
+
+#[test]
+fn two_pages_share_a_thread_and_one_is_loaded_again_in_the_middle_of_a_turn() {
+    let site = Site::new(&two_commands());
+    let (mut first, mut second) = (Browser::start(), Browser::start());
+    first.open(&site.url);
+    start_thread(&mut first, &site.env.work());
+    send(&mut first, "Make the files.");
+    first.wait_for(".request code", "touch one\\u{202e}");
+    let thread = first.evaluate("location.hash");
+    second.open(&format!("{}&{}", site.url, &thread.as_str().unwrap()[1..]));
+    second.wait_for(".request code", "touch one");
+    // What one page answers is no longer asked in the other.
+    answer(&mut second, ".request .primary");
+    first.wait_for(".note.answered", "Answered elsewhere, or no longer needed.");
+    first.wait_for(".request code", "touch two");
+    first.follow(|browser| {
+        browser.evaluate("location.reload()");
+    });
+    first.wait_for(".request code", "touch two");
+    assert_eq!(first.evaluate(MESSAGES), json!(["First the notes.", "Then the rest."]));
+    answer(&mut first, ".request .primary");
+    for browser in [&mut first, &mut second] {
+        browser.wait_for(".turn[data-status=completed]", "Both are there.");
+        let messages = json!(["First the notes.", "Then the rest.", "Both are there."]);
+        assert_eq!(browser.evaluate(MESSAGES), messages);
+        browser.wait("!document.querySelector('.request')");
+        check_errors(browser);
+    }
+}
+
+#[test]
+fn a_page_comes_back_after_the_server_was_killed() {
+    let mut site = Site::new(&two_commands());
+    let mut browser = Browser::start();
+    browser.open(&site.url);
+    start_thread(&mut browser, &site.env.work());
+    send(&mut browser, "Make the files.");
+    browser.wait_for(".request code", "touch one");
+    browser.click("#message");
+    browser.type_text("What I have written");
+    let host = site.host();
+    site.kill();
+    browser.wait_for("#status[data-phase=waiting]", "Disconnected");
+    browser.wait("send.disabled && !retry.hidden");
+    site.start(&host);
+    browser.wait_for("#status[data-phase=open]", "Connected");
+    // A turn that the server did not end is interrupted, and its question no longer open.
+    browser.wait_for(".turn[data-status=interrupted]", "Interrupted.");
+    browser.wait("!document.querySelector('.request')");
+    assert_eq!(browser.evaluate(MESSAGES), json!(["First the notes."]));
+    assert_eq!(browser.evaluate("message.value"), "What I have written");
+    check_errors(&mut browser);
+}
+
+#[test]
+fn a_wrong_token_is_explained_and_another_one_can_be_entered() {
+    let site = Site::new(&two_commands());
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/#token=of-another-server-0123456789", site.host()));
+    browser.wait_for("#status[data-phase=unauthorized]", "The server does not accept this token.");
+    browser.wait("document.getElementById('token-dialog').open");
+    browser.type_text(TOKEN);
+    browser.press("Enter");
+    browser.wait_for("#status[data-phase=open]", "Connected");
+    check_errors(&mut browser);
+}
+
+/// The status of the response to a raw request, and the response.
+fn request(host: &str, raw: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(host).unwrap();
+    // The server may refuse a long head before it has read all of it.
+    let _ = stream.write_all(raw.as_bytes());
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    let response = String::from_utf8_lossy(&response).into_owned();
+    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_default(), response)
+}
+
+#[test]
+fn only_its_own_page_and_host_are_served() {
+    let site = Site::new(&two_commands());
+    let host = site.host();
+    let port = host.rsplit(':').next().unwrap();
+    let own = format!("Host: {host}");
+    let upgrade = "Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                   Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let origin = format!("Origin: http://{host}");
+    let long = format!("X-Long: {}", "x".repeat(64 << 10));
+    let check = |line: &str, headers: &[&str], expect: u16| {
+        let raw = format!("{line} HTTP/1.1\r\n{}\r\n\r\n", headers.join("\r\n"));
+        let (status, response) = request(&host, &raw);
+        assert_eq!(status, expect, "{line} {headers:?}: {response}");
+        response
+    };
+    let page = check("GET /", &[&own], 200);
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'self'",
+        "require-trusted-types-for 'script'",
+        "frame-ancestors 'none'",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+    ] {
+        assert!(page.contains(header), "{header}: {page}");
+    }
+    check("HEAD /app.js", &[&own], 200);
+    check("GET /app.js", &[&own, &origin], 200);
+    // Other names that lead to this machine, and other sites.
+    check("GET /", &["Host: rebound.example"], 403);
+    check("GET /", &[&format!("Host: localhost:{port}")], 403);
+    check("GET /", &["Host: 127.0.0.1"], 403);
+    check("GET http://rebound.example/", &[&own], 403);
+    check("GET /", &[], 400);
+    check("GET /app.js", &[&own, "Origin: http://rebound.example"], 403);
+    // Methods and paths.
+    check("POST /", &[&own, "Content-Length: 0"], 405);
+    check("PUT /app.js", &[&own, "Content-Length: 0"], 405);
+    for path in
+        ["/../Cargo.toml", "/%2e%2e/app.js", "//app.js", "/app.js/", "/assets/app.js", "/APP.JS"]
+    {
+        check(&format!("GET {path}"), &[&own], 404);
+    }
+    check("GET /", &[&own, &long], 431);
+    // The WebSocket, and the check of a token.
+    check("GET /", &[&own, upgrade], 401);
+    check("GET /", &[&own, upgrade, "Authorization: Bearer wrong"], 401);
+    check("GET /", &[&own, upgrade, &bearer, "Origin: http://127.0.0.1:1"], 403);
+    check("GET /", &["Host: rebound.example", upgrade, &bearer], 403);
+    check("GET /token", &[&own], 401);
+    check("GET /token", &[&own, "Authorization: Bearer wrong"], 401);
+    check("GET /token", &[&own, &bearer], 200);
+    check("GET /token", &["Host: rebound.example", &bearer], 403);
+    check("POST /token", &[&own, &bearer, "Content-Length: 0"], 405);
+}
+
+#[test]
+fn unsuitable_arguments_are_refused() {
+    let site = Site::new(&two_commands());
+    let check = |arguments: &[&str], expect: &str| {
+        let output = site.env.run(&[&["web", "--no-open"], arguments].concat());
+        assert!(!output.status.success());
+        let message = stderr(&output);
+        assert!(message.contains(expect), "{message}");
+    };
+    check(&["--listen", "0.0.0.0:0"], "serves the browsers of this machine only");
+    check(&["--listen", "example.com"], "--listen");
+    check(&["--listen", &site.host()], "another `agentd web` may be running there");
+    check(&["--token-file", "token"], "the path is relative");
+    check(&["--listen", "127.0.0.1:0", "--token-file", "/nonexistent"], "/nonexistent");
+    let short = site.env.home().join("short");
+    std::fs::write(&short, "short").unwrap();
+    std::fs::set_permissions(&short, std::fs::Permissions::from_mode(0o600)).unwrap();
+    check(&["--token-file", short.to_str().unwrap()], "at least 16 characters");
 }

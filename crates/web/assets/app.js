@@ -318,9 +318,12 @@ addEventListener("keydown", (event) => {
 
 /** Whether the end is in view: then it stays there while the text grows. */
 let following = true;
+let lastTop = 0;
 $("stream").addEventListener("scroll", () => {
   const { scrollTop, scrollHeight, clientHeight } = $("stream");
-  following = scrollHeight - scrollTop - clientHeight < 40;
+  // What has grown since the page itself scrolled is no reason to stay behind.
+  following = scrollHeight - scrollTop - clientHeight < 40 || (following && scrollTop >= lastTop);
+  lastTop = scrollTop;
   $("to-end").hidden = following;
 });
 $("to-end").addEventListener("click", () => {
@@ -331,6 +334,8 @@ $("to-end").addEventListener("click", () => {
 function scrollToEnd() {
   $("stream").scrollTop = $("stream").scrollHeight;
 }
-new ResizeObserver(() => following && scrollToEnd()).observe($("turns"));
+const resized = new ResizeObserver(() => following && scrollToEnd());
+resized.observe($("turns"));
+resized.observe($("stream"));
 
 connection.connect(takeToken());

@@ -76,7 +76,7 @@ const KINDS = { "+": "added", "-": "removed", "@": "place", "\\": "place" };
 export function diffTable(lines, label) {
   const body = el("tbody", {}, ...lines.slice(0, MOST_LINES).map(row));
   const table = el("table", {}, body);
-  const region = el("div", { className: "diff", tabIndex: 0, role: "region", "aria-label": label }, table);
+  const region = el("div", { className: "diff", tabIndex: 0, role: "group", "aria-label": label }, table);
   if (lines.length > MOST_LINES) {
     const all = el("button", { type: "button", className: "more" }, `Show all ${lines.length} lines`);
     all.onclick = () => {

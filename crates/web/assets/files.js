@@ -89,7 +89,7 @@ export class FilesTab {
     const left = lines.length - rows.length;
     return [
       bar,
-      el("div", { className: "diff file", tabIndex: 0, role: "region", "aria-label": `Contents of ${visible(path)}` },
+      el("div", { className: "diff file", tabIndex: 0, role: "group", "aria-label": `Contents of ${visible(path)}` },
         el("table", {}, el("tbody", {}, ...rows))),
       left > 0 ? el("p", { className: "hint" }, `${left.toLocaleString("en")} more lines are not shown.`) : "",
     ];

@@ -66,7 +66,7 @@ const LOOKS = {
   userMessage: (item) => ({ nodes: [el("span", { className: "unseen" }, "You: "), ...item.content.map(inputPart)] }),
   hookPrompt: (item) => ({ nodes: [note("A hook says", item.fragments.map((fragment) => fragment.text).join("\n"))] }),
   agentMessage: (item) => markdown(item.text),
-  plan: (item) => markdown(item.text, el("h4", {}, "Proposed plan")),
+  plan: (item) => markdown(item.text, el("h3", {}, "Proposed plan")),
   reasoning: (item) => {
     const { nodes, grow } = markdown(item.summary.join("\n\n"));
     return { nodes: [el("details", { open: !item.summary.length }, el("summary", {}, "Reasoning"), ...nodes)], grow };
@@ -84,7 +84,7 @@ const LOOKS = {
     nodes: [note("Made an image", item.revisedPrompt ?? ""), item.savedPath ? context.image(item.savedPath) : null],
   }),
   enteredReviewMode: (item) => ({ nodes: [note("Review", item.review)] }),
-  exitedReviewMode: (item) => markdown(item.review, el("h4", {}, "Review")),
+  exitedReviewMode: (item) => markdown(item.review, el("h3", {}, "Review")),
   contextCompaction: () => ({ nodes: [note("The context was compacted", "")] }),
 };
 
@@ -110,7 +110,7 @@ function markdown(text, ...before) {
 }
 
 function commandExecution(item, { folder }) {
-  const shown = el("pre", { tabIndex: 0, role: "region", "aria-label": "Output" });
+  const shown = el("pre", { tabIndex: 0, role: "group", "aria-label": "Output" });
   const left = el("p", { className: "hint left-out", hidden: true });
   const grow = { text: item.aggregatedOutput ?? "", draw: () => drawOutput(shown, left, grow.text) };
   grow.draw();
@@ -140,7 +140,7 @@ export function changeCard({ path, kind, diff }, folder, item) {
   const { added, removed } = countsOf(lines);
   const moved = kind.move_path ? ` → ${within(folder, kind.move_path)}` : "";
   const name = within(folder, path) + moved;
-  return el("section", { className: "change", "aria-label": `${name}, ${CHANGES[type] ?? type}` },
+  return el("div", { role: "group", className: "change", "aria-label": `${name}, ${CHANGES[type] ?? type}` },
     el("div", { className: "head" },
       el("code", {}, name),
       el("span", { className: "counts" },
@@ -155,8 +155,8 @@ function toolCall(name, item, results) {
   const end = tail(result, MOST_OUTPUT).text;
   return el("details", { className: "call" },
     el("summary", { className: "head" }, el("code", {}, visible(name)), badge(item)),
-    el("pre", { tabIndex: 0, role: "region", "aria-label": "Arguments" }, ...exact(parameters)),
-    end && el("pre", { tabIndex: 0, role: "region", "aria-label": "Result" }, end));
+    el("pre", { tabIndex: 0, role: "group", "aria-label": "Arguments" }, ...exact(parameters)),
+    end && el("pre", { tabIndex: 0, role: "group", "aria-label": "Result" }, end));
 }
 
 function mcpResult({ result, error }) {
@@ -170,7 +170,7 @@ const COLLAB = {
 };
 
 function collabCall(item, openAgent) {
-  return el("section", { className: "call", "aria-label": COLLAB[item.tool] ?? item.tool },
+  return el("div", { role: "group", className: "call", "aria-label": COLLAB[item.tool] ?? item.tool },
     el("div", { className: "head" }, el("span", { className: "grow" }, COLLAB[item.tool] ?? visible(item.tool)), badge(item)),
     item.prompt && el("p", { className: "prompt-text" }, item.prompt),
     agentRows(Object.entries(item.agentsStates), openAgent));

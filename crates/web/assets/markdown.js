@@ -87,9 +87,8 @@ function block(source, depth = 0) {
   if (fence) return code(lines, fence);
   const heading = lines[0].match(HEADING);
   if (heading) {
-    // Below the headings of the page itself.
-    const level = Math.min(6, heading[1].length + 3);
-    return el(`h${level}`, { className: `level-${heading[1].length}` }, ...inline(heading[2]));
+    // Of one level, below those of the page: which ones a model uses, and in which order, is not to be relied on.
+    return el("h3", { className: `level-${Math.min(3, heading[1].length)}` }, ...inline(heading[2]));
   }
   if (RULE.test(lines[0])) return el("hr");
   if (QUOTE.test(lines[0])) {
@@ -124,7 +123,7 @@ function code(lines, fence) {
   const label = fence[2] ? `Code, ${fence[2]}` : "Code";
   return el("figure", { className: "code" },
     el("figcaption", {}, el("span", {}, fence[2]), copy),
-    el("pre", { tabIndex: 0, role: "region", "aria-label": label }, el("code", {}, text)));
+    el("pre", { tabIndex: 0, role: "group", "aria-label": label }, el("code", {}, text)));
 }
 
 function list(lines, depth) {
@@ -158,7 +157,7 @@ function table(lines) {
   const [head, , ...rows] = lines;
   const header = cells(head).map((cell) => el("th", { scope: "col" }, ...cell));
   const body = rows.map((row) => el("tr", {}, ...cells(row).slice(0, header.length).map((cell) => el("td", {}, ...cell))));
-  return el("div", { className: "table", tabIndex: 0, role: "region", "aria-label": "Table" },
+  return el("div", { className: "table", tabIndex: 0, role: "group", "aria-label": "Table" },
     el("table", {}, el("thead", {}, el("tr", {}, ...header)), el("tbody", {}, ...body)));
 }
 

@@ -53,10 +53,10 @@ export class ProcessesTab {
 
   #row(view) {
     const { item, turnId } = view;
-    const screen = el("pre", { className: "screen", tabIndex: 0, role: "region", "aria-label": `Output of ${item.command}` });
+    const screen = el("pre", { className: "screen", tabIndex: 0, role: "group", "aria-label": `Output of ${item.command}` });
     const left = el("p", { className: "hint left-out" });
     const place = el("p", { className: "hint" });
-    const element = el("section", { className: "terminal", "aria-label": item.command },
+    const element = el("div", { role: "group", className: "terminal", "aria-label": item.command },
       el("div", { className: "head" }, el("code", {}, ...exact(item.command))), place, left, screen);
     let drawn = null;
     const draw = () => {

@@ -58,7 +58,7 @@ export class RequestCard {
     this.#answer = answer;
     this.label = title;
     const words = [title, subject && visible(subject)].filter(Boolean).join(" ");
-    this.#card = el("section", { className: "request", tabIndex: -1, "aria-label": words }, el("h4", {}, title));
+    this.#card = el("div", { role: "group", className: "request", tabIndex: -1, "aria-label": words }, el("h3", {}, title));
     const add = (...nodes) => this.#card.append(...nodes.filter(Boolean));
     if (params.serverName) add(el("p", { className: "hint" }, `The MCP server ${visible(params.serverName)} asks:`));
     add(params.reason && el("p", {}, ...exact(params.reason)), params.message && el("p", {}, ...exact(params.message)));

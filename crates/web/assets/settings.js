@@ -67,7 +67,8 @@ export class Settings {
     if (!now) return;
     const { model, effort, approvalPolicy, sandbox } = now;
     const used = this.#view.contextUsed;
-    const parts = [model, effort, SHORT[approvalPolicy] ?? "granular approvals", SHORT[sandbox] ?? sandbox, used != null && `${used} % of the context`];
+    // The name of a scripted model is the path of its script.
+    const parts = [model.startsWith("/") ? model.split("/").at(-1) : model, effort, SHORT[approvalPolicy] ?? "granular approvals", SHORT[sandbox] ?? sandbox, used != null && `${used} % of the context`];
     $("status-line").textContent = parts.filter(Boolean).map((part) => visible(part)).join(" · ");
     $("status-line").dataset.danger = String(sandbox === "dangerFullAccess");
   }

@@ -127,8 +127,8 @@ export class ThreadView {
       return el("li", { "data-status": status }, icon(name), el("span", {}, step, el("span", { className: "unseen" }, ` (${words})`)));
     });
     const done = steps.filter(({ status }) => status === "completed").length;
-    const card = el("section", { className: "plan-steps", "aria-label": "Plan" },
-      el("h4", {}, "Plan ", el("span", { className: "hint" }, `${done} of ${steps.length} done`)),
+    const card = el("div", { role: "group", className: "plan-steps", "aria-label": "Plan" },
+      el("h3", {}, "Plan ", el("span", { className: "hint" }, `${done} of ${steps.length} done`)),
       explanation && el("p", { className: "hint" }, explanation), el("ol", {}, ...rows));
     this.#turnView(turnId).plan.replaceChildren(...(steps.length ? [card] : []));
   }
