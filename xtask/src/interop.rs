@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "acp", when: InTurn, check: clients::check_editors },
     Step { name: "python sdk", when: InTurn, check: clients::check_python_sdk },
     Step { name: "typescript sdk", when: InTurn, check: clients::check_typescript_sdk },
+    Step { name: "web client", when: InTurn, check: clients::check_web_client },
     Step { name: "login service", when: InTurn, check: clients::check_login },
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
         let message = parse(&["fast"]).unwrap_err().to_string();
         let names = "possible values: patches, \"gateway clients\", \"model streams\", \
-                     \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"login service\", mcp";
+                     \"agent clients\", acp, \"python sdk\", \"typescript sdk\", \"web client\", \"login service\", mcp";
         assert!(message.contains(names), "{message}");
     }
 }

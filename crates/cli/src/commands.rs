@@ -33,6 +33,7 @@ pub(crate) mod terminal;
 pub(crate) mod threads;
 mod transcript;
 mod watchdog;
+pub(crate) mod web;
 
 use std::fmt;
 use std::io::{IsTerminal, Write};

@@ -18,7 +18,7 @@ use crate::commands::{
     Invalid, acp as acp_command, app_server, completions, demo, doctor, exec,
     gateway as gateway_command, hooks as hooks_command, import as import_command, login,
     mcp as mcp_command, mcp_server, model_server, output, plugins as plugins_command, rules,
-    sandbox as sandbox_command, skills as skills_command, terminal, threads,
+    sandbox as sandbox_command, skills as skills_command, terminal, threads, web as web_command,
 };
 use crate::environment::Environment;
 
@@ -139,6 +139,8 @@ enum Command {
     Skills(skills_command::Arguments),
     /// List, show, change, undo, export and import threads
     Threads(threads::Arguments),
+    /// Serve a page for the browsers of this machine, with the agent behind it
+    Web(web_command::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -271,6 +273,7 @@ fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode
             runtime.block_on(skills_command::run(arguments, environment()?))
         }
         Command::Threads(arguments) => runtime.block_on(threads::run(arguments, environment()?)),
+        Command::Web(arguments) => runtime.block_on(web_command::run(arguments, environment()?)),
     };
     // Remaining background tasks have no one to report to.
     runtime.shutdown_background();

@@ -60,6 +60,7 @@ const OWN_TARGETS: &[&str] = &[
     "undo",
     "updates",
     "visible",
+    "web",
 ];
 
 /// The most that libraries log without being named.

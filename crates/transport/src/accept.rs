@@ -21,8 +21,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Auth;
-use crate::handshake::{self, Admission, TextResponse, Verdict, Via, text};
+use crate::handshake::{self, Admission, Beside, TextResponse, Verdict, Via, text};
 use crate::pending::{PendingConnection, PendingConnections};
+use crate::site::Site;
 #[cfg(unix)]
 use crate::unix::UnixSocket;
 
@@ -70,6 +71,7 @@ pub struct Acceptor {
     uninitialized: Arc<PendingConnections>,
     connections: Arc<Semaphore>,
     metrics: OnceLock<MetricsPage>,
+    site: OnceLock<Site>,
     /// Number of refused HTTP requests by status; only those that this crate chooses.
     refused: Mutex<BTreeMap<u16, u64>>,
 }
@@ -173,6 +175,7 @@ impl Acceptor {
             uninitialized: PendingConnections::new(bounds.uninitialized, bounds.initialize_time),
             connections: Arc::new(Semaphore::new(bounds.connections)),
             metrics: OnceLock::new(),
+            site: OnceLock::new(),
             refused: Mutex::default(),
         });
         for pending in [&acceptor.handshakes, &acceptor.uninitialized] {
@@ -189,6 +192,11 @@ impl Acceptor {
     /// Serves a page of metrics from now on. Later calls have no effect.
     pub fn serve_metrics(&self, page: MetricsPage) {
         self.metrics.get_or_init(|| page);
+    }
+
+    /// Serves a site from now on. Later calls have no effect.
+    pub fn serve_site(&self, site: Site) {
+        self.site.get_or_init(|| site);
     }
 
     fn load(&self) -> Load {
@@ -301,7 +309,8 @@ impl Acceptor {
         let upgrade: Mutex<Option<(OnUpgrade, OwnedSemaphorePermit)>> = Mutex::default();
         let respond = async |mut request: Request<Body>| {
             let metrics = self.metrics.get().map(|metrics| &metrics.auth);
-            let verdict = handshake::judge(&request, via, &self.admission, metrics);
+            let beside = Beside { metrics, site: self.site.get() };
+            let verdict = handshake::judge(&request, via, &self.admission, beside);
             let accepted = match verdict {
                 Verdict::Respond(response) => {
                     self.count_refused(&response);

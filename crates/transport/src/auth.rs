@@ -33,6 +33,12 @@ pub enum Auth {
 const MIN_SECRET_BYTES: usize = 32;
 
 impl Auth {
+    /// Requires this token.
+    #[must_use]
+    pub fn capability(token: &str) -> Self {
+        Self::Capability(hash(token))
+    }
+
     /// Requires the token in the file that `flag` names. The second value is a warning about the file, for
     /// the operator.
     ///

@@ -18,6 +18,7 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use sha1::{Digest, Sha1};
 
 use crate::Auth;
+use crate::site::{Site, SiteFile, TOKEN_CHECK};
 
 /// The rules by which clients are let in.
 #[derive(Clone, Debug)]
@@ -88,21 +89,31 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
 }
 
 /// What a path leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Target {
     Probe,
     Metrics,
     Socket,
+    File(SiteFile),
+    TokenCheck,
 }
 
-/// Judges a request by its head. `metrics` is the access to the page of metrics, where there is one.
+/// What an acceptor serves beside the WebSocket.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// The access to the page of metrics, where there is one.
+    pub(crate) metrics: Option<&'a Auth>,
+    pub(crate) site: Option<&'a Site>,
+}
+
+/// Judges a request by its head.
 pub(crate) fn judge<B>(
     request: &Request<B>,
     via: Via,
     admission: &Admission,
-    metrics: Option<&Auth>,
+    beside: Beside<'_>,
 ) -> Verdict {
-    check(request, via, admission, metrics)
+    check(request, via, admission, beside)
         .unwrap_or_else(|refused| Verdict::Respond(refused.response()))
 }
 
@@ -110,26 +121,37 @@ fn check<B>(
     request: &Request<B>,
     via: Via,
     admission: &Admission,
-    metrics: Option<&Auth>,
+    Beside { metrics, site }: Beside<'_>,
 ) -> Result<Verdict, Refusal> {
     let headers = request.headers();
     let target = match request.uri().path() {
         "/healthz" | "/readyz" if via != Via::Unix => Some(Target::Probe),
         "/metrics" if metrics.is_some() => Some(Target::Metrics),
-        "/" => Some(Target::Socket),
-        _ => None,
+        TOKEN_CHECK if site.is_some() => Some(Target::TokenCheck),
+        path => match site.and_then(|site| site.find(request)) {
+            Some(file) => Some(Target::File(file)),
+            None => (path == "/").then_some(Target::Socket),
+        },
     };
     let is_for_programs = matches!(target, Some(Target::Probe | Target::Metrics));
     check_origin(headers, is_for_programs, admission)?;
     if let Via::Tcp(local) = via {
         check_host(request, local, admission)?;
     }
+    if site.is_some_and(|site| !site.is_named(request)) {
+        let message = "open the address that the program printed: it answers to no other name\n";
+        return Err(Refusal(StatusCode::FORBIDDEN, message));
+    }
     let Some(target) = target else {
         return Err(Refusal(StatusCode::NOT_FOUND, "not found: connect to the path /\n"));
     };
     let method = request.method();
-    if method != Method::GET && !(is_for_programs && method == Method::HEAD) {
+    let has_head = is_for_programs || matches!(target, Target::File(_));
+    if method != Method::GET && !(has_head && method == Method::HEAD) {
         return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n"));
+    }
+    if let (Target::File(file), Some(site)) = (target, site) {
+        return Ok(Verdict::Respond(site.response(file)));
     }
     match (target, metrics) {
         (Target::Probe, _) => return Ok(Verdict::Respond(text(StatusCode::OK, "ok\n"))),
@@ -140,7 +162,13 @@ fn check<B>(
             }
             return Err(Refusal::unauthorized("unauthorized: send a valid bearer token\n"));
         }
-        (Target::Metrics | Target::Socket, _) => {}
+        (Target::TokenCheck, _) => {
+            return match admission.auth.admits(token(headers, &[])?.as_deref()) {
+                true => Ok(Verdict::Respond(text(StatusCode::OK, "ok\n"))),
+                false => Err(Refusal::unauthorized("unauthorized: this token is not valid\n")),
+            };
+        }
+        (Target::Metrics | Target::Socket | Target::File(_), _) => {}
     }
     let accept = check_upgrade(request)?;
     let offered = offered_protocols(headers);

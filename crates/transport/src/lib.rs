@@ -1,7 +1,7 @@
 //! How clients connect: listeners on TCP and Unix sockets, and the HTTP upgrade with its checks of
 //! origin, host and credentials (specification: Transports, Health probes, Authentication). It yields
 //! connections and knows nothing about the messages on them. A page of metrics that the caller makes is served
-//! beside the health probes.
+//! beside the health probes, and so is a site of fixed files.
 //!
 //! ```text
 //! accept ─▶ peer's user ─▶ HTTP: Origin, Host, path ─▶ credentials ─▶ number of connections ─▶ Connection
@@ -14,6 +14,7 @@ mod client;
 mod error;
 mod handshake;
 mod pending;
+mod site;
 mod token;
 #[cfg(unix)]
 mod unix;
@@ -25,6 +26,7 @@ pub use client::{connect, upgrade};
 pub use error::{Error, ErrorKind, TokenFault};
 pub use handshake::Admission;
 pub use pending::PendingConnection;
+pub use site::{Site, SiteFile};
 pub use token::{Claims, verify};
 #[cfg(unix)]
 pub use unix::UnixSocket;

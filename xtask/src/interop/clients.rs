@@ -89,6 +89,15 @@ pub(crate) fn check_mcp_servers(root: &Path) -> steps::Outcome {
     check_clients(root, servers.map(|servers| [servers]), agent::run)
 }
 
+/// The web client in a browser, under a checker of accessibility. Skipped where they are missing.
+pub(crate) fn check_web_client(root: &Path) -> steps::Outcome {
+    if !steps::Program::exists("chromium") {
+        return Ok(Done::Skipped("missing on this machine: chromium".to_owned()));
+    }
+    let checker = tools::install_javascript(root, &target(root), &tools::WEB_CLIENT);
+    check_clients(root, checker.map(|checker| [checker]), agent::run)
+}
+
 fn check_clients<const N: usize>(
     root: &Path,
     installed: Result<[Client; N]>,

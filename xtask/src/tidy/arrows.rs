@@ -87,6 +87,7 @@ const TABLE: &[(&str, May)] = &[
     ),
     ("mcp-server", Only(&["visible", "jsonrpc", "protocol", "transport", "server"])),
     ("acp", Only(&["visible", "jsonrpc", "protocol"])),
+    ("web", Only(&["transport"])),
     ("ratelimit", Only(&[])),
     ("gateway-body", Only(&["http-client"])),
     ("gateway-policy", Only(&["files", "ratelimit"])),

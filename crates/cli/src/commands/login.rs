@@ -1,6 +1,6 @@
 //! `agentd login` and `agentd logout`: the account of this home, without a server.
 
-mod browser;
+pub(super) mod browser;
 
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;

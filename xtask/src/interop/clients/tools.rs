@@ -67,6 +67,13 @@ pub(crate) const MCP_SERVERS: Kit = Kit {
     folder: "mcp-servers",
     alone: false,
 };
+/// A checker of accessibility, and a script that leads the web client through its states; JavaScript alone.
+pub(crate) const WEB_CLIENT: Kit = Kit {
+    scripts: "crates/web/tests/axe",
+    versions: "crates/web/tests/axe",
+    folder: "web-client",
+    alone: false,
+};
 /// What checks and tests the Python SDK; Python alone.
 pub(crate) const PYTHON_SDK: Kit = Kit {
     scripts: "sdk/python/tests",
@@ -275,9 +282,21 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        for kit in [GATEWAY, STREAMS, AGENT, EDITORS, LOGIN, MCP, MCP_SERVERS, TYPESCRIPT_SDK] {
+        let kits = [
+            GATEWAY,
+            STREAMS,
+            AGENT,
+            EDITORS,
+            LOGIN,
+            MCP,
+            MCP_SERVERS,
+            TYPESCRIPT_SDK,
+            WEB_CLIENT,
+        ];
+        for kit in kits {
             let scripts = crate::workspace_root().join(kit.versions);
-            if ![LOGIN.scripts, MCP.scripts, TYPESCRIPT_SDK.scripts].contains(&kit.scripts) {
+            let is_javascript = [LOGIN, MCP, TYPESCRIPT_SDK, WEB_CLIENT].map(|kit| kit.scripts);
+            if !is_javascript.contains(&kit.scripts) {
                 let requirements = read(&scripts.join("requirements.txt")).unwrap();
                 assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
             }

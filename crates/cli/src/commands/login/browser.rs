@@ -18,7 +18,7 @@ pub(super) fn may_open(environment: &Environment) -> bool {
 }
 
 /// Whether this program runs in a graphical session.
-pub(super) fn has_display(environment: &Environment) -> bool {
+pub(in crate::commands) fn has_display(environment: &Environment) -> bool {
     let is_set = |name: &str| environment.variable(name).is_some_and(|value| !value.is_empty());
     let is_remote = is_set("SSH_CONNECTION") || is_set("SSH_TTY");
     let has_display = cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
@@ -26,7 +26,7 @@ pub(super) fn has_display(environment: &Environment) -> bool {
 }
 
 /// Opens `url`. Returns whether a program for that was started.
-pub(super) fn open(url: &str) -> bool {
+pub(in crate::commands) fn open(url: &str) -> bool {
     let mut command = Command::new(OPENER);
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // Ctrl-C in the terminal must not end the browser.

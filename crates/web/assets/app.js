@@ -1,0 +1,341 @@
+// The page: puts its parts together, and opens threads.
+
+import { Composer } from "./composer.js";
+import { Connection } from "./connection.js";
+import { $, button, el, notice, openDialog, run } from "./dom.js";
+import { itemImage } from "./files.js";
+import { Panel } from "./panel.js";
+import { isShown } from "./requests.js";
+import { Settings } from "./settings.js";
+import { visible } from "./text.js";
+import { ThreadView } from "./thread.js";
+import { ThreadList, nameOf } from "./threads.js";
+import { keepToken, nameThread, takeToken, threadOfAddress } from "./token.js";
+
+/** The open thread; null without one. */
+let view = null;
+/** The threads from which the open one, an agent's, was opened. */
+let trail = [];
+/** Requests of threads that are not open, by their ids: agents ask, too. */
+const others = new Map();
+
+const connection = new Connection({ onState, onReady, onNotification, onRequest });
+const threads = new ThreadList(connection, (id) => openThread(id));
+const settings = new Settings(connection);
+const composer = new Composer(connection, settings);
+const panel = new Panel(connection, openAgent);
+
+// ── The connection ────────────────────────────────────────────────────────────────────────────
+
+function onState(phase, words) {
+  $("status").textContent = words;
+  $("status").dataset.phase = phase;
+  $("retry").hidden = phase !== "waiting";
+  $("enter-token").hidden = phase !== "unauthorized";
+  if (phase === "unauthorized") askForToken(words);
+  composer?.update();
+}
+
+/** After each handshake: the first one, and that after a loss. */
+function onReady() {
+  threads.reload();
+  settings.load();
+  // Missed events are sent again, and open requests are repeated.
+  const id = view?.id ?? threadOfAddress();
+  if (id) openThread(id);
+}
+
+function askForToken(words) {
+  $("token-words").textContent = words;
+  $("token").value = "";
+  openDialog($("token-dialog"));
+}
+
+$("token-form").addEventListener("submit", () => {
+  const token = $("token").value.trim();
+  $("token").value = "";
+  keepToken(token);
+  connection.connect(token);
+});
+$("enter-token").addEventListener("click", () => askForToken("This page needs the server's token."));
+$("retry").addEventListener("click", () => connection.retry());
+
+// The address that the server printed, pasted into a tab with this page, loads nothing again.
+addEventListener("hashchange", () => {
+  if (new URLSearchParams(location.hash.slice(1)).has("token")) {
+    $("token-dialog").close();
+    connection.connect(takeToken());
+  } else {
+    const id = threadOfAddress();
+    if (id && id !== view?.id && connection.isReady) openThread(id);
+  }
+});
+
+// ── What the server says ──────────────────────────────────────────────────────────────────────
+
+/** Every notification passes through here, in order. */
+function onNotification(method, params, eventCursor) {
+  const isOfView = view && params.threadId === view.id;
+  if (eventCursor && isOfView) view.cursor = eventCursor;
+  ANY_THREAD[method]?.(params);
+  if (isOfView) view.handle(method, params);
+  else if (method === "serverRequest/resolved") forgetOther(params.requestId);
+}
+
+/** What concerns the list, whichever thread is open. */
+const ANY_THREAD = {
+  "thread/started": ({ thread }) => threads.put(thread),
+  "thread/name/updated": ({ threadId, threadName: name }) => {
+    threads.patch(threadId, { name });
+    if (threadId === view?.id) {
+      view.thread.name = name;
+      showHead();
+    }
+  },
+  "thread/status/changed": ({ threadId, status }) => threads.patch(threadId, { status }),
+  "thread/archived": ({ threadId }) => left(threadId, "The thread was archived."),
+  "thread/deleted": ({ threadId }) => left(threadId, "The thread was deleted."),
+  "thread/unarchived": () => threads.reload(),
+  "turn/started": ({ threadId }) => {
+    // Now it has a preview, and is the newest.
+    if (threadId === view?.id) threads.reload();
+  },
+  "warning": ({ message }) => notice(visible(message)),
+  "configWarning": ({ summary }) => notice(visible(summary)),
+};
+
+function left(id, words) {
+  threads.remove(id);
+  if (id !== view?.id) return;
+  closeThread();
+  notice(words);
+}
+
+function onRequest(id, method, params) {
+  if (!isShown(method)) return false;
+  if (params.threadId === view?.id) return view.ask(id, method, params);
+  others.set(id, params.threadId);
+  showOthers();
+  return true;
+}
+
+function forgetOther(id) {
+  if (others.delete(id)) showOthers();
+}
+
+/** Requests of other threads: one line for each thread, which leads there. */
+function showOthers() {
+  const ids = new Set(others.values());
+  const rows = [...ids].map((id) =>
+    el("li", {}, el("span", { className: "grow" }, `Another thread, an agent of this one or …${id.slice(-6)}, waits for an answer.`),
+      button("Answer", () => openAgent(id), { className: "primary" })));
+  $("other-requests").replaceChildren(...rows);
+}
+
+// ── Opening threads ───────────────────────────────────────────────────────────────────────────
+
+/** Subscriptions change one after another, in the order in which they were asked for. */
+let subscribing = Promise.resolve();
+function subscribe(what, change) {
+  subscribing = subscribing.then(() => run(what, change()));
+  return subscribing;
+}
+
+/** Opens a thread, or, after a loss of the connection, the one that is open already. */
+function openThread(id, from = []) {
+  closeMenu();
+  return subscribe("The thread could not be opened", async () => {
+    const again = view?.id === id;
+    if (!again) await leave();
+    const params = { threadId: id, eventCursor: again ? view.cursor : undefined };
+    let response;
+    try {
+      response = await connection.call("thread/resume", params);
+    } catch (error) {
+      // Without a connection it is opened when there is one again.
+      if (error.code !== undefined && !again) closeThread();
+      throw error;
+    }
+    const { thread, eventCursor, eventReplay } = response;
+    if (again && eventReplay?.type === "replayed") {
+      // What is shown is right; what was missed follows. Open questions are asked again.
+      view.keepRequests(eventReplay.openRequestIds);
+      threads.put({ ...thread, turns: [] });
+      changed();
+      return;
+    }
+    // The turns hold one that is running, with its items so far; the events that follow continue from
+    // exactly there. After a snapshot the page is simply filled anew.
+    if (!again) trail = from;
+    await show(response, thread, eventCursor, !again);
+    await view.loadOlder();
+    following = true;
+    scrollToEnd();
+  });
+}
+
+function openAgent(id) {
+  const from = view && view.id !== id ? [...trail, view.id] : trail;
+  openThread(id, from);
+}
+
+function show(response, thread, cursor, focus) {
+  view = new ThreadView(thread, cursor, {
+    connection, openAgent, onChange: changed, onTurnEnd: (status) => composer.turnEnded(status),
+    image: (path) => itemImage(connection, path),
+  });
+  view.showTurnDiff = () => panel.update();
+  view.onUsage = () => settings.showLine();
+  for (const [request, of] of others) if (of === view.id) others.delete(request);
+  showOthers();
+  threads.put({ ...thread, turns: [] });
+  threads.select(view.id);
+  nameThread(view.id);
+  settings.open(view, response);
+  composer.open(view);
+  panel.open(view);
+  showHead();
+  following = true;
+  changed();
+  if (focus && !document.querySelector("dialog[open]")) $("message").focus();
+}
+
+/** Ends the subscription to the open thread. */
+async function leave() {
+  if (!view) return;
+  const { id } = view;
+  view = null;
+  for (const [request, of] of others) if (of === id) others.delete(request);
+  // Without a connection there is no subscription either.
+  await connection.call("thread/unsubscribe", { threadId: id }).catch(() => {});
+}
+
+function closeThread() {
+  view = null;
+  trail = [];
+  threads.select(null);
+  nameThread(null);
+  settings.open(null);
+  composer.open(null);
+  panel.open(null);
+  $("turns").replaceChildren();
+  showHead();
+}
+
+function showHead() {
+  for (const id of ["thread-head", "stream", "composer"]) $(id).hidden = !view;
+  $("welcome").hidden = Boolean(view);
+  $("to-end").hidden = true;
+  if (!view) {
+    panel.hide();
+    document.title = "agentd";
+    return;
+  }
+  const thread = threads.get(view.id) ?? view.thread;
+  $("title").textContent = nameOf(thread);
+  $("folder").textContent = visible(view.folder);
+  $("back").hidden = !trail.length;
+  $("older").hidden = true;
+  document.title = `${nameOf(thread)} · agentd`;
+}
+
+/** Something of the open thread has changed. */
+function changed() {
+  composer.update();
+  panel.update();
+  const thread = view && threads.get(view.id);
+  if (thread) $("title").textContent = nameOf(thread);
+}
+
+$("back").addEventListener("click", () => {
+  const to = trail.at(-1);
+  openThread(to, trail.slice(0, -1));
+});
+$("older").addEventListener("click", () => run("Older turns", view.loadOlder()));
+
+// ── What is done with threads ─────────────────────────────────────────────────────────────────
+
+for (const id of ["new-thread", "welcome-start"]) {
+  $(id).addEventListener("click", () => {
+    $("cwd").value = view?.folder ?? "";
+    openDialog($("start-dialog"));
+  });
+}
+
+$("start-form").addEventListener("submit", () => {
+  notice("");
+  closeMenu();
+  const cwd = $("cwd").value.trim() || null;
+  subscribe("The thread could not be started", async () => {
+    const response = await connection.call("thread/start", { cwd });
+    await leave();
+    trail = [];
+    show(response, response.thread, response.eventCursor, true);
+  });
+});
+
+$("rename").addEventListener("click", () => {
+  $("name").value = view.thread.name ?? "";
+  openDialog($("rename-dialog"));
+});
+$("rename-form").addEventListener("submit", () => {
+  const renamed = connection.call("thread/name/set", { threadId: view.id, name: $("name").value.trim() });
+  run("The thread was not renamed", renamed);
+});
+$("archive").addEventListener("click", () => {
+  run("The thread was not archived", connection.call("thread/archive", { threadId: view.id }));
+});
+
+// ── The page itself ───────────────────────────────────────────────────────────────────────────
+
+for (const close of document.querySelectorAll("[data-close]")) {
+  close.addEventListener("click", () => $(close.dataset.close).close());
+}
+$("notice-close").addEventListener("click", () => {
+  notice("");
+  $(view ? "message" : "new-thread").focus();
+});
+$("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the fragment names the thread
+  $(view ? "message" : "welcome-start").focus();
+});
+
+/** On narrow screens the list of threads comes over the page. */
+$("menu").addEventListener("click", () => {
+  const isOpen = document.body.classList.toggle("menu-open");
+  $("menu").ariaExpanded = String(isOpen);
+  if (isOpen) $("new-thread").focus();
+});
+function closeMenu() {
+  if (!document.body.classList.contains("menu-open")) return;
+  document.body.classList.remove("menu-open");
+  $("menu").ariaExpanded = "false";
+  $("menu").focus();
+}
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !document.querySelector("dialog[open]")) closeMenu();
+});
+
+/** Whether the end is in view: then it stays there while the text grows. */
+let following = true;
+let lastTop = 0;
+$("stream").addEventListener("scroll", () => {
+  const { scrollTop, scrollHeight, clientHeight } = $("stream");
+  // What has grown since the page itself scrolled is no reason to stay behind.
+  following = scrollHeight - scrollTop - clientHeight < 40 || (following && scrollTop >= lastTop);
+  lastTop = scrollTop;
+  $("to-end").hidden = following;
+});
+$("to-end").addEventListener("click", () => {
+  following = true;
+  scrollToEnd();
+  $("message").focus();
+});
+function scrollToEnd() {
+  $("stream").scrollTop = $("stream").scrollHeight;
+}
+const resized = new ResizeObserver(() => following && scrollToEnd());
+resized.observe($("turns"));
+resized.observe($("stream"));
+
+connection.connect(takeToken());

@@ -1,0 +1,187 @@
+// What the items of a turn look like: one function for each type.
+
+import { el, icon } from "./dom.js";
+import { agentRows } from "./agents.js";
+import { countsOf, diffTable, linesOf } from "./diff.js";
+import { MarkdownView } from "./markdown.js";
+import { duration, exact, output, tail, visible, within } from "./text.js";
+
+/** The most characters of an output that are shown; the rest stays with the server. */
+const MOST_OUTPUT = 100_000;
+
+/**
+ * The element of one item. `context`: `folder`, the thread's; `openAgent(id)`, which shows an agent's thread;
+ * `image(path)`, which reads an image of the server's machine.
+ */
+export class ItemView {
+  element = el("li");
+  item = null;
+  #context;
+  #grow = null;
+  #frame = 0;
+
+  constructor(context) {
+    this.#context = context;
+  }
+
+  /** Shows the item as it is now; `item/completed` has the last word. */
+  show(item, done) {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.item = item;
+    const look = LOOKS[item.type] ?? unknown;
+    const { nodes, grow } = look(item, this.#context);
+    this.#grow = grow ?? null;
+    this.element.replaceChildren(...nodes.filter(Boolean));
+    this.element.className = `item ${item.type}`;
+    if (item.type === "agentMessage" && item.phase === "commentary") this.element.classList.add("commentary");
+    this.element.dataset.status = item.status ?? "";
+    // Screen readers wait for the whole of what is still growing.
+    this.element.ariaBusy = String(!done);
+  }
+
+  /** Adds to what the item says; it is drawn with the next frame, however many pieces come until then. */
+  append(delta) {
+    if (!this.#grow) return;
+    this.#grow.text += delta;
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#grow?.draw();
+    });
+  }
+
+  /** A new section of a text begins. */
+  separate() {
+    if (this.#grow?.text) this.append("\n\n");
+  }
+
+  /** What a command has written so far. */
+  get text() {
+    return this.#grow?.text ?? "";
+  }
+}
+
+/** For each type its nodes and, while it can grow, the text with what draws it. */
+const LOOKS = {
+  userMessage: (item) => ({ nodes: [el("span", { className: "unseen" }, "You: "), ...item.content.map(inputPart)] }),
+  hookPrompt: (item) => ({ nodes: [note("A hook says", item.fragments.map((fragment) => fragment.text).join("\n"))] }),
+  agentMessage: (item) => markdown(item.text),
+  plan: (item) => markdown(item.text, el("h3", {}, "Proposed plan")),
+  reasoning: (item) => {
+    const { nodes, grow } = markdown(item.summary.join("\n\n"));
+    return { nodes: [el("details", { open: !item.summary.length }, el("summary", {}, "Reasoning"), ...nodes)], grow };
+  },
+  commandExecution,
+  fileChange: (item, { folder }) => ({ nodes: item.changes.map((change) => changeCard(change, folder, item)) }),
+  mcpToolCall: (item) => ({ nodes: [toolCall(`${item.server} · ${item.tool}`, item, mcpResult(item))] }),
+  dynamicToolCall: (item) => ({
+    nodes: [toolCall(item.tool, item, (item.contentItems ?? []).map((part) => part.text ?? part.imageUrl ?? ""))],
+  }),
+  collabToolCall: (item, { openAgent }) => ({ nodes: [collabCall(item, openAgent)] }),
+  webSearch: (item) => ({ nodes: [note("Searched the web", item.query)] }),
+  imageView: (item, context) => ({ nodes: [note("Looked at an image", within(context.folder, item.path)), context.image(item.path)] }),
+  imageGeneration: (item, context) => ({
+    nodes: [note("Made an image", item.revisedPrompt ?? ""), item.savedPath ? context.image(item.savedPath) : null],
+  }),
+  enteredReviewMode: (item) => ({ nodes: [note("Review", item.review)] }),
+  exitedReviewMode: (item) => markdown(item.review, el("h3", {}, "Review")),
+  contextCompaction: () => ({ nodes: [note("The context was compacted", "")] }),
+};
+
+function unknown(item) {
+  return { nodes: [note(`An item of a type that this page does not know (${visible(item.type)})`, "")] };
+}
+
+function note(title, text) {
+  return el("p", { className: "note" }, el("strong", {}, title), text && `: ${text}`);
+}
+
+function inputPart(part) {
+  if (part.type === "text") return el("span", {}, part.text);
+  if (part.type === "image" && part.url.startsWith("data:image/")) return el("img", { src: part.url, alt: "An image of yours" });
+  return el("span", { className: "hint" }, `[${part.type}: ${part.name ?? part.path ?? part.url}]`);
+}
+
+function markdown(text, ...before) {
+  const view = new MarkdownView();
+  view.show(text);
+  const grow = { text, draw: () => view.show(grow.text) };
+  return { nodes: [...before, view.element], grow };
+}
+
+function commandExecution(item, { folder }) {
+  const shown = el("pre", { tabIndex: 0, role: "group", "aria-label": "Output" });
+  const left = el("p", { className: "hint left-out", hidden: true });
+  const grow = { text: item.aggregatedOutput ?? "", draw: () => drawOutput(shown, left, grow.text) };
+  grow.draw();
+  const command = el("div", { className: "head" },
+    el("code", {}, el("span", { className: "prompt", "aria-hidden": "true" }, "$ "), ...exact(item.command)), badge(item));
+  const place = item.cwd && item.cwd !== folder ? el("p", { className: "hint place" }, `in ${within(folder, item.cwd)}`) : null;
+  return { nodes: [command, place, left, shown], grow };
+}
+
+/** Shows the end of an output, and stays there if it was there. */
+export function drawOutput(shown, left, raw) {
+  const isAtEnd = shown.scrollHeight - shown.scrollTop - shown.clientHeight < 24;
+  const end = tail(raw, MOST_OUTPUT);
+  shown.textContent = output(end.text).replace(/\n$/, "");
+  shown.hidden = !shown.textContent;
+  left.hidden = !end.left;
+  left.textContent = `${end.left.toLocaleString("en")} characters before these are not shown.`;
+  if (isAtEnd) shown.scrollTop = shown.scrollHeight;
+}
+
+const CHANGES = { add: "added", delete: "deleted", update: "changed" };
+
+/** A change of a file, as an item shows it and the panel of the whole turn. */
+export function changeCard({ path, kind, diff }, folder, item) {
+  const type = kind.type ?? kind;
+  const lines = linesOf(type, diff);
+  const { added, removed } = countsOf(lines);
+  const moved = kind.move_path ? ` → ${within(folder, kind.move_path)}` : "";
+  const name = within(folder, path) + moved;
+  return el("div", { role: "group", className: "change", "aria-label": `${name}, ${CHANGES[type] ?? type}` },
+    el("div", { className: "head" },
+      el("code", {}, name),
+      el("span", { className: "counts" },
+        el("span", { className: "added" }, `+${added}`), " ", el("span", { className: "removed" }, `−${removed}`)),
+      item ? badge(item, CHANGES[type] ?? type) : el("span", { className: "badge" }, CHANGES[type] ?? type)),
+    lines.length ? diffTable(lines, `Changes of ${name}`) : el("p", { className: "hint place" }, "No lines."));
+}
+
+function toolCall(name, item, results) {
+  const parameters = JSON.stringify(item.arguments ?? {}, null, 2);
+  const result = results.filter(Boolean).join("\n");
+  const end = tail(result, MOST_OUTPUT).text;
+  return el("details", { className: "call" },
+    el("summary", { className: "head" }, el("code", {}, visible(name)), badge(item)),
+    el("pre", { tabIndex: 0, role: "group", "aria-label": "Arguments" }, ...exact(parameters)),
+    end && el("pre", { tabIndex: 0, role: "group", "aria-label": "Result" }, end));
+}
+
+function mcpResult({ result, error }) {
+  if (error) return [error.message];
+  return (result?.content ?? []).map((part) => part.text ?? `[${part.type}]`);
+}
+
+const COLLAB = {
+  spawnAgent: "Start an agent", sendInput: "Message to an agent", resumeAgent: "Resume an agent",
+  wait: "Wait for agents", closeAgent: "Close an agent",
+};
+
+function collabCall(item, openAgent) {
+  return el("div", { role: "group", className: "call", "aria-label": COLLAB[item.tool] ?? item.tool },
+    el("div", { className: "head" }, el("span", { className: "grow" }, COLLAB[item.tool] ?? visible(item.tool)), badge(item)),
+    item.prompt && el("p", { className: "prompt-text" }, item.prompt),
+    agentRows(Object.entries(item.agentsStates), openAgent));
+}
+
+const STATUS = { inProgress: "running", completed: "done", failed: "failed", declined: "declined" };
+const STATUS_ICONS = { inProgress: "spin", completed: "check", failed: "cross", declined: "cross" };
+
+export function badge({ status, exitCode, durationMs }, ...parts) {
+  parts.push(STATUS[status] ?? visible(String(status)));
+  if (exitCode) parts.push(`exit code ${exitCode}`);
+  if (durationMs >= 1000) parts.push(duration(durationMs));
+  return el("span", { className: "badge" }, STATUS_ICONS[status] && icon(STATUS_ICONS[status]), parts.join(" · "));
+}

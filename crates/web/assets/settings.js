@@ -1,0 +1,127 @@
+// Settings: those of the open thread, which its next turn takes, and the theme of the page.
+
+import { $, el, openDialog, run, store, stored } from "./dom.js";
+import { visible } from "./text.js";
+
+const APPROVALS = [
+  ["unlessTrusted", "Ask before commands that are not known to be safe"],
+  ["onRequest", "The agent asks when it needs more rights"],
+  ["onFailure", "Ask when a command fails in the sandbox"],
+  ["never", "Never ask"],
+];
+const SANDBOXES = [
+  ["readOnly", "Read only"],
+  ["workspaceWrite", "Write in the working folder"],
+  ["dangerFullAccess", "Full access, without a sandbox"],
+];
+const SHORT = {
+  unlessTrusted: "asks unless trusted", onRequest: "asks on request", onFailure: "asks on failure", never: "never asks",
+  readOnly: "read only", workspaceWrite: "workspace", dangerFullAccess: "full access",
+};
+
+export class Settings {
+  #connection;
+  #models = [];
+  #view = null;
+  /** What each opened thread works with, and what was changed since its last turn. */
+  #states = new WeakMap();
+
+  constructor(connection) {
+    this.#connection = connection;
+    this.setTheme(stored("localStorage", "agentd.theme") ?? "");
+    $("theme").addEventListener("change", () => this.setTheme($("theme").value));
+    for (const id of ["settings-open", "status-line"]) $(id).addEventListener("click", () => this.#open());
+    $("model").addEventListener("change", () => this.#fillEfforts($("model").value));
+    $("settings-form").addEventListener("submit", () => this.#apply());
+  }
+
+  /** Reads the models, of which there may be none to choose from. */
+  async load() {
+    const page = await run("The list of models", this.#connection.call("model/list", { limit: 100 }));
+    this.#models = (page?.data ?? []).filter(({ hidden }) => !hidden);
+  }
+
+  /** A thread was opened, with what the server says it works with. */
+  open(view, response) {
+    this.#view = view;
+    if (view && response) {
+      const { model, reasoningEffort, approvalPolicy, sandbox } = response;
+      this.#states.set(view, { now: { model, effort: reasoningEffort ?? "", approvalPolicy, sandbox: sandbox.type }, changes: {} });
+    }
+    this.showLine();
+  }
+
+  /** The parameters of the next turn: what was changed. */
+  takeChanges(view) {
+    const state = this.#states.get(view);
+    if (!state) return {};
+    const { sandbox, ...changes } = state.changes;
+    state.changes = {};
+    return sandbox ? { ...changes, sandboxPolicy: { type: sandbox } } : changes;
+  }
+
+  /** The line below the composer. */
+  showLine() {
+    const now = this.#states.get(this.#view)?.now;
+    $("status-line").hidden = !now;
+    if (!now) return;
+    const { model, effort, approvalPolicy, sandbox } = now;
+    const used = this.#view.contextUsed;
+    // The name of a scripted model is the path of its script.
+    const parts = [model.startsWith("/") ? model.split("/").at(-1) : model, effort, SHORT[approvalPolicy] ?? "granular approvals", SHORT[sandbox] ?? sandbox, used != null && `${used} % of the context`];
+    $("status-line").textContent = parts.filter(Boolean).map((part) => visible(part)).join(" · ");
+    $("status-line").dataset.danger = String(sandbox === "dangerFullAccess");
+  }
+
+  setTheme(theme) {
+    store("localStorage", "agentd.theme", theme);
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    $("theme").value = theme;
+  }
+
+  #open() {
+    const now = this.#states.get(this.#view)?.now;
+    $("thread-settings").hidden = !now;
+    $("no-settings").hidden = Boolean(now);
+    if (now) {
+      const names = this.#models.map(({ model, displayName }) => [model, displayName || model]);
+      fill($("model"), names, now.model);
+      this.#fillEfforts(now.model, now.effort);
+      fill($("approval-policy"), APPROVALS, now.approvalPolicy);
+      fill($("sandbox"), SANDBOXES, now.sandbox);
+    }
+    openDialog($("settings"));
+  }
+
+  #fillEfforts(model, chosen) {
+    const known = this.#models.find((one) => one.model === model);
+    const efforts = (known?.supportedReasoningEfforts ?? []).map(({ reasoningEffort: effort }) => [effort, effort]);
+    fill($("effort"), [["", "The model's own"], ...efforts], chosen ?? known?.defaultReasoningEffort ?? "");
+  }
+
+  #apply() {
+    const state = this.#states.get(this.#view);
+    if (!state) return;
+    const wanted = {
+      model: $("model").value, effort: $("effort").value, approvalPolicy: $("approval-policy").value, sandbox: $("sandbox").value,
+    };
+    for (const [name, value] of Object.entries(wanted)) {
+      // What is an object here, such as granular approvals, has no choice of its own and stays.
+      if (typeof state.now[name] === "object" && value === "[object Object]") continue;
+      if (value === state.now[name]) continue;
+      state.now[name] = value;
+      state.changes[name] = value || null;
+    }
+    this.showLine();
+  }
+}
+
+/** Fills a list; the value in force is among the options even when it is none of the usual ones. */
+function fill(select, options, chosen) {
+  const isKnown = options.some(([value]) => value === chosen);
+  const name = typeof chosen === "string" ? chosen : "As configured";
+  const all = isKnown || chosen == null ? options : [[String(chosen), name], ...options];
+  select.replaceChildren(...all.map(([value, words]) => el("option", { value }, visible(words))));
+  select.value = String(chosen ?? "");
+}

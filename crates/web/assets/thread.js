@@ -1,0 +1,208 @@
+// The open thread: its turns with their items, plans and requests, as the server tells of them.
+
+import { $, announce, el, icon, notice } from "./dom.js";
+import { ItemView } from "./items.js";
+import { RequestCard, isShown } from "./requests.js";
+import { duration, visible } from "./text.js";
+
+/** How much of a thread's history is loaded at a time. */
+const TURNS_A_PAGE = 20;
+
+const ENDS = { inProgress: "", completed: "", interrupted: "Interrupted.", failed: "Failed." };
+
+export class ThreadView {
+  /** What the thread is as a whole, as the server last said. */
+  thread;
+  /** The place of the last event that is shown. */
+  cursor;
+  /** The turn in progress, if any. */
+  running = null;
+  /** The newest turn that is known. */
+  newest = null;
+  /** Share of the model's context that is used, in percent. */
+  contextUsed = null;
+  items = new Map();
+  /** The newest diff of each turn. */
+  diffs = new Map();
+  requests = new Map();
+  #turns = new Map();
+  #older = null;
+  #context;
+  #services;
+
+  /** `services`: `connection`, `onChange()`, `onTurnEnd(status)`, `openAgent(id)`, `image(path)`. */
+  constructor(thread, cursor, services) {
+    this.thread = thread;
+    this.cursor = cursor;
+    this.#services = services;
+    this.#context = { folder: thread.cwd, openAgent: services.openAgent, image: services.image };
+    $("turns").replaceChildren();
+    for (const turn of thread.turns) this.#showTurn(turn);
+  }
+
+  get id() {
+    return this.thread.id;
+  }
+
+  get folder() {
+    return this.thread.cwd;
+  }
+
+  /** Takes a notification about this thread; one of no interest is ignored. */
+  handle(method, params) {
+    NOTIFICATIONS[method]?.(this, params);
+  }
+
+  /** The history before what is shown, newest first; turns in progress come by events. */
+  async loadOlder() {
+    const page = await this.#services.connection.call("thread/turns/list", {
+      threadId: this.id, itemsView: "full", limit: TURNS_A_PAGE, cursor: this.#older,
+    });
+    for (const turn of page.data) {
+      if (turn.status !== "inProgress" && !this.#turns.has(turn.id)) this.#showTurn(turn, true);
+    }
+    this.#older = page.nextCursor;
+    $("older").hidden = !this.#older;
+    this.#services.onChange();
+  }
+
+  /** A turn that was just started by this page, or that events tell of. */
+  showTurn(turn) {
+    this.#showTurn(turn);
+    this.#services.onChange();
+  }
+
+  #showTurn(turn, before = false) {
+    const shown = this.#turnView(turn.id, before);
+    const wasRunning = this.running === turn.id;
+    for (const item of turn.items) this.#showItem(turn.id, item, turn.status !== "inProgress");
+    const took = turn.durationMs >= 1000 && turn.status === "completed" ? `Worked for ${duration(turn.durationMs)}.` : "";
+    const words = [ENDS[turn.status], turn.error?.message, took].filter(Boolean).join(" ");
+    shown.end.textContent = words;
+    shown.element.dataset.status = turn.status;
+    if (turn.status === "inProgress") this.running = turn.id;
+    else if (wasRunning) {
+      this.running = null;
+      announce(turn.status === "completed" ? "The turn is complete." : words);
+      this.#services.onTurnEnd(turn.status);
+    }
+  }
+
+  #turnView(id, before = false) {
+    if (!this.#turns.has(id)) {
+      const items = el("ol", { className: "items" });
+      const [plan, end] = [el("div", { className: "plan-place" }), el("p", { className: "end" })];
+      const element = el("section", { className: "turn" }, items, plan, end);
+      this.#turns.set(id, { element, items, plan, end });
+      if (before) $("turns").prepend(element);
+      else {
+        $("turns").append(element);
+        this.newest = id;
+      }
+      this.newest ??= id;
+    }
+    return this.#turns.get(id);
+  }
+
+  #showItem(turnId, item, done) {
+    if (!this.items.has(item.id)) {
+      const shown = new ItemView(this.#context);
+      this.items.set(item.id, shown);
+      shown.turnId = turnId;
+      this.#turnView(turnId).items.append(shown.element);
+    }
+    this.items.get(item.id).show(item, done);
+  }
+
+  showItem(turnId, item, done) {
+    this.#showItem(turnId, item, done);
+    if (done && item.type === "agentMessage") announce(`The agent says: ${item.text.slice(0, 400)}`);
+    this.#services.onChange();
+  }
+
+  showPlan(turnId, steps, explanation) {
+    const states = { completed: ["check", "done"], inProgress: ["spin", "in progress"], pending: ["circle", "to do"] };
+    const rows = steps.map(({ step, status }) => {
+      const [name, words] = states[status] ?? states.pending;
+      return el("li", { "data-status": status }, icon(name), el("span", {}, step, el("span", { className: "unseen" }, ` (${words})`)));
+    });
+    const done = steps.filter(({ status }) => status === "completed").length;
+    const card = el("div", { role: "group", className: "plan-steps", "aria-label": "Plan" },
+      el("h3", {}, "Plan ", el("span", { className: "hint" }, `${done} of ${steps.length} done`)),
+      explanation && el("p", { className: "hint" }, explanation), el("ol", {}, ...rows));
+    this.#turnView(turnId).plan.replaceChildren(...(steps.length ? [card] : []));
+  }
+
+  // ── Requests ────────────────────────────────────────────────────────────────────────────────
+
+  /** Shows a request of the server. Returns false when it is not for this page. */
+  ask(id, method, params) {
+    if (!isShown(method)) return false;
+    this.requests.get(id)?.element.remove(); // it was asked again after a loss of the connection
+    const item = this.items.get(params.itemId);
+    const card = new RequestCard(method, params, item?.item, (result) => {
+      const isSent = this.#services.connection.answer(id, result);
+      if (!isSent) notice("There is no connection: the server asks again when it is back.");
+      return isSent;
+    });
+    this.requests.set(id, card);
+    const last = params.turnId ?? this.newest;
+    if (item) item.element.after(card.element);
+    else if (last) this.#turnView(last).items.append(card.element);
+    else $("turns").append(card.element);
+    announce(`Answer needed: ${card.label}`);
+    // Whoever has begun to type is left alone, and so is an open dialog.
+    if (!document.activeElement?.value && !document.querySelector("dialog[open]")) card.focus();
+    this.#services.onChange();
+    return true;
+  }
+
+  settle(id) {
+    const card = this.requests.get(id);
+    this.requests.delete(id);
+    const hadFocus = card?.hasFocus();
+    card?.settle();
+    if (hadFocus) $("message").focus();
+    this.#services.onChange();
+  }
+
+  /** After a loss: the requests that are still open; they are asked again. All others were settled meanwhile. */
+  keepRequests(openIds) {
+    for (const id of this.requests.keys()) if (!openIds.includes(id)) this.settle(id);
+  }
+}
+
+const NOTIFICATIONS = {
+  "turn/started": (view, { turn }) => {
+    view.showTurn(turn);
+    announce("The agent works.");
+  },
+  "turn/completed": (view, { turn }) => view.showTurn(turn),
+  "item/started": (view, { turnId, item }) => view.showItem(turnId, item, false),
+  "item/completed": (view, { turnId, item }) => view.showItem(turnId, item, true),
+  "item/agentMessage/delta": append,
+  "item/plan/delta": append,
+  "item/reasoning/summaryTextDelta": append,
+  "item/commandExecution/outputDelta": append,
+  "item/reasoning/summaryPartAdded": (view, { itemId }) => view.items.get(itemId)?.separate(),
+  "item/fileChange/patchUpdated": (view, { turnId, itemId, changes }) =>
+    view.showItem(turnId, { type: "fileChange", id: itemId, changes, status: "inProgress" }, false),
+  "turn/plan/updated": (view, { turnId, plan, explanation }) => view.showPlan(turnId, plan, explanation),
+  "turn/diff/updated": (view, { turnId, diff }) => {
+    view.diffs.set(turnId, diff);
+    view.showTurnDiff?.();
+  },
+  "thread/tokenUsage/updated": (view, { tokenUsage: { last, modelContextWindow: window } }) => {
+    view.contextUsed = window ? Math.min(100, Math.round((last.totalTokens / window) * 100)) : null;
+    view.onUsage?.();
+  },
+  "serverRequest/resolved": (view, { requestId }) => view.settle(requestId),
+  "error": (_, { error, willRetry, retry }) => {
+    const attempt = retry ? ` (attempt ${retry.attempt} of ${retry.maxAttempts})` : "";
+    notice(visible(error.message) + (willRetry ? ` Trying again${attempt}.` : ""));
+  },
+};
+
+function append(view, { itemId, delta }) {
+  view.items.get(itemId)?.append(delta);
+}

@@ -1,0 +1,125 @@
+// The list of threads: search, archive, and which one is open.
+
+import { $, button, el, run } from "./dom.js";
+import { age, visible } from "./text.js";
+
+const THREADS_A_PAGE = 50;
+const SEARCH_MS = 250;
+
+export class ThreadList {
+  #threads = new Map();
+  #cursor = null;
+  #connection;
+  #onOpen;
+  #current = null;
+  #request = 0;
+  #timer;
+
+  constructor(connection, onOpen) {
+    this.#connection = connection;
+    this.#onOpen = onOpen;
+    $("search").addEventListener("input", () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.reload(), SEARCH_MS);
+    });
+    $("archived").addEventListener("change", () => this.reload());
+    $("more-threads").addEventListener("click", () => this.#load(this.#cursor));
+  }
+
+  /** Reads the first page again. */
+  reload() {
+    return this.#load(null);
+  }
+
+  #load(cursor) {
+    return run("The list of threads", this.#page(cursor));
+  }
+
+  async #page(cursor) {
+    const request = ++this.#request;
+    const page = await this.#connection.call("thread/list", {
+      cursor, limit: THREADS_A_PAGE, sortKey: "updated_at", archived: $("archived").checked,
+      searchTerm: $("search").value.trim() || null,
+      sourceKinds: ["editor", "cli", "appServer", "exec", "unknown"],
+    });
+    if (request !== this.#request) return; // a later search has begun
+    if (!cursor) this.#threads.clear();
+    this.#cursor = page.nextCursor;
+    for (const thread of page.data) this.#threads.set(thread.id, thread);
+    this.#show();
+  }
+
+  get(id) {
+    return this.#threads.get(id);
+  }
+
+  /** A thread that the server tells of, or that was just opened. */
+  put(thread) {
+    const isFiltered = $("search").value.trim() || $("archived").checked;
+    const isAgent = typeof thread.source === "object" && "subAgent" in thread.source;
+    if (!this.#threads.has(thread.id) && (isFiltered || isAgent || thread.ephemeral)) return;
+    this.#threads.set(thread.id, thread);
+    this.#show();
+  }
+
+  patch(id, change) {
+    if (this.#threads.has(id)) this.put({ ...this.#threads.get(id), ...change });
+  }
+
+  remove(id) {
+    if (this.#threads.delete(id)) this.#show();
+  }
+
+  /** Marks the open thread. */
+  select(id) {
+    this.#current = id;
+    this.#show();
+  }
+
+  #show() {
+    const { activeElement } = document;
+    const focused = $("threads").contains(activeElement) ? activeElement.dataset.thread : null;
+    const later = (a, b) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1);
+    const rows = [...this.#threads.values()].sort(later).map((thread) => this.#row(thread));
+    $("threads").replaceChildren(...rows);
+    if (focused) $("threads").querySelector(`[data-thread="${CSS.escape(focused)}"]`)?.focus();
+    $("no-threads").hidden = rows.length > 0;
+    $("no-threads").textContent = $("search").value.trim() ? "Nothing found." : $("archived").checked ? "No archived threads." : "No threads yet.";
+    $("more-threads").hidden = !this.#cursor;
+  }
+
+  #row(thread) {
+    const state = wordsOf(thread.status);
+    const folder = thread.cwd.split("/").at(-1) || thread.cwd;
+    const hint = [state, visible(folder), age(thread.updatedAt)].filter(Boolean).join(" · ");
+    const open = el("button", { type: "button", className: "thread", title: thread.cwd,
+      "data-thread": thread.id, "data-status": thread.status.type, "data-waiting": String(state.startsWith("needs")),
+      "aria-current": thread.id === this.#current ? "true" : undefined,
+      onclick: () => this.#onOpen(thread.id) },
+    el("span", { className: "name" }, nameOf(thread)), el("span", { className: "hint" }, hint));
+    if (!$("archived").checked) return el("li", {}, open);
+    open.onclick = null;
+    open.disabled = true;
+    const restore = () => run("The thread was not restored", this.#restore(thread.id));
+    return el("li", { className: "archived" }, open, button("Restore", restore, { "aria-label": `Restore ${nameOf(thread)}` }));
+  }
+
+  async #restore(id) {
+    await this.#connection.call("thread/unarchive", { threadId: id });
+    $("archived").checked = false;
+    await this.reload();
+    this.#onOpen(id);
+  }
+}
+
+export function nameOf(thread) {
+  const name = thread.name || thread.preview || (thread.agentNickname ? `Agent ${thread.agentNickname}` : "New thread");
+  return visible(name.split("\n", 1)[0]);
+}
+
+function wordsOf({ type, activeFlags }) {
+  if (type === "systemError") return "failed";
+  if (type !== "active") return "";
+  if (activeFlags.includes("waitingOnApproval")) return "needs approval";
+  return activeFlags.includes("waitingOnUserInput") ? "needs an answer" : "working";
+}
