@@ -16,6 +16,8 @@ use clap::builder::PossibleValuesParser;
 use crate::steps::When::InTurn;
 use crate::steps::{self, Step};
 
+pub(crate) use checkout::target;
+
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
@@ -27,6 +29,7 @@ const STEPS: &[Step] = &[
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
     Step { name: "skills", when: InTurn, check: skills::check },
+    Step { name: "book", when: InTurn, check: crate::book::check },
     Step { name: "telemetry", when: InTurn, check: telemetry::check },
 ];
 

@@ -3,11 +3,13 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod book;
 mod fill;
 mod fuzz;
 mod generate;
 mod interop;
 mod link_order;
+mod markdown;
 mod must_not_compile;
 mod protocol_status;
 mod recording;
@@ -52,6 +54,8 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         notes: Option<PathBuf>,
     },
+    /// Build the site of docs/ into target/book
+    Book,
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
     Walkthrough,
     /// Compile code that the compiler must refuse
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Task::LinkOrder => link_order::run(&root),
         Task::Recording => recording::run(&root),
         Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),
+        Task::Book => book::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
         Task::MustNotCompile => must_not_compile::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),

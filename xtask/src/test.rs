@@ -13,6 +13,8 @@ use crate::steps::When::{AtOnce, InTurn};
 use crate::steps::{self, Counts, Done, Outcome, Program, Step};
 use crate::{must_not_compile, protocol_status, walkthrough};
 
+pub(crate) use typescript::tools_folder;
+
 const STEPS: &[Step] = &[
     Step { name: "system packages", when: InTurn, check: system::packages },
     Step { name: "format", when: InTurn, check: format },

@@ -16,7 +16,7 @@ pub(super) fn agentd(root: &Path) -> Result<PathBuf> {
     Ok(target(root).join("debug/agentd"))
 }
 
-pub(super) fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
