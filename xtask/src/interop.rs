@@ -16,7 +16,7 @@ use clap::builder::PossibleValuesParser;
 use crate::steps::When::InTurn;
 use crate::steps::{self, Step};
 
-pub(crate) use checkout::target;
+pub(crate) use checkout::{agentd, target};
 
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },

@@ -12,6 +12,7 @@ mod link_order;
 mod markdown;
 mod must_not_compile;
 mod protocol_status;
+mod recipes;
 mod recording;
 mod soak;
 mod steps;
@@ -58,6 +59,8 @@ enum Task {
     Book,
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
     Walkthrough,
+    /// Run the recipes of docs/ and compare their output with what they show
+    Recipes(recipes::Options),
     /// Compile code that the compiler must refuse
     MustNotCompile,
     /// Run the fuzz targets
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),
         Task::Book => book::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
+        Task::Recipes(options) => recipes::run(&root, &options),
         Task::MustNotCompile => must_not_compile::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),
         Task::Fill(options) => fill::run(&options),

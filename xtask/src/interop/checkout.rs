@@ -8,7 +8,7 @@ use crate::steps::Program;
 use crate::test::SCOPE;
 
 /// A debug build of `agentd`, made as the tests make it.
-pub(super) fn agentd(root: &Path) -> Result<PathBuf> {
+pub(crate) fn agentd(root: &Path) -> Result<PathBuf> {
     // Of this program alone: a build of xtask would replace the one that runs.
     let build = [&["build", "--locked", "--bin", "agentd"][..], &SCOPE].concat();
     let built = Program::cargo(root, &build).succeed("fix the compiler errors above");
