@@ -17,6 +17,8 @@ use clap::builder::PossibleValuesParser;
 use crate::steps::When::InTurn;
 use crate::steps::{self, Step};
 
+pub(crate) use checkout::{agentd, target};
+
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
     Step { name: "gateway clients", when: InTurn, check: clients::check },
@@ -30,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "mcp", when: InTurn, check: clients::check_mcp },
     Step { name: "mcp servers", when: InTurn, check: clients::check_mcp_servers },
     Step { name: "skills", when: InTurn, check: skills::check },
+    Step { name: "book", when: InTurn, check: crate::book::check },
     Step { name: "telemetry", when: InTurn, check: telemetry::check },
     Step { name: "packages", when: InTurn, check: packages::check },
 ];

@@ -3,14 +3,17 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod book;
 mod fill;
 mod fuzz;
 mod generate;
 mod interop;
 mod link_order;
+mod markdown;
 mod must_not_compile;
 mod package;
 mod protocol_status;
+mod recipes;
 mod recording;
 mod soak;
 mod steps;
@@ -53,8 +56,12 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         notes: Option<PathBuf>,
     },
+    /// Build the site of docs/ into target/book
+    Book,
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
     Walkthrough,
+    /// Run the recipes of docs/ and compare their output with what they show
+    Recipes(recipes::Options),
     /// Compile code that the compiler must refuse
     MustNotCompile,
     /// Run the fuzz targets
@@ -89,7 +96,9 @@ fn main() -> ExitCode {
         Task::Recording => recording::run(&root),
         Task::Package(options) => package::run(&root, &options),
         Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),
+        Task::Book => book::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
+        Task::Recipes(options) => recipes::run(&root, &options),
         Task::MustNotCompile => must_not_compile::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),
         Task::Fill(options) => fill::run(&options),

@@ -11,7 +11,9 @@ use anyhow::Context;
 
 use crate::steps::When::{AtOnce, InTurn};
 use crate::steps::{self, Counts, Done, Outcome, Program, Step};
-use crate::{must_not_compile, protocol_status, walkthrough};
+use crate::{must_not_compile, protocol_status, recipes, walkthrough};
+
+pub(crate) use typescript::tools_folder;
 
 const STEPS: &[Step] = &[
     Step { name: "system packages", when: InTurn, check: system::packages },
@@ -22,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "walk-throughs", when: InTurn, check: walkthrough::check },
     Step { name: "code that must not compile", when: InTurn, check: must_not_compile::check },
     Step { name: "tests", when: InTurn, check: tests },
+    Step { name: "recipes", when: InTurn, check: recipes::check },
     Step { name: "doc tests", when: InTurn, check: doc_tests },
     Step { name: "fuzzing", when: InTurn, check: fuzzing },
     Step { name: "TypeScript", when: AtOnce, check: typescript::check },

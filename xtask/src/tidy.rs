@@ -9,6 +9,7 @@ pub(crate) mod files;
 mod finding;
 mod formatting;
 mod imports;
+mod links;
 mod quoted;
 mod scan;
 mod source;
@@ -55,6 +56,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(docs::check(root)?);
     findings.extend(formatting::check(root, &files)?);
     findings.extend(imports::check(root)?);
+    findings.extend(links::check(root, &files)?);
     findings.extend(quoted::check(root, &files)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use crate::markdown::Page;
 use crate::steps::{Done, Outcome, Program};
 use crate::tidy::files::files_below;
 
@@ -117,16 +118,15 @@ fn steps(guide: &str, heading: &str) -> Result<Vec<Step>> {
     let (_, rest) =
         guide.split_once(&title).with_context(|| format!("{GUIDE} has no section {heading:?}"))?;
     let section = rest.split_once("\n## ").map_or(rest, |(section, _)| section);
-    let blocks = section.split("\n```").skip(1).step_by(2);
-    let steps: Vec<Step> = blocks.filter_map(Step::parse).collect();
+    let blocks = Page::parse(section).blocks;
+    let steps: Vec<Step> = blocks.iter().filter_map(|block| Step::parse(&block.text)).collect();
     ensure!(!steps.is_empty(), "{GUIDE}, \"{heading}\": the section has no steps");
     Ok(steps)
 }
 
 impl Step {
-    /// Parses the inside of a fenced block, from its language on; `None` for other blocks.
-    fn parse(block: &str) -> Option<Step> {
-        let (_, text) = block.split_once('\n')?;
+    /// Parses the text of a fenced block; `None` for other blocks.
+    fn parse(text: &str) -> Option<Step> {
         let (first, rest) = text.split_once('\n')?;
         if let Some(file) = first.strip_prefix("--- ") {
             let hunks = rest.split("\n@@\n").map(hunk).collect();

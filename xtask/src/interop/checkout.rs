@@ -8,7 +8,7 @@ use crate::steps::Program;
 use crate::test::SCOPE;
 
 /// A debug build of `agentd`, made as the tests make it.
-pub(super) fn agentd(root: &Path) -> Result<PathBuf> {
+pub(crate) fn agentd(root: &Path) -> Result<PathBuf> {
     // Of this program alone: a build of xtask would replace the one that runs.
     let build = [&["build", "--locked", "--bin", "agentd"][..], &SCOPE].concat();
     let built = Program::cargo(root, &build).succeed("fix the compiler errors above");
@@ -16,7 +16,7 @@ pub(super) fn agentd(root: &Path) -> Result<PathBuf> {
     Ok(target(root).join("debug/agentd"))
 }
 
-pub(super) fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 

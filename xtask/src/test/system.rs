@@ -14,8 +14,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("bwrap", "bubblewrap"),
     ("c++", "g++"),
     ("chromium", "chromium"),
+    ("curl", "curl"),
     ("git", "git"),
     ("initdb", "postgresql"),
+    ("python3", "python3"),
     ("redis-server", "redis-server"),
     ("strace", "strace"),
 ];
