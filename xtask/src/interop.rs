@@ -34,8 +34,10 @@ const STEPS: &[Step] = &[
     Step { name: "skills", when: InTurn, check: skills::check },
     Step { name: "book", when: InTurn, check: crate::book::check },
     Step { name: "telemetry", when: InTurn, check: telemetry::check },
-    Step { name: "packages", when: InTurn, check: packages::check },
 ];
+
+/// Run only by name: they compile the program several times.
+const BY_NAME: &[Step] = &[Step { name: "packages", when: InTurn, check: packages::check }];
 
 /// A step's name, and what writes its page.
 type Writer = (&'static str, fn(&Path) -> Result<()>);
@@ -53,8 +55,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let chosen: Vec<Step> =
-        STEPS.iter().filter(|step| options.includes(step.name)).copied().collect();
+    let by_default = STEPS.iter().filter(|step| options.includes(step.name));
+    let by_name = BY_NAME.iter().filter(|step| options.names(step.name));
+    let chosen: Vec<Step> = by_default.chain(by_name).copied().collect();
     steps::run(root, &chosen)
 }
 
@@ -70,12 +73,16 @@ pub(crate) struct Options {
 }
 
 fn step_names() -> PossibleValuesParser {
-    STEPS.iter().map(|step| step.name).into()
+    STEPS.iter().chain(BY_NAME).map(|step| step.name).into()
 }
 
 impl Options {
     fn includes(&self, name: &str) -> bool {
-        self.steps.is_empty() || self.steps.iter().any(|step| step == name)
+        self.steps.is_empty() || self.names(name)
+    }
+
+    fn names(&self, name: &str) -> bool {
+        self.steps.iter().any(|step| step == name)
     }
 }
 

@@ -282,17 +282,8 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_and_no_registry_is_named() {
-        let kits = [
-            GATEWAY,
-            STREAMS,
-            AGENT,
-            EDITORS,
-            LOGIN,
-            MCP,
-            MCP_SERVERS,
-            TYPESCRIPT_SDK,
-            WEB_CLIENT,
-        ];
+        let kits =
+            [GATEWAY, STREAMS, AGENT, EDITORS, LOGIN, MCP, MCP_SERVERS, TYPESCRIPT_SDK, WEB_CLIENT];
         for kit in kits {
             let scripts = crate::workspace_root().join(kit.versions);
             let is_javascript = [LOGIN, MCP, TYPESCRIPT_SDK, WEB_CLIENT].map(|kit| kit.scripts);
