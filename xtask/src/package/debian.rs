@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::Release;
 use super::archive::gzip;
 use super::program::{Program, processor};
+use super::release::Release;
 use super::tarball::completions_path;
 use crate::steps;
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::archive::{Tar, gzip};
 use super::program::{Program, processor};
-use super::{Release, hex};
+use super::release::{Release, hex};
 
 /// The user that the program runs as.
 const USER: u64 = 65532;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::Release;
 use super::archive::{Tar, gzip};
 use super::program::{Program, processor};
+use super::release::Release;
 
 const LAUNCHER: &str = "agentd.js";
 

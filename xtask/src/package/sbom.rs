@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::Release;
 use super::program::processor;
+use super::release::Release;
 
 /// The package whose program is shipped.
 const PROGRAM: &str = "cli";

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::Release;
 use super::archive::{Tar, gzip};
 use super::program::{Program, processor};
+use super::release::Release;
 
 pub(super) fn write(release: &Release, program: &Program) -> Result<PathBuf> {
     let name = format!("agentd-{}-linux-{}", release.version, processor()?.rust);

@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
-use super::Release;
 use super::program::{Program, processor};
+use super::release::Release;
 
 /// The wheel with the program.
 pub(super) fn of_program(release: &Release, program: &Program) -> Result<PathBuf> {
