@@ -1,10 +1,11 @@
 //! What is kept in the agent's home between sessions: the messages of earlier ones, which the server writes,
 //! and the message that was not sent when the program ended.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
@@ -19,8 +20,21 @@ const DRAFT_BYTES: u64 = 32 << 20;
 #[derive(Clone, Debug)]
 pub struct Kept {
     history: PathBuf,
-    draft: PathBuf,
+    images: PathBuf,
+    /// None where no file can be written, and with very many terminals in one folder.
+    place: Option<Arc<Place>>,
 }
+
+/// The file for the draft of one terminal. Others in the same folder have another one while this lives.
+#[derive(Debug)]
+struct Place {
+    draft: PathBuf,
+    /// Locked; the system unlocks it however the program ends.
+    _lock: File,
+}
+
+/// Terminals in one folder, from which on drafts are not kept.
+const MAX_PLACES: usize = 64;
 
 impl Kept {
     /// In the agent's home; a draft belongs to a working folder.
@@ -37,15 +51,21 @@ impl Kept {
             })
             .collect();
         let name = &name[name.len().saturating_sub(200)..];
+        let drafts = home.join("drafts");
+        let place = Place::take(&drafts, name).unwrap_or_else(|error| {
+            tracing::warn!(target: "tui", "unsent messages are not kept: {}: {error}", drafts.display());
+            None
+        });
         Self {
             history: home.join("history.jsonl"),
-            draft: home.join("drafts").join(format!("{name}.json")),
+            images: drafts.join("images"),
+            place: place.map(Arc::new),
         }
     }
 
     /// The folder for images that unsent messages have and no other file has.
     pub(crate) fn images(&self) -> PathBuf {
-        self.draft.with_file_name("images")
+        self.images.clone()
     }
 
     /// Messages of earlier sessions, the oldest first; none where there is no readable file.
@@ -70,14 +90,14 @@ impl Kept {
 
     /// The message that was not sent.
     pub(crate) fn draft(&self) -> Option<Draft> {
+        let path = &self.place.as_ref()?.draft;
         let mut bytes = Vec::new();
-        let read =
-            regular(&self.draft).and_then(|file| file.take(DRAFT_BYTES).read_to_end(&mut bytes));
+        let read = regular(path).and_then(|file| file.take(DRAFT_BYTES).read_to_end(&mut bytes));
         match read {
             Ok(_) => serde_json::from_slice(&bytes).ok(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::warn!(target: "tui", "{}: {error}", self.draft.display());
+                tracing::warn!(target: "tui", "{}: {error}", path.display());
                 None
             }
         }
@@ -85,21 +105,53 @@ impl Kept {
 
     /// Keeps a message that was not sent yet, or removes the one that was kept.
     pub(crate) fn keep(&self, draft: &Draft) {
+        let Some(place) = &self.place else { return };
         let result = match draft.is_blank() {
-            true => match std::fs::remove_file(&self.draft) {
+            true => match std::fs::remove_file(&place.draft) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             },
-            false => self.write(draft),
+            false => place.write(draft),
         };
         if let Err(error) = result {
-            tracing::warn!(target: "tui", "{}: {error}", self.draft.display());
+            tracing::warn!(target: "tui", "{}: {error}", place.draft.display());
         }
+    }
+}
+
+impl Place {
+    /// Takes a place that no terminal has, first one with a draft that was left there.
+    fn take(folder: &Path, name: &str) -> io::Result<Option<Place>> {
+        // Drafts may hold secrets: readable by the user alone, as everything in the home.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mut free = None;
+        for number in 0..MAX_PLACES {
+            let stem = if number == 0 { name.to_owned() } else { format!("{name}.{number}") };
+            let draft = folder.join(format!("{stem}.json"));
+            let lock = folder.join(format!("{stem}.lock"));
+            // Behind the last one that was ever taken.
+            let is_new = !lock.exists() && !draft.exists();
+            if is_new && free.is_some() {
+                break;
+            }
+            let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).mode(0o600).custom_flags(flags);
+            let file = options.open(&lock)?;
+            match file.try_lock() {
+                Ok(()) if draft.exists() => return Ok(Some(Place { draft, _lock: file })),
+                Ok(()) => {
+                    free.get_or_insert(Place { draft, _lock: file });
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Ok(free)
     }
 
     fn write(&self, draft: &Draft) -> io::Result<()> {
         let folder = self.draft.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
         // A name of its own, since it may hold a secret: readable by the user alone.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(&serde_json::to_vec(draft)?)?;
@@ -136,12 +188,34 @@ mod tests {
     }
 
     #[test]
+    fn terminals_in_one_folder_have_drafts_of_their_own() {
+        let home = tempfile::tempdir().unwrap();
+        let open = || Kept::new(home.path(), Path::new("/w"));
+        let (one, two) = (open(), open());
+        one.keep(&Draft::plain("one"));
+        assert_eq!(two.draft(), None);
+        two.keep(&Draft::plain("two"));
+        let three = open();
+        assert_eq!(three.draft(), None);
+        three.keep(&Draft::default());
+        assert_eq!(one.draft(), Some(Draft::plain("one")));
+        // Both end: what they left comes back one by one, whichever place it has.
+        drop(one);
+        let again = open();
+        assert_eq!(again.draft(), Some(Draft::plain("one")));
+        again.keep(&Draft::default());
+        drop((two, again));
+        assert_eq!(open().draft(), Some(Draft::plain("two")));
+    }
+
+    #[test]
     fn files_that_are_none_are_not_read() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("history.jsonl")).unwrap();
         std::fs::create_dir_all(home.path().join("drafts")).unwrap();
         let kept = Kept::new(home.path(), Path::new("/w"));
-        rustix::fs::mkfifoat(rustix::fs::CWD, &kept.draft, rustix::fs::Mode::RWXU).unwrap();
+        let draft = &kept.place.as_ref().unwrap().draft;
+        rustix::fs::mkfifoat(rustix::fs::CWD, draft, rustix::fs::Mode::RWXU).unwrap();
         assert_eq!(kept.history(), Vec::<String>::new());
         assert_eq!(kept.draft(), None);
     }
