@@ -8,6 +8,7 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+use crate::app::status::detail;
 use crate::app::then::Then;
 use crate::app::{App, Connection, Effect, StartThread};
 use crate::highlight;
@@ -207,6 +208,14 @@ impl App {
                 Ok(_) => self.settings.theme = Some(name),
                 Err(error) => self.warning(&format!("tui.theme: {error}")),
             }
+        }
+        let items = &self.settings.status_line;
+        let unknown: Vec<_> = items.iter().filter(|item| detail(item).is_none()).collect();
+        if !unknown.is_empty() {
+            let text = format!(
+                "tui.status_line has no items {unknown:?}; /statusline lists those that there are"
+            );
+            self.warning(&text);
         }
         self.marks_pastes(self.marks_pastes);
         if self.settings.is_full_screen != was_full {

@@ -1,6 +1,6 @@
 //! What can be typed after a slash.
 
-use protocol::ThreadNameSetParams;
+use protocol::{ReasoningEffort, ThreadNameSetParams};
 use serde_json::{Value, json};
 
 use crate::app::filling::What;
@@ -103,7 +103,7 @@ const COMMANDS: &[Entry] = &[
     ),
     entry("model", "[NAME [EFFORT]]", "list the models, or choose one", true, App::set_model),
     entry("new", "", "start a new thread", false, App::start_new),
-    entry("permissions", "", "as /approvals", true, App::set_approvals),
+    entry("permissions", "[read-only|auto|full-access]", "as /approvals", true, App::set_approvals),
     entry(
         "plan",
         "[on|off|MESSAGE]",
@@ -180,6 +180,14 @@ impl App {
             self.composer.restore(draft);
             return;
         }
+        if command.argument.is_empty() && !rest.trim().is_empty() {
+            self.notice(format!(
+                "/{name} takes nothing after it. With a space in front the line is sent as a message."
+            ));
+            return self.composer.restore(draft);
+        }
+        // What an earlier command said would stand under this one.
+        self.notice = None;
         (command.run)(self, rest.trim());
     }
 
@@ -318,13 +326,21 @@ impl App {
         let Some(model) = words.next() else {
             return self.choose_model();
         };
-        self.session.model = model.to_owned();
-        self.overrides.insert("model".to_owned(), json!(model));
-        if let Some(effort) = words.next() {
+        let effort = words.next();
+        if let Some(effort) = effort {
+            // The request for the next turn would be refused, long after this.
+            if serde_json::from_value::<ReasoningEffort>(json!(effort)).is_err() {
+                return self.error(&format!(
+                    "{effort:?} is no effort: none, minimal, low, medium, high or xhigh"
+                ));
+            }
             self.session.effort = Some(effort.to_owned());
             self.overrides.insert("effort".to_owned(), json!(effort));
         }
-        self.info(&format!("From the next turn on: {model}"));
+        self.session.model = model.to_owned();
+        self.overrides.insert("model".to_owned(), json!(model));
+        let effort = effort.unwrap_or_default();
+        self.info(format!("From the next turn on: {model} {effort}").trim_end());
     }
 
     fn set_approvals(&mut self, rest: &str) {
@@ -400,7 +416,7 @@ impl App {
 
     fn rename(&mut self, name: &str) {
         let Some(thread_id) = self.session.id.clone().filter(|_| !name.is_empty()) else {
-            return self.notice("/rename NAME");
+            return self.notice("The name is missing: /rename NAME");
         };
         let params = ThreadNameSetParams { thread_id, name: name.to_owned() };
         self.call::<protocol::ThreadNameSet>(&params, Then::Done("The thread was not renamed"));

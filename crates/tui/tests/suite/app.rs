@@ -344,6 +344,22 @@ fn a_mistyped_command_is_not_sent() {
 }
 
 #[test]
+fn words_that_a_command_does_not_take_are_refused() {
+    let mut bench = Bench::open(80, 24);
+    for (typed, hint) in [
+        ("/quit now", "/quit takes nothing after it."),
+        ("/model echo ultra", "\"ultra\" is no effort"),
+    ] {
+        bench.send(typed);
+        assert!(bench.calls.is_empty() && bench.others.is_empty(), "{typed}: {:?}", bench.others);
+        assert!(bench.shown().contains(hint), "{typed}: {}", bench.shown());
+        bench.key(Key::ctrl('c'));
+    }
+    bench.send("/model echo high");
+    assert!(bench.shown().contains("From the next turn on: echo high"), "{}", bench.shown());
+}
+
+#[test]
 fn escape_counts_as_twice_only_without_anything_in_between() {
     let mut bench = Bench::open(80, 24);
     bench.item("item/completed", message("It is mended."));
@@ -470,6 +486,19 @@ fn keys_that_come_at_once_are_a_paste_unless_that_is_switched_off() {
         }
         assert_eq!(bench.calls.len(), calls);
     }
+}
+
+#[test]
+fn unknown_items_of_the_status_line_are_named() {
+    let mut bench = Bench::start(80, 24);
+    let config = json!({ "tui": { "status_line": ["modell", "git-branch", "limits"] } });
+    bench.answer("config/read", json!({ "config": config, "origins": {} }));
+    bench.answer("thread/start", opened(&json!([])));
+    assert!(
+        bench.printed.contains("tui.status_line has no items [\"modell\"]"),
+        "{}",
+        bench.printed
+    );
 }
 
 // Effect of `tui.theme`.
