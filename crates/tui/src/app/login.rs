@@ -364,12 +364,15 @@ impl App {
                     return app.open_chooser(Some(format!("It was not stored: {why}")), false);
                 }
             };
-            let with = model.as_ref().map(|model| format!(" with {model}")).unwrap_or_default();
-            app.info(&format!(
-                "From now on the provider is `{provider}`{with}: `model_provider` and `model` in {file}."
-            ));
+            let (with, keys) = match &model {
+                Some(model) => (format!(" with {model}"), "`model_provider` and `model`"),
+                None => (" with its default model".to_owned(), "`model_provider`"),
+            };
+            app.info(&format!("From now on the provider is `{provider}`{with}: {keys} in {file}."));
             if app.session.has_turns {
-                app.info("This is a new thread, since a thread keeps its provider. /resume goes back.");
+                app.info(
+                    "This is a new thread, since a thread keeps its provider. /resume goes back.",
+                );
             }
             app.read_configuration();
             app.start_with_provider(&provider, model.as_deref());
