@@ -1,6 +1,5 @@
 """The wheels, in a virtual environment without a network."""
 
-import os
 import sys
 
 from checks import check as checked, expect, run

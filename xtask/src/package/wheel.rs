@@ -113,7 +113,7 @@ impl<'r> Wheel<'r> {
     }
 
     fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
-        // The form has no time before 1980; nobody reads that of a wheel.
+        // Entries of a zip file cannot be older than 1980, and installers ignore their times.
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
             .compression_level(Some(9))
