@@ -4,6 +4,7 @@
 mod bundle;
 mod error;
 mod example;
+mod shape;
 mod surface;
 mod typescript;
 mod validate;
@@ -17,6 +18,7 @@ use crate::table::Stability;
 
 pub use error::{SchemaError, SchemaErrorKind};
 pub use example::{example_of, minimal_example, minimal_params, minimal_result};
+pub use shape::shape;
 pub use validate::{Validator, validator};
 
 /// A file to write: its name and its content.

@@ -15,9 +15,7 @@ static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 #[allow(clippy::disallowed_methods, reason = "whoever runs the tests names the file")]
 pub(crate) fn note(method: &str, is_error: bool) {
     let Some(file) = std::env::var_os(VARIABLE) else { return };
-    // Tests run on threads of their names; a client elsewhere belongs to none.
-    let test = std::thread::current();
-    let Some(test) = test.name().filter(|name| name.contains("::")) else { return };
+    let Some(test) = running_test() else { return };
     let outcome = if is_error { "error" } else { "result" };
     let line = format!("{outcome} {method} {test}\n");
     let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -26,4 +24,10 @@ pub(crate) fn note(method: &str, is_error: bool) {
         let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
         written.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
+}
+
+/// The test on this thread. Tests run on threads of their names; a client elsewhere belongs to none.
+pub(crate) fn running_test() -> Option<String> {
+    let thread = std::thread::current();
+    thread.name().filter(|name| name.contains("::")).map(str::to_owned)
 }

@@ -23,6 +23,7 @@ mod environment;
 mod image;
 mod peer;
 mod realtime_server;
+mod recorded;
 mod scripted_model;
 mod transcript;
 

@@ -10,6 +10,7 @@ use tokio::io::{
 };
 
 use crate::answered;
+use crate::recorded::Recorder;
 use crate::{Contract, ContractError, Transcript};
 
 /// Longest wait for any operation before the test fails; far more than is needed.
@@ -34,6 +35,7 @@ pub struct Peer {
     /// How many of them [`Peer::next`] has returned.
     given: usize,
     transcript: Transcript,
+    recorder: Recorder,
     contract: Contract,
     opted_out: Value,
     /// Cursor of the last event of each thread.
@@ -79,6 +81,7 @@ impl Peer {
             unread: VecDeque::new(),
             lines: Vec::new(),
             given: 0,
+            recorder: Recorder::new(transcript.masks()),
             transcript,
             contract: Contract::new(false),
             opted_out: Value::Null,
@@ -138,6 +141,7 @@ impl Peer {
         let id = self.next_id;
         self.calls.insert(id, method.to_owned());
         self.transcript.called(method);
+        self.recorder.called(id, method, &params);
         let mut message = json!({ "method": method, "id": id });
         if !params.is_null() {
             message["params"] = params;
@@ -151,6 +155,7 @@ impl Peer {
 
     /// Sends a notification.
     pub async fn notify(&mut self, method: &str, params: Value) {
+        self.recorder.notified(method, &params);
         let message = json!({ "method": method, "params": params });
         self.send_line(message.to_string().as_bytes()).await;
     }
@@ -158,6 +163,7 @@ impl Peer {
     /// Responds to a request from the server.
     pub async fn answer(&mut self, asked: &ReceivedRequest, result: Value) {
         self.transcript.answered(&result);
+        self.recorder.answered(&asked.method, &asked.params, &result);
         let message = json!({ "id": asked.id, "result": result });
         self.send_line(message.to_string().as_bytes()).await;
     }
@@ -372,6 +378,7 @@ impl Peer {
         }
         let Some(id) = id else {
             self.transcript.notification(&method, &params);
+            self.recorder.notified(&method, &params);
             return Received::Notification { method, params };
         };
         self.transcript.request(&method, &params);
@@ -388,6 +395,7 @@ impl Peer {
                 data: error["data"].take(),
             };
             self.transcript.error(&method, fault.code, &fault.message);
+            self.recorder.refused(&id, &fault);
             answered::note(&method, true);
             return Received::Response { id, outcome: Err(fault) };
         }
@@ -396,6 +404,7 @@ impl Peer {
             self.require(&method, self.contract.check_result(&method, &result));
         }
         self.transcript.result(&method);
+        self.recorder.returned(&id, &result);
         answered::note(&method, false);
         Received::Response { id, outcome: Ok(result) }
     }

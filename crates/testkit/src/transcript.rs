@@ -27,6 +27,11 @@ impl Transcript {
         Self { masks, ..Self::default() }
     }
 
+    /// What it replaces.
+    pub(crate) fn masks(&self) -> &[(String, &'static str)] {
+        &self.masks
+    }
+
     /// Returns the lines so far.
     #[must_use]
     pub fn lines(&self) -> &[String] {
