@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::examples::{self, Examples};
+
 /// Each file's path below the folder of its generator, and its content.
 type Files = Vec<(String, String)>;
 
@@ -32,8 +34,11 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: "sdk/typescript/src", alone: false, files: |_| typescript::files() },
 ];
 
-fn schema_files(_: &Path) -> Result<Files> {
-    Ok(protocol::generate::all_files().into_iter().chain(config::schema::files()).collect())
+fn schema_files(root: &Path) -> Result<Files> {
+    // Recorded, not generated: only its form is.
+    let examples = (examples::FILE.to_owned(), Examples::read(root)?.file()?);
+    let generated = protocol::generate::all_files().into_iter().chain(config::schema::files());
+    Ok(generated.chain([examples]).collect())
 }
 
 /// The generated pages of the book.
@@ -43,7 +48,7 @@ fn pages(root: &Path) -> Result<Files> {
         (key_status::PAGE.to_owned(), key_status::page(root)?),
         (models::PAGE.to_owned(), models::page(root)?),
     ];
-    pages.extend(reference::pages()?);
+    pages.extend(reference::pages(&Examples::read(root)?)?);
     Ok(pages)
 }
 

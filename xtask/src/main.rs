@@ -4,6 +4,7 @@
 
 mod bench;
 mod book;
+mod examples;
 mod fill;
 mod fuzz;
 mod generate;
@@ -11,6 +12,7 @@ mod interop;
 mod link_order;
 mod markdown;
 mod must_not_compile;
+mod notes;
 mod package;
 mod protocol_status;
 mod recipes;
@@ -56,6 +58,12 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         notes: Option<PathBuf>,
     },
+    /// Record the examples of the protocol reference anew, in a run of the server's tests
+    Examples {
+        /// Use what an earlier `cargo xtask test` left in target/recorded-messages
+        #[arg(long, value_name = "FILE")]
+        notes: Option<PathBuf>,
+    },
     /// Build the site of docs/ into target/book
     Book,
     /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
@@ -96,6 +104,9 @@ fn main() -> ExitCode {
         Task::Recording => recording::run(&root),
         Task::Package(options) => package::run(&root, &options),
         Task::ProtocolStatus { notes } => protocol_status::write(&root, notes),
+        Task::Examples { notes } => {
+            examples::write(&root, notes).and_then(|()| generate::write(&root))
+        }
         Task::Book => book::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
         Task::Recipes(options) => recipes::run(&root, &options),

@@ -8,14 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::steps::{self, Program};
+use crate::notes;
 
 /// The page, from the root.
 const PAGE: &str = "docs/protocol-status.md";
-/// Where clients of tests note what is answered; see crate `testkit`.
-pub(crate) const VARIABLE: &str = "AGENTD_ANSWERED_METHODS";
-/// Tests that call whatever there is: they show nothing about a single method.
-const INDISCRIMINATE: &[&str] = &["fuzz::", "methods::every_method_answers"];
 /// In place of a test.
 const NONE: &str = "–";
 
@@ -57,20 +53,11 @@ enum Outcome {
 #[derive(Debug, Default)]
 struct Answered(BTreeMap<(String, Outcome), BTreeSet<String>>);
 
-/// An empty file for the clients of a run of the tests.
-pub(crate) fn fresh_notes(root: &Path) -> Result<PathBuf> {
-    let folder = root.join("target");
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let file = folder.join("answered-methods");
-    std::fs::write(&file, "").with_context(|| file.display().to_string())?;
-    Ok(file)
-}
-
 /// Writes the page from `notes`, or from a run of the tests of the server.
 pub(crate) fn write(root: &Path, notes: Option<PathBuf>) -> Result<()> {
     let notes = match notes {
         Some(notes) => notes,
-        None => run_tests(root)?,
+        None => notes::run_tests(root)?.answers,
     };
     let answered = Answered::read(&notes)?;
     answered.check_tests()?;
@@ -92,18 +79,6 @@ pub(crate) fn check(root: &Path, notes: &Path) -> Result<()> {
     answered.check_page(&page).context("rewrite the page with `cargo xtask protocol-status`")
 }
 
-/// Runs the tests of the server; returns their notes.
-fn run_tests(root: &Path) -> Result<PathBuf> {
-    let notes = fresh_notes(root)?;
-    let shown = notes.display().to_string();
-    let options = ["nextest", "run", "--no-fail-fast", "--status-level", "fail", "-p", "server"];
-    let program = Program::cargo(root, &[&options[..], &["--all-features"]].concat());
-    match program.env(VARIABLE, &shown).run_tests(steps::nextest) {
-        Ok(_) => Ok(notes),
-        Err(failed) => bail!("{}", failed.message),
-    }
-}
-
 impl Answered {
     fn read(notes: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(notes).with_context(|| notes.display().to_string())?;
@@ -122,7 +97,7 @@ impl Answered {
             "error" => Outcome::Error,
             _ => bail!("neither a result nor an error"),
         };
-        if !INDISCRIMINATE.iter().any(|prefix| test.starts_with(prefix)) {
+        if !notes::is_indiscriminate(test) {
             self.0.entry((method.to_owned(), outcome)).or_default().insert(test.to_owned());
         }
         Ok(())
@@ -223,6 +198,11 @@ impl std::fmt::Display for Outcome {
 /// What each method must be shown to do.
 fn outcomes() -> impl Iterator<Item = (&'static str, Outcome)> {
     protocol::METHODS.iter().flat_map(|method| Outcome::ALL.map(|outcome| (method.name, outcome)))
+}
+
+/// Whether the server never has a result for a method.
+pub(crate) fn never_succeeds(method: &str) -> bool {
+    lack(method, Outcome::Result).is_some()
 }
 
 fn lack(method: &str, outcome: Outcome) -> Option<&'static Lack> {

@@ -9,9 +9,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::notes::Notes;
 use crate::steps::When::{AtOnce, InTurn};
 use crate::steps::{self, Counts, Done, Outcome, Program, Step};
-use crate::{must_not_compile, protocol_status, recipes, walkthrough};
+use crate::{examples, must_not_compile, protocol_status, recipes, walkthrough};
 
 pub(crate) use typescript::tools_folder;
 
@@ -57,22 +58,22 @@ fn generated(root: &Path) -> Outcome {
 }
 
 fn tests(root: &Path) -> Outcome {
-    let notes = protocol_status::fresh_notes(root)?;
-    let done = all_tests(root, &notes.display().to_string())?;
-    protocol_status::check(root, &notes)?;
+    let notes = Notes::fresh(root)?;
+    let done = all_tests(root, &notes)?;
+    protocol_status::check(root, &notes.answers)?;
+    examples::check_recorded(root, &notes.messages)?;
     Ok(done)
 }
 
-/// `notes`: see [`protocol_status`].
-fn all_tests(root: &Path, notes: &str) -> Outcome {
+fn all_tests(root: &Path, notes: &Notes) -> Outcome {
     if Program::exists("cargo-nextest") {
         let options = ["nextest", "run", "--no-fail-fast", "--status-level", "slow"];
         let program = Program::cargo(root, &[&options[..], &SCOPE].concat());
-        return program.env(protocol_status::VARIABLE, notes).run_tests(steps::nextest);
+        return notes.taken_by(program).run_tests(steps::nextest);
     }
     let options = ["test", "--no-fail-fast", "--all-targets"];
     let program = Program::cargo(root, &[&options[..], &SCOPE].concat());
-    program.env(protocol_status::VARIABLE, notes).run_tests(steps::libtest)
+    notes.taken_by(program).run_tests(steps::libtest)
 }
 
 fn doc_tests(root: &Path) -> Outcome {
