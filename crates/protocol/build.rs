@@ -11,7 +11,6 @@ const SCHEMA: &str = "../../schema";
 const LEVEL: u8 = 9;
 
 fn main() {
-    println!("cargo:rerun-if-changed={SCHEMA}");
     let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     for file in [
         "json/stable/agentd.schema.json",
@@ -22,6 +21,8 @@ fn main() {
         "typescript/experimental/protocol.ts",
     ] {
         let path = Path::new(SCHEMA).join(file);
+        // Not the whole folder: the examples in it are no part of the program.
+        println!("cargo:rerun-if-changed={}", path.display());
         let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let name = format!("{}.deflate", file.replace('/', "-"));
         let compressed = compress_to_vec(&text, LEVEL);
