@@ -70,6 +70,8 @@ pub(crate) struct Open {
     pub(crate) running: Running,
     /// Whether it is finished, and only waits for its turn to be printed.
     pub(crate) is_complete: bool,
+    /// Whether it is a text that was cut off, of which it is not known yet whether the model is asked again.
+    pub(crate) is_undecided: bool,
     /// Whether the server named it since the connection was opened: after a crash it may not know it.
     pub(crate) is_confirmed: bool,
 }

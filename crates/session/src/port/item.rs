@@ -257,6 +257,8 @@ pub enum Item {
         phase: Option<Phase>,
         /// What it cites of the notes of earlier threads.
         citation: Option<Box<MemoryCitation>>,
+        /// Why the response broke off before it was whole.
+        reason: Option<String>,
     },
     /// A proposed plan (plan mode).
     Plan {
@@ -264,6 +266,8 @@ pub enum Item {
         id: Id,
         /// The text so far.
         text: String,
+        /// Why the response broke off before it was whole.
+        reason: Option<String>,
     },
     /// What the model thought.
     Reasoning {
@@ -273,6 +277,8 @@ pub enum Item {
         summary: Vec<String>,
         /// Raw blocks, when the model gives them.
         content: Vec<String>,
+        /// Why the response broke off before it was whole.
+        reason: Option<String>,
     },
     /// A command.
     Command(CommandItem),

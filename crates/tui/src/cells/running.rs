@@ -28,6 +28,8 @@ enum Body {
         has_begun: bool,
         /// Whether all were.
         is_over: bool,
+        /// Whether another response takes its place.
+        is_replaced: bool,
         is_quiet: bool,
     },
     /// What a command printed last, or how far a tool is.
@@ -49,6 +51,7 @@ impl Running {
             length: 0,
             has_begun: false,
             is_over: false,
+            is_replaced: false,
             is_quiet,
         };
         let body = match item {
@@ -132,6 +135,13 @@ impl Running {
         }
     }
 
+    /// The model was asked again: no more of its text is given, and the lines that were are marked.
+    pub fn replace(&mut self) {
+        if let Body::Text { stream, is_replaced, .. } = &mut self.body {
+            (*stream, *is_replaced) = (Stream::default(), true);
+        }
+    }
+
     /// Whether its lines are printed while it is written.
     #[must_use]
     pub fn is_text(&self) -> bool {
@@ -155,6 +165,12 @@ impl Running {
     pub fn finished(&mut self, context: &Context) -> Vec<Line> {
         match &mut self.body {
             Body::Text { is_quiet: true, .. } if context.hide_reasoning => Vec::new(),
+            Body::Text { has_begun, is_over, is_replaced: true, .. } => {
+                let is_marked = *has_begun && !std::mem::replace(is_over, true);
+                let text = "! Cut off here: the model is asked again, and what it answers then counts.";
+                let mark = is_marked.then(|| Line::new(text, Palette::WARNING));
+                mark.iter().flat_map(|it| it.wrapped(context.columns, &Line::plain("  "))).collect()
+            }
             Body::Text { stream, has_begun, is_over, is_quiet, .. } => {
                 let lines = stream.finished(context);
                 *has_begun |= !lines.is_empty();
