@@ -184,6 +184,9 @@ pub struct CommandExecutionItem {
     /// Output of both streams, in order of arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregated_output: Option<String>,
+    /// How much of long output is left out in the middle of `aggregatedOutput`, where a line says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted_output_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]

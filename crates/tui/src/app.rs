@@ -128,6 +128,8 @@ pub struct App {
     has_begun: bool,
     /// Whether the hint about the first keys was shown.
     has_hinted: bool,
+    /// The model that was named last and is not in the list.
+    doubted_model: Option<String>,
     /// Whether the news of models were looked at.
     has_checked_models: bool,
     /// The server's home folder.
@@ -194,6 +196,7 @@ impl App {
             is_configuring: false,
             has_begun: false,
             has_hinted: false,
+            doubted_model: None,
             has_checked_models: false,
             agent_home: String::new(),
             choosing: None,
@@ -225,6 +228,18 @@ impl App {
     #[must_use]
     pub fn reflows(&self) -> bool {
         self.environment.reflows
+    }
+
+    /// Whether the server is in this process.
+    #[must_use]
+    pub fn server_is_here(&self) -> bool {
+        self.environment.server_is_here
+    }
+
+    /// Whether the terminal is tmux.
+    #[must_use]
+    pub fn is_tmux(&self) -> bool {
+        self.environment.is_tmux
     }
 
     /// The user's editor, a command line of the shell.

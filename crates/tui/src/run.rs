@@ -9,7 +9,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jsonrpc::Limits;
+use jsonrpc::{ErrorObject, Limits};
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -20,7 +21,7 @@ use crate::here::FindServers;
 use crate::image::{FoundImage, ImageSource, NoImage};
 use crate::image_files::ImageFiles;
 use crate::kept::Kept;
-use crate::link::{Arrival, Connector, Link};
+use crate::link::{Arrival, Connector, Link, Tag};
 use crate::programs;
 use crate::run::background::Background;
 use crate::run::pace::{Due, Pace};
@@ -82,7 +83,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let mut signals = Signals::catch()?;
     let size = terminal.size();
     let app = App::new(options.start, options.environment, options.cwd, size);
-    let screen = Screen::new(size, app.palette().depth);
+    let screen = Screen::new(size, app.palette().depth).in_tmux(app.is_tmux());
     let now = Instant::now();
     let images = ImageFiles::new(options.kept.images());
     let old = images.clone();
@@ -360,10 +361,7 @@ impl<C: Connector> Running<C> {
     async fn perform(&mut self) -> io::Result<Option<Ended>> {
         while let Some(effect) = self.app.next_effect() {
             match effect {
-                Effect::Call { tag, method, params } => match &mut self.link {
-                    Some(link) => link.call(tag, method, params),
-                    None => self.event(Event::Unsent(tag), Due::Soon),
-                },
+                Effect::Call { tag, method, params } => self.call(tag, method, params).await,
                 Effect::Respond { id, outcome } => {
                     if let Some(link) = &self.link {
                         // A connection that is lost is reported as such; the question comes again.
@@ -397,6 +395,20 @@ impl<C: Connector> Running<C> {
         Ok(None)
     }
 
+    async fn call(&mut self, tag: Tag, method: &'static str, mut params: Value) {
+        if !self.app.server_is_here()
+            && let Some(input) = params.get_mut("input")
+            && let Err(why) = self.images.embed(input).await
+        {
+            let result = Err(ErrorObject::internal(why));
+            return self.event(Event::Arrived(Arrival::Answer { tag, result }), Due::Now);
+        }
+        match &mut self.link {
+            Some(link) => link.call(tag, method, params),
+            None => self.event(Event::Unsent(tag), Due::Soon),
+        }
+    }
+
     async fn alternate(&mut self, is_alternate: bool) -> io::Result<()> {
         self.settle().await?;
         if is_alternate {
@@ -404,7 +416,9 @@ impl<C: Connector> Running<C> {
             self.terminal.write(&bytes).await?;
         }
         self.terminal.set_alternate(is_alternate).await?;
-        self.screen = Screen::new(self.terminal.size(), self.app.palette().depth);
+        let has_history = !is_alternate && self.app.is_tmux();
+        let screen = Screen::new(self.terminal.size(), self.app.palette().depth);
+        self.screen = screen.in_tmux(has_history);
         self.pace.changed(Due::Now);
         Ok(())
     }

@@ -230,6 +230,7 @@ fn command_item(command: &CommandItem) -> wire::CommandExecutionItem {
         },
         command_actions: command.actions.iter().map(action).collect(),
         aggregated_output: command.output.clone(),
+        omitted_output_bytes: (command.omitted > 0).then_some(command.omitted as u64),
         exit_code: command.exit_code,
         duration_ms: command.duration_ms,
     }

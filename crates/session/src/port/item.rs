@@ -131,6 +131,8 @@ pub struct CommandItem {
     /// Standard output and error together, capped with head and tail kept; of a command that did
     /// not run, the reason.
     pub output: Option<String>,
+    /// Bytes that are missing in the middle of `output`.
+    pub omitted: usize,
     /// Its exit code; 128 + n for signal n, 124 for a timeout.
     pub exit_code: Option<i32>,
     /// How long it ran.

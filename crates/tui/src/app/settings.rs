@@ -14,6 +14,8 @@ pub struct Environment {
     pub depth: Depth,
     /// Whether the terminal breaks rows that are too long after a resize, as most do.
     pub reflows: bool,
+    /// Whether it is tmux.
+    pub is_tmux: bool,
     /// `VISUAL` or `EDITOR`.
     pub editor: Option<String>,
     /// When the program was started, in seconds of Unix time.
@@ -45,6 +47,7 @@ impl Environment {
         Self {
             depth,
             reflows: !cuts,
+            is_tmux: set("TMUX").is_some(),
             editor: set("VISUAL").or_else(|| set("EDITOR")),
             home: set("HOME").map(PathBuf::from),
             started_at: 0,

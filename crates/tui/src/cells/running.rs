@@ -63,7 +63,10 @@ impl Running {
             _ => Body::Item,
         };
         let mut running = Self { item: item.clone(), body, is_complete: false };
-        running.push(&said(item));
+        match item {
+            ThreadItem::CommandExecution(_) => running.body = output_of(item),
+            _ => running.push(&said(item)),
+        }
         running
     }
 
@@ -112,8 +115,7 @@ impl Running {
             }
             // Nothing of it is printed before the end, so it is shown anew.
             Body::Output { length, .. } if !self.is_complete && whole.len() > length => {
-                self.body = Body::Output { output: Output::default(), length: 0 };
-                self.push(&whole);
+                self.body = output_of(item);
             }
             Body::Output { .. } | Body::Item => {}
         }
@@ -224,6 +226,15 @@ impl Running {
             }
         }
     }
+}
+
+/// What came of the output of a command.
+fn output_of(item: &ThreadItem) -> Body {
+    let mut output = Output::default();
+    if let ThreadItem::CommandExecution(it) = item {
+        output.push_item(it);
+    }
+    Body::Output { output, length: said(item).len() }
 }
 
 /// The text of an item that is written piece by piece, as its deltas add up.

@@ -17,6 +17,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::palette::Depth;
 use crate::terminal::encode::Pen;
+use crate::terminal::residue::{Change, Residue};
 use crate::text::{Line, Style, width};
 
 /// Erases the row of the cursor, which stands in its first column, and all below. Not from that column on:
@@ -57,6 +58,8 @@ pub struct Screen {
     is_cursor_shown: bool,
     /// Whether the terminal shows a frame as a whole (mode 2026).
     is_synchronized: bool,
+    /// What tmux has of the live region in its history; `None` where the terminal is another one.
+    residue: Option<Residue>,
 }
 
 impl Screen {
@@ -71,7 +74,14 @@ impl Screen {
             column: 0,
             is_cursor_shown: true,
             is_synchronized: true,
+            residue: None,
         }
+    }
+
+    /// The same in tmux, whose history takes and gives rows when the size changes.
+    #[must_use]
+    pub fn in_tmux(self, is_tmux: bool) -> Self {
+        Self { residue: is_tmux.then(Residue::default), ..self }
     }
 
     /// A screen of the same terminal that is empty.
@@ -85,6 +95,8 @@ impl Screen {
             column: 0,
             is_cursor_shown: self.is_cursor_shown,
             is_synchronized: self.is_synchronized,
+            // The alternate screen, which has no history.
+            residue: None,
         }
     }
 
@@ -156,12 +168,21 @@ impl Screen {
             }
             false => self.row,
         };
+        let change = match &mut self.residue {
+            Some(residue) => residue.resized(&self.live, self.row, self.size, size),
+            None => Change::default(),
+        };
         self.size = size;
         let mut out = Vec::new();
         self.pen.reset(&mut out);
         out.push(b'\r');
-        up(&mut out, above.min(size.rows.saturating_sub(1)));
+        up(&mut out, (above + change.above).min(size.rows.saturating_sub(1)));
         out.extend_from_slice(ERASE);
+        if change.is_split {
+            // An empty row ends the line that the history has a part of: it would be continued.
+            out.extend(std::iter::repeat_n(b'\n', size.rows));
+            up(&mut out, size.rows.saturating_sub(1));
+        }
         (self.row, self.column) = (0, 0);
         self.live = vec![Line::default()];
         out
@@ -169,6 +190,7 @@ impl Screen {
 
     /// Removes the live region, for a program that writes to the terminal itself or for the end.
     pub fn clear(&mut self) -> Vec<u8> {
+        self.forget_residue();
         let mut out = self.draw(&Frame { cursor: Some((0, 0)), ..Frame::default() });
         if !std::mem::replace(&mut self.is_cursor_shown, true) {
             out.extend_from_slice(b"\x1b[?25h");
@@ -189,7 +211,15 @@ impl Screen {
         Fitted { rows, cursor }
     }
 
+    /// Something else comes between it and the live region.
+    fn forget_residue(&mut self) {
+        if let Some(residue) = &mut self.residue {
+            residue.clear();
+        }
+    }
+
     fn print(&mut self, out: &mut Vec<u8>, lines: &[Line]) {
+        self.forget_residue();
         let columns = self.size.columns;
         // What the terminal would make of these cannot be known: they are broken here.
         let is_doubtful = |line: &Line| line.has_doubtful_width() && line.width() > columns;
