@@ -124,6 +124,8 @@ pub struct App {
     notices: Notices,
     /// Whether the answer to `config/read` is still to come.
     is_configuring: bool,
+    /// Why the configuration cannot be read, until that is said.
+    unread_config: Option<String>,
     /// Whether the first thread was asked for over this connection.
     has_begun: bool,
     /// Whether the hint about the first keys was shown.
@@ -194,6 +196,7 @@ impl App {
             trust: Trust::default(),
             notices: Notices::default(),
             is_configuring: false,
+            unread_config: None,
             has_begun: false,
             has_hinted: false,
             doubted_model: None,

@@ -37,6 +37,9 @@ const FOUND_IMAGES: usize = 16;
 /// changes its screen at once and reports the size every 250 ms: what is drawn in between, for a size that
 /// is no longer so, would destroy what is printed.
 const SETTLE: Duration = Duration::from_millis(300);
+/// How long after the start the terminal's replies are waited for, where the program ends that early: the shell
+/// would take them for keys.
+const REPLIES: Duration = Duration::from_secs(1);
 /// Arrivals that are handled before the terminal is looked at again.
 const BATCH: usize = 4096;
 
@@ -103,6 +106,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
         screen,
         below: None,
         has_keyboard: false,
+        awaits_replies: true,
         app,
         link: None,
         decoder: Decoder::default(),
@@ -135,6 +139,8 @@ struct Running<C> {
     below: Option<Screen>,
     /// Whether the terminal reports keys with all of their modifiers when it is asked to.
     has_keyboard: bool,
+    /// Whether the last reply to the queries is still to come.
+    awaits_replies: bool,
     app: App,
     link: Option<Link>,
     decoder: Decoder,
@@ -269,7 +275,10 @@ impl<C: Connector> Running<C> {
                     self.has_keyboard = true;
                     self.terminal.write(KEYBOARD).await?;
                 }
-                input => self.event(Event::Input(input), Due::Now),
+                input => {
+                    self.awaits_replies &= input != Input::Reply(Reply::Attributes);
+                    self.event(Event::Input(input), Due::Now);
+                }
             }
         }
         Ok(())
@@ -542,8 +551,25 @@ impl<C: Connector> Running<C> {
         Ok(None)
     }
 
+    /// Takes the replies that are still to come.
+    async fn take_replies(&mut self) {
+        let end = self.started + REPLIES;
+        let mut buffer = vec![0; 1 << 10];
+        while self.awaits_replies {
+            tokio::select! {
+                read = self.terminal.read(&mut buffer) => {
+                    let Ok(count @ 1..) = read else { return };
+                    let inputs = self.decoder.feed(&buffer[..count]);
+                    self.awaits_replies &= !inputs.contains(&Input::Reply(Reply::Attributes));
+                }
+                () = sleep_until(end) => return,
+            }
+        }
+    }
+
     /// Removes the live region: what was printed stays.
     async fn leave(&mut self) {
+        self.take_replies().await;
         // A terminal that is gone needs nothing more.
         let _ = self.settle().await;
         if self.overlay(false).await.is_err() {

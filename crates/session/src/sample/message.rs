@@ -41,7 +41,10 @@ impl Message {
     ) -> Self {
         let id = cx.item_id();
         let (text, citation) = (String::new(), None);
-        cx.item_started(turn, Item::AgentMessage { id: id.clone(), text, phase, citation, reason: None });
+        cx.item_started(
+            turn,
+            Item::AgentMessage { id: id.clone(), text, phase, citation, reason: None },
+        );
         let plan = planning.then(Plan::default);
         Self { id, text: String::new(), phase, plan, citations: notes.map(CitationReader::new) }
     }
@@ -49,7 +52,8 @@ impl Message {
     /// The message, and its plan while that is open, as far as they have come.
     pub(super) fn items(&self) -> impl Iterator<Item = Item> {
         let (id, text) = (self.id.clone(), self.text.clone());
-        let message = Item::AgentMessage { id, text, phase: self.phase, citation: None, reason: None };
+        let message =
+            Item::AgentMessage { id, text, phase: self.phase, citation: None, reason: None };
         let plan = self.plan.as_ref().and_then(|plan| plan.item.clone());
         std::iter::once(message).chain(plan.map(|(id, text)| Item::Plan { id, text, reason: None }))
     }
@@ -144,7 +148,8 @@ impl Message {
             }
             None => (text, None),
         };
-        let item = Item::AgentMessage { id: self.id, text: text.clone(), phase, citation, reason: None };
+        let item =
+            Item::AgentMessage { id: self.id, text: text.clone(), phase, citation, reason: None };
         cx.item_completed(turn, item);
         text
     }

@@ -83,7 +83,9 @@ impl App {
 
     fn models_unknown(&mut self, model: &str, effort: Option<String>, why: &str) {
         self.switch_model(model, effort);
-        self.warning(&format!("Whether it exists is not known, since the models cannot be listed: {why}"));
+        self.warning(&format!(
+            "Whether it exists is not known, since the models cannot be listed: {why}"
+        ));
     }
 
     fn switch_model(&mut self, model: &str, effort: Option<String>) {

@@ -58,6 +58,7 @@ impl Residue {
             if height > over {
                 if over > 0 {
                     self.widths.push(over * columns);
+                    self.end_split();
                 }
                 return over > 0;
             }
@@ -65,6 +66,11 @@ impl Residue {
             self.widths.push(width);
         }
         false
+    }
+
+    /// The empty row that ends a line of which the history has a part only.
+    fn end_split(&mut self) {
+        self.widths.push(0);
     }
 
     /// There are `free` rows for what comes back.
@@ -80,8 +86,13 @@ impl Residue {
         while let Some(width) = self.widths.pop() {
             let height = height(width, new.columns);
             if height > taken {
-                self.widths.push(width.min((height - taken) * new.columns));
-                return Change { is_split: taken > 0, ..change };
+                if taken == 0 {
+                    self.widths.push(width);
+                    return change;
+                }
+                self.widths.push((height - taken) * new.columns);
+                self.end_split();
+                return Change { is_split: true, ..change };
             }
             taken -= height;
         }
