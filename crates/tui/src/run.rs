@@ -3,7 +3,9 @@
 
 mod background;
 mod crash;
+mod display;
 mod pace;
+mod signals;
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +14,6 @@ use std::time::Duration;
 use jsonrpc::{ErrorObject, Limits};
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -25,9 +26,10 @@ use crate::link::{Arrival, Connector, Link, Tag};
 use crate::programs;
 use crate::run::background::Background;
 use crate::run::pace::{Due, Pace};
+use crate::run::signals::{Caught, Signals};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
-use crate::terminal::screen::{Frame, Screen};
-use crate::terminal::{self, KEYBOARD, LEAVE_KEYBOARD, Terminal};
+use crate::terminal::screen::Screen;
+use crate::terminal::{KEYBOARD, Terminal};
 
 /// How long the first frame waits for the server.
 const FIRST_FRAME: Duration = Duration::from_millis(40);
@@ -358,14 +360,6 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
-    /// Takes a new size now, for what cannot wait until it is settled.
-    async fn settle(&mut self) -> io::Result<()> {
-        match self.settles_at {
-            Some(_) => self.resized().await,
-            None => Ok(()),
-        }
-    }
-
     /// Does what the state machine wants done.
     async fn perform(&mut self) -> io::Result<Option<Ended>> {
         while let Some(effect) = self.app.next_effect() {
@@ -418,53 +412,6 @@ impl<C: Connector> Running<C> {
         }
     }
 
-    async fn alternate(&mut self, is_alternate: bool) -> io::Result<()> {
-        self.settle().await?;
-        if is_alternate {
-            let bytes = self.screen.clear();
-            self.terminal.write(&bytes).await?;
-        }
-        self.terminal.set_alternate(is_alternate).await?;
-        let has_history = !is_alternate && self.app.is_tmux();
-        let screen = Screen::new(self.terminal.size(), self.app.palette().depth);
-        self.screen = screen.in_tmux(has_history);
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
-    /// Shows the alternate screen, or the ordinary one as it was.
-    async fn overlay(&mut self, is_overlaid: bool) -> io::Result<()> {
-        let size = self.terminal.size();
-        match (is_overlaid, self.below.take()) {
-            (true, None) => {
-                let blank = self.screen.blank(size);
-                self.below = Some(std::mem::replace(&mut self.screen, blank));
-                self.terminal.set_alternate(true).await?;
-                // Each screen has its own.
-                if self.has_keyboard {
-                    self.terminal.write(KEYBOARD).await?;
-                }
-            }
-            (true, below) => self.below = below,
-            (false, None) => {}
-            (false, Some(below)) => {
-                let shows_cursor = self.screen.shows_cursor();
-                self.screen = below;
-                if self.has_keyboard {
-                    self.terminal.write(LEAVE_KEYBOARD).await?;
-                }
-                self.terminal.set_alternate(false).await?;
-                self.screen.set_cursor_shown(shows_cursor);
-                if self.screen.size() != size {
-                    let bytes = self.screen.resize(size, self.app.reflows());
-                    self.terminal.write(&bytes).await?;
-                }
-            }
-        }
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
     fn find_image(&self, source: ImageSource) {
         let (images, found) = (self.images.clone(), self.images_found.clone());
         self.background.spawn(async move {
@@ -487,56 +434,6 @@ impl<C: Connector> Running<C> {
         }
     }
 
-    async fn clear(&mut self) -> io::Result<()> {
-        self.settle().await?;
-        let mut bytes = self.screen.clear();
-        bytes.extend_from_slice(b"\x1b[H\x1b[2J");
-        self.terminal.write(&bytes).await?;
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
-    async fn edit(&mut self, text: String) -> io::Result<()> {
-        self.settle().await?;
-        let bytes = self.screen.clear();
-        self.terminal.write(&bytes).await?;
-        terminal::restore();
-        let edited = programs::edit(self.app.editor(), &text).await;
-        self.enter_again().await?;
-        self.event(Event::Edited(edited), Due::Now);
-        Ok(())
-    }
-
-    /// Stops the process as the user's shell expects it. This thread may run on for a moment, so the loop
-    /// does nothing more before the signal that continues it.
-    async fn suspend(&mut self) -> io::Result<()> {
-        self.settle().await?;
-        let bytes = self.screen.clear();
-        self.terminal.write(&bytes).await?;
-        terminal::restore();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-        self.is_stopped = true;
-        Ok(())
-    }
-
-    async fn enter_again(&mut self) -> io::Result<()> {
-        self.is_stopped = false;
-        self.terminal.enter()?;
-        self.resized().await?;
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
-    async fn resized(&mut self) -> io::Result<()> {
-        self.settles_at = None;
-        let size = self.terminal.size();
-        let bytes = self.screen.resize(size, self.app.reflows());
-        self.terminal.write(&bytes).await?;
-        self.event(Event::Resized(size), Due::Now);
-        self.pace.changed(Due::Now);
-        Ok(())
-    }
-
     async fn signalled(&mut self, signal: Caught) -> io::Result<Option<Ended>> {
         match signal {
             Caught::Resized => self.settles_at = Some(Instant::now() + SETTLE),
@@ -549,38 +446,6 @@ impl<C: Connector> Running<C> {
             }
         }
         Ok(None)
-    }
-
-    /// Takes the replies that are still to come.
-    async fn take_replies(&mut self) {
-        let end = self.started + REPLIES;
-        let mut buffer = vec![0; 1 << 10];
-        while self.awaits_replies {
-            tokio::select! {
-                read = self.terminal.read(&mut buffer) => {
-                    let Ok(count @ 1..) = read else { return };
-                    let inputs = self.decoder.feed(&buffer[..count]);
-                    self.awaits_replies &= !inputs.contains(&Input::Reply(Reply::Attributes));
-                }
-                () = sleep_until(end) => return,
-            }
-        }
-    }
-
-    /// Removes the live region: what was printed stays.
-    async fn leave(&mut self) {
-        self.take_replies().await;
-        // A terminal that is gone needs nothing more.
-        let _ = self.settle().await;
-        if self.overlay(false).await.is_err() {
-            return;
-        }
-        self.app.close_views();
-        let last = Frame { printed: self.app.frame(self.now_ms()).printed, ..Frame::default() };
-        let mut bytes = self.screen.draw(&last);
-        bytes.extend(self.screen.clear());
-        // A terminal that is gone needs nothing more.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.terminal.write(&bytes)).await;
     }
 }
 
@@ -598,47 +463,5 @@ async fn next(link: &mut Option<Link>) -> Arrival {
     match link {
         Some(link) => link.next().await,
         None => std::future::pending().await,
-    }
-}
-
-enum Caught {
-    Resized,
-    Stop,
-    Continue,
-    End(u8),
-}
-
-struct Signals {
-    resized: Signal,
-    stop: Signal,
-    continued: Signal,
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn catch() -> io::Result<Self> {
-        let stop = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
-        let continued = SignalKind::from_raw(rustix::process::Signal::CONT.as_raw());
-        Ok(Self {
-            resized: signal(SignalKind::window_change())?,
-            stop: signal(stop)?,
-            continued: signal(continued)?,
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> Caught {
-        tokio::select! {
-            _ = self.resized.recv() => Caught::Resized,
-            _ = self.stop.recv() => Caught::Stop,
-            _ = self.continued.recv() => Caught::Continue,
-            _ = self.hangup.recv() => Caught::End(129),
-            _ = self.terminate.recv() => Caught::End(143),
-            _ = self.interrupt.recv() => Caught::End(130),
-        }
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct ActiveTurn {
     pub(crate) before_ms: u64,
     /// What the server waits for before it asks the model again.
     pub(crate) retry: Option<String>,
+    /// Whether a whole message of the agent came last.
+    pub(crate) has_message: bool,
     pub(crate) is_interrupting: bool,
 }
 

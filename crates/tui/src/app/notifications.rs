@@ -204,6 +204,10 @@ impl App {
         open.running.complete(item);
         open.is_complete = true;
         open.is_undecided = item.cut_off().is_some();
+        if let Some(turn) = &mut self.session.turn {
+            let is_whole = item.cut_off().is_none();
+            turn.has_message = matches!(item, ThreadItem::AgentMessage(_)) && is_whole;
+        }
         self.session.has_turns = true;
         true
     }
@@ -272,6 +276,7 @@ impl App {
             started_ms,
             before_ms,
             retry: None,
+            has_message: false,
             is_interrupting: false,
         });
         self.session.has_turns = true;
@@ -309,6 +314,12 @@ impl App {
             return false;
         }
         self.decide_texts(&it.turn_id, true);
+        let turn = self.session.turn.as_mut();
+        if turn.is_some_and(|turn| std::mem::take(&mut turn.has_message)) {
+            // The message counts, and the model may say the same again.
+            self.print_finished();
+            self.info("The response broke off behind this message: the model is asked to go on.");
+        }
         if let Some(turn) = &mut self.session.turn {
             let attempt = it
                 .retry

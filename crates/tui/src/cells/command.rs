@@ -38,6 +38,8 @@ fn with_output(
     let (style, label) = match item.status {
         CommandExecutionStatus::InProgress => (Palette::ACCENT, "Runs "),
         CommandExecutionStatus::Declined => (Palette::WARNING, "Not run: "),
+        // It could not be started, or was cut off: whether it ran at all is not certain.
+        CommandExecutionStatus::Failed if item.exit_code.is_none() => (mark(false), "Failed: "),
         _ if item.source == CommandExecutionSource::UserShell => (mark(succeeded), "You ran: "),
         _ => (mark(succeeded), "Ran "),
     };

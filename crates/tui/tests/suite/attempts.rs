@@ -158,3 +158,18 @@ fn a_message_sent_while_a_text_is_written_comes_behind_it() {
     bench.item("item/completed", text("m1", "The answer is 42."));
     assert_eq!(after(&bench, "The answer"), "The answer is 42.\n\n› and that\n\n");
 }
+
+#[test]
+fn a_response_that_breaks_off_behind_a_whole_message_says_so() {
+    let mut bench = Bench::open(80, 24);
+    bench.begin_turn("go");
+    bench.item("item/started", text("m1", ""));
+    bench.item("item/completed", text("m1", "The answer."));
+    failed(&mut bench, true);
+    failed(&mut bench, true);
+    bench.item("item/started", text("m2", ""));
+    bench.item("item/completed", text("m2", "The answer."));
+    let said = "· The response broke off behind this message: the model is asked to go on.";
+    let expected = format!("The answer.\n\n{said}\n\nThe answer.\n\n");
+    assert_eq!(after(&bench, "The answer."), expected);
+}

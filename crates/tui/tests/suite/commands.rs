@@ -252,7 +252,7 @@ fn with_provider() -> Bench {
     let mut bench = Bench::start(80, 24);
     let config = json!({ "config": { "model_provider": "offline" }, "origins": {} });
     bench.answer("config/read", config);
-    bench.answer("thread/start", crate::harness::opened(&json!([])));
+    bench.answer("thread/start", opened(&json!([])));
     bench.answer("skills/list", json!({ "data": [] }));
     bench
 }
