@@ -28,6 +28,7 @@ use crate::run::background::Background;
 use crate::run::pace::{Due, Pace};
 use crate::run::signals::{Caught, Signals};
 use crate::terminal::input::{Decoder, Input, QUERIES, Reply};
+use crate::terminal::residue::WHERE;
 use crate::terminal::screen::Screen;
 use crate::terminal::{KEYBOARD, Terminal};
 
@@ -158,6 +159,10 @@ struct Running<C> {
 
 impl<C: Connector> Running<C> {
     async fn run(&mut self, signals: &mut Signals) -> io::Result<Ended> {
+        // In this order: the last of the replies comes last.
+        if self.app.is_tmux() {
+            self.terminal.write(WHERE).await?;
+        }
         self.terminal.write(QUERIES).await?;
         if let Some(draft) = self.kept.draft() {
             self.event(Event::Draft(draft), Due::Now);
@@ -272,6 +277,11 @@ impl<C: Connector> Running<C> {
             match input {
                 Input::Reply(Reply::Synchronized(is_synchronized)) => {
                     self.screen.set_synchronized(is_synchronized);
+                }
+                // The ordinary screen is asked about.
+                Input::Reply(Reply::Row(row)) => {
+                    let screen = self.below.as_mut().unwrap_or(&mut self.screen);
+                    screen.set_cursor_row(row.saturating_sub(1));
                 }
                 Input::Reply(Reply::Keyboard) => {
                     self.has_keyboard = true;

@@ -3,7 +3,7 @@
 
 mod encode;
 pub mod input;
-mod residue;
+pub mod residue;
 pub mod screen;
 
 use std::fs::{File, OpenOptions};

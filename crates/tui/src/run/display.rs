@@ -12,6 +12,7 @@ use crate::programs;
 use crate::run::pace::Due;
 use crate::run::{REPLIES, Running};
 use crate::terminal::input::{Input, Reply};
+use crate::terminal::residue::WHERE;
 use crate::terminal::screen::{Frame, Screen};
 use crate::terminal::{self, KEYBOARD, LEAVE_KEYBOARD};
 
@@ -34,6 +35,9 @@ impl<C: Connector> Running<C> {
         let has_history = !is_alternate && self.app.is_tmux();
         let screen = Screen::new(self.terminal.size(), self.app.palette().depth);
         self.screen = screen.in_tmux(has_history);
+        if has_history {
+            self.terminal.write(WHERE).await?;
+        }
         self.pace.changed(Due::Now);
         Ok(())
     }
@@ -75,6 +79,7 @@ impl<C: Connector> Running<C> {
         self.settle().await?;
         let mut bytes = self.screen.clear();
         bytes.extend_from_slice(b"\x1b[H\x1b[2J");
+        self.screen.set_cleared();
         self.terminal.write(&bytes).await?;
         self.pace.changed(Due::Now);
         Ok(())

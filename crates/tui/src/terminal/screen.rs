@@ -17,7 +17,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::palette::Depth;
 use crate::terminal::encode::Pen;
-use crate::terminal::residue::{Change, Residue};
+use crate::terminal::residue::{Change, Residue, WHERE};
 use crate::text::{Line, Style, width};
 
 /// Erases the row of the cursor, which stands in its first column, and all below. Not from that column on:
@@ -78,10 +78,29 @@ impl Screen {
         }
     }
 
-    /// The same in tmux, whose history takes and gives rows when the size changes.
+    /// The same in tmux, whose history takes and gives rows when the size changes. tmux is asked at once
+    /// ([`WHERE`]) for the row of the cursor.
     #[must_use]
     pub fn in_tmux(self, is_tmux: bool) -> Self {
-        Self { residue: is_tmux.then(Residue::default), ..self }
+        let mut residue = is_tmux.then(Residue::default);
+        residue.iter_mut().for_each(Residue::asks);
+        Self { residue, ..self }
+    }
+
+    /// tmux says in which row the cursor was when it was asked, from 0 on.
+    pub fn set_cursor_row(&mut self, row: usize) {
+        self.residue.iter_mut().for_each(|residue| residue.answered(row));
+    }
+
+    /// Everything was erased, and the cursor is in the first cell.
+    pub fn set_cleared(&mut self) {
+        self.residue.iter_mut().for_each(Residue::cleared);
+    }
+
+    /// The live region goes down by `rows`, and at the end of the screen all else goes up.
+    fn moved(&mut self, rows: usize, height: usize) {
+        let at_most = self.size.rows.saturating_sub(height);
+        self.residue.iter_mut().for_each(|residue| residue.moved(rows, at_most));
     }
 
     /// A screen of the same terminal that is empty.
@@ -183,6 +202,10 @@ impl Screen {
             out.extend(std::iter::repeat_n(b'\n', size.rows));
             up(&mut out, size.rows.saturating_sub(1));
         }
+        if let Some(residue) = &mut self.residue {
+            residue.asks();
+            out.extend_from_slice(WHERE);
+        }
         (self.row, self.column) = (0, 0);
         self.live = vec![Line::default()];
         out
@@ -190,7 +213,7 @@ impl Screen {
 
     /// Removes the live region, for a program that writes to the terminal itself or for the end.
     pub fn clear(&mut self) -> Vec<u8> {
-        self.forget_residue();
+        self.residue.iter_mut().for_each(Residue::forget);
         let mut out = self.draw(&Frame { cursor: Some((0, 0)), ..Frame::default() });
         if !std::mem::replace(&mut self.is_cursor_shown, true) {
             out.extend_from_slice(b"\x1b[?25h");
@@ -211,15 +234,8 @@ impl Screen {
         Fitted { rows, cursor }
     }
 
-    /// Something else comes between it and the live region.
-    fn forget_residue(&mut self) {
-        if let Some(residue) = &mut self.residue {
-            residue.clear();
-        }
-    }
-
     fn print(&mut self, out: &mut Vec<u8>, lines: &[Line]) {
-        self.forget_residue();
+        self.residue.iter_mut().for_each(Residue::forget);
         let columns = self.size.columns;
         // What the terminal would make of these cannot be known: they are broken here.
         let is_doubtful = |line: &Line| line.has_doubtful_width() && line.width() > columns;
@@ -228,7 +244,9 @@ impl Screen {
             true => lines.iter().flat_map(|line| broken(line, columns)).collect(),
         };
         let rows: usize = lines.iter().map(|line| rows(line, self.size.columns)).sum();
-        if rows + self.live.len() <= self.size.rows {
+        let fits = rows + self.live.len() <= self.size.rows;
+        self.moved(rows, if fits { self.live.len() } else { 1 });
+        if fits {
             self.go(out, self.live.len() - 1, 0);
             out.extend(std::iter::repeat_n(b'\n', rows));
             up(out, rows + self.live.len() - 1);
@@ -271,6 +289,7 @@ impl Screen {
     /// Adds empty rows before the one at `at`.
     fn insert(&mut self, out: &mut Vec<u8>, at: usize, count: usize) {
         let last = self.live.len() - 1;
+        self.moved(0, self.live.len() + count);
         self.go(out, last, 0);
         out.extend(std::iter::repeat_n(b'\n', count));
         self.row = last + count;
