@@ -4,14 +4,13 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use crate::app::Event;
 use crate::link::Connector;
 use crate::programs;
 use crate::run::pace::Due;
 use crate::run::{REPLIES, Running};
-use crate::terminal::input::{Input, Reply};
 use crate::terminal::residue::WHERE;
 use crate::terminal::screen::{Frame, Screen};
 use crate::terminal::{self, KEYBOARD, LEAVE_KEYBOARD};
@@ -89,6 +88,7 @@ impl<C: Connector> Running<C> {
         self.settle().await?;
         let bytes = self.screen.clear();
         self.terminal.write(&bytes).await?;
+        self.take_replies().await?;
         terminal::restore();
         let edited = programs::edit(self.app.editor(), &text).await;
         self.enter_again().await?;
@@ -102,6 +102,7 @@ impl<C: Connector> Running<C> {
         self.settle().await?;
         let bytes = self.screen.clear();
         self.terminal.write(&bytes).await?;
+        self.take_replies().await?;
         terminal::restore();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
         self.is_stopped = true;
@@ -126,25 +127,29 @@ impl<C: Connector> Running<C> {
         Ok(())
     }
 
-    /// Takes the replies that are still to come.
-    pub(super) async fn take_replies(&mut self) {
-        let end = self.started + REPLIES;
+    /// Takes the replies that are still to come, before another program reads from the terminal.
+    async fn take_replies(&mut self) -> io::Result<()> {
+        let end = match self.awaits_replies {
+            true => self.started + REPLIES,
+            false => Instant::now() + REPLIES,
+        };
         let mut buffer = vec![0; 1 << 10];
-        while self.awaits_replies {
+        while self.awaits_replies || self.screen.awaits_row() {
             tokio::select! {
                 read = self.terminal.read(&mut buffer) => {
-                    let Ok(count @ 1..) = read else { return };
+                    // A terminal that is gone replies no more.
+                    let Ok(count @ 1..) = read else { return Ok(()) };
                     let inputs = self.decoder.feed(&buffer[..count]);
-                    self.awaits_replies &= !inputs.contains(&Input::Reply(Reply::Attributes));
+                    self.take(inputs).await?;
                 }
-                () = sleep_until(end) => return,
+                () = sleep_until(end) => return Ok(()),
             }
         }
+        Ok(())
     }
 
     /// Removes the live region: what was printed stays.
     pub(super) async fn leave(&mut self) {
-        self.take_replies().await;
         // A terminal that is gone needs nothing more.
         let _ = self.settle().await;
         if self.overlay(false).await.is_err() {
@@ -156,5 +161,6 @@ impl<C: Connector> Running<C> {
         bytes.extend(self.screen.clear());
         // A terminal that is gone needs nothing more.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.terminal.write(&bytes)).await;
+        let _ = self.take_replies().await;
     }
 }

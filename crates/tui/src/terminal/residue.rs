@@ -59,14 +59,19 @@ impl Residue {
     pub(super) fn answered(&mut self, row: usize) {
         self.place.awaited = self.place.awaited.saturating_sub(1);
         if self.place.awaited == 0 {
-            self.place.asked = Some(row);
+            self.place.asked.get_or_insert(row);
         }
     }
 
     /// The screen is empty.
     pub(super) fn cleared(&mut self) {
         self.forget();
-        self.place = Place { asked: Some(0), ..Place::default() };
+        self.place = Place { asked: Some(0), awaited: self.place.awaited, ..Place::default() };
+    }
+
+    /// Whether tmux has not answered yet.
+    pub(super) fn is_asking(&self) -> bool {
+        self.place.awaited > 0
     }
 
     /// The live region went `rows` down, as far as its height lets it.

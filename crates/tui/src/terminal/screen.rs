@@ -92,6 +92,12 @@ impl Screen {
         self.residue.iter_mut().for_each(|residue| residue.answered(row));
     }
 
+    /// Whether tmux has not yet said where the cursor is.
+    #[must_use]
+    pub fn awaits_row(&self) -> bool {
+        self.residue.as_ref().is_some_and(Residue::is_asking)
+    }
+
     /// Everything was erased, and the cursor is in the first cell.
     pub fn set_cleared(&mut self) {
         self.residue.iter_mut().for_each(Residue::cleared);
