@@ -227,28 +227,10 @@ impl App {
         self.palette
     }
 
-    /// Whether the terminal breaks rows that are too long after a resize.
+    /// What the user's shell says.
     #[must_use]
-    pub fn reflows(&self) -> bool {
-        self.environment.reflows
-    }
-
-    /// Whether the server is in this process.
-    #[must_use]
-    pub fn server_is_here(&self) -> bool {
-        self.environment.server_is_here
-    }
-
-    /// Whether the terminal is tmux.
-    #[must_use]
-    pub fn is_tmux(&self) -> bool {
-        self.environment.is_tmux
-    }
-
-    /// The user's editor, a command line of the shell.
-    #[must_use]
-    pub fn editor(&self) -> Option<String> {
-        self.environment.editor.clone()
+    pub fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     /// Whether the first thread is still being opened.

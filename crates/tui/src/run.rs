@@ -89,7 +89,7 @@ pub async fn run<C: Connector>(options: Options<C>) -> io::Result<Ended> {
     let mut signals = Signals::catch()?;
     let size = terminal.size();
     let app = App::new(options.start, options.environment, options.cwd, size);
-    let screen = Screen::new(size, app.palette().depth).in_tmux(app.is_tmux());
+    let screen = Screen::new(size, app.palette().depth).in_tmux(app.environment().is_tmux);
     let now = Instant::now();
     let images = ImageFiles::new(options.kept.images());
     let old = images.clone();
@@ -160,7 +160,7 @@ struct Running<C> {
 impl<C: Connector> Running<C> {
     async fn run(&mut self, signals: &mut Signals) -> io::Result<Ended> {
         // In this order: the last of the replies comes last.
-        if self.app.is_tmux() {
+        if self.app.environment().is_tmux {
             self.terminal.write(WHERE).await?;
         }
         self.terminal.write(QUERIES).await?;
@@ -409,7 +409,7 @@ impl<C: Connector> Running<C> {
     }
 
     async fn call(&mut self, tag: Tag, method: &'static str, mut params: Value) {
-        if !self.app.server_is_here()
+        if !self.app.environment().server_is_here
             && let Some(input) = params.get_mut("input")
             && let Err(why) = self.images.embed(input).await
         {

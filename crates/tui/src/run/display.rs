@@ -31,7 +31,7 @@ impl<C: Connector> Running<C> {
             self.terminal.write(&bytes).await?;
         }
         self.terminal.set_alternate(is_alternate).await?;
-        let has_history = !is_alternate && self.app.is_tmux();
+        let has_history = !is_alternate && self.app.environment().is_tmux;
         let screen = Screen::new(self.terminal.size(), self.app.palette().depth);
         self.screen = screen.in_tmux(has_history);
         if has_history {
@@ -65,7 +65,7 @@ impl<C: Connector> Running<C> {
                 self.terminal.set_alternate(false).await?;
                 self.screen.set_cursor_shown(shows_cursor);
                 if self.screen.size() != size {
-                    let bytes = self.screen.resize(size, self.app.reflows());
+                    let bytes = self.screen.resize(size, self.app.environment().reflows);
                     self.terminal.write(&bytes).await?;
                 }
             }
@@ -90,7 +90,7 @@ impl<C: Connector> Running<C> {
         self.terminal.write(&bytes).await?;
         self.take_replies().await?;
         terminal::restore();
-        let edited = programs::edit(self.app.editor(), &text).await;
+        let edited = programs::edit(self.app.environment().editor.clone(), &text).await;
         self.enter_again().await?;
         self.event(Event::Edited(edited), Due::Now);
         Ok(())
@@ -120,7 +120,7 @@ impl<C: Connector> Running<C> {
     pub(super) async fn resized(&mut self) -> io::Result<()> {
         self.settles_at = None;
         let size = self.terminal.size();
-        let bytes = self.screen.resize(size, self.app.reflows());
+        let bytes = self.screen.resize(size, self.app.environment().reflows);
         self.terminal.write(&bytes).await?;
         self.event(Event::Resized(size), Due::Now);
         self.pace.changed(Due::Now);
